@@ -1,0 +1,94 @@
+"""What ties a test to the requirement that it decides.
+
+A *check* takes a run and asserts: ``@decides("ATT-3", level="trace")``. pytest collects
+it as it stands, and every other door calls the same function. A test that takes no run
+shows the requirement on the specification itself: ``@shows("ATT-3")``.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from encoder_spec.equation import TOPICS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+
+class Level(IntEnum):
+    """How strong the evidence of a check is, from weakest to strongest."""
+
+    STATIC = 0
+    BLACK_BOX = 1
+    AGREEMENT = 2
+    TRACE = 3
+    GRADIENT = 4
+
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+    @classmethod
+    def named(cls, name: str) -> "Level":
+        """The level that reports and the command line call ``name``."""
+        return cls[name.upper().replace("-", "_")]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A test function that decides requirements for one encoder."""
+
+    requirements: tuple[str, ...]
+    level: Level
+    function: Callable[[Any], None]
+
+    @property
+    def name(self) -> str:
+        """The id of the test, as pytest prints it."""
+        return f"{self.function.__module__.rpartition('.')[2]}::{self.function.__name__}"
+
+
+@dataclass
+class Registry:
+    """All checks and all demonstrations, by the order of their definition."""
+
+    checks: dict[str, Check] = field(default_factory=dict)
+    demonstrations: list[tuple[tuple[str, ...], Callable[..., None]]] = field(default_factory=list)
+
+
+REGISTRY = Registry()
+
+
+def decides(*requirements: str, level: str) -> Callable[[F], F]:
+    """Register a test that takes a run as the check of these requirements.
+
+    Of several requirements, each belongs to another equation of one slot: a run meets
+    the one whose equation it uses.
+    """
+
+    def register(function: F) -> F:
+        assert list(inspect.signature(function).parameters) == ["run"], f"{function.__name__} must take a run"
+        check = Check(requirements, Level.named(level), function)
+        REGISTRY.checks[check.name] = check
+        return function
+
+    return register
+
+
+def shows(*requirements: str) -> Callable[[F], F]:
+    """Register a test that shows these requirements on the specification itself."""
+
+    def register(function: F) -> F:
+        REGISTRY.demonstrations.append((requirements, function))
+        return function
+
+    return register
+
+
+def registry() -> Registry:
+    """Every check and demonstration of the suite."""
+    for topic in TOPICS:
+        importlib.import_module(f"conformance_tests.test_{topic}")
+    return REGISTRY

@@ -1,0 +1,196 @@
+"""*An encoder is a choice of one equation per slot.* This file is that sentence.
+
+``Encoder`` holds the choice and the sizes. Everything else follows by walking the
+choice: which parameters exist and with which shapes, the forward pass, the trace
+of every intermediate, and the same with the NumPy oracles in place of the
+implementations.
+
+One rule gives every parameter its path. An argument named like a slot is the
+equation in that slot and shares its caller's path; an argument with a suffix,
+such as ``norm_1``, is the equation in slot ``norm`` with parameters under
+``norm_1``; ``layers`` are N equations of slot ``layer``, under ``layers.0``,
+``layers.1``, … or wherever the equation in slot ``sharing`` sends them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from encoder_spec.dimensions import Dimensions, Shape
+from encoder_spec.equation import Equation
+from encoder_spec.notation import demand
+from encoder_spec.profiles import Profile
+
+
+class Intermediate(NamedTuple):
+    """One value computed on the way: where, by which equation, what."""
+
+    path: str
+    equation: Equation
+    value: Any
+
+
+class Trace(list[Intermediate]):
+    """Every intermediate of one forward pass, in order of computation."""
+
+    def of(self, equation: str) -> list[Any]:
+        """The values computed by the equation with this id."""
+        return [i.value for i in self if i.equation.id == equation]
+
+
+Observer = Callable[[Intermediate], None]
+
+
+def ignore(_: Intermediate) -> None:
+    """Observe nothing."""
+
+
+def everything(keep: Tensor | None, like: Tensor) -> Tensor:
+    """The mask, or one that keeps everything: it broadcasts to any batch and length."""
+    return torch.ones(1, 1, dtype=torch.bool, device=like.device) if keep is None else keep
+
+
+def join(path: str, name: str) -> str:
+    """A dotted path below ``path``."""
+    return f"{path}.{name}" if path else name
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A profile with sizes: one equation per slot, ready to run."""
+
+    profile: Profile
+    dimensions: Dimensions
+
+    def replace(self, **choices: Any) -> Self:
+        """The same encoder with another equation in a slot, or another constant."""
+        return replace(self, profile=self.profile.replace(**choices))
+
+    # The walk: which equations stand where -------------------------------------------
+
+    def _below(self, path: str, equation: Equation) -> Iterator[tuple[str, str, str]]:
+        """The slots that an equation uses: (argument, path, slot)."""
+        for argument in equation.slots:
+            slot, _, suffix = argument.partition("_")
+            if argument == "layers":
+                sharing = self.profile["sharing"].function
+                for l in range(self.dimensions.N):
+                    yield argument, join(path, f"layers.{sharing(l)}"), "layer"
+            elif argument in self.profile.equations:
+                yield argument, path, argument
+            else:
+                yield argument, join(path, argument), slot
+
+    def places(self, path: str = "", slot: str = "stack") -> Iterator[tuple[str, Equation]]:
+        """Every equation in use with the path of its parameters, outermost first."""
+        equation = self.profile[slot]
+        yield path, equation
+        for _, inner_path, inner_slot in self._below(path, equation):
+            yield from self.places(inner_path, inner_slot)
+
+    def equations(self) -> list[Equation]:
+        """The equations in use, each once."""
+        found = [e for _, e in self.places()] + [self.profile["sharing"]]
+        return list(dict.fromkeys(found))
+
+    def symbolic_shapes(self) -> dict[str, tuple[str, ...]]:
+        """The axes of every parameter, by path: ``{"layers.0.W_Q": ("d_model", "hd_k"), …}``."""
+        return {
+            join(path, name): axes
+            for path, equation in self.places()
+            for name, axes in equation.parameters.items()
+        }
+
+    def parameter_shapes(self) -> dict[str, Shape]:
+        """The shape of every parameter, by path."""
+        return {path: self.dimensions.shape(axes) for path, axes in self.symbolic_shapes().items()}
+
+    # The evaluation ------------------------------------------------------------------
+
+    def bind(
+        self,
+        parameters: Mapping[str, Any],
+        observe: Observer = ignore,
+        evaluate: Callable[[Equation], Callable[..., Any]] = lambda equation: equation.function,
+        path: str = "",
+        slot: str = "stack",
+    ) -> Callable[..., Any]:
+        """The function that the equation in ``slot`` computes with these parameters.
+
+        Args:
+            parameters: arrays by path, as ``parameter_shapes`` lists them.
+            observe: called with every intermediate.
+            evaluate: picks what computes an equation: its implementation or its oracle.
+            path: where the parameters of this use of the slot live.
+            slot: which slot to start from.
+        """
+        equation = self.profile[slot]
+        inner = partial(self.bind, parameters, observe, evaluate)
+        supplied: dict[str, Any] = {n: parameters[join(path, n)] for n in equation.parameters}
+        supplied |= {n: self._constant(n) for n in equation.constants}
+        for argument, inner_path, inner_slot in self._below(path, equation):
+            function = inner(inner_path, inner_slot)
+            if argument == "layers":
+                supplied.setdefault("layers", []).append(function)
+            else:
+                supplied[argument] = function
+        function = evaluate(equation)
+
+        def apply(*flowing: Any) -> Any:
+            value = function(*flowing, **supplied)
+            observe(Intermediate(path, equation, value))
+            return value
+
+        return apply
+
+    def _constant(self, name: str) -> float:
+        return self.dimensions.sizes().get(name) or self.profile.constants[name]
+
+    def __call__(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Any:
+        """Evaluate the encoder.
+
+        Args:
+            parameters: tensors by path, as ``parameter_shapes`` lists them.
+            inputs: what the equation in slot ``input`` reads: token ids (B, n), token and
+                segment ids, images, or given embeddings (B, n, d_model).
+            keep: boolean, True = keep: (B, n) for keys, or (B, n, n) for each query;
+                None keeps everything.
+
+        Returns:
+            The hidden states (B, n, d_model), or what the head makes of them.
+
+        Raises:
+            SpecificationError: if the parameters, the mask or the inputs do not fit.
+        """
+        return self._run(self.bind(parameters), parameters, inputs, everything(keep, inputs[0]))
+
+    def trace(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Trace:
+        """Evaluate the encoder and return every intermediate; the last one is its output."""
+        trace = Trace()
+        self._run(self.bind(parameters, trace.append), parameters, inputs, everything(keep, inputs[0]))
+        return trace
+
+    def oracle(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Any:
+        """The same encoder computed by the NumPy oracles, from NumPy arrays."""
+        run = self.bind(parameters, evaluate=lambda equation: equation.oracle)
+        return self._run(run, parameters, inputs, np.ones((1, 1), dtype=bool) if keep is None else keep)
+
+    def _run(self, run: Callable[..., Any], parameters: Mapping[str, Any], inputs: Any, keep: Any) -> Any:
+        for path, shape in self.parameter_shapes().items():
+            demand(path in parameters, f"parameter {path} of shape {shape} is missing")
+            got = tuple(parameters[path].shape)
+            demand(got == shape, f"parameter {path} has shape {got}, but the specification needs {shape}")
+        demand(
+            str(keep.dtype).endswith("bool"),
+            f"the mask must be boolean (True = keep), but its dtype is {keep.dtype}",
+        )
+        demand(
+            keep.ndim in (2, 3) and len(keep) in (1, len(inputs[0])),
+            f"the mask must have shape (B, n) or (B, n, n) with B = {len(inputs[0])}, but has {tuple(keep.shape)}",
+        )
+        return run(keep[:, None] if keep.ndim == 2 else keep, *inputs)

@@ -1,0 +1,181 @@
+"""Chapters 3 and 4: scaled dot-product attention and its mask.
+
+Letters: Q, K, V queries, keys, values of all heads; S scores; A weights.
+Axis h runs over the heads, which never mix here.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from encoder_spec.equation import equation, requirement
+from encoder_spec.notation import demand
+
+
+@requirement("ATT-1", "Q, K and V are three independent affine maps of the same X.")
+@equation("attention.projections", slot="projections", variant="affine")
+def projections(
+    X: Float[Tensor, "B n d_model"],
+    *,
+    W_Q: Float[Tensor, "d_model hd_k"],
+    W_K: Float[Tensor, "d_model hd_k"],
+    W_V: Float[Tensor, "d_model hd_v"],
+    b_Q: Float[Tensor, "hd_k"],
+    b_K: Float[Tensor, "hd_k"],
+    b_V: Float[Tensor, "hd_v"],
+) -> tuple[Float[Tensor, "B n hd_k"], Float[Tensor, "B n hd_k"], Float[Tensor, "B n hd_v"]]:
+    r"""Queries, keys and values. Vaswani et al. 2017, §3.2.2; S0 §3, S1 §4, S2 §3.1, S4 §4.2.
+
+    $$ Q = X W_Q + b_Q, \qquad K = X W_K + b_K, \qquad V = X W_V + b_V $$
+
+    Undefined: whether there are biases. The sources' formulas have none, their code has.
+    b_K shifts each row of scores by a constant and cancels in the softmax.
+    """
+    return X @ W_Q + b_Q, X @ W_K + b_K, X @ W_V + b_V
+
+
+@requirement("ATT-2", "Q, K and V are three independent linear maps of the same X.")
+@equation("attention.projections_without_bias", slot="projections", variant="linear")
+def projections_without_bias(
+    X: Float[Tensor, "B n d_model"],
+    *,
+    W_Q: Float[Tensor, "d_model hd_k"],
+    W_K: Float[Tensor, "d_model hd_k"],
+    W_V: Float[Tensor, "d_model hd_v"],
+) -> tuple[Float[Tensor, "B n hd_k"], Float[Tensor, "B n hd_k"], Float[Tensor, "B n hd_v"]]:
+    r"""Queries, keys and values without biases. Vaswani et al. 2017, §3.2.2; S0 §3, S1 §4, S4 §4.2.
+
+    $$ Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V $$
+
+    Undefined: nothing.
+    """
+    return X @ W_Q, X @ W_K, X @ W_V
+
+
+@requirement("ATT-4", "Var(q · k) = d_k for independent entries of zero mean and unit variance.", algebraic=True)
+@requirement("ATT-3", "S[j, k] = Σ_c Q[j, c] K[k, c] / √d_k, with the width of one head under the root.")
+@equation("attention.scores", slot="scores", variant="scaled")
+def scores(Q: Float[Tensor, "B h n d_k"], K: Float[Tensor, "B h n d_k"]) -> Float[Tensor, "B h n n"]:
+    r"""Scaled scores. Vaswani et al. 2017, §3.2.1, eq. (1); S0 §3, S1 §4, S2 §3.1, S4 §4.2.
+
+    $$ S = \frac{Q K^\top}{\sqrt{d_k}} $$
+
+    Dividing by √d_k keeps the variance of the scores at 1 whatever d_k is (ATT-4).
+
+    Undefined: nothing.
+    """
+    return Q @ K.mT / math.sqrt(Q.shape[-1])
+
+
+@requirement("ATT-5", "S[j, k] = Σ_c Q[j, c] K[k, c], without a scale.")
+@equation("attention.scores_unscaled", slot="scores", variant="unscaled")
+def scores_unscaled(Q: Float[Tensor, "B h n d_k"], K: Float[Tensor, "B h n d_k"]) -> Float[Tensor, "B h n n"]:
+    r"""Unscaled scores. Raffel et al. 2020 (T5), which moves the scale into the initialisation.
+
+    $$ S = Q K^\top $$
+
+    Undefined: nothing.
+    """
+    return Q @ K.mT
+
+
+def _demand_mask(keep: Tensor, n: int) -> None:
+    demand(keep.dtype == torch.bool, f"attention.mask: the mask must be boolean (True = keep), not {keep.dtype}")
+    demand(
+        keep.shape[-1] in (1, n),
+        f"attention.mask: the mask covers {keep.shape[-1]} keys, but the sequence has {n} positions",
+    )
+
+
+@requirement("MASK-3", "With every position kept the mask changes nothing.")
+@requirement("MASK-2", "The content of padding never reaches a valid position.")
+@requirement("MASK-1", "Masked keys get weight exactly zero; kept scores are untouched.")
+@equation("attention.mask", slot="mask", variant="boolean")
+def mask(S: Float[Tensor, "B h n n"], keep: Bool[Tensor, "#B #n #n"]) -> Float[Tensor, "B h n n"]:
+    r"""Mask. Vaswani et al. 2017, §3.2.3 (there for the decoder); S2 §3.1.
+
+    $$ \tilde S[j, k] = \begin{cases} S[j, k] & \text{if key } k \text{ is kept for query } j \\
+       -\infty & \text{otherwise} \end{cases} $$
+
+    True means keep. The mask depends on the query's sequence, never on its head.
+
+    Undefined: what a padded query row contains: it is never compared.
+    """
+    _demand_mask(keep, S.shape[-1])
+    return S.masked_fill(~keep[:, None], -math.inf)
+
+
+@requirement("MASK-4", "Adding 0 for kept and −∞ for masked keys equals the boolean mask.", algebraic=True)
+@equation("attention.mask_additive", slot="mask", variant="additive")
+def mask_additive(S: Float[Tensor, "B h n n"], keep: Bool[Tensor, "#B #n #n"]) -> Float[Tensor, "B h n n"]:
+    r"""Additive mask. Devlin et al. 2018, released code, with its finite −10000 taken to the limit.
+
+    $$ \tilde S = S + M, \qquad M[j, k] = \begin{cases} 0 & \text{if kept} \\ -\infty & \text{otherwise} \end{cases} $$
+
+    Undefined: a finite fill, which is right only while every score is far smaller.
+    """
+    _demand_mask(keep, S.shape[-1])
+    M = torch.zeros_like(keep, dtype=S.dtype).masked_fill(~keep, -math.inf)
+    return S + M[:, None]
+
+
+@requirement("MASK-6", "A fully masked sequence leaves every other sequence of the batch untouched.")
+@requirement("MASK-5", "Rows still sum to 1 over the keys that are kept.")
+@requirement("ATT-9", "Scores of ±10⁴ give finite weights.")
+@requirement("ATT-8", "Adding a constant to a row of scores leaves its weights unchanged.", algebraic=True)
+@requirement("ATT-7", "Every row of A sums to 1 and lies in [0, 1]; A is in general not symmetric.", algebraic=True)
+@requirement("ATT-6", "A is the softmax of the scores over the keys.")
+@equation("attention.weights", slot="weights", variant="softmax")
+def weights(S: Float[Tensor, "B h n n"]) -> Float[Tensor, "B h n n"]:
+    r"""Attention weights. Vaswani et al. 2017, §3.2.1, eq. (1); S0 §3, S1 §4, S4 §4.2.
+
+    $$ A[j, k] = \frac{\exp S[j, k]}{\sum_{k'} \exp S[j, k']} $$
+
+    The largest score of each row is subtracted first, which changes nothing (ATT-8)
+    and keeps exp from overflowing (ATT-9).
+
+    Undefined: a row whose keys are all masked, which is 0/0. Here it is NaN; zeros or
+    uniform weights are as good, and no encoder fails for its choice.
+    """
+    exp = torch.exp(S - S.amax(dim=-1, keepdim=True))
+    return exp / exp.sum(dim=-1, keepdim=True)
+
+
+@requirement("ATT-10", "Each head's output is the average of the values with the weights A.")
+@equation("attention.output", slot="values", variant="average")
+def output(A: Float[Tensor, "B h n n"], V: Float[Tensor, "B h n d_v"]) -> Float[Tensor, "B h n d_v"]:
+    r"""Weighted values. Vaswani et al. 2017, §3.2.1, eq. (1); S0 §3, S1 §4, S2 §3.1, S4 §4.2.
+
+    $$ \mathrm{head} = A V $$
+
+    Undefined: nothing.
+    """
+    return A @ V
+
+
+@requirement("ATT-12", "The width of the values may differ from that of queries and keys.")
+@requirement("ATT-11", "Attention is softmax(QKᵀ/√d_k) V, for each head by itself.")
+@equation("attention", slot="attention", variant="dot-product")
+def attention(
+    Q: Float[Tensor, "B h n d_k"],
+    K: Float[Tensor, "B h n d_k"],
+    V: Float[Tensor, "B h n d_v"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    scores: Callable[..., Tensor],
+    mask: Callable[..., Tensor],
+    weights: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+    values: Callable[..., Tensor],
+) -> Float[Tensor, "B h n d_v"]:
+    r"""Scaled dot-product attention. Vaswani et al. 2017, §3.2.1, eq. (1); S0 §3, S1 §4, S2 §3.1, S4 §4.2.
+
+    $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V $$
+
+    Undefined: where dropout acts; here, as in the released code, on the weights.
+    """
+    A = weights(mask(scores(Q, K), keep))
+    return values(dropout(A), V)

@@ -1,0 +1,74 @@
+"""The sizes of an encoder, and symbolic shapes made concrete by them."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from math import prod
+from typing import Self
+
+from encoder_spec.notation import SYMBOLS, demand
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """Sizes of an encoder; by default those of the base model of Vaswani et al. 2017.
+
+    ``d_k`` and ``d_v`` are d_model/h unless given.
+
+    Raises:
+        SpecificationError: if a size is not a positive integer, or if h does not
+            divide d_model and no head width is given.
+    """
+
+    d_model: int = 512
+    h: int = 8
+    d_ff: int = 2048
+    N: int = 6
+    d_k: int = 0
+    d_v: int = 0
+    V: int = 37000
+    max_len: int = 512
+    segments: int = 2
+    channels: int = 3
+    patch: int = 16
+    classes: int = 1000
+
+    def __post_init__(self) -> None:
+        for name, size in asdict(self).items():
+            optional = name in ("d_k", "d_v")
+            demand(
+                isinstance(size, int) and size >= (0 if optional else 1),
+                f"{SYMBOLS[name].word} ({name}) must be a positive integer, but is {size!r}",
+            )
+        for name in ("d_k", "d_v"):
+            if not getattr(self, name):
+                demand(
+                    self.d_model % self.h == 0,
+                    f"the {self.h} heads do not divide d_model = {self.d_model}: "
+                    f"choose h among its divisors, or give d_k and d_v",
+                )
+                object.__setattr__(self, name, self.d_model // self.h)
+
+    def replace(self, **sizes: int) -> Self:
+        """The same sizes but for those given; head widths follow d_model and h unless given."""
+        if {"d_model", "h"} & set(sizes):
+            sizes = {"d_k": 0, "d_v": 0} | sizes
+        return replace(self, **sizes)
+
+    def sizes(self) -> dict[str, int]:
+        """Every size by its letter."""
+        return asdict(self)
+
+    def shape(self, axes: tuple[str, ...]) -> Shape:
+        """A symbolic shape such as ``("d_model", "hd_k")`` in numbers."""
+        return tuple(axis_size(axis, asdict(self)) for axis in axes)
+
+
+def axis_size(axis: str, sizes: Mapping[str, int]) -> int:
+    """The length of one symbolic axis: a number, a letter, or a product of letters."""
+    if axis.isdigit():
+        return int(axis)
+    if axis in sizes:
+        return sizes[axis]
+    return prod(sizes[factor] for factor in SYMBOLS[axis].factors)

@@ -1,0 +1,163 @@
+"""Chapter 1: how tokens, or patches of an image, become vectors."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from encoder_spec.equation import equation, requirement
+from encoder_spec.notation import demand
+
+
+@requirement("EMB-1", "X[b, j] is row x[b, j] of E: equal tokens get equal vectors, wherever they stand.")
+@equation("embedding.lookup", slot="embedding")
+def lookup(tokens: Int[Tensor, "B n"], *, E: Float[Tensor, "V d_model"]) -> Float[Tensor, "B n d_model"]:
+    r"""Token embedding. Vaswani et al. 2017, §3.4; S0 §2, S1 §2, S2 §1.2, S4 §3.2.
+
+    $$ X = E[x], \qquad E \in \mathbb{R}^{|V| \times d_\text{model}} $$
+
+    Every token id lies in 0 … |V| − 1.
+
+    Undefined: what a padding token embeds to; here it is an ordinary row of E.
+    """
+    inside = bool(((tokens >= 0) & (tokens < len(E))).all())
+    demand(
+        inside,
+        f"embedding.lookup: token ids must lie in 0 … {len(E) - 1}, "
+        f"but range from {int(tokens.min())} to {int(tokens.max())}",
+    )
+    return E[tokens]
+
+
+@requirement("EMB-2", "The embedding is multiplied by √d_model before positions are added.")
+@equation("embedding.scale", slot="embedding_scale", variant="sqrt-d-model")
+def scale(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
+    r"""Scaled embedding. Vaswani et al. 2017, §3.4; S0 §2.
+
+    $$ X \leftarrow \sqrt{d_\text{model}} \; X $$
+
+    Undefined: nothing.
+    """
+    return math.sqrt(X.shape[-1]) * X
+
+
+@requirement("EMB-3", "The embedding is not scaled.")
+@equation("embedding.unscaled", slot="embedding_scale", variant="none")
+def unscaled(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
+    r"""Embedding without scale. Devlin et al. 2018, §3; Dosovitskiy et al. 2020, eq. (1); S2 §6.
+
+    $$ X \leftarrow X $$
+
+    Undefined: nothing.
+    """
+    return X
+
+
+@requirement("EMB-4", "Each token is a linear map of one patch; equals a convolution with kernel = stride = p.")
+@equation("embedding.patches", slot="embedding")
+def patches(
+    images: Float[Tensor, "B channels height width"],
+    *,
+    patch: int,
+    W_patch: Float[Tensor, "patch_area d_model"],
+    b_patch: Float[Tensor, "d_model"],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Patch embedding. Dosovitskiy et al. 2020, §3.1, eq. (1); S1 §2.
+
+    $$ X = [\, x_p^1 W;\ \dots;\ x_p^n W \,] + b, \qquad
+       x_p^j \in \mathbb{R}^{p^2 C},\ n = \tfrac{\text{height}}{p} \cdot \tfrac{\text{width}}{p} $$
+
+    The side p of a patch divides height and width. Patches are read row by row.
+
+    Undefined: the order of the entries inside a flattened patch; here channel,
+    row, column, which is the order of a convolution kernel.
+    """
+    height, width = images.shape[-2:]
+    demand(
+        height % patch == 0 and width % patch == 0,
+        f"embedding.patches: patches of side {patch} do not tile an image of {height} × {width}",
+    )
+    x_p = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
+    x_p = x_p.permute(0, 2, 4, 1, 3, 5).flatten(-3).flatten(1, 2)
+    return x_p @ W_patch + b_patch
+
+
+@requirement("EMB-5", "The learned class token stands before the first token; the sequence grows by one.")
+@equation("embedding.cls", slot="cls", variant="cls")
+def cls(X: Float[Tensor, "B n d_model"], *, x_cls: Float[Tensor, "d_model"]) -> Float[Tensor, "B n+1 d_model"]:
+    r"""Class token. Dosovitskiy et al. 2020, eq. (1); S1 §2.
+
+    $$ X' = [\, x_\text{cls};\ x_1;\ \dots;\ x_n \,] $$
+
+    Undefined: nothing.
+    """
+    return torch.cat([x_cls.expand(len(X), 1, -1), X], dim=1)
+
+
+@requirement("EMB-6", "No token is prepended: the sequence keeps its length.")
+@equation("embedding.no_cls", slot="cls", variant="none")
+def no_cls(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
+    r"""Without class token. Vaswani et al. 2017, §3.4; S0 §2, S2 §1.2.
+
+    $$ X' = X $$
+
+    Undefined: nothing. (BERT's [CLS] is an ordinary token of the vocabulary.)
+    """
+    return X
+
+
+@requirement("EMB-7", "X⁰ is the sum of (scaled) embedding and position: one position vector for each place.")
+@equation("embedding.input", slot="input", variant="embedded")
+def embedded(
+    tokens: Tensor,
+    *,
+    embedding: Callable[..., Tensor],
+    embedding_scale: Callable[..., Tensor],
+    cls: Callable[..., Tensor],
+    position: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Encoder input. Vaswani et al. 2017, §3.4–3.5, §5.4; S0 §2, S1 §2, S2 §1.2, S4 §3.2.
+
+    $$ X^{(0)} = \mathrm{Dropout}(X' + PE), \qquad X' = \mathrm{Cls}(\mathrm{Scale}(\mathrm{Embed}(x))) $$
+
+    Undefined: nothing. (S4 writes H₀ = E + P, S1 writes Z₀ = X' + E_pos: the same sum.)
+    """
+    X = cls(embedding_scale(embedding(tokens)))
+    return dropout(X + position(X))
+
+
+@requirement("EMB-8", "BERT's input is the normalised sum of token, position and segment embedding.")
+@equation("embedding.bert_input", slot="input", variant="bert")
+def bert_input(
+    tokens: Int[Tensor, "B n"],
+    segment_ids: Int[Tensor, "B n"],
+    *,
+    embedding: Callable[..., Tensor],
+    position: Callable[..., Tensor],
+    E_seg: Float[Tensor, "segments d_model"],
+    norm_embedding: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+) -> Float[Tensor, "B n d_model"]:
+    r"""BERT's input. Devlin et al. 2018, §3 and figure 2.
+
+    $$ X^{(0)} = \mathrm{Dropout}(\mathrm{LN}(E[x] + P + E_\text{seg}[s])) $$
+
+    Undefined: the norm, which the paper does not mention and its released code applies.
+    """
+    X = embedding(tokens)
+    return dropout(norm_embedding(X + position(X) + lookup(segment_ids, E=E_seg)))
+
+
+@requirement("EMB-9", "Embeddings that are given enter the first layer unchanged.")
+@equation("embedding.given", slot="input", variant="given")
+def given(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
+    r"""Given embeddings. The stack alone: Vaswani et al. 2017, §3.1; S4 §4.1.
+
+    $$ X^{(0)} = X $$
+
+    Undefined: nothing.
+    """
+    return X

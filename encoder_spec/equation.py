@@ -1,0 +1,228 @@
+"""What an equation is, and the registry of all of them.
+
+An equation is a plain function on tensors. Its signature is its declaration:
+
+* positional arguments are what flows through the encoder;
+* keyword-only arguments are what the encoder supplies by name: an array is a
+  learned parameter with its symbolic shape, a number is a constant, and a
+  callable is the equation that fills another slot.
+
+Its docstring is its text: title, source, display formula between ``$$``, side
+conditions, and ``Undefined:`` for what the source leaves open. Nothing of this
+is written a second time anywhere.
+"""
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar, get_origin
+
+from jaxtyping import AbstractArray
+
+TOPICS = (
+    "embedding",
+    "position",
+    "attention",
+    "multihead",
+    "norm",
+    "ffn",
+    "residual",
+    "dropout",
+    "layer",
+    "encoder",
+    "head",
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A testable statement about an equation, with a stable id.
+
+    ``algebraic`` statements follow from the formula alone: SymPy proves them.
+    """
+
+    id: str
+    equation: str
+    statement: str
+    algebraic: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """One formula that can fill one slot of the encoder."""
+
+    id: str
+    slot: str
+    variant: str
+    function: Callable[..., Any]
+
+    @property
+    def topic(self) -> str:
+        """The topic whose module, oracle, tests and page treat this equation."""
+        return self.id.split(".")[0]
+
+    @cached_property
+    def _doc(self) -> str:
+        return inspect.getdoc(self.function) or ""
+
+    @cached_property
+    def title(self) -> str:
+        """The first sentence of the docstring."""
+        return self._doc.split(".")[0]
+
+    @cached_property
+    def source(self) -> str:
+        """Where the formula comes from: the rest of the first paragraph."""
+        first = self._doc.split("\n\n")[0]
+        return " ".join(first.partition(".")[2].split())
+
+    @cached_property
+    def latex(self) -> str:
+        """The display formula."""
+        found = re.search(r"\$\$(.+?)\$\$", self._doc, re.DOTALL)
+        return found[1].strip() if found else ""
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """The paragraphs after the formula: side conditions, then what is undefined."""
+        return [" ".join(p.split()) for p in self._doc.partition("$$")[2].split("\n\n")[1:]]
+
+    @cached_property
+    def _supplied(self) -> dict[str, Any]:
+        return {
+            p.name: p.annotation
+            for p in inspect.signature(self.function).parameters.values()
+            if p.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+
+    @cached_property
+    def flowing(self) -> dict[str, Any]:
+        """The positional arguments and their annotations."""
+        return {
+            p.name: p.annotation
+            for p in inspect.signature(self.function).parameters.values()
+            if p.kind is not inspect.Parameter.KEYWORD_ONLY
+        }
+
+    @cached_property
+    def returns(self) -> Any:
+        """The annotation of the result."""
+        return inspect.signature(self.function).return_annotation
+
+    @cached_property
+    def parameters(self) -> dict[str, tuple[str, ...]]:
+        """The learned parameters of the equation itself: name → symbolic shape."""
+        return {
+            name: tuple(hint.dim_str.split())
+            for name, hint in self._supplied.items()
+            if isinstance(hint, type) and issubclass(hint, AbstractArray)
+        }
+
+    @cached_property
+    def slots(self) -> tuple[str, ...]:
+        """The arguments that other equations fill."""
+        return tuple(n for n, hint in self._supplied.items() if get_origin(hint) is not None)
+
+    @cached_property
+    def constants(self) -> tuple[str, ...]:
+        """The numbers that the encoder supplies."""
+        return tuple(n for n, hint in self._supplied.items() if hint in (int, float))
+
+    @property
+    def oracle(self) -> Callable[..., Any]:
+        """The independent NumPy evaluation of the same formula.
+
+        Raises:
+            LookupError: if nobody has written it.
+        """
+        module = importlib.import_module(f"encoder_spec.oracle.{self.topic}")
+        try:
+            return getattr(module, self.function.__name__)  # type: ignore[no-any-return]
+        except AttributeError:
+            raise LookupError(f"{self.id} has no oracle in {module.__name__}") from None
+
+
+EQUATIONS: dict[str, Equation] = {}
+REQUIREMENTS: dict[str, Requirement] = {}
+
+
+def equation(id: str, *, slot: str, variant: str = "") -> Callable[[F], F]:
+    """Register a function as the equation ``id``, which can fill ``slot``.
+
+    ``variant`` names it among the equations of its slot, in reports and in
+    profile files; without one it is the last part of the id.
+    """
+
+    def register(function: F) -> F:
+        name = variant or id.rpartition(".")[2].replace("_", "-")
+        if id in EQUATIONS or any(e.slot == slot and e.variant == name for e in EQUATIONS.values()):
+            raise ValueError(f"equation {id} ({slot} = {name}) is defined twice")
+        EQUATIONS[id] = Equation(id, slot, name, function)
+        return function
+
+    return register
+
+
+def requirement(id: str, statement: str, *, algebraic: bool = False) -> Callable[[F], F]:
+    """State a requirement of the equation that the decorated function computes."""
+
+    def register(function: F) -> F:
+        if id in REQUIREMENTS:
+            raise ValueError(f"requirement {id} is stated twice")
+        stated_for = equation_of(function)
+        REQUIREMENTS[id] = Requirement(id, stated_for.id, statement, algebraic)
+        return function
+
+    return register
+
+
+def equation_of(function: Callable[..., Any]) -> Equation:
+    """The registered equation that ``function`` computes.
+
+    Raises:
+        LookupError: if the function is no registered equation.
+    """
+    for candidate in EQUATIONS.values():
+        if candidate.function is function:
+            return candidate
+    raise LookupError(f"{function!r} is no equation: decorate it with @equation")
+
+
+def load_all() -> None:
+    """Import every topic, which fills the registries (and imports torch)."""
+    for topic in TOPICS:
+        importlib.import_module(f"encoder_spec.{topic}")
+
+
+def equations() -> dict[str, Equation]:
+    """Every equation of the specification, by id."""
+    load_all()
+    return EQUATIONS
+
+
+def requirements() -> dict[str, Requirement]:
+    """Every requirement, by id, ordered by topic and number."""
+    load_all()
+    order = list(EQUATIONS)
+
+    def place(r: Requirement) -> tuple[int, str, int]:
+        prefix, _, number = r.id.partition("-")
+        first = min(order.index(q.equation) for q in REQUIREMENTS.values() if q.id.startswith(prefix + "-"))
+        return first, prefix, int(number)
+
+    return {r.id: r for r in sorted(REQUIREMENTS.values(), key=place)}
+
+
+def variants(slot: str) -> dict[str, Equation]:
+    """The equations that can fill ``slot``, by variant name."""
+    return {e.variant: e for e in equations().values() if e.slot == slot}
+
+
+def slots() -> Sequence[str]:
+    """The names of all slots, in the order of the specification."""
+    return list(dict.fromkeys(e.slot for e in equations().values()))

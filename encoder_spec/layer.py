@@ -1,0 +1,66 @@
+"""Chapter 9: the order of sublayer, residual and norm."""
+
+from collections.abc import Callable
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from encoder_spec.equation import equation, requirement
+
+
+@requirement("LAYER-3", "One layer has 4d² + 2·d·d_ff weights, 9·d + d_ff more with biases and norms, and none depends on h.", algebraic=True)
+@requirement("LAYER-2", "Sequence length and width are unchanged.")
+@requirement("LAYER-1", "Each sublayer is followed by the residual sum and then its own norm.")
+@equation("layer.post_ln", slot="layer")
+def post_ln(
+    x: Float[Tensor, "B n d_model"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    multihead: Callable[..., Tensor],
+    ffn: Callable[..., Tensor],
+    norm_1: Callable[..., Tensor],
+    norm_2: Callable[..., Tensor],
+    residual: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Post-LN layer. Vaswani et al. 2017, §3.1; S0 §7, S1 §7, S2 §4.1, S3 §3.
+
+    $$ \begin{aligned}
+       x &\leftarrow \mathrm{LN}_1(x + \mathrm{Dropout}(\mathrm{MHA}(x))) \\
+       x &\leftarrow \mathrm{LN}_2(x + \mathrm{Dropout}(\mathrm{FFN}(x)))
+       \end{aligned} $$
+
+    The two norms have parameters of their own.
+
+    Undefined: nothing.
+    """
+    x = norm_1(residual(x, dropout(multihead(x, keep))))
+    return norm_2(residual(x, dropout(ffn(x))))
+
+
+@requirement("LAYER-4", "Each sublayer reads the normed input and adds its output to the input before the norm.")
+@equation("layer.pre_ln", slot="layer")
+def pre_ln(
+    x: Float[Tensor, "B n d_model"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    multihead: Callable[..., Tensor],
+    ffn: Callable[..., Tensor],
+    norm_1: Callable[..., Tensor],
+    norm_2: Callable[..., Tensor],
+    residual: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Pre-LN layer. Xiong et al. 2020, table 1; S3 §3, S4 §4.1.
+
+    $$ \begin{aligned}
+       x &\leftarrow x + \mathrm{Dropout}(\mathrm{MHA}(\mathrm{LN}_1(x))) \\
+       x &\leftarrow x + \mathrm{Dropout}(\mathrm{FFN}(\mathrm{LN}_2(x)))
+       \end{aligned} $$
+
+    The residual path is never normed, which is why the stack ends with a norm of its own.
+
+    Undefined: nothing.
+    """
+    x = residual(x, dropout(multihead(norm_1(x), keep)))
+    return residual(x, dropout(ffn(norm_2(x))))

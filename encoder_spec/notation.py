@@ -1,0 +1,62 @@
+"""The letters of the specification, defined once.
+
+Code, documentation and messages all take their symbols from ``SYMBOLS``. The
+key is the identifier that the code uses; ``word`` is the name under which
+reports and profile files write a constant.
+"""
+
+from dataclasses import dataclass
+
+
+class SpecificationError(ValueError):
+    """An input or a choice for which the specification defines no answer."""
+
+
+def demand(condition: bool, message: str) -> None:
+    """Refuse what an equation's side conditions exclude.
+
+    Raises:
+        SpecificationError: with ``message`` when ``condition`` is false.
+    """
+    if not condition:
+        raise SpecificationError(message)
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """One letter: how it is typeset, what it means, its word in reports."""
+
+    latex: str
+    meaning: str
+    word: str = ""
+    factors: tuple[str, ...] = ()
+
+
+SYMBOLS: dict[str, Symbol] = {
+    # Axes of the data
+    "B": Symbol("B", "batch size"),
+    "n": Symbol("n", "sequence length"),
+    # Dimensions of the encoder
+    "d_model": Symbol(r"d_\text{model}", "width of the hidden states", "d_model"),
+    "h": Symbol("h", "number of heads", "num_heads"),
+    "d_k": Symbol("d_k", "width of a query and of a key in one head", "d_k"),
+    "d_v": Symbol("d_v", "width of a value in one head", "d_v"),
+    "d_ff": Symbol(r"d_\text{ff}", "inner width of the feed-forward network", "d_ff"),
+    "N": Symbol("N", "number of layers", "num_layers"),
+    "V": Symbol("|V|", "vocabulary size", "vocab_size"),
+    "max_len": Symbol(r"n_\text{max}", "rows of a learned position table", "max_len"),
+    "segments": Symbol("n_s", "number of segment types", "num_segments"),
+    "channels": Symbol("C", "channels of an image", "channels"),
+    "classes": Symbol("c", "number of classes of a head", "num_classes"),
+    "patch": Symbol("p", "side of a square patch", "patch_size"),
+    # Products of dimensions that are one axis of an array
+    "hd_k": Symbol("h d_k", "all heads' queries (or keys) side by side", factors=("h", "d_k")),
+    "hd_v": Symbol("h d_v", "all heads' values side by side", factors=("h", "d_v")),
+    "patch_area": Symbol(
+        "p^2 C", "entries of a flattened patch", factors=("patch", "patch", "channels")
+    ),
+    # Constants
+    "eps": Symbol(r"\epsilon", "stability constant of the norm", "eps"),
+    "P_drop": Symbol(r"P_\text{drop}", "dropout probability", "p_drop"),
+    "offset": Symbol("o", "first row of a learned position table that is used", "position_offset"),
+}

@@ -1,0 +1,99 @@
+"""Chapter 2: where a token stands.
+
+Each equation maps the embedded sequence to one vector per position. Only its
+length, width, dtype and device matter: positions do not depend on content.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from encoder_spec.equation import equation, requirement
+from encoder_spec.notation import demand
+
+
+def _angles(X: Tensor) -> Tensor:
+    """pos / 10000^{2i/d} for every position and every pair i of features, in float64."""
+    n, d = X.shape[-2:]
+    pos = torch.arange(n, dtype=torch.float64, device=X.device)
+    i = torch.arange((d + 1) // 2, dtype=torch.float64, device=X.device)
+    return pos[:, None] / 10000 ** (2 * i / d)
+
+
+@requirement("POS-5", "PE(p) · PE(q) depends on p − q alone (even d_model).", algebraic=True)
+@requirement("POS-4", "‖PE(pos)‖² = d_model/2 for every position (even d_model).", algebraic=True)
+@requirement("POS-3", "PE(pos + k) is a rotation of PE(pos) that depends on k alone (even d_model).", algebraic=True)
+@requirement("POS-2", "The table has no parameters and is defined for every length, also beyond any trained one.")
+@requirement("POS-1", "Even features are the sine, odd features the cosine of pos/10000^{2i/d_model}.")
+@equation("position.sinusoidal", slot="position")
+def sinusoidal(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "n d_model"]:
+    r"""Sinusoidal positions. Vaswani et al. 2017, §3.5; S0 §2.
+
+    $$ PE_{(pos,\,2i)} = \sin\frac{pos}{10000^{2i/d_\text{model}}}, \qquad
+       PE_{(pos,\,2i+1)} = \cos\frac{pos}{10000^{2i/d_\text{model}}} $$
+
+    pos = 0 … n − 1, i = 0 … ⌈d_model/2⌉ − 1, any length n.
+
+    Undefined: an odd d_model. Here the last sine stands without its cosine;
+    POS-3 to POS-5 then do not hold, since a pair is incomplete.
+    """
+    angles = _angles(X)
+    PE = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+    return PE[:, : X.shape[-1]].to(X.dtype)
+
+
+@requirement("POS-6", "All sines stand before all cosines, at the frequencies of the interleaved layout.")
+@equation("position.sinusoidal_concatenated", slot="position")
+def sinusoidal_concatenated(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "n d_model"]:
+    r"""Concatenated sinusoids. Marian's layout of Vaswani et al. 2017, §3.5.
+
+    $$ PE_{pos} = \Bigl[\, \sin\tfrac{pos}{10000^{2i/d_\text{model}}} \,\Big|\,
+       \cos\tfrac{pos}{10000^{2i/d_\text{model}}} \,\Bigr]_{i = 0 \dots d_\text{model}/2 - 1} $$
+
+    d_model is even: with an odd width the halves would differ.
+
+    Undefined: nothing. (tensor2tensor and fairseq divide by d_model/2 − 1 in the
+    exponent instead: other frequencies, hence another equation.)
+    """
+    d = X.shape[-1]
+    demand(d % 2 == 0, f"position.sinusoidal_concatenated: d_model must be even, but is {d}")
+    angles = _angles(X)
+    return torch.cat([angles.sin(), angles.cos()], dim=-1).to(X.dtype)
+
+
+@requirement("POS-8", "A sequence longer than the table is refused: it has no position vectors.")
+@requirement("POS-7", "Position j of every sequence gets row j of the table P.")
+@equation("position.learned", slot="position")
+def learned(X: Float[Tensor, "B n d_model"], *, P: Float[Tensor, "max_len d_model"]) -> Float[Tensor, "n d_model"]:
+    r"""Learned positions. Devlin et al. 2018, §3; Dosovitskiy et al. 2020, eq. (1); S1 §2, S2 §6.
+
+    $$ PE_{pos} = P[pos], \qquad P \in \mathbb{R}^{n_\text{max} \times d_\text{model}} $$
+
+    n ≤ n_max.
+
+    Undefined: nothing.
+    """
+    n = X.shape[-2]
+    demand(n <= len(P), f"position.learned: a sequence of {n} is longer than the table's {len(P)} rows")
+    return P[:n]
+
+
+@requirement("POS-9", "Position j gets row j + o of the table P; the first o rows are not addressed.")
+@equation("position.learned_offset", slot="position")
+def learned_offset(
+    X: Float[Tensor, "B n d_model"], *, P: Float[Tensor, "max_len d_model"], offset: int
+) -> Float[Tensor, "n d_model"]:
+    r"""Learned positions with an offset. Liu et al. 2019 (RoBERTa), released code; BART likewise.
+
+    $$ PE_{pos} = P[pos + o] $$
+
+    n + o ≤ n_max. RoBERTa counts from padding_idx + 1 = 2, and BART from 2.
+
+    Undefined: the position of a padding token; here it is counted as any other.
+    """
+    n = X.shape[-2]
+    demand(
+        n + offset <= len(P),
+        f"position.learned_offset: a sequence of {n} needs {n + offset} rows, but the table has {len(P)}",
+    )
+    return P[offset : offset + n]

@@ -1,0 +1,229 @@
+"""Profiles: published choices of one equation per slot.
+
+``VASWANI_2017`` fills every slot; each other profile is another one with some
+slots replaced. The names on the right are those of the variants, as reports and
+profile files write them; ``encoder-spec profiles NAME`` shows a choice in full.
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from encoder_spec.equation import Equation, equations, slots, variants
+from encoder_spec.notation import SYMBOLS, SpecificationError
+
+CONSTANTS = {SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset")}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One equation for each slot, the constants, and where the choice was published."""
+
+    name: str
+    source: str
+    equations: Mapping[str, Equation]
+    constants: Mapping[str, float]
+
+    def __getitem__(self, slot: str) -> Equation:
+        return self.equations[slot]
+
+    def replace(self, *, name: str = "", source: str = "", **choices: Any) -> Self:
+        """The same choice but for the slots and constants given.
+
+        A slot takes the name of a variant, an equation, or any function with the
+        arguments of that slot's equations. Constants are ``eps``, ``p_drop`` and
+        ``position_offset``.
+
+        Raises:
+            SpecificationError: for an unknown slot, variant or constant.
+        """
+        filled, constants = dict(self.equations), dict(self.constants)
+        for key, choice in choices.items():
+            if key in CONSTANTS:
+                constants[CONSTANTS[key]] = number(key, choice)
+            else:
+                filled[key] = fill(key, choice)
+        return type(self)(name or self.name, source or self.source, filled, constants)
+
+    def choices(self) -> dict[str, str | float]:
+        """The variant in every slot and every constant, by name."""
+        words = {letter: word for word, letter in CONSTANTS.items()}
+        chosen: dict[str, str | float] = {slot: e.variant for slot, e in self.equations.items()}
+        return chosen | {words[letter]: value for letter, value in self.constants.items()}
+
+
+def number(name: str, value: Any) -> float:
+    """A constant as given by a person: a non-negative number, else a SpecificationError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise SpecificationError(f"{name} must be a non-negative number, but is {value!r}")
+    return value
+
+
+def fill(slot: str, choice: str | Equation | Callable[..., Any]) -> Equation:
+    """The equation that ``choice`` means in ``slot``.
+
+    Raises:
+        SpecificationError: for a slot or variant that does not exist.
+    """
+    if slot not in slots():
+        known = ", ".join([*slots(), *CONSTANTS])
+        raise SpecificationError(f"there is no slot or constant named {slot!r}: choose among {known}")
+    if isinstance(choice, Equation):
+        return choice
+    if callable(choice):
+        return Equation(f"{slot}.{choice.__name__}", slot, choice.__name__, choice)
+    if choice not in variants(slot):
+        known = ", ".join(variants(slot))
+        raise SpecificationError(f"slot {slot} has no variant {choice!r}: choose among {known}")
+    return variants(slot)[choice]
+
+
+def define(name: str, source: str, **choices: Any) -> Profile:
+    """A profile from a choice for every slot and constant."""
+    return Profile(name, source, {}, {}).replace(**choices)
+
+
+VASWANI_2017 = define(
+    "vaswani-2017",
+    "Vaswani et al. 2017, §3; ε as in S0 §4, biases as in its shapes",
+    stack="plain",
+    input="embedded",
+    embedding="lookup",
+    embedding_scale="sqrt-d-model",
+    cls="none",
+    position="sinusoidal",
+    layer="post-ln",
+    sharing="none",
+    multihead="self-attention",
+    projections="linear",
+    split="heads",
+    attention="dot-product",
+    scores="scaled",
+    mask="boolean",
+    weights="softmax",
+    values="average",
+    merge="concat",
+    output="linear",
+    residual="sum",
+    dropout="none",
+    noise="uniform",
+    norm="layer-norm",
+    statistics="features",
+    ffn="affine",
+    activation="relu",
+    final_norm="none",
+    head="none",
+    eps=1e-6,
+    p_drop=0.1,
+    position_offset=0,
+)
+
+TORCH_POST_LN = VASWANI_2017.replace(
+    name="torch-post-ln",
+    source="torch.nn.TransformerEncoder with its defaults",
+    input="given",
+    projections="affine",
+    output="affine",
+    eps=1e-5,
+)
+
+TORCH_PRE_LN = TORCH_POST_LN.replace(
+    name="torch-pre-ln",
+    source="torch.nn.TransformerEncoder with norm_first=True and a final norm",
+    layer="pre-ln",
+    final_norm="norm",
+)
+
+PRE_LN = VASWANI_2017.replace(
+    name="pre-ln",
+    source="Xiong et al. 2020, table 1",
+    layer="pre-ln",
+    final_norm="norm",
+)
+
+ANNOTATED_TRANSFORMER = VASWANI_2017.replace(
+    name="annotated-transformer",
+    source="Rush et al. 2018, The Annotated Transformer",
+    projections="affine",
+    output="affine",
+    norm="unbiased-std-plus-eps",
+    layer="pre-ln",
+    final_norm="norm",
+)
+
+BERT = VASWANI_2017.replace(
+    name="bert",
+    source="Devlin et al. 2018, §3; ε and activation as released",
+    input="bert",
+    embedding_scale="none",
+    position="learned",
+    projections="affine",
+    output="affine",
+    activation="gelu",
+    eps=1e-12,
+)
+
+VIT = VASWANI_2017.replace(
+    name="vit",
+    source="Dosovitskiy et al. 2020, eq. (1)–(4)",
+    embedding="patches",
+    embedding_scale="none",
+    cls="cls",
+    position="learned",
+    layer="pre-ln",
+    projections="affine",
+    output="affine",
+    activation="gelu",
+    final_norm="norm",
+)
+
+UNIVERSAL = VASWANI_2017.replace(
+    name="universal",
+    source="Dehghani et al. 2018, §2.1, without its position-in-time signal and halting",
+    sharing="all",
+)
+
+PROFILES = {
+    p.name: p
+    for p in (
+        VASWANI_2017,
+        ANNOTATED_TRANSFORMER,
+        BERT,
+        VIT,
+        PRE_LN,
+        TORCH_POST_LN,
+        TORCH_PRE_LN,
+        UNIVERSAL,
+    )
+}
+
+
+def profile(name: str) -> Profile:
+    """The published profile of this name, or the one that a ``.toml`` file describes.
+
+    A file names its ``base`` (``vaswani-2017`` unless given) and the slots and
+    constants in which it differs.
+
+    Raises:
+        SpecificationError: if there is no such profile, or the file is no profile.
+    """
+    if not name.endswith(".toml"):
+        if name not in PROFILES:
+            raise SpecificationError(f"there is no profile {name!r}: choose among {', '.join(PROFILES)}")
+        return PROFILES[name]
+    try:
+        choices = tomllib.loads(Path(name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise SpecificationError(f"profile file {name}: {problem}") from None
+    base = PROFILES.get(choices.pop("base", "vaswani-2017"))
+    if base is None:
+        raise SpecificationError(f"profile file {name}: base must be one of {', '.join(PROFILES)}")
+    try:
+        return base.replace(**({"name": Path(name).stem, "source": name} | choices))
+    except SpecificationError as problem:
+        raise SpecificationError(f"profile file {name}: {problem}") from None
+
+
+assert set(VASWANI_2017.equations) == set(slots()) and equations()
