@@ -14,7 +14,7 @@ such as ``norm_1``, is the equation in slot ``norm`` with parameters under
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from encoder_spec.dimensions import Dimensions, Shape
 from encoder_spec.equation import Equation
-from encoder_spec.notation import demand
+from encoder_spec.notation import SYMBOLS, demand
 from encoder_spec.profiles import Profile
 
 
@@ -98,6 +98,15 @@ class Encoder:
         found = [e for _, e in self.places()] + [self.profile["sharing"]]
         return list(dict.fromkeys(found))
 
+    def choices(self) -> dict[str, str | float]:
+        """What was chosen, by name: the variant in every slot in use, constants in use, sizes of the stack."""
+        used = self.equations()
+        slots = {e.slot for e in used}
+        constants = {SYMBOLS[c].word for e in used for c in e.constants if c in self.profile.constants}
+        sizes = {SYMBOLS[s].word: getattr(self.dimensions, s) for s in ("N", "h", "d_model", "d_ff")}
+        chosen = {name: c for name, c in self.profile.choices().items() if name in slots | constants}
+        return chosen | sizes
+
     def symbolic_shapes(self) -> dict[str, tuple[str, ...]]:
         """The axes of every parameter, by path: ``{"layers.0.W_Q": ("d_model", "hd_k"), …}``."""
         return {
@@ -108,6 +117,10 @@ class Encoder:
 
     def parameter_shapes(self) -> dict[str, Shape]:
         """The shape of every parameter, by path."""
+        return dict(self._shapes)
+
+    @cached_property
+    def _shapes(self) -> dict[str, Shape]:
         return {path: self.dimensions.shape(axes) for path, axes in self.symbolic_shapes().items()}
 
     # The evaluation ------------------------------------------------------------------
@@ -181,7 +194,7 @@ class Encoder:
         return self._run(run, parameters, inputs, np.ones((1, 1), dtype=bool) if keep is None else keep)
 
     def _run(self, run: Callable[..., Any], parameters: Mapping[str, Any], inputs: Any, keep: Any) -> Any:
-        for path, shape in self.parameter_shapes().items():
+        for path, shape in self._shapes.items():
             demand(path in parameters, f"parameter {path} of shape {shape} is missing")
             got = tuple(parameters[path].shape)
             demand(got == shape, f"parameter {path} has shape {got}, but the specification needs {shape}")

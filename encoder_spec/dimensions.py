@@ -1,7 +1,7 @@
 """The sizes of an encoder, and symbolic shapes made concrete by them."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Self
 
@@ -35,7 +35,7 @@ class Dimensions:
     classes: int = 1000
 
     def __post_init__(self) -> None:
-        for name, size in asdict(self).items():
+        for name, size in self.sizes().items():
             optional = name in ("d_k", "d_v")
             demand(
                 isinstance(size, int) and size >= (0 if optional else 1),
@@ -58,11 +58,11 @@ class Dimensions:
 
     def sizes(self) -> dict[str, int]:
         """Every size by its letter."""
-        return asdict(self)
+        return dict(vars(self))
 
     def shape(self, axes: tuple[str, ...]) -> Shape:
         """A symbolic shape such as ``("d_model", "hd_k")`` in numbers."""
-        return tuple(axis_size(axis, asdict(self)) for axis in axes)
+        return tuple(axis_size(axis, vars(self)) for axis in axes)
 
 
 def axis_size(axis: str, sizes: Mapping[str, int]) -> int:

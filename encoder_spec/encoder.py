@@ -9,6 +9,7 @@ from torch.utils.checkpoint import checkpoint
 from encoder_spec.equation import equation, requirement
 
 
+@requirement("ENC-17", "Its parameters are those that its equations declare, with the declared shapes.")
 @requirement("ENC-11", "Outputs of earlier tokens change when a token is appended: keys and values cannot be cached.")
 @requirement("ENC-10", "Gradients with respect to the parameters equal the specification's.")
 @requirement("ENC-9", "The gradient with respect to the input equals the specification's.")

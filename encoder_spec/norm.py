@@ -69,7 +69,7 @@ def layer_norm_without_bias(
     return gamma * (x - mu) / torch.sqrt(var + eps)
 
 
-@requirement("NORM-9", "It differs from ε under the root by the factor √(σ² + ε)/(σ + ε).", algebraic=True)
+@requirement("NORM-9", "Its output less β is that of ε under the root times √(σ² + ε)/(σ + ε).", algebraic=True)
 @requirement("NORM-8", "ε is added to the standard deviation, outside the root.")
 @equation("norm.std_plus_eps", slot="norm")
 def std_plus_eps(
@@ -90,7 +90,7 @@ def std_plus_eps(
     return gamma * (x - mu) / (torch.sqrt(var) + eps) + beta
 
 
-@requirement("NORM-11", "Its deviations are smaller by the factor √((d − 1)/d), up to ε.", algebraic=True)
+@requirement("NORM-11", "Its output less β is that of the biased σ times (σ + ε)/(σ√(d/(d − 1)) + ε): about √((d − 1)/d).", algebraic=True)
 @requirement("NORM-10", "The standard deviation divides by d − 1, and ε is added outside the root.")
 @equation("norm.unbiased_std_plus_eps", slot="norm")
 def unbiased_std_plus_eps(
@@ -116,7 +116,7 @@ def unbiased_std_plus_eps(
     return gamma * (x - mu) / (torch.sqrt(var * d / (d - 1)) + eps) + beta
 
 
-@requirement("NORM-13", "Scaling the input by c > 0 changes nothing, up to ε; shifting it does.", algebraic=True)
+@requirement("NORM-13", "Scaling the input by c > 0 equals dividing ε by c²: without ε it changes nothing.", algebraic=True)
 @requirement("NORM-12", "The input is divided by its root mean square; no mean is subtracted.")
 @equation("norm.rms", slot="norm")
 def rms(

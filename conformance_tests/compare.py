@@ -1,0 +1,99 @@
+"""Comparing what an encoder computed with what the specification gives."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+BUDGET = 1e-12
+"""Allowed difference in float64, relative to the largest magnitude and at least absolute."""
+
+
+class Disagreement(AssertionError):
+    """A value that is not what the specification gives; the message says where and by how much."""
+
+    def __init__(self, message: str, error: float | None = None, budget: float | None = None) -> None:
+        super().__init__(message)
+        self.error = error
+        self.budget = budget
+
+
+class Unsupported(Exception):
+    """A check that could not run on this subject: never a pass, never a failure."""
+
+
+class Blocked(Exception):
+    """A check whose inputs are already wrong, so that its outcome would say nothing."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The largest difference found, and the largest one allowed."""
+
+    error: float
+    budget: float
+
+
+def demand_equal(
+    got: Tensor,
+    want: Tensor,
+    what: str,
+    *,
+    valid: Tensor | None = None,
+    amplification: float = 1.0,
+    context: str = "",
+) -> Comparison:
+    """Compare two tensors where ``valid`` is true.
+
+    Args:
+        got: what the encoder computed.
+        want: what the specification gives, of the same shape.
+        what: equation and letter, such as ``"attention.scores: S"``.
+        valid: where to compare; everywhere unless given. It broadcasts from the left.
+        amplification: by how much the computation magnifies rounding, at least 1.
+        context: sizes and probe, for the message.
+
+    Returns:
+        The largest difference and the budget.
+
+    Raises:
+        Disagreement: if the shapes differ or the difference exceeds the budget.
+    """
+    if got.shape != want.shape:
+        raise Disagreement(
+            f"{what} has shape {tuple(got.shape)}, but the spec gives {tuple(want.shape)} [{context}]"
+        )
+    difference = difference_at(got, want, valid)
+    finite = want[want.isfinite()]
+    scale = max(1.0, float(finite.abs().max()) if finite.numel() else 1.0)
+    budget = BUDGET * scale * amplification
+    error = float(difference.max()) if difference.numel() else 0.0
+    if error <= budget:
+        return Comparison(error, budget)
+    place = tuple(int(i) for i in torch.unravel_index(difference.argmax(), difference.shape))
+    index = ", ".join(map(str, place))
+    raise Disagreement(
+        f"{what}[{index}] = {float(got[place]):.6g}, but the spec gives {float(want[place]):.6g} "
+        f"(off by {error:.1e}, allowed {budget:.0e}) [{context}]",
+        error,
+        budget,
+    )
+
+
+def difference_at(got: Tensor, want: Tensor, valid: Tensor | None) -> Tensor:
+    """|got − want| where valid, 0 elsewhere; NaN against NaN is equal, NaN against a number is infinite.
+
+    Where the specification has −∞ (a masked score), any score counts as equal whose
+    exponential underflows beside the kept scores: that is all that −∞ is for.
+    """
+    difference = (got - want).abs()
+    difference = difference.masked_fill(got == want, 0).masked_fill(got.isnan() & want.isnan(), 0)
+    finite = want[want.isfinite()]
+    if finite.numel():
+        underflow = float(finite.min()) - 745.0
+        difference = difference.masked_fill((want == -torch.inf) & (got <= underflow), 0)
+    difference = difference.nan_to_num(nan=torch.inf, posinf=torch.inf)
+    if valid is not None:
+        valid = valid.reshape(valid.shape + (1,) * (difference.ndim - valid.ndim))
+        difference = difference.masked_fill(~valid.expand_as(difference), 0)
+    return difference

@@ -1,0 +1,166 @@
+"""Identification: which equation stands in each slot?
+
+Parameters settle what they can: a slot holds the variant whose parameters are there.
+What they leave open is searched, nearest to the encoder's own hints first, and judged
+by agreement of the outputs and nothing else.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, product
+
+from torch import Tensor
+
+from conformance_tests.compare import Disagreement, demand_equal
+from conformance_tests.hints import Hints
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.equation import variants
+from encoder_spec.notation import SpecificationError
+from encoder_spec.profiles import CONSTANTS, PROFILES, VASWANI_2017, Profile
+
+OPEN_SLOTS = ("layer", "norm", "activation", "scores", "embedding_scale", "position")
+"""The slots whose variants differ without differing in parameters."""
+
+EPSILONS = (1e-5, 1e-12, 1e-6, 1e-3, 1e-8)
+"""Values of ε in use: torch, BERT, ViT and the original code, Keras, others."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One call of the subject: its inputs, the weights it had, and what it returned."""
+
+    parameters: Mapping[str, Tensor]
+    inputs: tuple[Tensor, ...]
+    output: Tensor
+
+    def residual(self, encoder: Encoder) -> float:
+        """The largest difference to the specification in units of the budget: ≤ 1 agrees."""
+        try:
+            want = encoder(self.parameters, *self.inputs)
+            found = demand_equal(self.output, want, "output")
+        except Disagreement as disagreement:
+            if disagreement.error is None or disagreement.budget is None:
+                return float("inf")
+            return disagreement.error / disagreement.budget
+        except SpecificationError:
+            return float("inf")
+        return found.error / found.budget
+
+
+@dataclass(frozen=True)
+class Identification:
+    """The choice found, whether it agrees with the subject, and how many were tried."""
+
+    encoder: Encoder
+    agrees: bool
+    tried: int
+
+
+def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
+    """The encoder that the parameters alone determine; open slots as hinted, or as in Vaswani 2017.
+
+    Raises:
+        SpecificationError: if the shapes are those of no encoder.
+    """
+    letters = {path.rpartition(".")[2] for path in parameters}
+    layers = {path.split(".")[1] for path in parameters if path.startswith("layers.")}
+    if not {"W_Q", "W_1"} <= letters:
+        raise SpecificationError("there are no attention projections and feed-forward maps among the parameters")
+    choices: dict[str, str | float] = {
+        slot: fitting[0]
+        for slot in ("embedding", "cls", "position", "projections", "output", "norm", "ffn", "head")
+        if (fitting := admissible(slot, letters))
+    }
+    choices["input"] = "bert" if "E_seg" in letters else "embedded" if {"E", "W_patch"} & letters else "given"
+    choices["final_norm"] = "norm" if "norm_final.gamma" in parameters else "none"
+    N = hints.sizes.get("N", len(layers))
+    choices["sharing"] = "all" if N > 1 and is_shared(parameters, layers) else "none"
+    if choices.get("embedding") == "patches" or choices["input"] == "bert":
+        choices["embedding_scale"] = "none"
+    stated = {k: v for k, v in hints.choices.items() if k in CONSTANTS or v in admissible(k, letters)}
+    return Encoder(VASWANI_2017.replace(**(choices | stated)), sizes(parameters, hints, N))
+
+
+def admissible(slot: str, letters: set[str]) -> list[str]:
+    """The variants of a slot whose parameters are all there, those that use most of them."""
+    fits = {name: len(e.parameters) for name, e in variants(slot).items() if set(e.parameters) <= letters}
+    most = max(fits.values(), default=0)
+    return [name for name, used in fits.items() if used == most]
+
+
+def is_shared(parameters: Mapping[str, Tensor], layers: set[str]) -> bool:
+    """Whether all layers use one set of arrays: a single set, or the same memory in each."""
+    memory = {parameters[f"layers.{l}.W_1"].data_ptr() for l in layers}
+    return len(memory) == 1
+
+
+def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
+    """The sizes that the shapes of the parameters tell."""
+    found = {"N": N, "h": hints.sizes.get("h", 1)}
+    for path, axes in {
+        "layers.0.W_Q": ("d_model", "hd_k"),
+        "layers.0.W_V": ("d_model", "hd_v"),
+        "layers.0.W_1": ("d_model", "d_ff"),
+        "E": ("V", "d_model"),
+        "P": ("max_len", "d_model"),
+        "E_seg": ("segments", "d_model"),
+    }.items():
+        if path in parameters:
+            found |= dict(zip(axes, parameters[path].shape, strict=True))
+    hd_k, hd_v = found.pop("hd_k"), found.pop("hd_v")
+    if hd_k % found["h"]:
+        raise SpecificationError(f"{found['h']} heads do not divide the {hd_k} columns of W_Q")
+    stated = {k: v for k, v in hints.sizes.items() if k in ("patch", "channels", "classes")}
+    return Dimensions(**(found | stated | {"d_k": hd_k // found["h"], "d_v": hd_v // found["h"]}))
+
+
+def candidates(start: Encoder, letters: set[str], hints: Hints) -> Iterator[Encoder]:
+    """Every choice in the open slots and constants, the fewest changes to ``start`` first."""
+    used = {e.slot for e in start.equations()}
+    hd_k = start.dimensions.d_k * start.dimensions.h
+    hd_v = start.dimensions.d_v * start.dimensions.h
+    heads = [h for h in range(1, hd_k + 1) if hd_k % h == 0 and hd_v % h == 0]
+    axes: dict[str, list[str | float]] = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
+    axes["eps"] = [start.profile.constants["eps"], *EPSILONS]
+    axes["h"] = [start.dimensions.h] if "h" in hints.sizes else [*heads]
+    now = start.profile.choices() | {"h": start.dimensions.h}
+    others = {axis: [v for v in dict.fromkeys(values) if v != now[axis]] for axis, values in axes.items()}
+    for changes in range(len(axes) + 1):
+        for changed in combinations(axes, changes):
+            for values in product(*(others[axis] for axis in changed)):
+                choice = dict(zip(changed, values, strict=True))
+                h = int(choice.pop("h", start.dimensions.h))
+                sized = start.dimensions.replace(h=h, d_k=hd_k // h, d_v=hd_v // h)
+                yield Encoder(start.profile.replace(**choice), sized)
+
+
+def identify(experiments: list[Experiment], start: Encoder, hints: Hints, most: int = 2000) -> Identification:
+    """Find the choice of equations that reproduces the experiments.
+
+    Without agreement the answer is ``start``, which the hints and parameters state, or,
+    without hints, the choice that comes closest.
+    """
+    letters = {path.rpartition(".")[2] for path in experiments[0].parameters}
+    closest, least, tried = start, float("inf"), 0
+    for tried, encoder in enumerate(candidates(start, letters, hints), 1):
+        residual = max(e.residual(encoder) for e in experiments)
+        if residual <= 1:
+            return Identification(encoder, True, tried)
+        if residual < least:
+            closest, least = encoder, residual
+        if tried == most:
+            break
+    return Identification(start if hints.choices else closest, False, tried)
+
+
+def nearest_profile(encoder: Encoder) -> tuple[Profile, dict[str, tuple[str | float, str | float]]]:
+    """The published profile with the fewest differences: name → (the encoder's choice, the profile's)."""
+    mine = {k: v for k, v in encoder.choices().items() if k in encoder.profile.choices()}
+
+    def differences(profile: Profile) -> dict[str, tuple[str | float, str | float]]:
+        theirs = profile.choices()
+        return {k: (v, theirs[k]) for k, v in mine.items() if v != theirs[k]}
+
+    best = min(PROFILES.values(), key=lambda p: (len(differences(p)), "input" in differences(p)))
+    return best, differences(best)

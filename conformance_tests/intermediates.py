@@ -1,0 +1,164 @@
+"""Finding the specification's intermediates among those of an encoder, by value.
+
+An encoder does not say which of its arrays are the scores. But an array that holds the
+numbers of the scores, up to the order of its axes, is the scores: no name is needed, and
+no hook. What is not found was either never formed (a fused kernel) or is wrong; the order
+of computation tells which.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conformance_tests.compare import BUDGET, difference_at
+from encoder_spec.assembly import Intermediate, Trace
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """An intermediate of the specification and the subject's array that equals it, if any.
+
+    ``got`` and ``want`` have the specification's axes. Without a match ``got`` is None
+    or the nearest array of the right size, and ``nearest`` looks for it.
+    """
+
+    spec: Intermediate
+    part: int
+    want: Tensor
+    got: Tensor | None
+    error: float
+    budget: float
+    valid: Tensor | None = None
+    look: Callable[[], "Aligned"] | None = None
+
+    def nearest(self) -> "Aligned":
+        """The same with the nearest array of the right size, if none equals the value."""
+        return self.look() if self.look else self
+
+    @property
+    def letter(self) -> str:
+        """Which value of the equation this is, and where: ``: K at layers.1``."""
+        part = ("Q", "K", "V")[self.part] if self.spec.equation.slot == "projections" else "value"
+        return f": {part} at {self.spec.path}" if self.spec.path else f": {part}"
+
+    @property
+    def found(self) -> bool:
+        """Whether the subject computes this value."""
+        return self.error <= self.budget
+
+
+def values_of(intermediate: Intermediate) -> list[Tensor]:
+    """The tensors among the values of an equation: several for Q, K, V or for μ, σ².
+
+    The variance is left out: most encoders form 1/√(σ² + ε) at once.
+    """
+    value: Any = intermediate.value
+    parts = list(value) if isinstance(value, tuple) else [value]
+    if intermediate.equation.slot == "statistics":
+        parts = parts[:1]
+    return [p.detach() for p in parts if isinstance(p, Tensor)]
+
+
+class Recorded:
+    """The subject's arrays by size, with their sums and sums of squares, which no order of axes changes."""
+
+    def __init__(self, arrays: list[Tensor]) -> None:
+        by_size: dict[int, list[Tensor]] = {}
+        for array in arrays:
+            by_size.setdefault(array.numel(), []).append(array.reshape(-1).to(torch.float64))
+        self._flat = {size: torch.stack(same) for size, same in by_size.items()}
+        self._sums = {size: moments(flat) for size, flat in self._flat.items()}
+
+    def of_size(self, size: int) -> Tensor:
+        """All arrays with this many entries, one a row."""
+        return self._flat.get(size, torch.empty(0, size, dtype=torch.float64))
+
+    def like(self, want: Tensor, budget: float) -> Tensor:
+        """The arrays that may be ``want`` in another order of axes."""
+        candidates = self.of_size(want.numel())
+        if not len(candidates):
+            return candidates
+        allowed = budget * want.numel() * max(1.0, 2 * float(want.abs().max()))
+        near = (self._sums[want.numel()] - moments(want.reshape(1, -1))).abs() <= allowed
+        return candidates[near.all(dim=-1)]
+
+
+def moments(flat: Tensor) -> Tensor:
+    """Σ x and Σ x² of every row."""
+    return torch.stack([flat.sum(dim=-1), flat.square().sum(dim=-1)], dim=-1)
+
+
+def align(trace: Trace, recorded: list[Tensor], keep: Tensor | None = None) -> list[Aligned]:
+    """Look for every value of the trace among the recorded arrays.
+
+    Args:
+        trace: the specification's intermediates, from the same input and parameters.
+        recorded: the subject's arrays, in order of computation.
+        keep: (B, n); padded query rows are not compared.
+    """
+    arrays = Recorded(recorded)
+    return [
+        match(intermediate, part, want, arrays, valid_rows(intermediate, want, keep))
+        for intermediate in trace
+        for part, want in enumerate(values_of(intermediate))
+    ]
+
+
+def valid_rows(intermediate: Intermediate, want: Tensor, keep: Tensor | None) -> Tensor | None:
+    """Where an intermediate belongs to a valid query: its batch and its first position axis."""
+    if keep is None or not keep.any():
+        return None
+    if intermediate.equation.topic == "position":
+        return None
+    if want.ndim == 4:
+        return keep[:, None, :].expand(want.shape[:3])
+    return keep if want.shape[1] == keep.shape[1] else None
+
+
+def match(intermediate: Intermediate, part: int, want: Tensor, arrays: Recorded, valid: Tensor | None) -> Aligned:
+    """The array that equals ``want`` under some order of its axes, or the nearest one."""
+    finite = want[want.isfinite()]
+    scale = max(1.0, float(finite.abs().max()) if finite.numel() else 1.0)
+    budget = BUDGET * scale
+
+    def nearest(candidates: Tensor) -> Aligned:
+        best, least = None, float("inf")
+        for order in axis_orders(want) if len(candidates) else ():
+            shape = [want.shape[axis] for axis in order]
+            back = [order.index(axis) for axis in range(want.ndim)]
+            for array in candidates:
+                got = array.reshape(shape).permute(back)
+                error = float(difference_at(got, want, valid).max())
+                if error < least:
+                    best, least = got, error
+            if least <= budget:
+                break
+        return Aligned(intermediate, part, want, best, least, budget, valid)
+
+    if len(finite) == want.numel():
+        likely = nearest(arrays.like(want, budget))
+        if likely.found:
+            return likely
+    if valid is None and len(finite) == want.numel():
+        # No array has its sums, so none equals it; the nearest is looked for where the encoder departs.
+        return Aligned(intermediate, part, want, None, float("inf"), budget, valid, lambda: nearest(arrays.of_size(want.numel())))
+    return nearest(arrays.of_size(want.numel()))
+
+
+def axis_orders(want: Tensor) -> list[tuple[int, ...]]:
+    """The orders of axes that differ, the specification's own first; axes of length 1 stay."""
+    seen: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for order in permutations(range(want.ndim)):
+        long = tuple(axis for axis in order if want.shape[axis] > 1)
+        seen.setdefault(long, order)
+    return list(seen.values())
+
+
+def departure(aligned: list[Aligned]) -> Aligned | None:
+    """The first intermediate that is wrong: nothing after it is found, all before it was or was never formed."""
+    last = max((i for i, a in enumerate(aligned) if a.found), default=-1)
+    return aligned[last + 1].nearest() if last + 1 < len(aligned) else None

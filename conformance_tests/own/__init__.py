@@ -1,0 +1,1 @@
+"""The tests of this project itself: specification, oracles, suite and site."""

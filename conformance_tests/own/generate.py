@@ -1,0 +1,245 @@
+"""Random cases for equations and encoders: Hypothesis draws the sizes, a seeded generator the entries.
+
+Whatever an annotation says is allocated from it: symbolic axes become sizes,
+parameters follow the walk of ``Encoder``, and slots are filled by a profile, so
+that implementation and oracle always get corresponding functions.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.vendor.pretty import pretty
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from encoder_spec.assembly import Encoder, join
+from encoder_spec.dimensions import Dimensions, axis_size
+from encoder_spec.equation import Equation, slots, variants
+from encoder_spec.profiles import PROFILES, Profile
+
+BOUNDED = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=10,
+    phases=[Phase.generate, Phase.shrink],
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+ID_TABLES = {"tokens": "V", "segment_ids": "segments"}
+"""Arguments that hold ids, and the symbol of the table that they address."""
+
+READ_BY = {"inputs": "input", "tokens": "embedding"}
+"""Arguments without a shape of their own, and the slot whose equation reads them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Twin(Equation):
+    """An equation whose oracle stands beside it, not in ``encoder_spec.oracle``."""
+
+    twin: Callable[..., Any]
+
+    @property
+    def oracle(self) -> Callable[..., Any]:
+        """The function given as twin."""
+        return self.twin
+
+
+def spread(x: np.ndarray) -> np.ndarray:
+    """Fill [0, 1) evenly with fixed numbers: the fractions of multiples of the golden ratio."""
+    return ((np.arange(1, x.size + 1) * 0.6180339887498949) % 1).reshape(x.shape)
+
+
+def spread_tensor(x: Tensor) -> Tensor:
+    """Give the same numbers as a tensor."""
+    return torch.from_numpy(spread(x.detach().numpy()))
+
+
+SPREAD_NOISE = Twin("dropout.noise", "noise", "spread", spread_tensor, spread)
+"""Noise that both sides share: two random generators could never agree."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One use of the equation in a slot: what flows into it and its parameters, as arrays."""
+
+    encoder: Encoder
+    slot: str
+    flowing: Sequence[Any]
+    parameters: dict[str, Any]
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """Show where a failing case stands and how large it is, but no entries."""
+        profile = self.encoder.profile
+        shapes = [getattr(a, "shape", a) for a in self.flowing]
+        printer.text(f"{profile[self.slot].id} of {shapes} in {profile.name}, {self.encoder.dimensions}")
+
+    __repr__ = pretty
+
+    def implementation(self) -> Any:
+        """Evaluate by torch; arrays that are already tensors stay the same objects."""
+        parameters = {path: tensor(a) for path, a in self.parameters.items()}
+        return self.encoder.bind(parameters, slot=self.slot)(*map(tensor, self.flowing))
+
+    def oracle(self) -> Any:
+        """Evaluate by NumPy."""
+        evaluate = self.encoder.bind(self.parameters, evaluate=lambda equation: equation.oracle, slot=self.slot)
+        return evaluate(*self.flowing)
+
+    def map(self, function: Callable[[Any], Any]) -> Self:
+        """Replace every floating array, in a fixed order."""
+
+        def change(a: Any) -> Any:
+            return function(a) if getattr(a, "dtype", None) == np.float64 else a
+
+        parameters = {path: change(a) for path, a in self.parameters.items()}
+        return type(self)(self.encoder, self.slot, [change(a) for a in self.flowing], parameters)
+
+
+def tensor(value: Any) -> Any:
+    """Turn a NumPy array into a tensor; leave anything else as it is."""
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+
+
+def random_floats(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
+    """Draw normal entries, none so near to 0 that a difference quotient could step over ReLU's kink."""
+    x = rng.standard_normal(tuple(shape))
+    return np.asarray(x + np.copysign(0.01, x))
+
+
+def random_mask(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
+    """Draw a mask, True = keep, with at least one kept key in every row."""
+    keep = rng.random(tuple(shape)) < 0.6
+    first = rng.integers(shape[-1], size=tuple(shape[:-1]))
+    return keep | (np.arange(shape[-1]) == first[..., None])
+
+
+def random_parameters(encoder: Encoder, slot: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Every parameter below the equation in ``slot``; maps keep the size of what they map."""
+    shapes = {
+        join(path, name): encoder.dimensions.shape(axes)
+        for path, equation in encoder.places("", slot)
+        for name, axes in equation.parameters.items()
+    }
+    return {
+        path: random_floats(rng, shape) / (np.sqrt(shape[0]) if path.rpartition(".")[2].startswith("W_") else 1)
+        for path, shape in shapes.items()
+    }
+
+
+def uses(encoder: Encoder, id: str) -> bool:
+    """Whether the equation ``id`` takes part in the whole encoder."""
+    return any(equation.id == id for equation in encoder.equations())
+
+
+def readable(profile: Profile) -> bool:
+    """Whether the embedding can read what the input gets: BERT's input gets token ids, not images."""
+    return profile["input"].id != "embedding.bert_input" or profile["embedding"].id != "embedding.patches"
+
+
+@st.composite
+def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]]:
+    """Draw the sizes and constants of an encoder, and the sizes of its data.
+
+    Hypothesis starts with the first of each tuple: distinct primes.
+    """
+    size = {
+        "h": (3, 1, 2),
+        "d_k": (5, 1, 2),
+        "d_v": (7, 2, 1),
+        "d_ff": (11, 1, 4),
+        "N": (2, 3, 1),
+        "V": (13, 1, 4),
+        "segments": (2, 1),
+        "channels": (3, 1),
+        "patch": (2, 3, 1),
+        "classes": (17, 1),
+    }
+    drawn = {name: draw(st.sampled_from(choices), label=name) for name, choices in size.items()}
+    # Not 2: a norm of two features is all but a sign, and magnifies rounding without bound.
+    whole_pairs = profile["position"].variant == "sinusoidal-concatenated"
+    d_model = draw(st.sampled_from((6, 4, 10) if whole_pairs else (7, 3, 6, 5)), label="d_model")
+    B, rows, columns = (draw(st.sampled_from(choices)) for choices in ((2, 1, 3), (1, 2), (5, 1, 3)))
+    offset, spare = draw(st.sampled_from((2, 0))), draw(st.sampled_from((1, 2)))
+    n = rows * columns
+    constants = {"eps": draw(st.sampled_from((1e-5, 0.1, 1e-12))), "p_drop": draw(st.sampled_from((0.3, 0, 0.5)))}
+    dimensions = Dimensions(d_model=d_model, max_len=n + offset + spare, **drawn)
+    encoder = Encoder(profile.replace(noise=SPREAD_NOISE, position_offset=offset, **constants), dimensions)
+    data = {"B": B, "n": n, "height": rows * drawn["patch"], "width": columns * drawn["patch"]}
+    data |= {"hd": drawn["h"] * drawn["d_k"], "d_head": drawn["d_k"]}
+    return encoder, dimensions.sizes() | data
+
+
+def flowing(
+    encoder: Encoder, equation: Equation, sizes: dict[str, int], draw: st.DrawFn, rng: np.random.Generator
+) -> Iterator[Any]:
+    """Random values for the positional arguments of an equation, from their annotations."""
+    any_axes = draw(st.sampled_from([("B", "n"), ("B", "h", "n"), ("B",), ()]))
+    grown = equation.slot == "stack" and uses(encoder, "embedding.cls")
+    for name, hint in equation.flowing.items():
+        if hint is Tensor:
+            yield from flowing(encoder, encoder.profile[READ_BY[name]], sizes, draw, rng)
+            continue
+        if hint is int:
+            yield int(rng.integers(sizes["N"]))
+            continue
+        axes = hint.dim_str.replace("*axes", " ".join(any_axes)).split()
+        lengths = sizes | {"n": sizes["n"] + 1} if grown else sizes
+        shape = [
+            draw(st.sampled_from((axis_size(axis[1:], lengths), 1))) if axis[0] == "#" else axis_size(axis, lengths)
+            for axis in axes
+        ]
+        if hint.dtype is Bool:
+            yield random_mask(rng, shape)
+        elif hint.dtype is Int:
+            yield rng.integers(sizes[ID_TABLES[name]], size=shape)
+        else:
+            yield random_floats(rng, shape)
+
+
+def generators() -> st.SearchStrategy[np.random.Generator]:
+    """Seeded sources of entries."""
+    return st.integers(0, 2**32 - 1).map(np.random.default_rng)
+
+
+def filled(profiles: Iterable[Profile], equation: Equation) -> list[Profile]:
+    """Put ``equation`` into its slot of every profile where it fits."""
+    return [p for p in (profile.replace(**{equation.slot: equation}) for profile in profiles) if readable(p)]
+
+
+@st.composite
+def cases(draw: st.DrawFn, equation: Equation, profiles: Iterable[Profile] = PROFILES.values()) -> Case:
+    """Draw a case of ``equation``, its slots filled as one of the profiles fills them."""
+    encoder, sizes = draw(encoders(draw(st.sampled_from(filled(profiles, equation)))))
+    rng = draw(generators())
+    arguments = list(flowing(encoder, equation, sizes, draw, rng))
+    return Case(encoder, equation.slot, arguments, random_parameters(encoder, equation.slot, rng))
+
+
+@st.composite
+def whole_encoders(draw: st.DrawFn, profile: Profile) -> Case:
+    """Draw an encoder with its inputs; the mask is the caller's: None, (B, n) or (B, n, n)."""
+    encoder, sizes = draw(encoders(profile))
+    rng = draw(generators())
+    inputs = flowing(encoder, profile["input"], sizes, draw, rng)
+    n = sizes["n"] + uses(encoder, "embedding.cls")
+    axes = [(sizes["B"], n), ()] if uses(encoder, "head.mean_pool") else [(sizes["B"], n), (sizes["B"], n, n), ()]
+    shape = draw(st.sampled_from(axes), label="mask")
+    keep = random_mask(rng, shape) if shape else None
+    return Case(encoder, "stack", [keep, *inputs], random_parameters(encoder, "stack", rng))
+
+
+def neighbours(profile: Profile) -> Iterator[tuple[str, Equation]]:
+    """Every (slot, variant) that changes what ``profile`` computes, in turn."""
+    for slot in slots():
+        for equation in variants(slot).values():
+            near = profile.replace(**{slot: equation})
+            in_use = equation in Encoder(near, Dimensions()).equations()
+            if equation is not profile[slot] and in_use and readable(near):
+                yield slot, equation

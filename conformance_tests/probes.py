@@ -1,0 +1,142 @@
+"""Probes: inputs and masks chosen to make deviations visible.
+
+Every axis has a size of its own; one position has a tiny variance and one a large
+offset; padding stands in the middle, on the left and on the right; one sequence is
+nothing but padding, and one probe a single token. h = 1, B = 1, square shapes and
+well-scaled inputs each hide a family of defects.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from conformance_tests.compare import Unsupported
+from encoder_spec.assembly import Encoder
+
+UNPADDED = ("plain", "faint", "single", "extreme")
+PADDED = ("everything-kept", "scattered", "right", "one-all-padded", "all-end-padded")
+NAMES = (*UNPADDED, *PADDED)
+SCALES = {"faint": 1e-4, "extreme": 1000.0}
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One input to the encoder.
+
+    ``inputs`` is what the slot ``input`` reads, in float64 or as ids; ``keep`` is
+    (B, n) with True = keep, or None.
+    """
+
+    inputs: tuple[Tensor, ...]
+    keep: Tensor | None = None
+
+    def with_other_padding(self) -> "Probe":
+        """The same valid positions with other content at the padded ones."""
+        x = self.inputs[0]
+        assert self.keep is not None
+        if x.ndim > 3:
+            raise Unsupported("padded positions of an image have no content of their own")
+        padded = ~self.keep
+        if x.is_floating_point():
+            other = torch.where(padded[..., None], 1000 * x.flip(0) + 1, x)
+        else:
+            other = torch.where(padded, x.amax() - x, x)
+        return replace(self, inputs=(other, *self.inputs[1:]))
+
+    def without_mask(self) -> "Probe":
+        """The same input without a mask."""
+        return replace(self, keep=None)
+
+    def reversed(self) -> "Probe":
+        """The same positions in reverse order."""
+        return self._each(lambda x: x.flip(1))
+
+    def only(self, sample: int) -> "Probe":
+        """A batch of one sample."""
+        return self._each(lambda x: x[sample][None])
+
+    def without_last(self) -> "Probe":
+        """The same sequences without their last position."""
+        return self._each(lambda x: x[:, :-1])
+
+    def strided(self) -> "Probe":
+        """The same numbers in another memory order."""
+        return self._each(lambda x: x.transpose(0, 1).contiguous().transpose(0, 1))
+
+    def copy(self) -> "Probe":
+        """The same numbers in memory of their own."""
+        keep = None if self.keep is None else self.keep.clone()
+        return replace(self._each(torch.clone), keep=keep)
+
+    def equals(self, other: "Probe") -> bool:
+        """Whether inputs and mask hold the same numbers."""
+        same_keep = self.keep is other.keep is None or torch.equal(self.keep, other.keep)  # type: ignore[arg-type]
+        return same_keep and all(torch.equal(a, b) for a, b in zip(self.inputs, other.inputs, strict=True))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Probe":
+        return replace(self, inputs=tuple(change(x) for x in self.inputs))
+
+
+class Probes:
+    """The probes for an encoder, made from a seed and always the same for it."""
+
+    def __init__(self, encoder: Encoder, seed: int) -> None:
+        self.encoder = encoder
+        self.seed = seed
+        taken = set(encoder.dimensions.sizes().values())
+        self.batch = next(p for p in (3, 5, 7) if p not in taken)
+        self.length = next(p for p in (7, 11, 13, 17, 19, 23) if p not in taken and p != self.batch)
+        if self._kind in ("lookup", "bert") and encoder.profile["position"].parameters:
+            usable = encoder.dimensions.max_len - int(encoder.profile.constants["offset"])
+            self.length = min(self.length, usable)
+
+    @property
+    def _kind(self) -> str:
+        profile = self.encoder.profile
+        return profile["embedding" if profile["input"].variant == "embedded" else "input"].variant
+
+    def __getitem__(self, name: str) -> Probe:
+        """The probe of this name."""
+        generator = torch.Generator().manual_seed(self.seed * len(NAMES) + NAMES.index(name))
+        inputs = self._inputs(generator, 1 if name == "single" else self.length)
+        inputs = tuple(x * SCALES.get(name, 1.0) if x.is_floating_point() else x for x in inputs)
+        return Probe(inputs, self._keep(name, self._positions(inputs)))
+
+    def _inputs(self, generator: torch.Generator, length: int) -> tuple[Tensor, ...]:
+        sizes = self.encoder.dimensions
+        if self._kind == "given":
+            x = torch.randn(self.batch, length, sizes.d_model, generator=generator, dtype=torch.float64)
+            x[0, 1 % length] *= 1e-3
+            x[1, 2 % length] += 30
+            return (x,)
+        if self._kind == "patches":
+            shape = (self.batch, sizes.channels, 2 * sizes.patch, 3 * sizes.patch)
+            return (torch.randn(shape, generator=generator, dtype=torch.float64),)
+        tokens = torch.randint(sizes.V, (self.batch, length), generator=generator)
+        if self._kind == "lookup":
+            return (tokens,)
+        return tokens, torch.randint(sizes.segments, (self.batch, length), generator=generator)
+
+    def _positions(self, inputs: tuple[Tensor, ...]) -> int:
+        if self._kind != "patches":
+            return inputs[0].shape[1]
+        return 6 + (self.encoder.profile["cls"].variant == "cls")
+
+    def _keep(self, name: str, n: int) -> Tensor | None:
+        if name in UNPADDED:
+            return None
+        keep = torch.ones(self.batch, n, dtype=torch.bool)
+        if name == "scattered":
+            keep[0, n // 2 : n // 2 + 2] = False
+            keep[1, : n // 3] = False
+            keep[-1, -(n // 3) :] = False
+        elif name == "right":
+            keep[1, n - n // 4 :] = False
+            keep[-1, n - n // 2 :] = False
+        elif name == "one-all-padded":
+            keep[1] = False
+        elif name == "all-end-padded":
+            keep[:, n - n // 4 :] = False
+        return keep

@@ -1,0 +1,97 @@
+"""What a run found: the report, for people and for programs (JSON, schema 1)."""
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from encoder_spec import SPEC_VERSION, __version__
+
+OUTCOMES = ("pass", "fail", "xfail", "xpass", "unsupported", "blocked", "error")
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one requirement for one subject."""
+
+    id: str
+    equation: str
+    test: str
+    level: str
+    outcome: str
+    message: str = ""
+    error: float | None = None
+    budget: float | None = None
+    repro: str = ""
+
+
+@dataclass
+class TargetReport:
+    """Everything found about one target."""
+
+    target: str
+    verdict: str = "error"
+    level: str = "static"
+    profile: dict[str, Any] = field(default_factory=dict)
+    requirements: list[Result] = field(default_factory=list)
+    diagnosis: list[dict[str, Any]] = field(default_factory=list)
+    departs_at: str | None = None
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def counts(self) -> Counter[str]:
+        """How many requirements had each outcome."""
+        return Counter(r.outcome for r in self.requirements)
+
+    def of(self, outcome: str) -> list[Result]:
+        """The requirements with this outcome."""
+        return [r for r in self.requirements if r.outcome == outcome]
+
+
+@dataclass
+class Report:
+    """The report of a run over one or more targets."""
+
+    seed: int
+    targets: list[TargetReport] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of all targets."""
+        order = ("error", "nonconformant", "undetermined", "conformant")
+        return min((t.verdict for t in self.targets), key=order.index, default="error")
+
+    @property
+    def requirements(self) -> list[Result]:
+        """Every result, target by target."""
+        return [r for t in self.targets for r in t.requirements]
+
+    @property
+    def diagnosis(self) -> list[dict[str, Any]]:
+        """Every diagnosis, target by target."""
+        return [d for t in self.targets for d in t.diagnosis]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {
+            "schema": 1,
+            "spec_version": SPEC_VERSION,
+            "suite_version": __version__,
+            "seed": self.seed,
+            "targets": [asdict(t) for t in self.targets],
+        }
+
+    def to_json(self) -> str:
+        """The report as JSON; numbers that JSON cannot write (infinity, NaN) become null."""
+        return json.dumps(finite(self.to_dict()), indent=1, ensure_ascii=False)
+
+
+def finite(value: Any) -> Any:
+    """The same data with None for every number that is not finite."""
+    if isinstance(value, dict):
+        return {k: finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [finite(v) for v in value]
+    if isinstance(value, float) and not (abs(value) < float("inf")):
+        return None
+    return value

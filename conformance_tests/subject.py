@@ -1,0 +1,80 @@
+"""The subject: the encoder under test, seen through the few calls that the suite needs.
+
+Anything with ``weights`` and ``encode(x, mask)`` is a subject already: ``adapt`` wraps it.
+What a subject cannot do is left out, and the checks that need it are unsupported.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from conformance_tests.compare import Unsupported
+from conformance_tests.hints import Hints
+
+
+@runtime_checkable
+class ArraySubject(Protocol):
+    """The least that a subject offers: arrays in, arrays out, float64 where it can.
+
+    ``encode`` takes ``x`` of shape (B, n, d_model), or token ids (B, n), and a boolean mask
+    (B, n) with True = keep or None; it returns the hidden states (B, n, d_model).
+    """
+
+    weights: Mapping[str, Any]
+
+    def encode(self, x: Any, mask: Any) -> Any:
+        """Evaluate the encoder."""
+
+
+class Subject:
+    """What the suite asks of an encoder; the base class refuses whatever is optional."""
+
+    hints: Hints
+    takes_mask: bool = True
+
+    def weights(self) -> dict[str, Tensor]:
+        """The arrays of the encoder by its own names, in float64."""
+        raise NotImplementedError
+
+    def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
+        """The hidden states (B, n, d_model), with or without gradients being recorded."""
+        raise NotImplementedError
+
+    def set_weights(self, values: Mapping[str, Tensor]) -> None:
+        """Give the encoder other weights, by its own names."""
+        raise Unsupported("the subject's weights cannot be set")
+
+    def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """Every array that the encoder computes on the way, in order."""
+        raise Unsupported("the subject does not show its intermediates")
+
+    def gradients(
+        self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor
+    ) -> tuple[Tensor | None, dict[str, Tensor]]:
+        """Gradients of Σ cotangent · output: by the (floating) input, and by each weight."""
+        raise Unsupported("the subject computes no gradients")
+
+
+class AdaptedSubject(Subject):
+    """An object with ``weights`` and ``encode(x, mask)``, which exchanges NumPy arrays."""
+
+    def __init__(self, subject: ArraySubject) -> None:
+        self.subject = subject
+        self.hints = Hints()
+
+    def weights(self) -> dict[str, Tensor]:
+        """See ``Subject``."""
+        return {
+            name: torch.from_numpy(np.array(array, dtype=np.float64))
+            for name, array in self.subject.weights.items()
+        }
+
+    def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
+        """See ``Subject``; the suite calls with one array, so further inputs are refused."""
+        if len(inputs) > 1:
+            raise Unsupported("encode(x, mask) takes one input, but this encoder needs several")
+        mask = None if keep is None else keep.numpy()
+        return torch.from_numpy(np.array(self.subject.encode(inputs[0].numpy(), mask), dtype=np.float64))

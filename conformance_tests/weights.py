@@ -1,0 +1,77 @@
+"""The weights with which a subject is judged.
+
+As given, weights hide defects: γ = 1, β = 0, equal layers, biases of zero. So an encoder
+is judged with perturbed weights too; with faint sublayers, whose small variances show
+where ε stands; and with a large offset in the sublayers' biases, which a norm takes out
+again if it computes its variance with care.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from conformance_tests.compare import Unsupported
+from conformance_tests.mapping import ParameterMapping
+from conformance_tests.subject import Subject
+
+PERTURBED, FAINT, OFFSET, GIVEN = "perturbed", "faint", "offset", "given"
+
+FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "x_cls")
+"""What is made small so that the inputs of the norms are small too."""
+
+
+class WeightSets(Mapping[str, Mapping[str, Tensor]]):
+    """The subject's weights as given, perturbed and faint, by the subject's own names."""
+
+    def __init__(self, subject: Subject, mapping: ParameterMapping, seed: int) -> None:
+        self.subject = subject
+        self.mapping = mapping
+        self.seed = seed
+        self.given = subject.weights()
+        self._in_use = GIVEN
+
+    @cached_property
+    def _sets(self) -> dict[str, Mapping[str, Tensor]]:
+        try:
+            self.subject.set_weights(self.given)
+        except Unsupported:
+            return {GIVEN: self.given}
+        perturbed = self.perturbed()
+        small = self.mapping.names_of(*FAINT_LETTERS)
+        moved = self.mapping.names_of("b_O", "b_2")
+        return {
+            GIVEN: self.given,
+            PERTURBED: perturbed,
+            FAINT: {name: 1e-4 * w if name in small else w for name, w in perturbed.items()},
+            OFFSET: {name: w + 1e4 if name in moved else w for name, w in perturbed.items()},
+        }
+
+    def perturbed(self) -> dict[str, Tensor]:
+        """Maps drawn anew with standard deviation 0.8/√d, so that attention is far from uniform.
+
+        Vectors are moved by 0.3 from what they were. Weights that share memory stay equal.
+        """
+        generator = torch.Generator().manual_seed(self.seed)
+        drawn: dict[int, Tensor] = {}
+        for w in self.given.values():
+            if id(w) not in drawn:
+                noise = torch.randn(w.shape, generator=generator, dtype=torch.float64)
+                drawn[id(w)] = w + 0.3 * noise if w.ndim < 2 else 0.8 / w.shape[-1] ** 0.5 * noise
+        return {name: drawn[id(w)] for name, w in self.given.items()}
+
+    def use(self, name: str) -> None:
+        """Give the subject the weights of this name."""
+        if name != self._in_use:
+            self.subject.set_weights(self[name])
+            self._in_use = name
+
+    def __getitem__(self, name: str) -> Mapping[str, Tensor]:
+        return self._sets[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sets)
+
+    def __len__(self) -> int:
+        return len(self._sets)

@@ -1,0 +1,110 @@
+"""The card of an equation: everything there is about it, in one place."""
+
+from collections.abc import Callable
+from typing import Any
+
+from encoder_spec.equation import Equation, slots, variants
+from encoder_spec.notation import SYMBOLS
+from encoder_spec.profiles import PROFILES
+from generators import evidence, listing, mathml, shapes
+from generators.html import cite, code, equation_link, heading, link, paragraphs, profile_link, prose, table
+
+
+def card(equation: Equation, known: set[Callable[..., Any]]) -> str:
+    """The Markdown of an equation's card; ``known`` are the functions that have a card of their own."""
+    return "\n".join(
+        [
+            heading(2, equation.title, equation.id),
+            "",
+            '<div class="equation">',
+            head(equation),
+            f'<div class="formula" tabindex="0">{mathml.render(equation.latex, display=True)}</div>',
+            '<div class="columns">',
+            f"<div>{notes(equation)}{legend(equation)}</div>",
+            f"<div>{signature(equation)}</div>",
+            "</div>",
+            f'<div class="columns">{sources(equation, known)}</div>',
+            '<p class="caption">Requirements</p>',
+            '<ul class="requirements">',
+            *map(evidence.item, evidence.of(equation)),
+            "</ul>",
+            "</div>",
+            "",
+        ]
+    )
+
+
+def head(equation: Equation) -> str:
+    """Id, slot and variant, source, and the profiles that choose the equation."""
+    slot = link(f"equations-and-requirements.html#slot-{equation.slot}", f"<code>{equation.slot}</code>")
+    chosen_by = [profile_link(name) for name, profile in PROFILES.items() if profile[equation.slot] is equation]
+    used = ", ".join(chosen_by) or "no published profile"
+    return table(
+        (),
+        [
+            ("Id", f"<code>{equation.id}</code>"),
+            ("Fills", f"slot {slot} as <code>{equation.variant}</code>"),
+            ("Source", cite(equation.source.removesuffix("."))),
+            ("Chosen by", used),
+        ],
+        kind="head",
+    )
+
+
+def notes(equation: Equation) -> str:
+    """Side conditions, and what the source leaves open."""
+    said = [note for note in equation.notes if not note.startswith("Undefined:")]
+    left_open = [note.removeprefix("Undefined:").strip() for note in equation.notes if note.startswith("Undefined:")]
+    text = paragraphs(said)
+    for note in left_open:
+        kind = "defined" if note == "nothing." else "undefined"
+        text += f'<p class="{kind}"><b>Undefined:</b> {prose(note)}</p>'
+    return text
+
+
+def legend(equation: Equation) -> str:
+    """What the letters of the shapes mean."""
+    rows = [
+        (mathml.render(SYMBOLS[letter].latex), prose(SYMBOLS[letter].meaning)) for letter in shapes.letters(equation)
+    ]
+    return table((), rows, kind="legend") if rows else ""
+
+
+def signature(equation: Equation) -> str:
+    """What the equation reads, learns, is given and returns."""
+    rows = [(f"<code>{name}</code>", "reads", shape(hint)) for name, hint in equation.flowing.items()]
+    rows += [(f"<code>{name}</code>", "learns", shapes.typeset(axes)) for name, axes in equation.parameters.items()]
+    rows += [
+        (f"<code>{name}</code>", "is given", prose(SYMBOLS[name].meaning) if name in SYMBOLS else "a number")
+        for name in equation.constants
+    ]
+    rows += [(f"<code>{name}</code>", "calls", fillers(name)) for name in equation.slots]
+    rows.append(("result", "returns", shape(equation.returns)))
+    return table(("Name", "", "Shape, meaning or equations"), rows)
+
+
+def shape(hint: Any) -> str:
+    """The shapes that an annotation describes, or its name where it has none."""
+    typeset = [shapes.typeset(axes) for axes in shapes.shapes(hint)]
+    return ", ".join(typeset) or ("a number" if hint is int else "an array")
+
+
+def fillers(argument: str) -> str:
+    """The equations that may stand behind an argument."""
+    slot = "layer" if argument == "layers" else argument
+    if slot not in slots():
+        slot = argument.partition("_")[0]
+    return ", ".join(equation_link(e.id) for e in variants(slot).values())
+
+
+def sources(equation: Equation, known: set[Callable[..., Any]]) -> str:
+    """Implementation and oracle, side by side."""
+    blocks = (
+        ("Implementation", "torch", listing.implementation(equation.function, known)),
+        ("Oracle", "NumPy, float64", listing.annotated(equation.oracle, known)),
+    )
+    return "".join(
+        f'<figure class="source"><figcaption><span class="caption">{title}</span> {language}</figcaption>'
+        f"{code(text)}</figure>"
+        for title, language, text in blocks
+    )

@@ -1,0 +1,71 @@
+"""What stands behind a requirement: its tests and its proof."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from conformance_tests.checks import registry
+from encoder_spec.equation import Equation, Requirement, requirements
+from encoder_spec.proof import proofs
+from generators import listing
+from generators.html import anchor, code, folded, prose
+
+
+class GapError(Exception):
+    """Something that the specification promises and nobody has written."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test of one requirement: ``level`` is how strong its evidence about an encoder is."""
+
+    name: str
+    level: str
+    function: Callable[..., Any]
+
+
+@cache
+def tests(requirement: str) -> tuple[Test, ...]:
+    """The tests of a requirement, checks of an encoder first.
+
+    Raises:
+        GapError: if there is none.
+    """
+    known = registry()
+    checks = [Test(c.name, str(c.level), c.function) for c in known.checks.values() if requirement in c.requirements]
+    shown = [
+        Test(f"{function.__module__.rpartition('.')[2]}::{function.__name__}", "", function)
+        for ids, function in known.demonstrations
+        if requirement in ids
+    ]
+    if not checks and not shown:
+        raise GapError(f"requirement {requirement} has no test")
+    return (*checks, *shown)
+
+
+def of(equation: Equation) -> list[Requirement]:
+    """The requirements of an equation."""
+    return [r for r in requirements().values() if r.equation == equation.id]
+
+
+def item(requirement: Requirement) -> str:
+    """A requirement with everything that supports it, folded."""
+    blocks = [
+        folded(f"<code>{t.name}</code> {badge(t)}", code(listing.whole(t.function))) for t in tests(requirement.id)
+    ]
+    if proof := proofs().get(requirement.id):
+        source = code(listing.annotated(proof))
+        blocks.append(folded('Proof <span class="badge proof" title="derived for symbols">SymPy</span>', source))
+    return (
+        f'<li class="requirement">{anchor(requirement.id, requirement.id)}'
+        f"<div><p>{prose(requirement.statement)}</p>{''.join(blocks)}</div></li>"
+    )
+
+
+def badge(test: Test) -> str:
+    """What kind of evidence a test gives."""
+    if test.level:
+        title = "decides it for an encoder, by evidence of this level"
+        return f'<span class="badge level" title="{title}">{test.level}</span>'
+    return '<span class="badge" title="shows it on the specification itself">specification</span>'

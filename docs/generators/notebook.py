@@ -1,0 +1,28 @@
+"""What is left of an executed notebook page: its text, code and results.
+
+mkdocs-jupyter puts Jupyter's own style sheets and loaders of scripts from other hosts into
+each page. The site has its own style, formulas are MathML already, and nothing is loaded
+from elsewhere.
+"""
+
+from bs4 import BeautifulSoup
+
+
+def clean(html: str) -> str:
+    """The content of an executed page, marked up like every other page."""
+    soup = BeautifulSoup(html, "html.parser")
+    for foreign in soup.select("script, style, link, .zeroclipboard-container, .clipboard-copy-txt"):
+        foreign.decompose()
+    for cell in soup.select("[id^='cell-id=']"):
+        del cell["id"]  # drawn at random for each build
+    for permalink in soup.select(".anchor-link"):
+        permalink["class"] = "headerlink"
+        permalink["title"] = "Permanent link"
+    for block in soup.select(".highlight-ipynb"):
+        block["class"] = "highlight"
+        for pre in block.find_all("pre"):
+            pre.attrs = {}
+            code = soup.new_tag("code")
+            code.extend(list(pre.contents))
+            pre.append(code)
+    return str(soup)

@@ -1,0 +1,67 @@
+"""The page of profiles: one equation per slot, side by side."""
+
+from encoder_spec.notation import SYMBOLS
+from encoder_spec.profiles import CONSTANTS, PROFILES, Profile
+from generators import mathml
+from generators.html import cite, equation_link, heading, link, profile_link, table
+
+BASE = next(iter(PROFILES.values()))
+
+LEAD = f"""\
+A profile is a published choice of one equation per slot, with its constants. A slot that a
+profile fills as `{BASE.name}` does is left pale; what differs stands out.
+"""
+
+
+def page() -> str:
+    """The Markdown of the page."""
+    return "\n".join(
+        [heading(1, "Profiles", "profiles"), "", LEAD, overview(), "", *(section(p) for p in PROFILES.values())]
+    )
+
+
+def overview() -> str:
+    """Slots and constants × profiles."""
+    rows = [
+        (
+            link(f"equations-and-requirements.html#slot-{slot}", slot),
+            *(mark(profile.choices()[slot], BASE.choices()[slot]) for profile in PROFILES.values()),
+        )
+        for slot in BASE.equations
+    ]
+    rows += [
+        (
+            mathml.render(SYMBOLS[letter].latex),
+            *(mark(profile.choices()[word], BASE.choices()[word]) for profile in PROFILES.values()),
+        )
+        for word, letter in CONSTANTS.items()
+    ]
+    return table(("Slot", *(profile_link(name) for name in PROFILES)), rows, kind="profiles")
+
+
+def mark(choice: object, usual: object) -> str:
+    """A choice, pale when it is the base profile's."""
+    kind = "same" if choice == usual else "differs"
+    return f'<span class="{kind}">{choice}</span>'
+
+
+def section(profile: Profile) -> str:
+    """Source of a profile, and how it differs from the base."""
+    differences = [
+        (slot, equation_link(equation.id), f"instead of {equation_link(BASE[slot].id)}")
+        for slot, equation in profile.equations.items()
+        if equation is not BASE[slot]
+    ]
+    differences += [
+        (
+            mathml.render(SYMBOLS[letter].latex),
+            f"{profile.constants[letter]:g}",
+            f"instead of {BASE.constants[letter]:g}",
+        )
+        for letter in CONSTANTS.values()
+        if profile.constants[letter] != BASE.constants[letter]
+    ]
+    text = f"<p>{cite(profile.source)}.</p>"
+    if differences:
+        text += f"<p>Differs from {profile_link(BASE.name)} in:</p>" + table((), differences)
+    return "\n".join([heading(2, profile.name, profile.name), "", text, ""])

@@ -1,0 +1,94 @@
+"""Oracles of chapters 3 and 4: indices b sample, h head, j query, k key, c feature, m feature of the input."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def projections(
+    X: Array, *, W_Q: Array, W_K: Array, W_V: Array, b_Q: Array, b_K: Array, b_V: Array
+) -> tuple[Array, Array, Array]:
+    """Q[b, j, c] = Σ_m X[b, j, m] W_Q[m, c] + b_Q[c]; K and V likewise."""
+    Q, K, V = projections_without_bias(X, W_Q=W_Q, W_K=W_K, W_V=W_V)
+    return Q + b_Q, K + b_K, V + b_V
+
+
+def projections_without_bias(X: Array, *, W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array, Array]:
+    """Q[b, j, c] = Σ_m X[b, j, m] W_Q[m, c]; K and V likewise."""
+    Q: Array = np.einsum("bjm,mc->bjc", X, W_Q)
+    K: Array = np.einsum("bjm,mc->bjc", X, W_K)
+    V: Array = np.einsum("bjm,mc->bjc", X, W_V)
+    return Q, K, V
+
+
+def scores(Q: Array, K: Array) -> Array:
+    """S[b, h, j, k] = Σ_c Q[b, h, j, c] K[b, h, k, c] / √d_k."""
+    d_k = Q.shape[3]
+    return scores_unscaled(Q, K) / math.sqrt(d_k)
+
+
+def scores_unscaled(Q: Array, K: Array) -> Array:
+    """S[b, h, j, k] = Σ_c Q[b, h, j, c] K[b, h, k, c]."""
+    S: Array = np.einsum("bhjc,bhkc->bhjk", Q, K)
+    return S
+
+
+def mask(S: Array, keep: Mask) -> Array:
+    """S̃[b, h, j, k] = S[b, h, j, k] if keep[b, j, k], else −∞."""
+    B, _, n, _ = S.shape
+    kept = np.broadcast_to(keep, (B, n, n))
+    masked = np.full(S.shape, -math.inf)
+    for b, h, j, k in np.ndindex(*S.shape):
+        if kept[b, j, k]:
+            masked[b, h, j, k] = S[b, h, j, k]
+    return masked
+
+
+def mask_additive(S: Array, keep: Mask) -> Array:
+    """S̃[b, h, j, k] = S[b, h, j, k] + M[b, j, k] with M[b, j, k] = 0 if keep[b, j, k], else −∞."""
+    M = np.where(keep, 0.0, -math.inf)
+    return np.stack([S_h + M for S_h in np.moveaxis(S, 1, 0)], axis=1)
+
+
+def weights(S: Array) -> Array:
+    """A[b, h, j, k] = exp S[b, h, j, k] / Σ_k' exp S[b, h, j, k'] = 1 / Σ_k' exp(S[b, h, j, k'] − S[b, h, j, k])."""
+    A = np.full(S.shape, math.nan)
+    for b, h, j in np.ndindex(*S.shape[:3]):
+        row = S[b, h, j]
+        kept = np.flatnonzero(row != -math.inf)
+        if len(kept):
+            A[b, h, j] = 0.0
+        # A difference beyond exp's range is a weight below the smallest float: 1/∞ = 0.
+        with np.errstate(over="ignore"):
+            for k in kept:
+                A[b, h, j, k] = 1 / sum(np.exp(row[kept] - row[k]))
+    return A
+
+
+def output(A: Array, V: Array) -> Array:
+    """head[b, h, j, c] = Σ_k A[b, h, j, k] V[b, h, k, c]."""
+    head: Array = np.einsum("bhjk,bhkc->bhjc", A, V)
+    return head
+
+
+def attention(
+    Q: Array,
+    K: Array,
+    V: Array,
+    keep: Mask,
+    *,
+    scores: Callable[..., Array],
+    mask: Callable[..., Array],
+    weights: Callable[..., Array],
+    dropout: Callable[..., Array],
+    values: Callable[..., Array],
+) -> Array:
+    """Attention(Q, K, V) = Dropout(A) V, where A is the softmax over k of the masked S[b, h, j, k]."""
+    S = scores(Q, K)
+    A = weights(mask(S, keep))
+    return values(dropout(A), V)

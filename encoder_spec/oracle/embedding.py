@@ -1,0 +1,95 @@
+"""Oracles of chapter 1: indices b sample, j position, c feature, v row of the vocabulary."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+
+def lookup(tokens: Ids, *, E: Array) -> Array:
+    """X[b, j, c] = Σ_v [x[b, j] = v] E[v, c]."""
+    one_hot = tokens[:, :, None] == np.arange(len(E))
+    X: Array = np.einsum("bjv,vc->bjc", one_hot, E)
+    return X
+
+
+def scale(X: Array) -> Array:
+    """X[b, j, c] ← d_model^½ X[b, j, c]."""
+    d_model = X.shape[2]
+    root: float = d_model**0.5
+    return root * X
+
+
+def unscaled(X: Array) -> Array:
+    """X[b, j, c] ← X[b, j, c]."""
+    return X
+
+
+def patches(images: Array, *, patch: int, W_patch: Array, b_patch: Array) -> Array:
+    """X[b, r·columns + s] = Σ_{c,y,z} image[b, c, r·p + y, s·p + z] W[(c·p + y)·p + z] + b."""
+    B, channels, height, width = images.shape
+    p, rows, columns = patch, height // patch, width // patch
+    X = np.zeros((B, rows * columns, len(b_patch)))
+    for b, r, s in np.ndindex(B, rows, columns):
+        for c, y, z in np.ndindex(channels, p, p):
+            X[b, r * columns + s] += images[b, c, r * p + y, s * p + z] * W_patch[(c * p + y) * p + z]
+        X[b, r * columns + s] += b_patch
+    return X
+
+
+def cls(X: Array, *, x_cls: Array) -> Array:
+    """X'[b, 0] = x_cls and X'[b, j + 1] = X[b, j]."""
+    B, n, d_model = X.shape
+    longer = np.empty((B, n + 1, d_model))
+    for b in range(B):
+        longer[b, 0] = x_cls
+        for j in range(n):
+            longer[b, j + 1] = X[b, j]
+    return longer
+
+
+def no_cls(X: Array) -> Array:
+    """X'[b, j, c] = X[b, j, c]."""
+    return X
+
+
+def embedded(
+    tokens: NDArray[np.generic],
+    *,
+    embedding: Callable[..., Array],
+    embedding_scale: Callable[..., Array],
+    cls: Callable[..., Array],
+    position: Callable[..., Array],
+    dropout: Callable[..., Array],
+) -> Array:
+    """X⁰[b, j, c] = Dropout(X'[b, j, c] + PE[j, c]) with X' = Cls(Scale(Embed(x)))."""
+    X = cls(embedding_scale(embedding(tokens)))
+    PE = position(X)
+    return dropout(np.stack([X_b + PE for X_b in X]))
+
+
+def bert_input(
+    tokens: Ids,
+    segment_ids: Ids,
+    *,
+    embedding: Callable[..., Array],
+    position: Callable[..., Array],
+    E_seg: Array,
+    norm_embedding: Callable[..., Array],
+    dropout: Callable[..., Array],
+) -> Array:
+    """X⁰[b, j] = Dropout(LN(E[x[b, j]] + P[j] + E_seg[s[b, j]]))."""
+    X = embedding(tokens)
+    P = position(X)
+    total = np.empty(X.shape)
+    for b, j in np.ndindex(*tokens.shape):
+        total[b, j] = X[b, j] + P[j] + E_seg[segment_ids[b, j]]
+    return dropout(norm_embedding(total))
+
+
+def given(X: Array) -> Array:
+    """X⁰[b, j, c] = X[b, j, c]."""
+    return X

@@ -1,0 +1,40 @@
+"""Oracles of chapter 9: how the sublayers are composed."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def post_ln(
+    x: Array,
+    keep: NDArray[np.bool_],
+    *,
+    multihead: Callable[..., Array],
+    ffn: Callable[..., Array],
+    norm_1: Callable[..., Array],
+    norm_2: Callable[..., Array],
+    residual: Callable[..., Array],
+    dropout: Callable[..., Array],
+) -> Array:
+    """a[b, j] = LN₁(x[b, j] + Dropout(MHA(x))[b, j]), y[b, j] = LN₂(a[b, j] + Dropout(FFN(a))[b, j])."""
+    a = norm_1(residual(x, dropout(multihead(x, keep))))
+    return norm_2(residual(a, dropout(ffn(a))))
+
+
+def pre_ln(
+    x: Array,
+    keep: NDArray[np.bool_],
+    *,
+    multihead: Callable[..., Array],
+    ffn: Callable[..., Array],
+    norm_1: Callable[..., Array],
+    norm_2: Callable[..., Array],
+    residual: Callable[..., Array],
+    dropout: Callable[..., Array],
+) -> Array:
+    """a[b, j] = x[b, j] + Dropout(MHA(LN₁(x)))[b, j], y[b, j] = a[b, j] + Dropout(FFN(LN₂(a)))[b, j]."""
+    a = residual(x, dropout(multihead(norm_1(x), keep)))
+    return residual(a, dropout(ffn(norm_2(a))))

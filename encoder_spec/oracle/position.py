@@ -1,0 +1,42 @@
+"""Oracles of chapter 2: indices pos position, c feature, i = ⌊c/2⌋ pair of features."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def sinusoidal(X: Array) -> Array:
+    """PE[pos, c] = sin(pos/10000^{2i/d}) for c = 2i, cos(pos/10000^{2i/d}) for c = 2i + 1."""
+    _, n, d = X.shape
+    PE = np.empty((n, d))
+    for pos, c in np.ndindex(n, d):
+        i, odd = divmod(c, 2)
+        angle = pos / 10000 ** (2 * i / d)
+        PE[pos, c] = math.cos(angle) if odd else math.sin(angle)
+    return PE
+
+
+def sinusoidal_concatenated(X: Array) -> Array:
+    """PE[pos, i] = sin(pos/10000^{2i/d}) and PE[pos, d/2 + i] = cos(pos/10000^{2i/d})."""
+    _, n, d = X.shape
+    PE = np.empty((n, d))
+    for pos, i in np.ndindex(n, d // 2):
+        angle = pos / 10000 ** (2 * i / d)
+        PE[pos, i] = math.sin(angle)
+        PE[pos, d // 2 + i] = math.cos(angle)
+    return PE
+
+
+def learned(X: Array, *, P: Array) -> Array:
+    """PE[pos, c] = P[pos, c]."""
+    _, n, _ = X.shape
+    return np.stack([P[pos] for pos in range(n)])
+
+
+def learned_offset(X: Array, *, P: Array, offset: int) -> Array:
+    """PE[pos, c] = P[pos + o, c]."""
+    _, n, _ = X.shape
+    return np.stack([P[pos + offset] for pos in range(n)])

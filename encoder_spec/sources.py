@@ -1,0 +1,191 @@
+"""The bibliography: what the specification cites, and how a citation in a text finds its entry.
+
+S0 to S4 are five introductions to the encoder, written in Chinese; where they err,
+``encoder_spec.errata`` says so. Behind them stand the papers.
+"""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """One text that the specification cites.
+
+    ``key`` is how it is cited; ``year`` is 0 and ``url`` empty where the text does not tell.
+    """
+
+    key: str
+    authors: str
+    year: int
+    title: str
+    url: str = ""
+    gloss: str = ""
+
+
+def _arxiv(id: str) -> str:
+    return f"https://arxiv.org/abs/{id}"
+
+
+SOURCES: dict[str, Source] = {
+    source.key: source
+    for source in (
+        Source("S0", "anonymous", 0, "Q3: 详细介绍 Encoder 层的各个子层", gloss="The sublayers of an encoder layer"),
+        Source(
+            "S1",
+            "anonymous",
+            0,
+            "Transformer Encoder 的数学过程和代码示例",
+            gloss="The mathematics of the Transformer encoder, with example code",
+        ),
+        Source(
+            "S2",
+            "anonymous",
+            0,
+            "Transformer Encoder（编码器）架构与原理详解",
+            gloss="Architecture and principles of the Transformer encoder",
+        ),
+        Source("S3", "anonymous", 2025, "每层的子组件构成", gloss="The components of each layer"),
+        Source(
+            "S4",
+            "禅与计算机程序设计艺术 (pen name)",
+            0,
+            "Transformer大模型实战 编码器总览",
+            gloss="Large Transformer models in practice: overview of the encoder",
+        ),
+        Source(
+            "Srivastava et al. 2014",
+            "Nitish Srivastava, Geoffrey Hinton, Alex Krizhevsky, Ilya Sutskever, Ruslan Salakhutdinov",
+            2014,
+            "Dropout: A Simple Way to Prevent Neural Networks from Overfitting",
+            "https://jmlr.org/papers/v15/srivastava14a.html",
+        ),
+        Source(
+            "He et al. 2015",
+            "Kaiming He, Xiangyu Zhang, Shaoqing Ren, Jian Sun",
+            2015,
+            "Deep Residual Learning for Image Recognition",
+            _arxiv("1512.03385"),
+        ),
+        Source(
+            "Ba et al. 2016",
+            "Jimmy Lei Ba, Jamie Ryan Kiros, Geoffrey E. Hinton",
+            2016,
+            "Layer Normalization",
+            _arxiv("1607.06450"),
+        ),
+        Source(
+            "Chen et al. 2016",
+            "Tianqi Chen, Bing Xu, Chiyuan Zhang, Carlos Guestrin",
+            2016,
+            "Training Deep Nets with Sublinear Memory Cost",
+            _arxiv("1604.06174"),
+        ),
+        Source(
+            "Hendrycks & Gimpel 2016",
+            "Dan Hendrycks, Kevin Gimpel",
+            2016,
+            "Gaussian Error Linear Units (GELUs)",
+            _arxiv("1606.08415"),
+        ),
+        Source(
+            "Vaswani et al. 2017",
+            "Ashish Vaswani, Noam Shazeer, Niki Parmar, Jakob Uszkoreit, Llion Jones, Aidan N. Gomez, "
+            "Łukasz Kaiser, Illia Polosukhin",
+            2017,
+            "Attention Is All You Need",
+            _arxiv("1706.03762"),
+        ),
+        Source(
+            "Dehghani et al. 2018",
+            "Mostafa Dehghani, Stephan Gouws, Oriol Vinyals, Jakob Uszkoreit, Łukasz Kaiser",
+            2018,
+            "Universal Transformers",
+            _arxiv("1807.03819"),
+        ),
+        Source(
+            "Devlin et al. 2018",
+            "Jacob Devlin, Ming-Wei Chang, Kenton Lee, Kristina Toutanova",
+            2018,
+            "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding",
+            _arxiv("1810.04805"),
+        ),
+        Source(
+            "Rush 2018",
+            "Alexander M. Rush",
+            2018,
+            "The Annotated Transformer",
+            "https://aclanthology.org/W18-2509/",
+        ),
+        Source(
+            "Lan et al. 2019",
+            "Zhenzhong Lan, Mingda Chen, Sebastian Goodman, Kevin Gimpel, Piyush Sharma, Radu Soricut",
+            2019,
+            "ALBERT: A Lite BERT for Self-supervised Learning of Language Representations",
+            _arxiv("1909.11942"),
+        ),
+        Source(
+            "Liu et al. 2019",
+            "Yinhan Liu, Myle Ott, Naman Goyal, Jingfei Du, Mandar Joshi, Danqi Chen, Omer Levy, Mike Lewis, "
+            "Luke Zettlemoyer, Veselin Stoyanov",
+            2019,
+            "RoBERTa: A Robustly Optimized BERT Pretraining Approach",
+            _arxiv("1907.11692"),
+        ),
+        Source(
+            "Zhang & Sennrich 2019",
+            "Biao Zhang, Rico Sennrich",
+            2019,
+            "Root Mean Square Layer Normalization",
+            _arxiv("1910.07467"),
+        ),
+        Source(
+            "Dosovitskiy et al. 2020",
+            "Alexey Dosovitskiy, Lucas Beyer, Alexander Kolesnikov, Dirk Weissenborn, Xiaohua Zhai, "
+            "Thomas Unterthiner, Mostafa Dehghani, Matthias Minderer, Georg Heigold, Sylvain Gelly, "
+            "Jakob Uszkoreit, Neil Houlsby",
+            2020,
+            "An Image Is Worth 16x16 Words: Transformers for Image Recognition at Scale",
+            _arxiv("2010.11929"),
+        ),
+        Source(
+            "Raffel et al. 2020",
+            "Colin Raffel, Noam Shazeer, Adam Roberts, Katherine Lee, Sharan Narang, Michael Matena, "
+            "Yanqi Zhou, Wei Li, Peter J. Liu",
+            2020,
+            "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
+            _arxiv("1910.10683"),
+        ),
+        Source(
+            "Xiong et al. 2020",
+            "Ruibin Xiong, Yunchang Yang, Di He, Kai Zheng, Shuxin Zheng, Chen Xing, Huishuai Zhang, "
+            "Yanyan Lan, Liwei Wang, Tie-Yan Liu",
+            2020,
+            "On Layer Normalization in the Transformer Architecture",
+            _arxiv("2002.04745"),
+        ),
+    )
+}
+
+_CITATION = re.compile(r"\b(S\d+)\b|\b([A-Z]\w+)(?: et al\.| & [A-Z]\w+)? (\d{4})\b")
+
+
+def cited(text: str) -> list[Source]:
+    """The sources that a text cites, each once, in order: ``"Ba et al. 2016, §3; S0 §4"`` cites two.
+
+    A paper is found by its first author and year.
+
+    Raises:
+        LookupError: if a citation has no entry.
+    """
+    found = []
+    for own, author, year in _CITATION.findall(text):
+        matches = [s for s in SOURCES.values() if s.key == own or (author and _opens(s, author, year))]
+        if not matches:
+            raise LookupError(f"no source is entered for the citation {own or f'{author} {year}'!r} in {text!r}")
+        found += matches
+    return list(dict.fromkeys(found))
+
+
+def _opens(source: Source, author: str, year: str) -> bool:
+    return source.key.split()[0] == author and str(source.year) == year
