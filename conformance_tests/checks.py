@@ -47,7 +47,12 @@ class Check:
     @property
     def name(self) -> str:
         """The id of the test, as pytest prints it."""
-        return f"{self.function.__module__.rpartition('.')[2]}::{self.function.__name__}"
+        return self.name_of(self.function)
+
+    @staticmethod
+    def name_of(function: Callable[..., Any]) -> str:
+        """The id of a test function, as pytest prints it."""
+        return f"{function.__module__.rpartition('.')[2]}::{function.__name__}"
 
 
 @dataclass

@@ -209,6 +209,7 @@ def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
         return
     nearest, differences = nearest_profile(run.encoder)
     report.profile = {"name": nearest.name if not differences else "unpublished", "choices": chosen}
+    report.profile["identified"] = run.identified
     if not run.identified:
         report.notes.append("its outputs agree with no choice of equations; judged against what it states or comes closest to")
     if differences:
@@ -216,22 +217,16 @@ def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
         report.notes.append(f"no published profile; the nearest is {nearest.name}, which differs in {differ}")
 
 
-def applicable(run: Run, level: Level) -> list[tuple[Check, str]]:
-    """The checks up to a level, each with the requirement whose equation the run uses; weakest evidence first."""
+def applicable_requirements(run: Run, check: Check) -> list[str]:
+    """The requirements of a check whose equation the run's encoder uses."""
     used = {e.id for e in run.encoder.equations()}
-    stated = requirements()
-    pairs = [
-        (check, id)
-        for check in registry().checks.values()
-        for id in check.requirements
-        if stated[id].equation in used and check.level <= level
-    ]
-    return sorted(pairs, key=lambda pair: pair[0].level)
+    return [id for id in check.requirements if requirements()[id].equation in used]
 
 
 def verify(run: Run, level: Level, report: TargetReport, progress: Progress) -> None:
     """Decide every requirement that applies."""
-    pairs = applicable(run, level)
+    checks = sorted((c for c in registry().checks.values() if c.level <= level), key=lambda c: c.level)
+    pairs = [(check, id) for check in checks for id in applicable_requirements(run, check)]
     for done, (check, id) in enumerate(pairs):
         progress(f"{report.target}: {id}", done, len(pairs))
         report.requirements.append(decide(run, check, id, report.target))

@@ -55,9 +55,15 @@ def test_an_odd_width_ends_with_a_sine() -> None:
 
 @shows("POS-1")
 def test_the_table_in_single_precision_is_the_rounded_one() -> None:
-    """Entries lie in [−1, 1], so rounding costs at most u = 2⁻²⁴; angles of 10⁴ rounded themselves would cost 10⁴ u."""
-    X = sequence(10007, 4)
-    torch.testing.assert_close(sinusoidal(X.float()).double(), sinusoidal(X), rtol=0, atol=2**-24)
+    """PE(10007) for d_model = 6 has the angles 10007, 464.4837 and 21.5594; entries lie in [−1, 1].
+
+    So rounding them costs at most u = 2⁻²⁴ ≈ 6e-8. Angles rounded themselves would be off by 464 u = 3e-5.
+    """
+    PE = sinusoidal(sequence(10008, 6).float())
+    angles = [10007, 10007 / 21.544346900318832, 10007 / 464.1588833612777]
+    expected = tensor([f(angle) for angle in angles for f in (math.sin, math.cos)])
+    assert PE.dtype == torch.float32
+    torch.testing.assert_close(PE[10007].double(), expected, rtol=0, atol=2**-24)
 
 
 @shows("POS-2")

@@ -162,6 +162,9 @@ def test_formulas_are_mathml_core() -> None:
     assert "\U0001d431" in math
     assert "<mi>LN</mi>" in math
     assert '<mi mathvariant="normal">d</mi>' in math
+    spaced, closed = render(r"\exp S"), render(r"\exp(S)")
+    assert '<mo rspace="0.1667em">\u2061</mo>' in spaced, "exp S reads as expS"
+    assert "<mo>\u2061</mo>" in closed
     aligned = render(r"\begin{aligned} x &= 1 \\ y &= 2 \end{aligned}", display=True)
     assert "columnalign" not in aligned
     assert re.findall(r"text-align: (\w+)", aligned) == ["right", "left"] * 2

@@ -8,12 +8,14 @@ browsers, which implement MathML Core: no ``columnalign``, no ``mathvariant`` bu
 import unicodedata
 from collections.abc import Iterable
 from functools import cache
+from itertools import pairwise
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import pykatex
 
 NAMESPACE = "http://www.w3.org/1998/Math/MathML"
+FUNCTION_APPLICATION = "\N{FUNCTION APPLICATION}"
 ElementTree.register_namespace("", NAMESPACE)
 
 # How Unicode names the letters of an alphabet, and those that it has under older names.
@@ -41,6 +43,7 @@ def render(latex: str, *, display: bool = False) -> str:
     math[:] = [math[0][0]]  # <semantics> holds the formula, then its LaTeX
     for element in list(math.iter()):
         merge_words(element)
+        space_arguments(element)
         replace_variant(element)
         align_columns(element)
     return ElementTree.tostring(math, encoding="unicode", short_empty_elements=False)
@@ -64,6 +67,13 @@ def merge_words(row: Element) -> None:
         word = Element(tag("mi"))
         word.text = "".join(letter.text or "" for letter in letters)
         row[:] = [word]
+
+
+def space_arguments(row: Element) -> None:
+    """Set a function apart from an argument without parentheses: exp S, not expS."""
+    for application, argument in pairwise(row):
+        if application.text == FUNCTION_APPLICATION and argument.tag not in (tag("mo"), tag("mspace")):
+            application.set("rspace", "0.1667em")
 
 
 def replace_variant(element: Element) -> None:

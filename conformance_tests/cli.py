@@ -1,0 +1,198 @@
+"""The command line: ``encoder-spec``.
+
+Nothing heavy is imported before it is needed, so that help and usage errors are instant.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from encoder_spec import __version__
+
+LEVELS = ("static", "black-box", "agreement", "trace", "gradient")
+CONFORMANT, NOT_CONFORMANT, UNUSABLE, SUITE_FAILED = 0, 1, 2, 3
+
+
+class Group(click.Group):
+    """Commands whose every failure ends in one line and the documented exit status."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; a fault of the suite itself shows its traceback and exits with 3."""
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, click.ClickException, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(SUITE_FAILED)
+        except BrokenPipeError:
+            sys.stderr.close()
+            ctx.exit(CONFORMANT)
+        except Exception as fault:
+            if type(fault).__name__ in ("TargetError", "SpecificationError"):
+                raise click.UsageError(str(fault)) from None
+            import traceback
+
+            traceback.print_exc()
+            click.echo("encoder-spec itself failed: please report the lines above", err=True)
+            ctx.exit(SUITE_FAILED)
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="encoder-spec")
+def main() -> None:
+    """Does an encoder compute the published equations of the Transformer encoder?
+
+    TARGET is package.module:attribute, path/to/file.py:attribute, or a built-in
+    encoder (see `encoder-spec encoders`). The attribute is an encoder or a function
+    without required arguments that makes one.
+    """
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that `check` and `identify` share."""
+
+    @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**31), help="Of probes and weights.")
+    @wraps(command)
+    def with_options(*args: Any, **kwargs: Any) -> Any:
+        return command(*args, **kwargs)
+
+    return with_options
+
+
+@main.command()
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.option("--profile", default="auto", show_default=True, metavar="auto|NAME|FILE.toml", help="What must hold exactly; auto accepts any variant.")
+@click.option("--level", default="gradient", show_default=True, type=click.Choice(LEVELS), help="The strongest evidence to look for.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report as JSON.")
+@click.option("-q", "--quiet", is_flag=True, help="Only one line for each target.")
+@click.option("-v", "--verbose", is_flag=True, help="One line for each requirement.")
+@run_options
+@click.pass_context
+def check(ctx: click.Context, targets: tuple[str, ...], profile: str, level: str, json_file: Path | None, quiet: bool, verbose: bool, seed: int) -> None:
+    """Judge encoders; with no TARGET, every built-in one.
+
+    Exit status: 0 every target is conformant, 1 some target is not or is undetermined,
+    2 the command or a target's name could not be used, 3 the suite itself failed.
+    """
+    if json_file is not None:
+        demand_writable(json_file)
+    from conformance_tests.builtin import BUILTIN
+    from conformance_tests.targets import resolve
+
+    names = list(targets or BUILTIN)
+    for name in names:
+        resolve(name)
+
+    from conformance_tests import suite, terminal
+
+    console = terminal.console()
+    with terminal.progress(enabled=not quiet) as show:
+        report = suite.check(names, profile, level, seed, show)
+    terminal.print_report(console, report, quiet=quiet, verbose=verbose)
+    if json_file is not None:
+        write(json_file, report.to_json() + "\n")
+    ctx.exit(CONFORMANT if report.verdict == "conformant" else NOT_CONFORMANT)
+
+
+@main.command()
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@run_options
+@click.pass_context
+def identify(ctx: click.Context, targets: tuple[str, ...], seed: int) -> None:
+    """Say which variant each TARGET computes."""
+    from conformance_tests.targets import resolve
+
+    for name in targets:
+        resolve(name)
+    from conformance_tests import suite, terminal
+
+    console = terminal.console()
+    report = suite.check(list(targets), level="static", seed=seed)
+    for target in report.targets:
+        terminal.print_variant(console, target)
+    identified = all(t.profile.get("identified") for t in report.targets)
+    ctx.exit(CONFORMANT if identified else NOT_CONFORMANT)
+
+
+@main.command()
+def encoders() -> None:
+    """List the built-in targets."""
+    from conformance_tests import terminal
+    from conformance_tests.builtin import BUILTIN
+
+    rows = [(name, builtin.description) for name, builtin in BUILTIN.items()]
+    terminal.print_table(terminal.console(), ("target", "what it is"), rows)
+
+
+@main.command()
+@click.argument("id", required=False)
+def equations(id: str | None) -> None:
+    """List the equations, or show one with formula, code and source."""
+    from conformance_tests import listing
+
+    listing.equations(id)
+
+
+@main.command()
+@click.argument("id", required=False)
+def requirements(id: str | None) -> None:
+    """List the requirements, or show one with its equation and tests."""
+    from conformance_tests import listing
+
+    listing.requirements(id)
+
+
+@main.command()
+@click.argument("name", required=False)
+def profiles(name: str | None) -> None:
+    """List the profiles, or show one with its choice for every slot."""
+    from conformance_tests import listing
+
+    listing.profiles(name)
+
+
+@main.command()
+@click.option("--profile", default="vaswani-2017", show_default=True, metavar="NAME|FILE.toml", help="The choice of equations.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="A size, such as d_model=1024, h=16, N=12, n=128 or B=8; repeatable.")
+def count(profile: str, settings: tuple[str, ...]) -> None:
+    """Count parameters, FLOPs and activations: formula and number."""
+    from conformance_tests import listing
+
+    listing.count(profile, settings)
+
+
+@main.command()
+def traceability() -> None:
+    """Show for each equation its oracle, proofs, requirements and tests; exit with 1 at any hole."""
+    from conformance_tests import listing
+
+    listing.traceability()
+
+
+def demand_writable(path: Path) -> None:
+    """Find out before the work that a file cannot be written.
+
+    Raises:
+        click.UsageError: in one line, which exits with status 2.
+    """
+    try:
+        existed = path.exists()
+        with path.open("a", encoding="utf-8"):
+            pass
+        if not existed:
+            path.unlink()
+    except OSError as fault:
+        raise click.UsageError(f"{path} cannot be written: {fault.strerror}") from None
+
+
+def write(path: Path, text: str) -> None:
+    """Write a report file."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as fault:
+        raise click.UsageError(f"{path} cannot be written: {fault.strerror}") from None

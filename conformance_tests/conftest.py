@@ -1,0 +1,68 @@
+"""How pytest runs the checks: one item for each requirement and encoder."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from conformance_tests.checks import REGISTRY, Check
+from conformance_tests.report import Result
+
+DEFAULT_ENCODERS = ("reference", "torch-post-ln", "torch-pre-ln")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every check for every encoder, once for each requirement that applies."""
+    if "run" in metafunc.fixturenames:
+        encoders = metafunc.config.getoption("--encoder") or DEFAULT_ENCODERS
+        metafunc.parametrize("run", encoders, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With ``--encoder`` only the checks run: the suite's own tests say nothing about that encoder."""
+    if config.getoption("--encoder"):
+        others = [item for item in items if "run" not in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
+
+
+@pytest.fixture(scope="session")
+def run(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The run over the encoder that ``--encoder`` names."""
+    from conformance_tests import suite
+    from conformance_tests.targets import SubjectError, TargetError, make, resolve
+    from encoder_spec.notation import SpecificationError
+
+    try:
+        declared = suite.named_profile(request.config.getoption("--encoder-profile"))
+        thing = make(resolve(request.param)())
+        opened = suite.opened(thing, 0, declared)
+        with opened as run:
+            yield run
+    except (TargetError, SubjectError, SpecificationError, suite.Undetermined) as reason:
+        pytest.fail(f"{request.param}: {reason}", pytrace=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Decide a check as every other door does, and turn its outcome into pytest's."""
+    check = REGISTRY.checks.get(Check.name_of(pyfuncitem.function))
+    if check is None or "run" not in pyfuncitem.funcargs:
+        return None
+    from conformance_tests.suite import applicable_requirements, decide
+
+    run = pyfuncitem.funcargs["run"]
+    ids = applicable_requirements(run, check)
+    if not ids:
+        pytest.skip(f"no equation of this encoder has {' or '.join(check.requirements)}")
+    for id in ids:
+        settle(decide(run, check, id))
+    return True
+
+
+def settle(result: Result) -> None:
+    """Fail or skip as the result says."""
+    if result.outcome == "fail":
+        pytest.fail(f"{result.id}: {result.message}", pytrace=False)
+    if result.outcome in ("unsupported", "blocked"):
+        pytest.skip(f"{result.id} {result.outcome}: {result.message}")

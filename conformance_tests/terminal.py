@@ -1,0 +1,151 @@
+"""The report as a person reads it in a terminal."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from conformance_tests.report import Report, Result, TargetReport
+
+VERDICT_STYLE = {"conformant": "bold green", "nonconformant": "bold red", "undetermined": "bold yellow", "error": "bold red"}
+OUTCOME_STYLE = {"pass": "green", "fail": "bold red", "unsupported": "yellow", "blocked": "dim", "error": "bold red"}
+WORST = ("fail", "error", "blocked", "unsupported", "pass")
+
+
+def console() -> Console:
+    """Standard output; colours only on a terminal, and long messages unbroken elsewhere."""
+    out = Console(highlight=False)
+    if not out.is_terminal:
+        out.width = max(out.width, 120)
+    return out
+
+
+@contextmanager
+def progress(enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error while the checks run; nothing where that is no terminal."""
+    err = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    with Progress(*columns, console=err, transient=True, disable=not (enabled and err.is_terminal)) as bar:
+        task = bar.add_task("", total=1)
+        yield lambda what, done, of: bar.update(task, description=escape(what), completed=done, total=of)
+
+
+def print_table(out: Console, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows under a header."""
+    table = Table(*header, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    out.print(table)
+
+
+def print_report(out: Console, report: Report, *, quiet: bool, verbose: bool) -> None:
+    """Print one table for each target, and a closing line over all."""
+    for target in report.targets:
+        out.print(headline(target))
+        if quiet:
+            continue
+        for line in details(target):
+            out.print(line, style="dim")
+        if target.requirements:
+            out.print(by_requirement(target) if verbose else by_topic(target))
+        print_failures(out, target)
+        out.print()
+    if len(report.targets) > 1 or not quiet:
+        conformant = sum(t.verdict == "conformant" for t in report.targets)
+        out.print(f"{conformant} of {len(report.targets)} conformant · seed {report.seed}")
+
+
+def headline(target: TargetReport) -> Text:
+    """Name, verdict, evidence, counts and time."""
+    parts = [f"evidence: {target.level}"] if target.requirements else []
+    parts += [f"{number} {outcome}" for outcome, number in target.counts().items()]
+    line = Text.assemble((target.target, "bold"), "  ", (target.verdict, VERDICT_STYLE[target.verdict]))
+    return line.append(f"  {' · '.join([*parts, f'{target.seconds:.1f} s'])}", "dim")
+
+
+def variant(target: TargetReport) -> str:
+    """The variant in one line: the profile and the choices that tell encoders apart."""
+    choices = target.profile["choices"]
+    told = ("layer", "norm", "activation", "final_norm", "projections", "position", "sharing", "scores")
+    parts = [f"{slot} {choices[slot]}" for slot in told if slot in choices]
+    sizes = [f"{name} {choices[name]}" for name in ("eps", "num_layers", "num_heads", "d_model", "d_ff") if name in choices]
+    return f"{target.profile['name']}: {', '.join(parts)}; {', '.join(sizes)}"
+
+
+def details(target: TargetReport) -> Iterator[str]:
+    """The variant and the notes."""
+    if target.profile:
+        yield escape(f"  variant  {variant(target)}")
+    for note in target.notes:
+        yield escape(f"  note     {note}")
+
+
+def print_variant(out: Console, target: TargetReport) -> None:
+    """Print what `identify` found."""
+    out.print(Text(target.target, "bold"))
+    for line in details(target):
+        out.print(line)
+
+
+def closeness(results: Iterable[Result]) -> str:
+    """The largest error among results that compared numbers, beside its budget."""
+    measured = [r for r in results if r.error is not None and r.budget]
+    if not measured:
+        return ""
+    worst = max(measured, key=lambda r: (r.error or 0) / (r.budget or 1))
+    return f"{worst.error:.1e} of {worst.budget:.0e}"
+
+
+def by_topic(target: TargetReport) -> Table:
+    """One row for each topic: how its requirements ended and how closely numbers agree."""
+    table = Table("equations", "requirements", "evidence", "largest error of allowed", box=box.SIMPLE_HEAD, pad_edge=False)
+    ordered = sorted(target.requirements, key=lambda r: order_of(r.equation))
+    for topic, group in groupby(ordered, key=lambda r: r.equation.split(".")[0]):
+        results = list(group)
+        worst = min((r.outcome for r in results), key=WORST.index)
+        ids = Text(" ").join(Text(r.id, OUTCOME_STYLE[r.outcome]) for r in sorted(results, key=id_key))
+        levels = ", ".join(dict.fromkeys(r.level for r in results if r.outcome == "pass")) or "none"
+        table.add_row(Text(topic, OUTCOME_STYLE[worst]), ids, levels, closeness(results))
+    return table
+
+
+def by_requirement(target: TargetReport) -> Table:
+    """One row for each requirement."""
+    table = Table("requirement", "outcome", "equation", "evidence", "error of allowed", "test", box=box.SIMPLE_HEAD, pad_edge=False)
+    for r in sorted(target.requirements, key=lambda r: (order_of(r.equation), id_key(r))):
+        table.add_row(r.id, Text(r.outcome, OUTCOME_STYLE[r.outcome]), r.equation, r.level, closeness([r]), r.test)
+    return table
+
+
+def print_failures(out: Console, target: TargetReport) -> None:
+    """Say what is wrong, first where the encoder departs; then what could not be decided."""
+    if target.departs_at:
+        out.print(f"Departs from the specification at [bold]{escape(target.departs_at)}[/bold]")
+    for result in target.of("fail"):
+        out.print(Text.assemble(("FAIL ", "bold red"), (result.id, "bold"), f"  {result.message}"), soft_wrap=True)
+    reasons: dict[str, list[str]] = {}
+    for result in [*target.of("blocked"), *target.of("unsupported")]:
+        reasons.setdefault(f"{result.outcome}: {result.message}", []).append(result.id)
+    for reason, ids in reasons.items():
+        out.print(Text(f"{', '.join(ids)} {reason}", "dim"), soft_wrap=True)
+    if target.of("fail"):
+        out.print(Text(f"Again: {target.of('fail')[0].repro}", "dim"), soft_wrap=True)
+
+
+def id_key(result: Result) -> tuple[str, int]:
+    """Ids in the order of their numbers."""
+    prefix, _, number = result.id.partition("-")
+    return prefix, int(number)
+
+
+def order_of(equation: str) -> int:
+    """The place of an equation's topic in the specification."""
+    from encoder_spec.equation import TOPICS
+
+    return TOPICS.index(equation.split(".")[0])
