@@ -14,7 +14,7 @@ class Builtin:
 
 
 def torch_encoder(**options: Any) -> Callable[[], Any]:
-    """torch's own encoder, two layers of width 32, unmodified."""
+    """Torch's own encoder, two layers of width 32, unmodified."""
 
     def make() -> Any:
         import torch
@@ -46,8 +46,8 @@ def reference(profile: str) -> Callable[[], Any]:
 BUILTIN = {
     "torch-post-ln": Builtin("torch.nn.TransformerEncoder with its defaults", torch_encoder()),
     "torch-pre-ln": Builtin(
-        "torch.nn.TransformerEncoder with norm_first=True, GELU and a final norm",
-        torch_encoder(norm_first=True, activation="gelu"),
+        "torch.nn.TransformerEncoder with norm_first=True and a final norm",
+        torch_encoder(norm_first=True),
     ),
     "reference": Builtin("the specification itself as in Vaswani et al. 2017", reference("vaswani-2017")),
 } | {

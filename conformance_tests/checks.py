@@ -17,7 +17,6 @@ from encoder_spec.equation import TOPICS
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-
 class Level(IntEnum):
     """How strong the evidence of a check is, from weakest to strongest."""
 

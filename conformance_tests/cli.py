@@ -66,14 +66,35 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @main.command()
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
-@click.option("--profile", default="auto", show_default=True, metavar="auto|NAME|FILE.toml", help="What must hold exactly; auto accepts any variant.")
-@click.option("--level", default="gradient", show_default=True, type=click.Choice(LEVELS), help="The strongest evidence to look for.")
+@click.option(
+    "--profile",
+    default="auto",
+    show_default=True,
+    metavar="auto|NAME|FILE.toml",
+    help="What must hold exactly; auto accepts any variant.",
+)
+@click.option(
+    "--level",
+    default="gradient",
+    show_default=True,
+    type=click.Choice(LEVELS),
+    help="The strongest evidence to look for.",
+)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Only one line for each target.")
 @click.option("-v", "--verbose", is_flag=True, help="One line for each requirement.")
 @run_options
 @click.pass_context
-def check(ctx: click.Context, targets: tuple[str, ...], profile: str, level: str, json_file: Path | None, quiet: bool, verbose: bool, seed: int) -> None:
+def check(
+    ctx: click.Context,
+    targets: tuple[str, ...],
+    profile: str,
+    level: str,
+    json_file: Path | None,
+    quiet: bool,
+    verbose: bool,
+    seed: int,
+) -> None:
     """Judge encoders; with no TARGET, every built-in one.
 
     Exit status: 0 every target is conformant, 1 some target is not or is undetermined,
@@ -157,8 +178,16 @@ def profiles(name: str | None) -> None:
 
 
 @main.command()
-@click.option("--profile", default="vaswani-2017", show_default=True, metavar="NAME|FILE.toml", help="The choice of equations.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="A size, such as d_model=1024, h=16, N=12, n=128 or B=8; repeatable.")
+@click.option(
+    "--profile", default="vaswani-2017", show_default=True, metavar="NAME|FILE.toml", help="The choice of equations."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="A size, such as d_model=1024, h=16, N=12, n=128 or B=8; repeatable.",
+)
 def count(profile: str, settings: tuple[str, ...]) -> None:
     """Count parameters, FLOPs and activations: formula and number."""
     from conformance_tests import listing

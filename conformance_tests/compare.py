@@ -60,9 +60,7 @@ def demand_equal(
         Disagreement: if the shapes differ or the difference exceeds the budget.
     """
     if got.shape != want.shape:
-        raise Disagreement(
-            f"{what} has shape {tuple(got.shape)}, but the spec gives {tuple(want.shape)} [{context}]"
-        )
+        raise Disagreement(f"{what} has shape {tuple(got.shape)}, but the spec gives {tuple(want.shape)} [{context}]")
     difference = difference_at(got, want, valid)
     finite = want[want.isfinite()]
     scale = max(1.0, float(finite.abs().max()) if finite.numel() else 1.0)

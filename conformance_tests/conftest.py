@@ -51,7 +51,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     from conformance_tests.suite import applicable_requirements, decide
 
-    run = pyfuncitem.funcargs["run"]
+    run: Any = pyfuncitem.funcargs["run"]
     ids = applicable_requirements(run, check)
     if not ids:
         pytest.skip(f"no equation of this encoder has {' or '.join(check.requirements)}")

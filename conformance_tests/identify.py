@@ -7,12 +7,14 @@ by agreement of the outputs and nothing else.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import chain, combinations, product
+from typing import Any
 
 from torch import Tensor
 
 from conformance_tests.compare import Disagreement, demand_equal
 from conformance_tests.hints import Hints
+from conformance_tests.intermediates import Recorded, values_of
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import variants
@@ -24,6 +26,11 @@ OPEN_SLOTS = ("layer", "norm", "activation", "scores", "embedding_scale", "posit
 
 EPSILONS = (1e-5, 1e-12, 1e-6, 1e-3, 1e-8)
 """Values of ε in use: torch, BERT, ViT and the original code, Keras, others."""
+
+MOST_TRIED = 1000
+"""After so many choices the search gives up; a handful of variants in six slots are fewer."""
+
+Axes = dict[str, list[str | float]]
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     layers = {path.split(".")[1] for path in parameters if path.startswith("layers.")}
     if not {"W_Q", "W_1"} <= letters:
         raise SpecificationError("there are no attention projections and feed-forward maps among the parameters")
-    choices: dict[str, str | float] = {
+    choices: dict[str, Any] = {
         slot: fitting[0]
         for slot in ("embedding", "cls", "position", "projections", "output", "norm", "ffn", "head")
         if (fitting := admissible(slot, letters))
@@ -79,7 +86,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     if choices.get("embedding") == "patches" or choices["input"] == "bert":
         choices["embedding_scale"] = "none"
     stated = {k: v for k, v in hints.choices.items() if k in CONSTANTS or v in admissible(k, letters)}
-    return Encoder(VASWANI_2017.replace(**(choices | stated)), sizes(parameters, hints, N))
+    return Encoder(VASWANI_2017.replace(**({"eps": EPSILONS[0]} | choices | stated)), sizes(parameters, hints, N))
 
 
 def admissible(slot: str, letters: set[str]) -> list[str]:
@@ -115,43 +122,88 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
     return Dimensions(**(found | stated | {"d_k": hd_k // found["h"], "d_v": hd_v // found["h"]}))
 
 
-def candidates(start: Encoder, letters: set[str], hints: Hints) -> Iterator[Encoder]:
-    """Every choice in the open slots and constants, the fewest changes to ``start`` first."""
+def open_axes(start: Encoder, letters: set[str], hints: Hints) -> Axes:
+    """The choices that parameters and hints leave open, each with its possible values."""
     used = {e.slot for e in start.equations()}
-    hd_k = start.dimensions.d_k * start.dimensions.h
-    hd_v = start.dimensions.d_v * start.dimensions.h
-    heads = [h for h in range(1, hd_k + 1) if hd_k % h == 0 and hd_v % h == 0]
-    axes: dict[str, list[str | float]] = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
-    axes["eps"] = [start.profile.constants["eps"], *EPSILONS]
-    axes["h"] = [start.dimensions.h] if "h" in hints.sizes else [*heads]
-    now = start.profile.choices() | {"h": start.dimensions.h}
-    others = {axis: [v for v in dict.fromkeys(values) if v != now[axis]] for axis, values in axes.items()}
-    for changes in range(len(axes) + 1):
+    axes: Axes = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
+    axes["eps"] = list(dict.fromkeys([start.profile.constants["eps"], *EPSILONS]))
+    if "h" not in hints.sizes:
+        width, value_width = (start.dimensions.h * d for d in (start.dimensions.d_k, start.dimensions.d_v))
+        axes["h"] = [h for h in range(1, width + 1) if width % h == value_width % h == 0]
+    return axes
+
+
+def candidates(start: Encoder, axes: Axes, most: int | None = None) -> Iterator[Encoder]:
+    """Every choice along the axes, the fewest changes to ``start`` first, up to ``most`` changes."""
+    sizes = start.dimensions
+    now = start.profile.choices() | {"h": sizes.h}
+    others = {axis: [v for v in values if v != now[axis]] for axis, values in axes.items()}
+    for changes in range(len(axes) + 1 if most is None else most + 1):
         for changed in combinations(axes, changes):
             for values in product(*(others[axis] for axis in changed)):
-                choice = dict(zip(changed, values, strict=True))
-                h = int(choice.pop("h", start.dimensions.h))
-                sized = start.dimensions.replace(h=h, d_k=hd_k // h, d_v=hd_v // h)
-                yield Encoder(start.profile.replace(**choice), sized)
+                choice: dict[str, Any] = dict(zip(changed, values, strict=True))
+                h = int(choice.pop("h", sizes.h))
+                resized = sizes.replace(h=h, d_k=sizes.d_k * sizes.h // h, d_v=sizes.d_v * sizes.h // h)
+                yield Encoder(start.profile.replace(**choice), resized)
 
 
-def identify(experiments: list[Experiment], start: Encoder, hints: Hints, most: int = 2000) -> Identification:
+GUIDED = (("h", "scores"), ("layer", "norm", "eps"), ("embedding_scale", "position"), ("activation",))
+"""Open choices that must be right together before any of them shows among the intermediates."""
+
+
+def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded) -> Encoder:
+    """The choice whose intermediates stand among the subject's in the greatest number.
+
+    One group of choices after the other takes its best values, twice; where nothing tells
+    values apart, ``start`` stays. This needs no agreement at the end, so that an encoder
+    which is wrong in one place is still recognised in all others.
+    """
+
+    def found(encoder: Encoder) -> int:
+        try:
+            trace = encoder.trace(experiment.parameters, *experiment.inputs)
+        except SpecificationError:
+            return -1
+        # QKᵀ is formed on the way by every encoder: it is no evidence of unscaled scores.
+        return sum(recorded.has(value) for i in trace if i.equation.slot != "scores" for value in values_of(i))
+
+    best, most = start, found(start)
+    for group in GUIDED * 2:
+        within = {axis: values for axis, values in axes.items() if axis in group}
+        for encoder in candidates(best, within):
+            count = found(encoder)
+            if count > most:
+                best, most = encoder, count
+    return best
+
+
+def identify(
+    experiments: list[Experiment], start: Encoder, hints: Hints, recorded: Recorded | None = None
+) -> Identification:
     """Find the choice of equations that reproduces the experiments.
 
-    Without agreement the answer is ``start``, which the hints and parameters state, or,
-    without hints, the choice that comes closest.
+    First ``start`` and what differs from it in one choice; then the choice that the
+    subject's intermediates point to, if it shows them; then everything else. Without
+    agreement the answer is the one that explains most.
+
+    Args:
+        experiments: calls of the subject; the first is the one that was recorded.
+        start: what parameters and hints state.
+        hints: sizes that need no search.
+        recorded: the subject's intermediates in the first experiment.
     """
-    letters = {path.rpartition(".")[2] for path in experiments[0].parameters}
-    closest, least, tried = start, float("inf"), 0
-    for tried, encoder in enumerate(candidates(start, letters, hints), 1):
-        residual = max(e.residual(encoder) for e in experiments)
-        if residual <= 1:
+    axes = open_axes(start, {path.rpartition(".")[2] for path in experiments[0].parameters}, hints)
+    explains = guided(start, axes, experiments[0], recorded) if recorded else start
+    closest, least, tried = explains, float("inf"), 0
+    for tried, encoder in enumerate(chain(candidates(start, axes, most=1), [explains], candidates(explains, axes)), 1):
+        residual = experiments[0].residual(encoder)
+        if residual <= 1 and all(e.residual(encoder) <= 1 for e in experiments[1:]):
             return Identification(encoder, True, tried)
-        if residual < least:
+        if residual < least and not recorded and not hints.choices:
             closest, least = encoder, residual
-        if tried == most:
+        if tried == MOST_TRIED:
             break
-    return Identification(start if hints.choices else closest, False, tried)
+    return Identification(closest, False, tried)
 
 
 def nearest_profile(encoder: Encoder) -> tuple[Profile, dict[str, tuple[str | float, str | float]]]:

@@ -6,8 +6,9 @@ no hook. What is not found was either never formed (a fused kernel) or is wrong;
 of computation tells which.
 """
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
 
@@ -16,6 +17,9 @@ from torch import Tensor
 
 from conformance_tests.compare import BUDGET, difference_at
 from encoder_spec.assembly import Intermediate, Trace
+
+SIDE_BY_SIDE = {"projections", "merge"}
+"""The slots whose values hold all heads in one axis; an encoder may form them with an axis for each."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,11 @@ class Aligned:
 
     @property
     def letter(self) -> str:
-        """Which value of the equation this is, and where: ``: K at layers.1``."""
-        part = ("Q", "K", "V")[self.part] if self.spec.equation.slot == "projections" else "value"
-        return f": {part} at {self.spec.path}" if self.spec.path else f": {part}"
+        """The letter of this value in its equation, such as S or K."""
+        if self.spec.equation.slot == "projections":
+            return "QKV"[self.part]
+        found = re.match(r"\s*(?:\\tilde )?([A-Za-z]+)", self.spec.equation.latex)
+        return found[1] if found else "value"
 
     @property
     def found(self) -> bool:
@@ -77,6 +83,10 @@ class Recorded:
         """All arrays with this many entries, one a row."""
         return self._flat.get(size, torch.empty(0, size, dtype=torch.float64))
 
+    def has(self, want: Tensor) -> bool:
+        """Whether some array may be ``want`` in another order of axes."""
+        return len(self.like(want, BUDGET * max(1.0, float(want.abs().max())))) > 0
+
     def like(self, want: Tensor, budget: float) -> Tensor:
         """The arrays that may be ``want`` in another order of axes."""
         candidates = self.of_size(want.numel())
@@ -92,17 +102,18 @@ def moments(flat: Tensor) -> Tensor:
     return torch.stack([flat.sum(dim=-1), flat.square().sum(dim=-1)], dim=-1)
 
 
-def align(trace: Trace, recorded: list[Tensor], keep: Tensor | None = None) -> list[Aligned]:
+def align(trace: Trace, recorded: list[Tensor], h: int, keep: Tensor | None = None) -> list[Aligned]:
     """Look for every value of the trace among the recorded arrays.
 
     Args:
         trace: the specification's intermediates, from the same input and parameters.
-        recorded: the subject's arrays, in order of computation.
+        recorded: the subject's arrays, its inputs among them.
+        h: the number of heads, which an encoder may keep as an axis of its own throughout.
         keep: (B, n); padded query rows are not compared.
     """
     arrays = Recorded(recorded)
     return [
-        match(intermediate, part, want, arrays, valid_rows(intermediate, want, keep))
+        match(intermediate, part, want, arrays, valid_rows(intermediate, want, keep), h)
         for intermediate in trace
         for part, want in enumerate(values_of(intermediate))
     ]
@@ -119,33 +130,38 @@ def valid_rows(intermediate: Intermediate, want: Tensor, keep: Tensor | None) ->
     return keep if want.shape[1] == keep.shape[1] else None
 
 
-def match(intermediate: Intermediate, part: int, want: Tensor, arrays: Recorded, valid: Tensor | None) -> Aligned:
+def match(
+    intermediate: Intermediate, part: int, want: Tensor, arrays: Recorded, valid: Tensor | None, h: int
+) -> Aligned:
     """The array that equals ``want`` under some order of its axes, or the nearest one."""
     finite = want[want.isfinite()]
-    scale = max(1.0, float(finite.abs().max()) if finite.numel() else 1.0)
-    budget = BUDGET * scale
+    budget = BUDGET * max(1.0, float(finite.abs().max()) if finite.numel() else 1.0)
+    by_heads = intermediate.equation.slot in SIDE_BY_SIDE and want.shape[-1] % h == 0
+    split = want.unflatten(-1, (h, -1)) if by_heads else want
 
     def nearest(candidates: Tensor) -> Aligned:
-        best, least = None, float("inf")
-        for order in axis_orders(want) if len(candidates) else ():
-            shape = [want.shape[axis] for axis in order]
-            back = [order.index(axis) for axis in range(want.ndim)]
+        best, least, error = None, float("inf"), float("inf")
+        for order in axis_orders(split) if len(candidates) else ():
+            shape = [split.shape[axis] for axis in order]
+            back = [order.index(axis) for axis in range(split.ndim)]
             for array in candidates:
-                got = array.reshape(shape).permute(back)
-                error = float(difference_at(got, want, valid).max())
-                if error < least:
-                    best, least = got, error
-            if least <= budget:
+                got = array.reshape(shape).permute(back).reshape(want.shape)
+                difference = difference_at(got, want, valid)
+                # Summed and capped, so that one infinite difference does not hide all others.
+                distance = float(difference.clamp(max=1e3).sum())
+                if distance < least:
+                    best, least, error = got, distance, float(difference.max())
+            if error <= budget:
                 break
-        return Aligned(intermediate, part, want, best, least, budget, valid)
+        return Aligned(intermediate, part, want, best, error, budget, valid)
 
     if len(finite) == want.numel():
         likely = nearest(arrays.like(want, budget))
         if likely.found:
             return likely
-    if valid is None and len(finite) == want.numel():
-        # No array has its sums, so none equals it; the nearest is looked for where the encoder departs.
-        return Aligned(intermediate, part, want, None, float("inf"), budget, valid, lambda: nearest(arrays.of_size(want.numel())))
+        if valid is None:
+            # No array has its sums, so none equals it; the nearest is looked for where the encoder departs.
+            return replace(likely, look=lambda: nearest(arrays.of_size(want.numel())))
     return nearest(arrays.of_size(want.numel()))
 
 

@@ -151,7 +151,14 @@ def traceability() -> None:
         out,
         ("equation", "oracle", "requirements", "proofs", "checks", "shown by"),
         [
-            (r.equation.id, r.oracle.split(".", 1)[-1], " ".join(r.requirements), " ".join(r.proofs), str(len(r.checks)), str(len(r.demonstrations)))
+            (
+                r.equation.id,
+                r.oracle.split(".", 1)[-1],
+                " ".join(r.requirements),
+                " ".join(r.proofs),
+                str(len(r.checks)),
+                str(len(r.demonstrations)),
+            )
             for r in trace.rows()
         ],
     )

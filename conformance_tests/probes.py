@@ -85,7 +85,7 @@ class Probes:
     def __init__(self, encoder: Encoder, seed: int) -> None:
         self.encoder = encoder
         self.seed = seed
-        taken = set(encoder.dimensions.sizes().values())
+        taken = {getattr(encoder.dimensions, size) for size in ("N", "h", "d_k", "d_v", "d_model", "d_ff")}
         self.batch = next(p for p in (3, 5, 7) if p not in taken)
         self.length = next(p for p in (7, 11, 13, 17, 19, 23) if p not in taken and p != self.batch)
         if self._kind in ("lookup", "bert") and encoder.profile["position"].parameters:

@@ -99,7 +99,7 @@ class Run:
         probe = self.probes[case.probe]
         self.weight_sets.use(case.weights)
         recorded = self.subject.record(probe.inputs, probe.keep)
-        return align(self.trace(case), recorded, probe.keep)
+        return align(self.trace(case), recorded, self.encoder.dimensions.h, probe.keep)
 
     # What checks ask -----------------------------------------------------------------
 
@@ -110,19 +110,23 @@ class Run:
         return f"input {tuple(probe.inputs[0].shape)}, {shape}; {case}; seed {self.seed}"
 
     def demand_equal(
-        self, got: Tensor, want: Tensor, what: str, case: Case, valid: Tensor | None = None, amplification: float = 1.0
+        self,
+        got: Tensor,
+        want: Tensor,
+        what: str,
+        case: Case,
+        valid: Tensor | None = None,
+        amplification: float = 1.0,
+        place: str = "",
     ) -> None:
         """Compare, and keep error and budget for the report: see ``compare.demand_equal``."""
-        found = demand_equal(
-            got, want, what, valid=valid, amplification=amplification, context=self.context(case)
-        )
+        context = f"{place}; {self.context(case)}" if place else self.context(case)
+        found = demand_equal(got, want, what, valid=valid, amplification=amplification, context=context)
         self.comparisons.append(found)
 
     def demand_agreement(self, case: Case) -> None:
         """The subject's output equals the specification's at every valid position."""
-        self.demand_equal(
-            self.output(case), self.expected(case), "encoder: Z", case, valid=self.valid(case)
-        )
+        self.demand_equal(self.output(case), self.expected(case), "encoder: Z", case, valid=self.valid(case))
 
     def valid(self, case: Case) -> Tensor | None:
         """Which positions of the output are compared: those that are kept."""
@@ -137,15 +141,22 @@ class Run:
         """One case, with the weights that this subject can take."""
         return self.cases(Case(weights, probe, gradients))[0]
 
+    def keep(self, case: Case) -> Tensor:
+        """The mask of a padded case, (B, n) with True = keep."""
+        keep = self.probes[case.probe].keep
+        assert keep is not None, f"probe {case.probe} has no mask"
+        return keep
+
     def demand_mask(self) -> None:
         """Go on only with a subject that takes a mask."""
         if not self.subject.takes_mask:
             raise Unsupported("the encoder takes no mask")
 
-    def demand_same_output(self) -> None:
-        """Go on only where the outputs agree: gradients of other outputs say nothing."""
-        if not self.agrees(self.case()):
-            raise Blocked("the outputs disagree already")
+    def demand_agreeing(self, *cases: Case) -> None:
+        """Go on only where the outputs agree: what builds on them says nothing else."""
+        for case in cases:
+            if not self.agrees(case):
+                raise Blocked(f"the outputs disagree with the specification already on probe {case.probe}")
 
     def demand_parameter_count(self, what: str, *suffixes: str) -> None:
         """The arrays whose paths end so have as many entries as their declared shapes."""
@@ -196,10 +207,10 @@ class Run:
             self.comparisons.extend(Comparison(a.error, a.budget) for a in here)
             return
         departed = self._demand_departure_at(missing, case)
-        letter = f"{departed.spec.equation.id}{departed.letter}"
+        what = f"{departed.spec.equation.id}: {departed.letter}"
         if departed.got is None:
-            raise Disagreement(f"{letter} is not among the encoder's intermediates [{self.context(case)}]")
-        self.demand_equal(departed.got, departed.want, letter, case, departed.valid)
+            raise Disagreement(f"{what} is not among the encoder's intermediates [{self.context(case)}]")
+        self.demand_equal(departed.got, departed.want, what, case, departed.valid, place=departed.spec.path)
 
     def _demand_departure_at(self, missing: Aligned, case: Case) -> Aligned:
         """The first wrong intermediate of this case, if it is in the slot of ``missing``."""
@@ -208,7 +219,7 @@ class Run:
         if departed is None:
             raise Unsupported(f"the encoder agrees, but forms no array that holds {id}")
         if departed.spec.equation.slot != missing.spec.equation.slot:
-            raise Blocked(f"the encoder departs from the specification at {departed.spec.equation.id}, not at {id}")
+            raise Blocked(f"the encoder departs from the specification at {departed.spec.equation.id}")
         return departed
 
     @contextmanager

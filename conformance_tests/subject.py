@@ -68,8 +68,7 @@ class AdaptedSubject(Subject):
     def weights(self) -> dict[str, Tensor]:
         """See ``Subject``."""
         return {
-            name: torch.from_numpy(np.array(array, dtype=np.float64))
-            for name, array in self.subject.weights.items()
+            name: torch.from_numpy(np.array(array, dtype=np.float64)) for name, array in self.subject.weights.items()
         }
 
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:

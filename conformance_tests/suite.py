@@ -10,12 +10,13 @@ import torch
 from conformance_tests.checks import Check, Level, registry
 from conformance_tests.compare import Blocked, Disagreement, Unsupported
 from conformance_tests.identify import Experiment, Identification, identify, nearest_profile, structure
+from conformance_tests.intermediates import Recorded
 from conformance_tests.mapping import ParameterMapping, map_parameters
 from conformance_tests.probes import Probes
 from conformance_tests.report import Report, Result, TargetReport
 from conformance_tests.run import Case, Run
 from conformance_tests.subject import AdaptedSubject, ArraySubject, Subject
-from conformance_tests.targets import SubjectError, TargetError, make, one_line, resolve
+from conformance_tests.targets import SubjectError, make, one_line, resolve
 from conformance_tests.torch_subject import TorchSubject
 from conformance_tests.weights import FAINT, GIVEN, PERTURBED, WeightSets
 from encoder_spec.assembly import Encoder
@@ -94,18 +95,24 @@ def settle(
         raise Undetermined(f"{reason}; parameters that no slot has: {names or 'none'}") from None
     if declared is not None:
         return Identification(Encoder(with_input_of(declared, start), start.dimensions), False, 0)
-    experiments = [
-        experiment(subject, mapping, sets, Probes(start, seed), case)
-        for case in (Case(PERTURBED), Case(FAINT, "faint"), Case(GIVEN))
-        if case.weights in sets
-    ]
-    found = identify(experiments, start, subject.hints)
+    cases = [case for case in (Case(PERTURBED), Case(FAINT, "faint"), Case(GIVEN)) if case.weights in sets]
+    experiments = [experiment(subject, mapping, sets, Probes(start, seed), case) for case in cases]
+    found = identify(experiments, start, subject.hints, recording(subject, sets, cases[0], experiments[0]))
     if mapping.unmapped and not found.agrees:
         raise Undetermined(
             "no choice of equations reproduces its outputs, and no slot of the specification has the parameters "
             + ", ".join(mapping.unmapped[:6])
         )
     return found
+
+
+def recording(subject: Subject, sets: WeightSets, first: Case, experiment: Experiment) -> Recorded | None:
+    """The subject's intermediates in an experiment, if it shows them."""
+    sets.use(first.weights)
+    try:
+        return Recorded(subject.record(experiment.inputs, None))
+    except Unsupported:
+        return None
 
 
 def with_input_of(declared: Profile, start: Encoder) -> Profile:
@@ -125,7 +132,9 @@ def experiment(subject: Subject, mapping: ParameterMapping, sets: WeightSets, pr
         output = subject.encode(probe.inputs, None).detach()
     except Exception as fault:
         shape = tuple(probe.inputs[0].shape)
-        raise SubjectError(f"calling the encoder on {shape} {probe.inputs[0].dtype} raised {one_line(fault)}") from fault
+        raise SubjectError(
+            f"calling the encoder on {shape} {probe.inputs[0].dtype} raised {one_line(fault)}"
+        ) from fault
     return Experiment(mapping.canonical(sets[case.weights]), probe.inputs, output)
 
 
@@ -211,7 +220,9 @@ def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
     report.profile = {"name": nearest.name if not differences else "unpublished", "choices": chosen}
     report.profile["identified"] = run.identified
     if not run.identified:
-        report.notes.append("its outputs agree with no choice of equations; judged against what it states or comes closest to")
+        report.notes.append(
+            "its outputs agree with no choice of equations; judged against what it states or comes closest to"
+        )
     if differences:
         differ = ", ".join(f"{slot} {mine} (there {theirs})" for slot, (mine, theirs) in differences.items())
         report.notes.append(f"no published profile; the nearest is {nearest.name}, which differs in {differ}")

@@ -104,9 +104,9 @@ def make(found: Any) -> Any:
     """
     import torch
 
-    if isinstance(found, torch.nn.Module) or not callable(found) or hasattr(found, "encode"):
-        if not inspect.isclass(found):
-            return found
+    made = isinstance(found, torch.nn.Module) or not callable(found) or hasattr(found, "encode")
+    if made and not inspect.isclass(found):
+        return found
     name = getattr(found, "__name__", type(found).__name__)
     try:
         required = [

@@ -13,7 +13,12 @@ from rich.text import Text
 
 from conformance_tests.report import Report, Result, TargetReport
 
-VERDICT_STYLE = {"conformant": "bold green", "nonconformant": "bold red", "undetermined": "bold yellow", "error": "bold red"}
+VERDICT_STYLE = {
+    "conformant": "bold green",
+    "nonconformant": "bold red",
+    "undetermined": "bold yellow",
+    "error": "bold red",
+}
 OUTCOME_STYLE = {"pass": "green", "fail": "bold red", "unsupported": "yellow", "blocked": "dim", "error": "bold red"}
 WORST = ("fail", "error", "blocked", "unsupported", "pass")
 
@@ -74,7 +79,9 @@ def variant(target: TargetReport) -> str:
     choices = target.profile["choices"]
     told = ("layer", "norm", "activation", "final_norm", "projections", "position", "sharing", "scores")
     parts = [f"{slot} {choices[slot]}" for slot in told if slot in choices]
-    sizes = [f"{name} {choices[name]}" for name in ("eps", "num_layers", "num_heads", "d_model", "d_ff") if name in choices]
+    sizes = [
+        f"{name} {choices[name]}" for name in ("eps", "num_layers", "num_heads", "d_model", "d_ff") if name in choices
+    ]
     return f"{target.profile['name']}: {', '.join(parts)}; {', '.join(sizes)}"
 
 
@@ -104,7 +111,9 @@ def closeness(results: Iterable[Result]) -> str:
 
 def by_topic(target: TargetReport) -> Table:
     """One row for each topic: how its requirements ended and how closely numbers agree."""
-    table = Table("equations", "requirements", "evidence", "largest error of allowed", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        "equations", "requirements", "evidence", "largest error of allowed", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     ordered = sorted(target.requirements, key=lambda r: order_of(r.equation))
     for topic, group in groupby(ordered, key=lambda r: r.equation.split(".")[0]):
         results = list(group)
@@ -117,7 +126,16 @@ def by_topic(target: TargetReport) -> Table:
 
 def by_requirement(target: TargetReport) -> Table:
     """One row for each requirement."""
-    table = Table("requirement", "outcome", "equation", "evidence", "error of allowed", "test", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        "requirement",
+        "outcome",
+        "equation",
+        "evidence",
+        "error of allowed",
+        "test",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
     for r in sorted(target.requirements, key=lambda r: (order_of(r.equation), id_key(r))):
         table.add_row(r.id, Text(r.outcome, OUTCOME_STYLE[r.outcome]), r.equation, r.level, closeness([r]), r.test)
     return table
@@ -127,7 +145,7 @@ def print_failures(out: Console, target: TargetReport) -> None:
     """Say what is wrong, first where the encoder departs; then what could not be decided."""
     if target.departs_at:
         out.print(f"Departs from the specification at [bold]{escape(target.departs_at)}[/bold]")
-    for result in target.of("fail"):
+    for result in sorted(target.of("fail"), key=lambda r: r.equation != target.departs_at):
         out.print(Text.assemble(("FAIL ", "bold red"), (result.id, "bold"), f"  {result.message}"), soft_wrap=True)
     reasons: dict[str, list[str]] = {}
     for result in [*target.of("blocked"), *target.of("unsupported")]:

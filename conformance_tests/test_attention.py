@@ -1,226 +1,107 @@
-import inspect
-import itertools
-import math
-from functools import partial
-from unittest import TestCase
+"""Checks of chapters 3 and 4: attention and its mask."""
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from conformance_tests.checks import shows
-from encoder_spec.attention import (
-    attention,
-    mask,
-    mask_additive,
-    output,
-    projections,
-    projections_without_bias,
-    scores,
-    scores_unscaled,
-    weights,
-)
-from encoder_spec.dropout import identity
-from encoder_spec.notation import SpecificationError
-
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
-refused = TestCase().assertRaisesRegex
-attend = partial(attention, scores=scores, mask=mask, weights=weights, dropout=identity, values=output)
-LN_3 = math.log(3)
+from conformance_tests.checks import decides
+from conformance_tests.run import PADDED, Case, Run
 
 
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
+@decides("ATT-1", "ATT-2", level="trace")
+def test_queries_keys_and_values_are_projections_of_the_input(run: Run) -> None:
+    """Q, K and V all stand among the encoder's intermediates."""
+    run.demand_intermediate("projections")
 
 
-def everything(n: int) -> Tensor:
-    """Keep every key."""
-    return torch.ones(1, 1, n, dtype=torch.bool)
+@decides("ATT-3", "ATT-5", level="trace")
+def test_scores_have_the_scale_of_their_variant(run: Run) -> None:
+    """S stands among the encoder's intermediates, with the root of one head's width under it."""
+    run.demand_intermediate("scores")
 
 
-X = tensor([[[1, 2]]])
-W = {"W_Q": tensor([[1], [10]]), "W_K": tensor([[2], [0]]), "W_V": tensor([[0, 1], [3, 0]])}
+@decides("ATT-6", level="trace")
+def test_weights_are_the_softmax_of_the_scores(run: Run) -> None:
+    """A stands among the encoder's intermediates."""
+    run.demand_intermediate("weights")
 
 
-@shows("ATT-1")
-def test_three_affine_maps_of_the_same_input() -> None:
-    """From x = (1, 2): Q = 1·1 + 2·10 + 100 = 121, K = 1·2 + 2·0 + 200 = 202, V = (306, 401)."""
-    Q, K, V = projections(X, **W, b_Q=tensor([100]), b_K=tensor([200]), b_V=tensor([300, 400]))
-    same((Q, K, V), (tensor([[[121]]]), tensor([[[202]]]), tensor([[[306, 401]]])))
+@decides("ATT-7", level="trace")
+def test_rows_of_weights_are_probabilities(run: Run) -> None:
+    """Each row of what the encoder uses as A sums to 1 and has no negative entry."""
+    case = run.case()
+    for A in run.observed("weights", case):
+        sums = A.sum(dim=-1)
+        run.demand_equal(sums, torch.ones_like(sums), "attention.weights: row sum Σ A", case)
+        assert A.min() >= 0, f"attention.weights: a weight is {float(A.min()):.3g}, below 0"
 
 
-@shows("ATT-2")
-def test_three_linear_maps_of_the_same_input() -> None:
-    """From x = (1, 2): Q = 1·1 + 2·10 = 21, K = 1·2 + 2·0 = 2, V = (2·3, 1·1) = (6, 1)."""
-    same(projections_without_bias(X, **W), (tensor([[[21]]]), tensor([[[2]]]), tensor([[[6, 1]]])))
+@decides("ATT-9", level="black-box")
+def test_extreme_scores_give_finite_outputs(run: Run) -> None:
+    """Inputs a thousand times larger give scores beyond ±10⁴, and still numbers."""
+    case = run.case(probe="extreme")
+    output = run.output(case)
+    assert output.isfinite().all(), (
+        f"attention.weights: {int((~output.isfinite()).sum())} of {output.numel()} outputs are not finite for large "
+        f"scores [{run.context(case)}]; subtract the largest score of each row before exp"
+    )
 
 
-Q_BY_HAND = tensor([[[[1, 0, 1, 0], [0, 2, 0, 0]], [[2, 0, 2, 0], [0, 4, 0, 0]]]])
-K_BY_HAND = tensor([[[[1, 1, 0, 0], [2, 3, 4, 5]]]]).expand(1, 2, 2, 4)
+@decides("MASK-1", "MASK-4", level="trace")
+def test_masked_scores_vanish_and_kept_scores_stay(run: Run) -> None:
+    """S̃ stands among the encoder's intermediates: kept scores as they were, masked ones −∞ in effect."""
+    run.demand_mask()
+    run.demand_intermediate("mask", *PADDED)
 
 
-@shows("ATT-3")
-def test_scores_are_products_over_the_root_of_the_head_width() -> None:
-    """d_k = 4, so √d_k = 2. Head 0: (1, 0, 1, 0) · (1, 1, 0, 0) = 1 → 1/2 and · (2, 3, 4, 5) = 6 → 3.
-
-    (0, 2, 0, 0) · the same keys = 2 → 1 and 6 → 3. Head 1 asks twice as much; the root stays that of one
-    head, not √8.
-    """
-    same(scores(Q_BY_HAND, K_BY_HAND), tensor([[[[0.5, 3], [1, 3]], [[1, 6], [2, 6]]]]))
-
-
-@shows("ATT-4")
-def test_products_of_unit_variance_have_the_variance_of_the_head_width() -> None:
-    """Entries ±1, equally likely, have mean 0 and variance 1. All 8 · 8 pairs (q, k) for d_k = 3 enumerate the law.
-
-    The mean of (q · k)² is d_k = 3 exactly; after the division by √3 it is 1.
-    """
-    signs = tensor([[list(itertools.product((-1, 1), repeat=3))]])
-    products = scores_unscaled(signs, signs)
-    close((products.mean(), products.square().mean()), (tensor(0), tensor(3)))
-    close(scores(signs, signs).square().mean(), tensor(1))
+@decides("MASK-2", level="black-box")
+def test_content_of_padding_reaches_no_valid_position(run: Run) -> None:
+    """Other content at padded positions, a thousand times larger, changes no valid output."""
+    run.demand_mask()
+    for case in run.cases(*PADDED, *(c._replace(gradients=False) for c in PADDED)):
+        probe = run.probes[case.probe]
+        changed = run.encode(case, probe.with_other_padding())
+        run.demand_equal(
+            changed, run.output(case), "attention.mask: Z after the padding's content changed", case, run.valid(case)
+        )
 
 
-@shows("ATT-5")
-def test_unscaled_scores_are_the_products() -> None:
-    """The products of ATT-3 before the root: 1, 6, 2, 6, and twice that in head 1."""
-    same(scores_unscaled(Q_BY_HAND, K_BY_HAND), tensor([[[[1, 6], [2, 6]], [[2, 12], [4, 12]]]]))
+@decides("MASK-3", level="black-box")
+def test_mask_that_keeps_everything_changes_nothing(run: Run) -> None:
+    """A mask without padding gives what no mask gives."""
+    run.demand_mask()
+    kept, plain = run.case(probe="everything-kept"), run.case()
+    bare = run.probes["everything-kept"].without_mask()
+    run.demand_equal(run.output(kept), run.encode(plain, bare), "attention.mask: Z with an idle mask", kept)
 
 
-@shows("ATT-6", "ATT-7")
-def test_weights_are_the_softmax_over_the_keys() -> None:
-    """Scores (0, ln 3) have exponentials 1 and 3, sum 4: weights (1/4, 3/4). Equal scores: (1/2, 1/2).
-
-    Hence A = ((1/4, 3/4), (1/2, 1/2)), which is not symmetric; its columns sum to 3/4 and 5/4.
-    """
-    close(weights(tensor([[[[0, LN_3], [7, 7]]]])), tensor([[[[0.25, 0.75], [0.5, 0.5]]]]))
-
-
-@shows("ATT-7")
-def test_every_row_of_weights_is_a_distribution() -> None:
-    """For any size; one position alone gets the weight 1."""
-    for n, h in [(1, 1), (1, 3), (2, 5), (7, 2), (31, 3), (257, 1)]:
-        A = weights(5 * normal(n, 2, h, n, n))
-        assert ((A >= 0) & (A <= 1)).all(), f"weights outside [0, 1] for n = {n}"
-        close(A.sum(dim=-1), torch.ones(2, h, n, dtype=torch.float64))
+@decides("MASK-5", level="trace")
+def test_rows_of_weights_sum_to_one_over_kept_keys(run: Run) -> None:
+    """With padding, each valid row of A sums to 1 and gives masked keys nothing."""
+    run.demand_mask()
+    for case in run.cases(*PADDED):
+        keep = run.keep(case)
+        for A in run.observed("weights", case):
+            rows = keep[:, None, :].expand(A.shape[:3])
+            on_kept = A.masked_fill(~keep[:, None, None, :], 0).sum(dim=-1)
+            run.demand_equal(on_kept, torch.ones_like(on_kept), "attention.weights: Σ A over kept keys", case, rows)
 
 
-@shows("ATT-8")
-def test_a_constant_added_to_a_row_of_scores_cancels() -> None:
-    """Each row gets a constant of its own; 500 rounds the scores to 500 · 2⁻⁵³ ≈ 6e-14."""
-    S = normal(1, 2, 3, 5, 5)
-    close(weights(S + tensor([500, -500, 0.25, 3, -7])[:, None]), weights(S))
+@decides("MASK-6", level="black-box")
+def test_fully_masked_sequence_leaves_the_others_alone(run: Run) -> None:
+    """One sequence of nothing but padding: the others come out as without it. What it gives itself is free."""
+    run.demand_mask()
+    for case in run.cases(Case(probe="one-all-padded"), Case(probe="one-all-padded", gradients=False)):
+        probe = run.probes[case.probe]
+        without = run.encode(case, probe.without_mask())
+        run.demand_equal(run.output(case), without, "attention.weights: Z beside a padded sequence", case, probe.keep)
 
 
-@shows("ATT-9")
-def test_huge_scores_give_finite_weights_and_gradients() -> None:
-    """Between 10⁴ and −10⁴ lies a factor of exp(20000), beyond any float: the weights are 1/2, 0, 1/2.
-
-    dA/dS = diag(A) − A Aᵀ: for the sum of the first weight alone (1/4, 0, −1/4).
-    """
-    for dtype in (torch.float32, torch.float64):
-        S = torch.tensor([[[[1e4, -1e4, 1e4], [-1e4, -1e4, -1e4], [0, 1e4, -1e4]]]], dtype=dtype, requires_grad=True)
-        A = weights(S)
-        expected = torch.tensor([[[[1 / 2, 0, 1 / 2], [1 / 3, 1 / 3, 1 / 3], [0, 1, 0]]]], dtype=dtype)
-        torch.testing.assert_close(A, expected, rtol=1e-6, atol=0)
-        (gradient,) = torch.autograd.grad(A[0, 0, 0, 0], S)
-        torch.testing.assert_close(gradient[0, 0, 0], torch.tensor([0.25, 0, -0.25], dtype=dtype), rtol=0, atol=1e-6)
+@decides("ATT-10", level="trace")
+def test_heads_average_the_values_with_the_weights(run: Run) -> None:
+    """A V stands among the encoder's intermediates."""
+    run.demand_intermediate("values")
 
 
-@shows("ATT-10")
-def test_a_head_is_the_weighted_average_of_its_values() -> None:
-    """(1/4)(4, 0) + (3/4)(0, 8) = (1, 6); weights (1, 0) give the first value itself."""
-    A, V = tensor([[[[0.25, 0.75], [1, 0]]]]), tensor([[[[4, 0], [0, 8]]]])
-    same(output(A, V), tensor([[[[1, 6], [4, 0]]]]))
-
-
-@shows("ATT-11", "ATT-12")
-def test_attention_of_two_tokens_is_the_one_derived_by_hand() -> None:
-    """d_k = 4, d_v = 1. q₀ = (2 ln 3, 0, 0, 0), k₀ = 0, k₁ = (1, 0, 0, 0): scores (0, 2 ln 3 / 2) = (0, ln 3).
-
-    Weights (1/4, 3/4) of the values 4 and 8 make 1 + 6 = 7; q₁ = 0 averages them to 6.
-    """
-    Q, K = tensor([[[[2 * LN_3, 0, 0, 0], [0, 0, 0, 0]]]]), tensor([[[[0, 0, 0, 0], [1, 0, 0, 0]]]])
-    close(attend(Q, K, tensor([[[[4], [8]]]]), everything(2)), tensor([[[[7], [6]]]]))
-
-
-@shows("ATT-11", "ATT-12")
-def test_attention_equals_that_of_torch() -> None:
-    """Another implementation, with five heads, d_k = 3, d_v = 2 and a mask for each query."""
-    Q, K, V = 2 * normal(0, 2, 5, 7, 3), normal(1, 2, 5, 7, 3), normal(2, 2, 5, 7, 2)
-    keep = (normal(3, 2, 7, 7) > 0) | torch.eye(7, dtype=torch.bool)
-    close(attend(Q, K, V, keep), torch.nn.functional.scaled_dot_product_attention(Q, K, V, attn_mask=keep[:, None]))
-
-
-@shows("MASK-1", "MASK-5")
-def test_a_masked_key_gets_no_weight() -> None:
-    """Scores (0, ln 3, 5) without the third key: exponentials 1, 3, and weights (1/4, 3/4, 0), the 0 exactly."""
-    S = tensor([[[[0, LN_3, 5]] * 3]])
-    keep = torch.tensor([[[True, True, False]]])
-    A = weights(mask(S, keep))
-    close(A, tensor([[[[0.25, 0.75, 0]] * 3]]))
-    assert (A[..., 2] == 0).all(), "the masked key has weight left"
-    same(mask(S, keep)[..., :2], S[..., :2])
-
-
-@shows("MASK-1", "MASK-5")
-def test_every_head_obeys_the_mask_of_its_own_sequence() -> None:
-    """Two sequences, three heads, a mask for each query: query j keeps keys up to j, or from j on."""
-    causal = torch.ones(5, 5, dtype=torch.bool).tril()
-    keep = torch.stack([causal, causal.mT])
-    A = weights(mask(normal(4, 2, 3, 5, 5), keep))
-    same(A > 0, keep[:, None].expand(2, 3, 5, 5))
-    close(A.sum(dim=-1), torch.ones(2, 3, 5, dtype=torch.float64))
-
-
-@shows("MASK-2")
-def test_the_content_of_padding_never_reaches_a_valid_position() -> None:
-    """Its weight is exactly 0, and 0 times any finite value adds exactly nothing."""
-    Q, K, V = normal(5, 2, 3, 5, 7), normal(6, 2, 3, 5, 7), normal(7, 2, 3, 5, 2)
-    keep = torch.tensor([[[True, False, True, True, False]], [[False, True, True, False, True]]])
-    padding = ~keep[..., None]
-    garbled = attend(Q, K.masked_fill(padding, 1e6), V.masked_fill(padding, -1e200), keep)
-    same(garbled, attend(Q, K, V, keep))
-
-
-@shows("MASK-3")
-def test_a_mask_that_keeps_everything_changes_nothing() -> None:
-    """Whether it is written for every query, for every key, or once for all."""
-    S = normal(8, 2, 3, 5, 5)
-    for shape in [(2, 5, 5), (2, 1, 5), (1, 1, 1)]:
-        for masked in (mask, mask_additive):
-            same(masked(S, torch.ones(shape, dtype=torch.bool)), S)
-
-
-@shows("MASK-4")
-def test_the_additive_mask_equals_the_boolean_one() -> None:
-    """By hand: (1, 2) with the second key masked is (1 + 0, 2 − ∞) = (1, −∞); and so on random masks."""
-    S, keep = tensor([[[[1, 2], [3, 4]]]]), torch.tensor([[[True, False]]])
-    same(mask_additive(S, keep), tensor([[[[1, -math.inf], [3, -math.inf]]]]))
-    S, keep = normal(9, 2, 3, 5, 5), normal(10, 2, 5, 5) > 0
-    same(mask_additive(S, keep), mask(S, keep))
-
-
-@shows("MASK-6")
-def test_a_fully_masked_sequence_leaves_the_others_untouched() -> None:
-    """The second of two sequences is all padding; what its own rows hold is undefined."""
-    Q, K, V = normal(11, 2, 3, 5, 7), normal(12, 2, 3, 5, 7), normal(13, 2, 3, 5, 2)
-    keep = torch.tensor([[[True] * 4 + [False]], [[False] * 5]])
-    same(attend(Q, K, V, keep)[0], attend(Q[:1], K[:1], V[:1], keep[:1])[0])
-
-
-@shows("MASK-1")
-def test_a_mask_of_the_wrong_kind_is_refused() -> None:
-    """Ones and zeros could mean either polarity; four keys say nothing about the fifth.
-
-    Unwrapped, since a run that executes the annotations refuses both before the equation does.
-    """
-    S = normal(14, 2, 3, 5, 5)
-    for masked in (inspect.unwrap(mask), inspect.unwrap(mask_additive)):
-        with refused(SpecificationError, r"must be boolean \(True = keep\), not torch.float32"):
-            masked(S, torch.ones(2, 1, 5))
-        with refused(SpecificationError, "covers 4 keys, but the sequence has 5 positions"):
-            masked(S, torch.ones(2, 1, 4, dtype=torch.bool))
+@decides("ATT-11", level="trace")
+def test_attention_works_in_each_head_by_itself(run: Run) -> None:
+    """The heads' outputs stand among the encoder's intermediates, with and without padding."""
+    run.demand_intermediate("attention", Case(), *PADDED)

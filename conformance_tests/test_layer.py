@@ -1,154 +1,17 @@
-import math
-from collections.abc import Mapping
-from functools import partial
-from typing import Any
+"""Checks of chapter 9: the layer."""
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from conformance_tests.checks import shows
-from encoder_spec.assembly import Encoder
-from encoder_spec.dimensions import Dimensions
-from encoder_spec.layer import post_ln, pre_ln
-from encoder_spec.profiles import TORCH_POST_LN, TORCH_PRE_LN
-from encoder_spec.residual import residual
-
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
-SIZES = Dimensions(d_model=21, h=3, d_ff=11, N=1)
+from conformance_tests.checks import decides
+from conformance_tests.run import Run
 
 
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
+@decides("LAYER-1", "LAYER-4", level="trace")
+def test_sublayer_residual_and_norm_have_the_order_of_their_variant(run: Run) -> None:
+    """Every layer's output stands among the encoder's intermediates."""
+    run.demand_intermediate("layer")
 
 
-def random_parameters(encoder: Encoder) -> dict[str, Tensor]:
-    """Random parameters, γ, β and biases included, with attention far from uniform."""
-    shapes = encoder.parameter_shapes().items()
-    return {p: normal(i, *s) / (math.sqrt(s[0]) if len(s) > 1 else 1) for i, (p, s) in enumerate(shapes)}
-
-
-def in_torchs_names(p: Mapping[str, Tensor], path: str) -> dict[str, Tensor]:
-    """Rename and transpose one layer's parameters for ``torch.nn.TransformerEncoderLayer``."""
-    p = {name.removeprefix(path): value for name, value in p.items() if name.startswith(path)}
-    theirs = {
-        "self_attn.in_proj_weight": torch.cat([p["W_Q"].mT, p["W_K"].mT, p["W_V"].mT]),
-        "self_attn.in_proj_bias": torch.cat([p["b_Q"], p["b_K"], p["b_V"]]),
-        "self_attn.out_proj.weight": p["W_O"].mT,
-        "self_attn.out_proj.bias": p["b_O"],
-    }
-    for i in ("1", "2"):
-        theirs |= {f"linear{i}.weight": p[f"W_{i}"].mT, f"linear{i}.bias": p[f"b_{i}"]}
-        theirs |= {f"norm{i}.weight": p[f"norm_{i}.gamma"], f"norm{i}.bias": p[f"norm_{i}.beta"]}
-    return theirs
-
-
-def agree_with_torch(layer: str) -> None:
-    """Compare output and every gradient of a layer with those of torch's, with padding."""
-    encoder = Encoder(TORCH_POST_LN.replace(layer=layer), SIZES)
-    p = {path: a.requires_grad_() for path, a in random_parameters(encoder).items()}
-    theirs = torch.nn.TransformerEncoderLayer(
-        21, 3, 11, dropout=0.0, batch_first=True, norm_first=layer == "pre-ln", dtype=torch.float64
-    )
-    theirs.load_state_dict(in_torchs_names(p, "layers.0."))
-    keep = torch.tensor([[True, False, True, True, False], [False, True, True, True, True]])
-    x, weight = normal(90, 2, 5, 21).requires_grad_(), normal(91, 2, 5, 21)
-    ours, expected = encoder(p, x, keep=keep), theirs(x, src_key_padding_mask=~keep)
-    close(ours, expected)
-    values = list(theirs.parameters())
-    found = dict(zip(p, torch.autograd.grad((weight * ours).sum(), list(p.values()), retain_graph=True), strict=True))
-    wanted = torch.autograd.grad((weight * expected).sum(), values, retain_graph=True)
-    names = [name for name, _ in theirs.named_parameters()]
-    # The key bias cancels: its gradient is rounding in both.
-    close(in_torchs_names(found, "layers.0."), dict(zip(names, wanted, strict=True)), rtol=1e-11, atol=1e-11)
-    inputs = [torch.autograd.grad((weight * y).sum(), x)[0] for y in (ours, expected)]
-    close(inputs[0], inputs[1])
-
-
-BY_HAND: dict[str, Any] = {
-    "multihead": lambda x, _: 2 * x,
-    "ffn": lambda x: 3 * x,
-    "norm_1": lambda x: x + 1,
-    "norm_2": lambda x: 10 * x,
-    "residual": residual,
-    "dropout": lambda x: x - 1,
-}
-EVERYTHING = torch.ones(1, 1, 1, dtype=torch.bool)
-
-
-@shows("LAYER-1")
-def test_a_post_ln_layer_norms_each_sum() -> None:
-    """With MHA 2x, FFN 3x, dropout x − 1, norm_1 x + 1 and norm_2 10x, from x = 1.
-
-    MHA 2, dropout 1, sum 1 + 1 = 2, norm_1 3; FFN 9, dropout 8, sum 3 + 8 = 11, norm_2 110.
-    """
-    same(post_ln(tensor([[[1]]]), EVERYTHING, **BY_HAND), tensor([[[110]]]))
-
-
-@shows("LAYER-4")
-def test_a_pre_ln_layer_norms_what_each_sublayer_reads() -> None:
-    """With the same parts, from x = 1.
-
-    norm_1 2, MHA 4, dropout 3, sum 1 + 3 = 4; norm_2 40, FFN 120, dropout 119, sum 4 + 119 = 123: neither
-    sum is normed.
-    """
-    same(pre_ln(tensor([[[1]]]), EVERYTHING, **BY_HAND), tensor([[[123]]]))
-
-
-@shows("LAYER-1")
-def test_the_output_of_a_post_ln_layer_is_normed() -> None:
-    """With γ = 1, β = (1, 2, …, 21) and ε = 0 its mean is 11 and its deviation from β has the variance 1."""
-    encoder = Encoder(TORCH_POST_LN.replace(eps=0.0), SIZES)
-    beta = torch.arange(1, 22, dtype=torch.float64)
-    p = random_parameters(encoder) | {"layers.0.norm_2.gamma": torch.ones_like(beta), "layers.0.norm_2.beta": beta}
-    y = encoder(p, normal(1, 2, 5, 21))
-    close(y.mean(dim=-1), torch.full((2, 5), 11, dtype=torch.float64))
-    close((y - beta).square().mean(dim=-1), torch.ones(2, 5, dtype=torch.float64))
-
-
-@shows("LAYER-4")
-def test_a_pre_ln_layer_carries_an_offset_through() -> None:
-    """Norms hide a constant from the sublayers, the residual path keeps it: layer(x + c) = layer(x) + c."""
-    encoder = Encoder(TORCH_PRE_LN.replace(final_norm="none"), SIZES)
-    p, x = random_parameters(encoder), normal(2, 2, 5, 21)
-    close(encoder(p, x + 8), encoder(p, x) + 8)
-
-
-@shows("LAYER-1")
-def test_a_post_ln_layer_equals_that_of_torch() -> None:
-    """Another implementation, its gradients included; see ``agree_with_torch``."""
-    agree_with_torch("post-ln")
-
-
-@shows("LAYER-4")
-def test_a_pre_ln_layer_equals_that_of_torch() -> None:
-    """Another implementation, its gradients included; see ``agree_with_torch``."""
-    agree_with_torch("pre-ln")
-
-
-@shows("LAYER-2")
-def test_length_and_width_stay() -> None:
-    """(B, n, 21) in, (B, n, 21) out, for any batch and length, though d_ff = 11 and h d_v = 15."""
-    for layer in ("post-ln", "pre-ln"):
-        encoder = Encoder(TORCH_POST_LN.replace(layer=layer), Dimensions(d_model=21, h=3, d_ff=11, N=1, d_v=5))
-        p = random_parameters(encoder)
-        for B, n in [(1, 1), (2, 1), (1, 3), (5, 7)]:
-            assert encoder(p, normal(3, B, n, 21)).shape == (B, n, 21), f"{layer}, B = {B}, n = {n}"
-
-
-@shows("LAYER-3")
-def test_a_layer_has_the_counted_parameters() -> None:
-    """With d = 512, d_ff = 2048: 4 · 262144 + 2 · 1048576 = 3145728 weights; 9 · 512 + 2048 = 6656 more: 3152384.
-
-    torch's own layer of these sizes has as many; so has one with any other number of heads.
-    """
-    theirs = torch.nn.TransformerEncoderLayer(512, 8, 2048, device="meta")
-    assert sum(p.numel() for p in theirs.parameters()) == 3_152_384
-    for h in (1, 8, 64):
-        shapes = Encoder(TORCH_POST_LN, Dimensions(N=1, h=h)).parameter_shapes().values()
-        matrices = sum(math.prod(shape) for shape in shapes if len(shape) == 2)
-        vectors = sum(math.prod(shape) for shape in shapes if len(shape) == 1)
-        assert (matrices, vectors) == (3_145_728, 6_656), f"h = {h}: {matrices} + {vectors}"
+@decides("LAYER-3", level="static")
+def test_number_of_layer_parameters_is_as_declared(run: Run) -> None:
+    """All parameters of the layers together have as many entries as the declared shapes say."""
+    paths = [path for path in run.encoder.symbolic_shapes() if path.startswith("layers.")]
+    run.demand_parameter_count("layer", *{path.split(".", 2)[2] for path in paths})

@@ -1,163 +1,45 @@
-import math
-from functools import partial
-from unittest import TestCase
+"""Checks of chapter 5: several heads."""
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from conformance_tests.checks import shows
-from encoder_spec.assembly import Encoder
-from encoder_spec.dimensions import Dimensions
-from encoder_spec.multihead import concat, output, output_without_bias, split
-from encoder_spec.notation import SpecificationError
-from encoder_spec.position import sinusoidal
-from encoder_spec.profiles import TORCH_POST_LN, VASWANI_2017
-
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
-refused = TestCase().assertRaisesRegex
-LN_3 = math.log(3)
+from conformance_tests.checks import decides
+from conformance_tests.compare import Unsupported
+from conformance_tests.run import PADDED, Case, Run
 
 
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
+@decides("MH-1", level="trace")
+def test_heads_hold_consecutive_columns(run: Run) -> None:
+    """The split Q, K and V stand among the encoder's intermediates."""
+    run.demand_intermediate("split")
 
 
-def sublayer(profile: str, **sizes: int) -> tuple[Encoder, dict[str, Tensor]]:
-    """Choose an encoder for its slot ``multihead``, and draw parameters for that."""
-    base = {"affine": TORCH_POST_LN, "linear": VASWANI_2017}[profile]
-    encoder = Encoder(base, Dimensions(N=1, V=2, **sizes))
-    shapes = {p: s for p, s in encoder.parameter_shapes().items() if p.split(".")[-1][:2] in ("W_", "b_")}
-    parameters = {p.removeprefix("layers.0."): normal(seed, *s) for seed, (p, s) in enumerate(shapes.items())}
-    return encoder, {p: a for p, a in parameters.items() if p[-1] in "QKVO"}
+@decides("MH-3", level="trace")
+def test_heads_stand_side_by_side_in_their_order(run: Run) -> None:
+    """The concatenation stands among the encoder's intermediates."""
+    run.demand_intermediate("merge")
 
 
-@shows("MH-1")
-def test_head_i_holds_the_i_th_block_of_columns() -> None:
-    """Width 6 in h = 3 heads of 2: (0 … 5) becomes (0, 1), (2, 3), (4, 5); the second position adds 10."""
-    X = tensor([[[0, 1, 2, 3, 4, 5], [10, 11, 12, 13, 14, 15]]])
-    same(split(X, h=3), tensor([[[[0, 1], [10, 11]], [[2, 3], [12, 13]], [[4, 5], [14, 15]]]]))
+@decides("MH-4", "MH-5", level="trace")
+def test_output_projection_follows_the_concatenation(run: Run) -> None:
+    """Concat · W_O stands among the encoder's intermediates."""
+    run.demand_intermediate("output")
 
 
-@shows("MH-1")
-def test_splitting_one_projection_equals_separate_projections() -> None:
-    """Columns of a product are products with columns: (X W)[:, block i] = X W[:, block i]."""
-    X, W = normal(0, 2, 5, 7), normal(1, 7, 3 * 11)
-    separate = torch.stack([X @ W[:, i * 11 : (i + 1) * 11] for i in range(3)], dim=1)
-    close(split(X @ W, h=3), separate)
+@decides("MH-6", level="trace")
+def test_sublayer_is_multi_head_attention(run: Run) -> None:
+    """The sublayer's output stands among the encoder's intermediates, with and without padding."""
+    run.demand_intermediate("multihead", Case(), *PADDED)
 
 
-@shows("MH-2")
-def test_heads_that_do_not_divide_the_width_are_refused() -> None:
-    """7 = 3 · 2 + 1: one feature would belong to no head. Widths of heads that are given need no division."""
-    with refused(SpecificationError, "3 heads do not divide a width of 7"):
-        split(normal(2, 2, 5, 7), h=3)
-    with refused(SpecificationError, "3 heads do not divide d_model = 7"):
-        Dimensions(d_model=7, h=3)
-    assert Dimensions(d_model=7, h=3, d_k=2, d_v=5).shape(("hd_k", "hd_v")) == (6, 15)
+@decides("MH-7", level="black-box")
+def test_permuted_positions_give_permuted_outputs(run: Run) -> None:
+    """An encoder of given embeddings knows no order: reversing the input reverses the output."""
+    if run.encoder.profile["input"].variant != "given":
+        raise Unsupported("the encoder adds positions itself, so that order does matter")
+    for case in run.cases(Case(), Case(gradients=False)):
+        reversed_output = run.encode(case, run.probes[case.probe].reversed())
+        run.demand_equal(reversed_output, run.output(case).flip(1), "multihead: Z of the reversed input", case)
 
 
-@shows("MH-3")
-def test_concatenation_puts_the_heads_side_by_side() -> None:
-    """Heads (1, 2) and (3, 4) at the first position, primes of them at the second."""
-    heads = tensor([[[[1, 2], [10, 20]], [[3, 4], [30, 40]]]])
-    same(concat(heads), tensor([[[1, 2, 3, 4], [10, 20, 30, 40]]]))
-
-
-@shows("MH-3")
-def test_concatenation_undoes_the_split() -> None:
-    """For any number of heads, one and all columns included."""
-    X = normal(3, 2, 5, 42)
-    for h in (1, 2, 3, 7, 42):
-        same(concat(split(X, h=h)), X)
-
-
-@shows("MH-4", "MH-5")
-def test_the_output_projection_is_the_one_derived_by_hand() -> None:
-    """(1, 2) W_O with rows (10, 100) and (1000, 10000): (10 + 2000, 100 + 20000) = (2010, 20100); b_O adds (5, 7)."""
-    C, W_O = tensor([[[1, 2]]]), tensor([[10, 100], [1000, 10000]])
-    same(output_without_bias(C, W_O=W_O), tensor([[[2010, 20100]]]))
-    same(output(C, W_O=W_O, b_O=tensor([5, 7])), tensor([[[2015, 20107]]]))
-
-
-@shows("MH-4", "MH-5")
-def test_the_output_projection_is_a_sum_over_heads() -> None:
-    """Concat(head_1 … head_h) W_O = Σ_i head_i W_i^O, with W_i^O the rows of head i, as a block product."""
-    heads, W_O, b_O = normal(4, 2, 3, 5, 7), normal(5, 21, 11), normal(6, 11)
-    total = torch.stack([heads[:, i] @ W_O[7 * i : 7 * i + 7] for i in range(3)]).sum(dim=0)
-    close(output_without_bias(concat(heads), W_O=W_O), total)
-    close(output(concat(heads), W_O=W_O, b_O=b_O), total + b_O)
-
-
-@shows("MH-6")
-def test_the_sublayer_of_two_tokens_is_the_one_derived_by_hand() -> None:
-    """d_model = h = 2, d_k = 1, X = I, so the columns of the maps are the heads' queries, keys and values.
-
-    Head 0: q = (ln 3, 0), k = (1, 0): scores ((ln 3, 0), (0, 0)), weights ((3/4, 1/4), (1/2, 1/2)); values
-    (4, 0) give (3, 2). Head 1: q = 0, weights 1/2; values (0, 8) give (4, 4).
-    Concat: (3, 4), (2, 4). With W_O = ((1, 1), (0, 1)): (3, 3 + 4), (2, 2 + 4).
-    """
-    encoder, _ = sublayer("linear", d_model=2, h=2, d_ff=3)
-    maps = {"W_Q": [[LN_3, 0], [0, 0]], "W_K": [[1, 0], [0, 1]], "W_V": [[4, 0], [0, 8]], "W_O": [[1, 1], [0, 1]]}
-    mha = encoder.bind({name: tensor(value) for name, value in maps.items()}, slot="multihead")
-    everything = torch.ones(1, 1, 1, dtype=torch.bool)
-    close(mha(torch.eye(2, dtype=torch.float64)[None], everything), tensor([[[3, 7], [2, 6]]]))
-
-
-@shows("MH-6")
-def test_the_sublayer_equals_that_of_torch() -> None:
-    """Another implementation: its in_proj_weight stacks the transposed maps, and its mask is True where masked."""
-    encoder, p = sublayer("affine", d_model=21, h=3, d_ff=2)
-    theirs = torch.nn.MultiheadAttention(21, 3, batch_first=True, dtype=torch.float64)
-    theirs.load_state_dict({
-        "in_proj_weight": torch.cat([p["W_Q"].mT, p["W_K"].mT, p["W_V"].mT]),
-        "in_proj_bias": torch.cat([p["b_Q"], p["b_K"], p["b_V"]]),
-        "out_proj.weight": p["W_O"].mT,
-        "out_proj.bias": p["b_O"],
-    })  # fmt: skip
-    X = normal(20, 2, 5, 21) / 5
-    keep = torch.tensor([[True, True, False, True, False], [False, True, True, True, True]])
-    ours = encoder.bind(p, slot="multihead")(X, keep[:, None])
-    close(ours, theirs(X, X, X, key_padding_mask=~keep, need_weights=False)[0])
-
-
-@shows("MH-6")
-def test_heads_may_have_widths_of_their_own() -> None:
-    """d_model = 5, h = 3, d_k = 2, d_v = 7: the sum over heads of softmax(q kᵀ/√2) v W_i^O, head by head."""
-    encoder, p = sublayer("linear", d_model=5, h=3, d_ff=2, d_k=2, d_v=7)
-    X = normal(21, 2, 11, 5)
-    expected = torch.zeros(2, 11, 5, dtype=torch.float64)
-    for i in range(3):
-        qk, v = slice(2 * i, 2 * i + 2), slice(7 * i, 7 * i + 7)
-        S = (X @ p["W_Q"][:, qk]) @ (X @ p["W_K"][:, qk]).mT / math.sqrt(2)
-        expected += S.softmax(dim=-1) @ X @ p["W_V"][:, v] @ p["W_O"][v]
-    close(encoder.bind(p, slot="multihead")(X, torch.ones(1, 1, 11, dtype=torch.bool)), expected)
-
-
-@shows("MH-7")
-def test_permuted_inputs_give_permuted_outputs() -> None:
-    """Row j reads X as a set; so it is for any permutation, the mask permuted likewise.
-
-    Positions end it: with PE added before, the permuted outputs are others.
-    """
-    encoder, p = sublayer("affine", d_model=6, h=3, d_ff=2)
-    mha, X = encoder.bind(p, slot="multihead"), normal(22, 2, 5, 6)
-    keep = torch.tensor([[[True, True, False, True, False]]]).expand(2, 1, 5)
-    order = [3, 0, 4, 1, 2]
-    close(mha(X[:, order], keep[..., order]), mha(X, keep)[:, order])
-    PE = sinusoidal(X)
-    assert (mha(X[:, order] + PE, keep[..., order]) - mha(X + PE, keep)[:, order]).abs().max() > 0.1
-
-
-@shows("MH-8")
-def test_the_sublayer_has_four_square_matrices() -> None:
-    """d_model = 512: 4 · 262144 = 1048576, with biases 4 · 512 = 2048 more: 1050624, whatever h is."""
-    for h in (1, 2, 8, 512):
-        for profile, count in (("linear", 1_048_576), ("affine", 1_050_624)):
-            base = {"affine": TORCH_POST_LN, "linear": VASWANI_2017}[profile]
-            shapes = Encoder(base, Dimensions(N=1, h=h)).parameter_shapes()
-            mine = [math.prod(shape) for path, shape in shapes.items() if path[-1] in "QKVO"]
-            assert sum(mine) == count, f"{profile}, h = {h}: {sum(mine)}"
+@decides("MH-8", level="static")
+def test_number_of_attention_parameters_is_as_declared(run: Run) -> None:
+    """The maps and biases of attention have as many entries as the declared shapes say."""
+    run.demand_parameter_count("multihead", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")

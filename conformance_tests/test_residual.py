@@ -1,57 +1,10 @@
-from functools import partial
+"""Checks of chapter 8: the residual connection."""
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from conformance_tests.checks import shows
-from encoder_spec.residual import residual
-
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
+from conformance_tests.checks import decides
+from conformance_tests.run import Run
 
 
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
-
-
-def jacobian(W: Tensor) -> Tensor:
-    """Find the Jacobian of x + tanh(x W) at x = (0.1, 0.2, 0.3) by automatic differentiation."""
-    x = tensor([0.1, 0.2, 0.3])
-    return torch.func.jacrev(lambda x: residual(x, torch.tanh(x @ W)))(x)  # type: ignore[no-any-return]
-
-
-@shows("RES-1")
-def test_the_input_is_added_with_weight_one() -> None:
-    """(1, 2) + (10, −20) = (11, −18)."""
-    same(residual(tensor([[1, 2]]), tensor([[10, -20]])), tensor([[11, -18]]))
-
-
-@shows("RES-1")
-def test_neither_term_is_changed_in_place() -> None:
-    """The input of a sublayer is used again: by the sum after the next sublayer, and by the backward pass."""
-    x, sublayer = tensor([[1, 2]]), tensor([[10, -20]])
-    residual(x, sublayer)
-    same((x, sublayer), (tensor([[1, 2]]), tensor([[10, -20]])))
-
-
-@shows("RES-2")
-def test_the_jacobian_is_identity_plus_that_of_the_sublayer() -> None:
-    """∂/∂x_j of tanh(x W)_i is (1 − tanh²(x W)_i) W[j, i]. It is a matrix: S2's scalar 1 + … has no entry (0, 1).
-
-    By hand with W = ((0, 1, 0), (0, 0, 0), (0, 0, 0)): J has the one entry (1, 0), 1 − tanh² 0.1 = 0.9900662908.
-    """
-    W = normal(0, 3, 3)
-    slope = 1 - torch.tanh(tensor([0.1, 0.2, 0.3]) @ W).square()
-    close(jacobian(W), torch.eye(3, dtype=torch.float64) + slope[:, None] * W.mT)
-    W = tensor([[0, 1, 0], [0, 0, 0], [0, 0, 0]])
-    expected = tensor([[1, 0, 0], [0.9900662908474398, 1, 0], [0, 0, 1]])
-    close(jacobian(W), expected)
-
-
-@shows("RES-2")
-def test_a_sublayer_that_vanishes_leaves_the_identity() -> None:
-    """W = 0: the output is the input, and so is the gradient; nothing is lost on the way down."""
-    same(jacobian(torch.zeros(3, 3, dtype=torch.float64)), torch.eye(3, dtype=torch.float64))
+@decides("RES-1", level="trace")
+def test_residual_adds_the_sublayers_own_input(run: Run) -> None:
+    """Both sums of every layer stand among the encoder's intermediates."""
+    run.demand_intermediate("residual")

@@ -31,9 +31,7 @@ class TorchSubject(Subject):
         arguments = inspect.signature(module.forward).parameters
         self.mask_argument = next((name for name in MASK_ARGUMENTS if name in arguments), None)
         self.takes_mask = self.mask_argument is not None
-        self.batch_first = not any(
-            getattr(m, "batch_first", True) is False for m in module.modules()
-        )
+        self.batch_first = not any(getattr(m, "batch_first", True) is False for m in module.modules())
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
@@ -84,11 +82,11 @@ class TorchSubject(Subject):
         return x if self.batch_first else x.transpose(0, 1)
 
     def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
-        """See ``Subject``: the result of every tensor operation, with attention unfused."""
+        """See ``Subject``: its floating inputs, and the result of every operation, with attention unfused."""
         recorder = Recorder()
         with sdpa_kernel([SDPBackend.MATH]), recorder:
             self.encode(inputs, keep)
-        return recorder.results
+        return [x for x in inputs if x.is_floating_point()] + recorder.results
 
     def gradients(
         self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor
@@ -109,7 +107,7 @@ class Recorder(TorchDispatchMode):
     """Keeps a copy of every floating tensor that an operation returns."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.results: list[Tensor] = []
 
     @classmethod
@@ -121,9 +119,9 @@ class Recorder(TorchDispatchMode):
         """Run the operation and keep what it returns."""
         result = func(*args, **(kwargs or {}))
         for value in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 1:
-                if not any(is_same_data(value, a) for a in args):
-                    self.results.append(value.detach().clone())
+            numbers = isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 1
+            if numbers and not any(is_same_data(value, a) for a in args):
+                self.results.append(value.detach().clone())
         return result
 
 
@@ -145,7 +143,9 @@ def hidden_states(output: Any) -> Tensor:
     """
     first = output[0] if isinstance(output, tuple | list) and output else output
     if not isinstance(first, Tensor):
-        raise Disagreement(f"the encoder returned {type(first).__name__}, but hidden states are a tensor (B, n, d_model)")
+        raise Disagreement(
+            f"the encoder returned {type(first).__name__}, but hidden states are a tensor (B, n, d_model)"
+        )
     if first.is_nested:
         first = first.to_padded_tensor(0.0)
     return first

@@ -76,7 +76,7 @@ class Encoder:
     def _below(self, path: str, equation: Equation) -> Iterator[tuple[str, str, str]]:
         """The slots that an equation uses: (argument, path, slot)."""
         for argument in equation.slots:
-            slot, _, suffix = argument.partition("_")
+            slot = argument.partition("_")[0]
             if argument == "layers":
                 sharing = self.profile["sharing"].function
                 for l in range(self.dimensions.N):
@@ -110,9 +110,7 @@ class Encoder:
     def symbolic_shapes(self) -> dict[str, tuple[str, ...]]:
         """The axes of every parameter, by path: ``{"layers.0.W_Q": ("d_model", "hd_k"), …}``."""
         return {
-            join(path, name): axes
-            for path, equation in self.places()
-            for name, axes in equation.parameters.items()
+            join(path, name): axes for path, equation in self.places() for name, axes in equation.parameters.items()
         }
 
     def parameter_shapes(self) -> dict[str, Shape]:
@@ -162,7 +160,8 @@ class Encoder:
         return apply
 
     def _constant(self, name: str) -> float:
-        return self.dimensions.sizes().get(name) or self.profile.constants[name]
+        sizes = self.dimensions.sizes()
+        return sizes[name] if name in sizes else self.profile.constants[name]
 
     def __call__(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Any:
         """Evaluate the encoder.
@@ -180,20 +179,20 @@ class Encoder:
         Raises:
             SpecificationError: if the parameters, the mask or the inputs do not fit.
         """
-        return self._run(self.bind(parameters), parameters, inputs, everything(keep, inputs[0]))
+        return self._run(parameters, inputs, everything(keep, inputs[0]))
 
     def trace(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Trace:
         """Evaluate the encoder and return every intermediate; the last one is its output."""
         trace = Trace()
-        self._run(self.bind(parameters, trace.append), parameters, inputs, everything(keep, inputs[0]))
+        self._run(parameters, inputs, everything(keep, inputs[0]), trace.append)
         return trace
 
     def oracle(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Any:
         """The same encoder computed by the NumPy oracles, from NumPy arrays."""
-        run = self.bind(parameters, evaluate=lambda equation: equation.oracle)
-        return self._run(run, parameters, inputs, np.ones((1, 1), dtype=bool) if keep is None else keep)
+        everywhere = np.ones((1, 1), dtype=bool) if keep is None else keep
+        return self._run(parameters, inputs, everywhere, evaluate=lambda equation: equation.oracle)
 
-    def _run(self, run: Callable[..., Any], parameters: Mapping[str, Any], inputs: Any, keep: Any) -> Any:
+    def _run(self, parameters: Mapping[str, Any], inputs: Any, keep: Any, *how: Any, **how_named: Any) -> Any:
         for path, shape in self._shapes.items():
             demand(path in parameters, f"parameter {path} of shape {shape} is missing")
             got = tuple(parameters[path].shape)
@@ -206,4 +205,5 @@ class Encoder:
             keep.ndim in (2, 3) and len(keep) in (1, len(inputs[0])),
             f"the mask must have shape (B, n) or (B, n, n) with B = {len(inputs[0])}, but has {tuple(keep.shape)}",
         )
+        run = self.bind(parameters, *how, **how_named)
         return run(keep[:, None] if keep.ndim == 2 else keep, *inputs)

@@ -91,7 +91,7 @@ def _demand_mask(keep: Tensor, n: int) -> None:
 
 
 @requirement("MASK-3", "With every position kept the mask changes nothing.")
-@requirement("MASK-2", "The content of padding never reaches a valid position.")
+@requirement("MASK-2", "The content of padding, if it is finite, never reaches a valid position.")
 @requirement("MASK-1", "Masked keys get weight exactly zero; kept scores are untouched.")
 @equation("attention.mask", slot="mask", variant="boolean")
 def mask(S: Float[Tensor, "B h n n"], keep: Bool[Tensor, "#B #n #n"]) -> Float[Tensor, "B h n n"]:
@@ -122,7 +122,7 @@ def mask_additive(S: Float[Tensor, "B h n n"], keep: Bool[Tensor, "#B #n #n"]) -
     return S + M[:, None]
 
 
-@requirement("MASK-6", "A fully masked sequence leaves every other sequence of the batch untouched.")
+@requirement("MASK-6", "A fully masked sequence leaves the outputs of every other sequence of the batch untouched.")
 @requirement("MASK-5", "Rows still sum to 1 over the keys that are kept.")
 @requirement("ATT-9", "Scores of ±10⁴ give finite weights.")
 @requirement("ATT-8", "Adding a constant to a row of scores leaves its weights unchanged.", algebraic=True)
@@ -137,11 +137,14 @@ def weights(S: Float[Tensor, "B h n n"]) -> Float[Tensor, "B h n n"]:
     The largest score of each row is subtracted first, which changes nothing (ATT-8)
     and keeps exp from overflowing (ATT-9).
 
-    Undefined: a row whose keys are all masked, which is 0/0. Here it is NaN; zeros or
-    uniform weights are as good, and no encoder fails for its choice.
+    Undefined: a row whose keys are all masked, which is 0/0. Here its weights are zeros,
+    so that no gradient is NaN; NaN or uniform weights are other choices, and no encoder
+    fails for its own.
     """
-    exp = torch.exp(S - S.amax(dim=-1, keepdim=True))
-    return exp / exp.sum(dim=-1, keepdim=True)
+    top = S.amax(dim=-1, keepdim=True).clamp(min=torch.finfo(S.dtype).min)
+    exp = torch.exp(S - top)
+    # The largest term is exp 0 = 1, so that a sum below 1 is a row without any key.
+    return exp / exp.sum(dim=-1, keepdim=True).clamp(min=1)
 
 
 @requirement("ATT-10", "Each head's output is the average of the values with the weights A.")

@@ -22,13 +22,13 @@ def identity(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
     return x
 
 
-@requirement("DROP-4", "It acts in three places: weights, inside the FFN, and each sublayer's output before the sum.")
+@requirement(
+    "DROP-4", "In a layer it acts in three places: weights, inside the FFN, and each sublayer's output before the sum."
+)
 @requirement("DROP-3", "Its expectation is the identity: E[Dropout(x)] = x.", algebraic=True)
 @requirement("DROP-2", "Kept entries are divided by 1 − P_drop, dropped ones are 0.")
 @equation("dropout", slot="dropout", variant="inverted")
-def dropout(
-    x: Float[Tensor, "*axes"], *, P_drop: float, noise: Callable[..., Tensor]
-) -> Float[Tensor, "*axes"]:
+def dropout(x: Float[Tensor, "*axes"], *, P_drop: float, noise: Callable[..., Tensor]) -> Float[Tensor, "*axes"]:
     r"""Inverted dropout. Srivastava et al. 2014, §4; Vaswani et al. 2017, §5.4; S2 §3.5, S3 §7.
 
     $$ \mathrm{Dropout}(x) = \frac{m \odot x}{1 - P_\text{drop}}, \qquad m = [u \ge P_\text{drop}] $$

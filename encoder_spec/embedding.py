@@ -79,7 +79,7 @@ def patches(
         height % patch == 0 and width % patch == 0,
         f"embedding.patches: patches of side {patch} do not tile an image of {height} × {width}",
     )
-    x_p = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
+    x_p: Tensor = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
     x_p = x_p.permute(0, 2, 4, 1, 3, 5).flatten(-3).flatten(1, 2)
     return x_p @ W_patch + b_patch
 

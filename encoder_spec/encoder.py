@@ -10,17 +10,22 @@ from encoder_spec.equation import equation, requirement
 
 
 @requirement("ENC-17", "Its parameters are those that its equations declare, with the declared shapes.")
-@requirement("ENC-11", "Outputs of earlier tokens change when a token is appended: keys and values cannot be cached.")
+@requirement(
+    "ENC-11",
+    "Every output depends on every token: beyond the first layer no keys and values can be cached.",
+)
 @requirement("ENC-10", "Gradients with respect to the parameters equal the specification's.")
 @requirement("ENC-9", "The gradient with respect to the input equals the specification's.")
-@requirement("ENC-8", "Every parameter influences the output, but for the key bias, which cancels.")
+@requirement("ENC-8", "Every parameter influences the output for some input, but for the key bias, which cancels.")
 @requirement("ENC-7", "Memory layout is irrelevant: a non-contiguous input gives the same output.")
 @requirement("ENC-6", "The caller's input and mask are left unchanged.")
 @requirement("ENC-5", "Samples of a batch are independent: each gives the same output alone.")
 @requirement("ENC-4", "The output is the same with and without gradients (fast path and slow path).")
 @requirement("ENC-3", "The output equals the specification's, with padding, at every valid position.")
 @requirement("ENC-2", "The output equals the specification's, without padding.")
-@requirement("ENC-1", "The output has the shape (B, n, d_model) of its input, and its dtype.")
+@requirement(
+    "ENC-1", "The output is (B, n, d_model) for every probe, unless a head changes it, in the dtype of the parameters."
+)
 @equation("encoder", slot="stack", variant="plain")
 def encoder(
     keep: Bool[Tensor, "#B #n #n"],
@@ -46,7 +51,9 @@ def encoder(
     return head(final_norm(X), keep)
 
 
-@requirement("ENC-12", "Checkpointing changes neither the output nor any gradient, and keeps less in memory.")
+@requirement(
+    "ENC-12", "Checkpointing changes neither the output nor any gradient, and keeps less for the backward pass."
+)
 @equation("encoder.checkpointed", slot="stack")
 def checkpointed(
     keep: Bool[Tensor, "#B #n #n"],
@@ -94,19 +101,19 @@ def no_final_norm(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model
 
 @requirement("ENC-15", "Every layer has parameters of its own: their number grows with N.", algebraic=True)
 @equation("encoder.unshared", slot="sharing", variant="none")
-def unshared(layer_index: int) -> int:
+def unshared(l: int) -> int:
     r"""Layers of their own. Vaswani et al. 2017, §3.1; S0 §8, S2 §1.2.
 
     $$ \theta_l \text{ distinct for each } l $$
 
     Undefined: nothing.
     """
-    return layer_index
+    return l
 
 
 @requirement("ENC-16", "All layers use the same parameters: their number does not depend on N.", algebraic=True)
 @equation("encoder.shared", slot="sharing", variant="all")
-def shared(layer_index: int) -> int:
+def shared(l: int) -> int:  # noqa: ARG001
     r"""One layer's parameters used N times. Dehghani et al. 2018, §2.1; Lan et al. 2019 (ALBERT), §3.1; S3 §8.
 
     $$ \theta_l = \theta_0 \text{ for all } l $$

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from encoder_spec.equation import equation, requirement
+from encoder_spec.notation import demand
 
 
 @requirement("HEAD-1", "Without a head the encoder returns its hidden states.")
@@ -48,10 +49,11 @@ def mean_pool(Z: Float[Tensor, "B n d_model"], keep: Bool[Tensor, "#B 1 #n"]) ->
 
     m_j is 1 at a valid position and 0 at padding; at least one position is valid.
 
-    Undefined: a sequence that is all padding, which is 0/0: NaN here.
+    Undefined: a sequence that is all padding, which is 0/0: zeros here.
     """
+    demand(keep.shape[-2] == 1, "head.mean_pool: the mask must be one for all queries, of shape (B, n)")
     m = keep.transpose(-1, -2).expand(len(Z), Z.shape[1], 1)
-    return Z.masked_fill(~m, 0).sum(dim=1) / m.sum(dim=1)
+    return Z.masked_fill(~m, 0).sum(dim=1) / m.sum(dim=1).clamp(min=1)
 
 
 @requirement("HEAD-4", "Logits over the vocabulary at every position, through the token embedding E itself.")

@@ -8,7 +8,11 @@ from torch import Tensor
 from encoder_spec.equation import equation, requirement
 
 
-@requirement("LAYER-3", "One layer has 4d² + 2·d·d_ff weights, 9·d + d_ff more with biases and norms, and none depends on h.", algebraic=True)
+@requirement(
+    "LAYER-3",
+    "With h·d_k = h·d_v = d a layer has 4d² + 2·d·d_ff entries of maps and 9d + d_ff of biases and norms.",
+    algebraic=True,
+)
 @requirement("LAYER-2", "Sequence length and width are unchanged.")
 @requirement("LAYER-1", "Each sublayer is followed by the residual sum and then its own norm.")
 @equation("layer.post_ln", slot="layer")

@@ -28,7 +28,8 @@ def split(X: Float[Tensor, "B n hd"], *, h: int) -> Float[Tensor, "B h n d_head"
     """
     width = X.shape[-1]
     demand(width % h == 0, f"multihead.split: {h} heads do not divide a width of {width}")
-    return X.unflatten(-1, (h, width // h)).transpose(-2, -3)
+    heads: Tensor = X.unflatten(-1, (h, width // h))
+    return heads.transpose(-2, -3)
 
 
 @requirement("MH-3", "The heads stand side by side in their order: concatenation undoes the split.", algebraic=True)
@@ -72,8 +73,14 @@ def output_without_bias(
     return C @ W_O
 
 
-@requirement("MH-8", "Its parameters are 4·d_model², and 4·d_model more with biases, for h·d_k = h·d_v = d_model.", algebraic=True)
-@requirement("MH-7", "Without positions the sublayer is permutation-equivariant: permuted inputs give permuted outputs.")
+@requirement(
+    "MH-8",
+    "Its parameters are 4·d_model², and 4·d_model more with biases, for h·d_k = h·d_v = d_model.",
+    algebraic=True,
+)
+@requirement(
+    "MH-7", "Without positions the sublayer is permutation-equivariant: permuted inputs give permuted outputs."
+)
 @requirement("MH-6", "The sublayer is Concat(head_1 … head_h) W_O of the attention of each head.")
 @equation("multihead", slot="multihead", variant="self-attention")
 def multihead(

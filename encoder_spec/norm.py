@@ -90,7 +90,11 @@ def std_plus_eps(
     return gamma * (x - mu) / (torch.sqrt(var) + eps) + beta
 
 
-@requirement("NORM-11", "Its output less β is that of the biased σ times (σ + ε)/(σ√(d/(d − 1)) + ε): about √((d − 1)/d).", algebraic=True)
+@requirement(
+    "NORM-11",
+    "Its output less β is that of the biased σ times (σ + ε)/(σ√(d/(d − 1)) + ε): about √((d − 1)/d).",
+    algebraic=True,
+)
 @requirement("NORM-10", "The standard deviation divides by d − 1, and ε is added outside the root.")
 @equation("norm.unbiased_std_plus_eps", slot="norm")
 def unbiased_std_plus_eps(
@@ -101,7 +105,7 @@ def unbiased_std_plus_eps(
     beta: Float[Tensor, "d_model"],
     eps: float,
 ) -> Float[Tensor, "*axes d_model"]:
-    r"""Norm with the n − 1 standard deviation. Rush et al. 2018 (The Annotated Transformer); S3 §3, code.
+    r"""Norm with the n − 1 standard deviation. Rush 2018 (The Annotated Transformer); S3 §3, code.
 
     $$ \mathrm{Norm}(x) = \gamma \odot \frac{x - \mu}{s + \epsilon} + \beta, \qquad
        s^2 = \frac{d}{d - 1} \, \sigma^2 $$
@@ -116,7 +120,9 @@ def unbiased_std_plus_eps(
     return gamma * (x - mu) / (torch.sqrt(var * d / (d - 1)) + eps) + beta
 
 
-@requirement("NORM-13", "Scaling the input by c > 0 equals dividing ε by c²: without ε it changes nothing.", algebraic=True)
+@requirement(
+    "NORM-13", "Scaling the input by c > 0 equals dividing ε by c²: without ε it changes nothing.", algebraic=True
+)
 @requirement("NORM-12", "The input is divided by its root mean square; no mean is subtracted.")
 @equation("norm.rms", slot="norm")
 def rms(

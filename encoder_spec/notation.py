@@ -52,9 +52,7 @@ SYMBOLS: dict[str, Symbol] = {
     # Products of dimensions that are one axis of an array
     "hd_k": Symbol("h d_k", "all heads' queries (or keys) side by side", factors=("h", "d_k")),
     "hd_v": Symbol("h d_v", "all heads' values side by side", factors=("h", "d_v")),
-    "patch_area": Symbol(
-        "p^2 C", "entries of a flattened patch", factors=("patch", "patch", "channels")
-    ),
+    "patch_area": Symbol("p^2 C", "entries of a flattened patch", factors=("patch", "patch", "channels")),
     # Constants
     "eps": Symbol(r"\epsilon", "stability constant of the norm", "eps"),
     "P_drop": Symbol(r"P_\text{drop}", "dropout probability", "p_drop"),

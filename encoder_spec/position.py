@@ -13,7 +13,7 @@ from encoder_spec.notation import demand
 
 
 def _angles(X: Tensor) -> Tensor:
-    """pos / 10000^{2i/d} for every position and every pair i of features, in float64."""
+    """Pos / 10000^{2i/d} for every position and every pair i of features, in float64."""
     n, d = X.shape[-2:]
     pos = torch.arange(n, dtype=torch.float64, device=X.device)
     i = torch.arange((d + 1) // 2, dtype=torch.float64, device=X.device)

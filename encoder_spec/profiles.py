@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from encoder_spec.equation import Equation, equations, slots, variants
+from encoder_spec.equation import Equation, slots, variants
 from encoder_spec.notation import SYMBOLS, SpecificationError
 
 CONSTANTS = {SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset")}
@@ -58,7 +58,7 @@ def number(name: str, value: Any) -> float:
     """A constant as given by a person: a non-negative number, else a SpecificationError."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise SpecificationError(f"{name} must be a non-negative number, but is {value!r}")
-    return value
+    return int(value) if name == "position_offset" else float(value)
 
 
 def fill(slot: str, choice: str | Equation | Callable[..., Any]) -> Equation:
@@ -73,7 +73,8 @@ def fill(slot: str, choice: str | Equation | Callable[..., Any]) -> Equation:
     if isinstance(choice, Equation):
         return choice
     if callable(choice):
-        return Equation(f"{slot}.{choice.__name__}", slot, choice.__name__, choice)
+        name = getattr(choice, "__name__", type(choice).__name__)
+        return Equation(f"{slot}.{name}", slot, name, choice)
     if choice not in variants(slot):
         known = ", ".join(variants(slot))
         raise SpecificationError(f"slot {slot} has no variant {choice!r}: choose among {known}")
@@ -145,7 +146,7 @@ PRE_LN = VASWANI_2017.replace(
 
 ANNOTATED_TRANSFORMER = VASWANI_2017.replace(
     name="annotated-transformer",
-    source="Rush et al. 2018, The Annotated Transformer",
+    source="Rush 2018, The Annotated Transformer",
     projections="affine",
     output="affine",
     norm="unbiased-std-plus-eps",
@@ -224,6 +225,3 @@ def profile(name: str) -> Profile:
         return base.replace(**({"name": Path(name).stem, "source": name} | choices))
     except SpecificationError as problem:
         raise SpecificationError(f"profile file {name}: {problem}") from None
-
-
-assert set(VASWANI_2017.equations) == set(slots()) and equations()

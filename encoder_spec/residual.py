@@ -6,7 +6,9 @@ from torch import Tensor
 from encoder_spec.equation import equation, requirement
 
 
-@requirement("RES-2", "The Jacobian is I + J, with J that of the sublayer: where J vanishes, I is left.", algebraic=True)
+@requirement(
+    "RES-2", "The Jacobian is I + J, with J that of the sublayer: where J vanishes, I is left.", algebraic=True
+)
 @requirement("RES-1", "The sublayer's own input is added to its output, with weight 1.")
 @equation("residual", slot="residual", variant="sum")
 def residual(

@@ -56,13 +56,11 @@ def mask_additive(S: Array, keep: Mask) -> Array:
 
 
 def weights(S: Array) -> Array:
-    """A[b, h, j, k] = exp S[b, h, j, k] / Σ_k' exp S[b, h, j, k'] = 1 / Σ_k' exp(S[b, h, j, k'] − S[b, h, j, k])."""
-    A = np.full(S.shape, math.nan)
+    """A[b, h, j, k] = exp S[b, h, j, k] / Σ_k' exp S[b, h, j, k']; 0 in a row without keys."""
+    A = np.zeros(S.shape)
     for b, h, j in np.ndindex(*S.shape[:3]):
         row = S[b, h, j]
         kept = np.flatnonzero(row != -math.inf)
-        if len(kept):
-            A[b, h, j] = 0.0
         # A difference beyond exp's range is a weight below the smallest float: 1/∞ = 0.
         with np.errstate(over="ignore"):
             for k in kept:

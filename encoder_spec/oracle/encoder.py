@@ -46,11 +46,11 @@ def no_final_norm(X: Array) -> Array:
     return X
 
 
-def unshared(layer_index: int) -> int:
+def unshared(l: int) -> int:
     """θ(l) = l."""
-    return layer_index
+    return l
 
 
-def shared(layer_index: int) -> int:  # noqa: ARG001 — no layer differs from layer 0
+def shared(l: int) -> int:  # noqa: ARG001 — no layer differs from layer 0
     """θ(l) = 0."""
     return 0

@@ -22,10 +22,10 @@ def cls(Z: Array, keep: Mask, *, W_cls: Array, b_cls: Array) -> Array:  # noqa: 
 
 
 def mean_pool(Z: Array, keep: Mask) -> Array:
-    """y[b, m] = Σ_j keep[b, j] Z[b, j, m] / Σ_j keep[b, j]; NaN where nothing is kept."""
+    """y[b, m] = Σ_j keep[b, j] Z[b, j, m] / Σ_j keep[b, j]; 0 where nothing is kept."""
     B, n, d_model = Z.shape
     kept = np.broadcast_to(keep[:, 0, :], (B, n))
-    y = np.full((B, d_model), math.nan)
+    y = np.zeros((B, d_model))
     for b, m in np.ndindex(B, d_model):
         valid = [Z[b, j, m] for j in range(n) if kept[b, j]]
         if valid:
