@@ -30,16 +30,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def run(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The run over the encoder that ``--encoder`` names."""
     from conformance_tests import suite
+    from conformance_tests.opening import Undetermined, opened
     from conformance_tests.targets import SubjectError, TargetError, make, resolve
     from encoder_spec.notation import SpecificationError
 
     try:
         declared = suite.named_profile(request.config.getoption("--encoder-profile"))
         thing = make(resolve(request.param)())
-        opened = suite.opened(thing, 0, declared)
-        with opened as run:
+        with opened(thing, 0, declared) as run:
             yield run
-    except (TargetError, SubjectError, SpecificationError, suite.Undetermined) as reason:
+    except (TargetError, SubjectError, SpecificationError, Undetermined) as reason:
         pytest.fail(f"{request.param}: {reason}", pytrace=False)
 
 

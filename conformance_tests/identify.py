@@ -15,7 +15,7 @@ from torch import Tensor
 from conformance_tests.compare import Disagreement, demand_equal
 from conformance_tests.hints import Hints
 from conformance_tests.intermediates import Recorded, values_of
-from encoder_spec.assembly import Encoder
+from encoder_spec.assembly import Encoder, Intermediate
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import variants
 from encoder_spec.notation import SpecificationError
@@ -122,8 +122,9 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
     return Dimensions(**(found | stated | {"d_k": hd_k // found["h"], "d_v": hd_v // found["h"]}))
 
 
-def open_axes(start: Encoder, letters: set[str], hints: Hints) -> Axes:
+def open_axes(start: Encoder, hints: Hints) -> Axes:
     """The choices that parameters and hints leave open, each with its possible values."""
+    letters = {path.rpartition(".")[2] for path in start.symbolic_shapes()}
     used = {e.slot for e in start.equations()}
     axes: Axes = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
     axes["eps"] = list(dict.fromkeys([start.profile.constants["eps"], *EPSILONS]))
@@ -151,6 +152,18 @@ GUIDED = (("h", "scores"), ("layer", "norm", "eps"), ("embedding_scale", "positi
 """Open choices that must be right together before any of them shows among the intermediates."""
 
 
+def evidence(intermediate: Intermediate, d_k: int) -> list[Tensor]:
+    """The values whose presence speaks for a choice.
+
+    Every encoder forms QKᵀ on its way to scaled scores, and most form it for unscaled ones:
+    it tells the heads apart, but not the scale. That shows in the weights.
+    """
+    slot = intermediate.equation.slot
+    if slot == "scores" and intermediate.equation.variant == "scaled":
+        return [intermediate.value * d_k**0.5]
+    return [] if slot == "mask" else values_of(intermediate)
+
+
 def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded) -> Encoder:
     """The choice whose intermediates stand among the subject's in the greatest number.
 
@@ -164,8 +177,7 @@ def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorde
             trace = encoder.trace(experiment.parameters, *experiment.inputs)
         except SpecificationError:
             return -1
-        # QKᵀ is formed on the way by every encoder: it is no evidence of unscaled scores.
-        return sum(recorded.has(value) for i in trace if i.equation.slot != "scores" for value in values_of(i))
+        return sum(recorded.has(value) for i in trace for value in evidence(i, encoder.dimensions.d_k))
 
     best, most = start, found(start)
     for group in GUIDED * 2:
@@ -178,7 +190,7 @@ def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorde
 
 
 def identify(
-    experiments: list[Experiment], start: Encoder, hints: Hints, recorded: Recorded | None = None
+    experiments: list[Experiment], start: Encoder, axes: Axes, recorded: Recorded | None = None
 ) -> Identification:
     """Find the choice of equations that reproduces the experiments.
 
@@ -189,17 +201,16 @@ def identify(
     Args:
         experiments: calls of the subject; the first is the one that was recorded.
         start: what parameters and hints state.
-        hints: sizes that need no search.
+        axes: the choices to search, each with its values.
         recorded: the subject's intermediates in the first experiment.
     """
-    axes = open_axes(start, {path.rpartition(".")[2] for path in experiments[0].parameters}, hints)
     explains = guided(start, axes, experiments[0], recorded) if recorded else start
     closest, least, tried = explains, float("inf"), 0
     for tried, encoder in enumerate(chain(candidates(start, axes, most=1), [explains], candidates(explains, axes)), 1):
         residual = experiments[0].residual(encoder)
         if residual <= 1 and all(e.residual(encoder) <= 1 for e in experiments[1:]):
             return Identification(encoder, True, tried)
-        if residual < least and not recorded and not hints.choices:
+        if residual < least and not recorded:
             closest, least = encoder, residual
         if tried == MOST_TRIED:
             break

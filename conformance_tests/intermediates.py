@@ -174,7 +174,9 @@ def axis_orders(want: Tensor) -> list[tuple[int, ...]]:
     return list(seen.values())
 
 
-def departure(aligned: list[Aligned]) -> Aligned | None:
-    """The first intermediate that is wrong: nothing after it is found, all before it was or was never formed."""
-    last = max((i for i, a in enumerate(aligned) if a.found), default=-1)
-    return aligned[last + 1].nearest() if last + 1 < len(aligned) else None
+def departure(aligned: list[Aligned]) -> int:
+    """The place of the first intermediate that is wrong, behind the last one that is found.
+
+    What is missing before that was never formed; with nothing wrong the place is behind the end.
+    """
+    return 1 + max((place for place, a in enumerate(aligned) if a.found), default=-1)

@@ -4,7 +4,8 @@ Anything with ``weights`` and ``encode(x, mask)`` is a subject already: ``adapt`
 What a subject cannot do is left out, and the checks that need it are unsupported.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -34,6 +35,11 @@ class Subject:
 
     hints: Hints
     takes_mask: bool = True
+
+    @contextmanager
+    def borrowed(self) -> Iterator[None]:
+        """Make the encoder ready to be judged; afterwards nothing of it has changed."""
+        yield
 
     def weights(self) -> dict[str, Tensor]:
         """The arrays of the encoder by its own names, in float64."""

@@ -1,141 +1,25 @@
 """The one function behind all doors: load, map, identify, verify, report."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable
 from typing import Any
-
-import torch
 
 from conformance_tests.checks import Check, Level, registry
 from conformance_tests.compare import Blocked, Disagreement, Unsupported
-from conformance_tests.identify import Experiment, Identification, identify, nearest_profile, structure
-from conformance_tests.intermediates import Recorded
-from conformance_tests.mapping import ParameterMapping, map_parameters
-from conformance_tests.probes import Probes
+from conformance_tests.identify import nearest_profile
+from conformance_tests.opening import Undetermined, opened
 from conformance_tests.report import Report, Result, TargetReport
-from conformance_tests.run import Case, Run
-from conformance_tests.subject import AdaptedSubject, ArraySubject, Subject
-from conformance_tests.targets import SubjectError, make, one_line, resolve
-from conformance_tests.torch_subject import TorchSubject
-from conformance_tests.weights import FAINT, GIVEN, PERTURBED, WeightSets
-from encoder_spec.assembly import Encoder
+from conformance_tests.run import Run
+from conformance_tests.targets import SubjectError, make, resolve
 from encoder_spec.equation import requirements
-from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
 from encoder_spec.profiles import profile as published
 
 Progress = Callable[[str, int, int], None]
 
 
-class Undetermined(Exception):
-    """The evidence does not suffice for a verdict; the message says what is missing."""
-
-
 def silent(_what: str, _done: int, _of: int) -> None:
     """Show no progress."""
-
-
-def adapt(thing: Any) -> Subject:
-    """The subject for an object.
-
-    Raises:
-        SubjectError: if it is nothing that the suite can call.
-    """
-    if isinstance(thing, Subject):
-        return thing
-    if isinstance(thing, torch.nn.Module):
-        return TorchSubject(thing)
-    if isinstance(thing, ArraySubject):
-        return AdaptedSubject(thing)
-    raise SubjectError(
-        f"{type(thing).__name__} is no encoder: give a torch.nn.Module, "
-        "or an object with `weights` and `encode(x, mask)`"
-    )
-
-
-@contextmanager
-def single_thread() -> Iterator[None]:
-    """Compute on one thread: probes are small, and the order of sums is then always the same."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-@contextmanager
-def opened(thing: Any, seed: int, declared: Profile | None = None) -> Iterator[Run]:
-    """Make a run for an encoder: map its weights and identify its variant.
-
-    Raises:
-        Undetermined: if its parameters are those of no encoder, or include unknown ones that matter.
-    """
-    subject = adapt(thing)
-    with single_thread(), subject.borrowed() if isinstance(subject, TorchSubject) else nullcontext():
-        mapping = map_parameters(subject.weights())
-        sets = WeightSets(subject, mapping, seed)
-        try:
-            found = settle(subject, mapping, sets, seed, declared)
-            yield Run(subject, found.encoder, mapping, sets, seed, found.agrees)
-        finally:
-            if GIVEN in sets:
-                sets.use(GIVEN)
-
-
-def settle(
-    subject: Subject, mapping: ParameterMapping, sets: WeightSets, seed: int, declared: Profile | None
-) -> Identification:
-    """The encoder to judge against: the declared profile, or the one that is identified."""
-    try:
-        start = structure(mapping.canonical(sets.given), subject.hints)
-    except SpecificationError as reason:
-        names = ", ".join(mapping.unmapped[:6]) + (", …" if len(mapping.unmapped) > 6 else "")
-        raise Undetermined(f"{reason}; parameters that no slot has: {names or 'none'}") from None
-    if declared is not None:
-        return Identification(Encoder(with_input_of(declared, start), start.dimensions), False, 0)
-    cases = [case for case in (Case(PERTURBED), Case(FAINT, "faint"), Case(GIVEN)) if case.weights in sets]
-    experiments = [experiment(subject, mapping, sets, Probes(start, seed), case) for case in cases]
-    found = identify(experiments, start, subject.hints, recording(subject, sets, cases[0], experiments[0]))
-    if mapping.unmapped and not found.agrees:
-        raise Undetermined(
-            "no choice of equations reproduces its outputs, and no slot of the specification has the parameters "
-            + ", ".join(mapping.unmapped[:6])
-        )
-    return found
-
-
-def recording(subject: Subject, sets: WeightSets, first: Case, experiment: Experiment) -> Recorded | None:
-    """The subject's intermediates in an experiment, if it shows them."""
-    sets.use(first.weights)
-    try:
-        return Recorded(subject.record(experiment.inputs, None))
-    except Unsupported:
-        return None
-
-
-def with_input_of(declared: Profile, start: Encoder) -> Profile:
-    """The declared profile; a subject that starts from given embeddings is judged from there on."""
-    return declared.replace(input="given") if start.profile["input"].variant == "given" else declared
-
-
-def experiment(subject: Subject, mapping: ParameterMapping, sets: WeightSets, probes: Probes, case: Case) -> Experiment:
-    """Call the subject once, for identification.
-
-    Raises:
-        SubjectError: if it cannot be called, or returns nothing like hidden states.
-    """
-    probe = probes[case.probe]
-    sets.use(case.weights)
-    try:
-        output = subject.encode(probe.inputs, None).detach()
-    except Exception as fault:
-        shape = tuple(probe.inputs[0].shape)
-        raise SubjectError(
-            f"calling the encoder on {shape} {probe.inputs[0].dtype} raised {one_line(fault)}"
-        ) from fault
-    return Experiment(mapping.canonical(sets[case.weights]), probe.inputs, output)
 
 
 def check(

@@ -20,6 +20,7 @@ VERDICT_STYLE = {
     "error": "bold red",
 }
 OUTCOME_STYLE = {"pass": "green", "fail": "bold red", "unsupported": "yellow", "blocked": "dim", "error": "bold red"}
+MARK = {"pass": "", "fail": "✗", "unsupported": "?", "blocked": "–", "error": "!"}
 WORST = ("fail", "error", "blocked", "unsupported", "pass")
 
 
@@ -52,11 +53,10 @@ def print_table(out: Console, header: Sequence[str], rows: Iterable[Sequence[str
 def print_report(out: Console, report: Report, *, quiet: bool, verbose: bool) -> None:
     """Print one table for each target, and a closing line over all."""
     for target in report.targets:
-        out.print(headline(target))
+        out.print(headline(target), soft_wrap=True)
         if quiet:
             continue
-        for line in details(target):
-            out.print(line, style="dim")
+        out.print(details(target))
         if target.requirements:
             out.print(by_requirement(target) if verbose else by_topic(target))
         print_failures(out, target)
@@ -74,30 +74,33 @@ def headline(target: TargetReport) -> Text:
     return line.append(f"  {' · '.join([*parts, f'{target.seconds:.1f} s'])}", "dim")
 
 
-def variant(target: TargetReport) -> str:
-    """The variant in one line: the profile and the choices that tell encoders apart."""
-    choices = target.profile["choices"]
-    told = ("layer", "norm", "activation", "final_norm", "projections", "position", "sharing", "scores")
-    parts = [f"{slot} {choices[slot]}" for slot in told if slot in choices]
-    sizes = [
-        f"{name} {choices[name]}" for name in ("eps", "num_layers", "num_heads", "d_model", "d_ff") if name in choices
-    ]
-    return f"{target.profile['name']}: {', '.join(parts)}; {', '.join(sizes)}"
+TELLING = ("layer", "norm", "eps", "activation", "final_norm", "projections", "scores", "position", "sharing")
+SIZES = ("num_layers", "num_heads", "d_model", "d_ff")
 
 
-def details(target: TargetReport) -> Iterator[str]:
-    """The variant and the notes."""
+def details(target: TargetReport) -> Table:
+    """The profile, the choices that tell encoders apart, the sizes, and the notes."""
+    grid = Table.grid(padding=(0, 2), pad_edge=False)
+    grid.add_column(style="dim", min_width=9)
+    grid.add_column()
     if target.profile:
-        yield escape(f"  variant  {variant(target)}")
+        choices = target.profile["choices"]
+
+        def told(names: Sequence[str]) -> str:
+            return escape(" · ".join(f"{name} {choices[name]}" for name in names if name in choices))
+
+        grid.add_row("profile", escape(str(target.profile["name"])))
+        grid.add_row("variant", told(TELLING))
+        grid.add_row("sizes", told(SIZES))
     for note in target.notes:
-        yield escape(f"  note     {note}")
+        grid.add_row("note", escape(note))
+    return grid
 
 
 def print_variant(out: Console, target: TargetReport) -> None:
     """Print what `identify` found."""
     out.print(Text(target.target, "bold"))
-    for line in details(target):
-        out.print(line)
+    out.print(details(target))
 
 
 def closeness(results: Iterable[Result]) -> str:
@@ -118,7 +121,9 @@ def by_topic(target: TargetReport) -> Table:
     for topic, group in groupby(ordered, key=lambda r: r.equation.split(".")[0]):
         results = list(group)
         worst = min((r.outcome for r in results), key=WORST.index)
-        ids = Text(" ").join(Text(r.id, OUTCOME_STYLE[r.outcome]) for r in sorted(results, key=id_key))
+        ids = Text(" ").join(
+            Text(MARK[r.outcome] + r.id, OUTCOME_STYLE[r.outcome]) for r in sorted(results, key=id_key)
+        )
         levels = ", ".join(dict.fromkeys(r.level for r in results if r.outcome == "pass")) or "none"
         table.add_row(Text(topic, OUTCOME_STYLE[worst]), ids, levels, closeness(results))
     return table
@@ -143,6 +148,9 @@ def by_requirement(target: TargetReport) -> Table:
 
 def print_failures(out: Console, target: TargetReport) -> None:
     """Say what is wrong, first where the encoder departs; then what could not be decided."""
+    used = [f"{mark} {outcome}" for outcome, mark in MARK.items() if mark and target.of(outcome)]
+    if used:
+        out.print(Text("   ".join(used), "dim"))
     if target.departs_at:
         out.print(f"Departs from the specification at [bold]{escape(target.departs_at)}[/bold]")
     for result in sorted(target.of("fail"), key=lambda r: r.equation != target.departs_at):

@@ -50,6 +50,7 @@ def demonstrations_at_hand() -> bool:
 
 def rows() -> list[Row]:
     """One row for each equation, in the order of the specification."""
+    demonstrations_at_hand()
     return [row_of(e) for e in equations().values()]
 
 

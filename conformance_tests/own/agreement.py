@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from torch import Tensor
 
-from conformance_tests.own.generate import BOUNDED, Case, cases, generators, tensor, whole_encoders
+from conformance_tests.own.generate import BOUNDED, Case, as_tensor, cases, generators, whole_encoders
 from encoder_spec.equation import Equation
 from encoder_spec.profiles import PROFILES, Profile
 
@@ -67,8 +67,8 @@ def check_encoders(profile: Profile, examples: int) -> None:
     @given(whole_encoders(profile))
     def search(case: Case) -> None:
         keep, *inputs = case.flowing
-        parameters = {path: tensor(a) for path, a in case.parameters.items()}
-        got = case.encoder(parameters, *map(tensor, inputs), keep=tensor(keep))
+        parameters = {path: as_tensor(a) for path, a in case.parameters.items()}
+        got = case.encoder(parameters, *map(as_tensor, inputs), keep=as_tensor(keep))
         assert difference(got, case.encoder.oracle(case.parameters, *inputs, keep=keep)) <= ROUNDING
 
     search()
@@ -91,7 +91,7 @@ def directional_derivatives(case: Case, rng: np.random.Generator) -> tuple[float
 
     def differentiable(a: np.ndarray) -> Tensor:
         direction.append(rng.standard_normal(a.shape))
-        variables.append(tensor(a).requires_grad_())
+        variables.append(as_tensor(a).requires_grad_())
         return variables[-1]
 
     value = L(case.map(differentiable).implementation())

@@ -84,8 +84,8 @@ class Case:
 
     def implementation(self) -> Any:
         """Evaluate by torch; arrays that are already tensors stay the same objects."""
-        parameters = {path: tensor(a) for path, a in self.parameters.items()}
-        return self.encoder.bind(parameters, slot=self.slot)(*map(tensor, self.flowing))
+        parameters = {path: as_tensor(a) for path, a in self.parameters.items()}
+        return self.encoder.bind(parameters, slot=self.slot)(*map(as_tensor, self.flowing))
 
     def oracle(self) -> Any:
         """Evaluate by NumPy."""
@@ -102,7 +102,7 @@ class Case:
         return type(self)(self.encoder, self.slot, [change(a) for a in self.flowing], parameters)
 
 
-def tensor(value: Any) -> Any:
+def as_tensor(value: Any) -> Any:
     """Turn a NumPy array into a tensor; leave anything else as it is."""
     return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
 
@@ -120,7 +120,7 @@ def random_mask(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
     return keep | (np.arange(shape[-1]) == first[..., None])
 
 
-def random_parameters(encoder: Encoder, slot: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def random_arrays(encoder: Encoder, slot: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Every parameter below the equation in ``slot``; maps keep the size of what they map."""
     shapes = {
         join(path, name): encoder.dimensions.shape(axes)
@@ -219,7 +219,7 @@ def cases(draw: st.DrawFn, equation: Equation, profiles: Iterable[Profile] = PRO
     encoder, sizes = draw(encoders(draw(st.sampled_from(filled(profiles, equation)))))
     rng = draw(generators())
     arguments = list(flowing(encoder, equation, sizes, draw, rng))
-    return Case(encoder, equation.slot, arguments, random_parameters(encoder, equation.slot, rng))
+    return Case(encoder, equation.slot, arguments, random_arrays(encoder, equation.slot, rng))
 
 
 @st.composite
@@ -232,7 +232,7 @@ def whole_encoders(draw: st.DrawFn, profile: Profile) -> Case:
     axes = [(sizes["B"], n), ()] if uses(encoder, "head.mean_pool") else [(sizes["B"], n), (sizes["B"], n, n), ()]
     shape = draw(st.sampled_from(axes), label="mask")
     keep = random_mask(rng, shape) if shape else None
-    return Case(encoder, "stack", [keep, *inputs], random_parameters(encoder, "stack", rng))
+    return Case(encoder, "stack", [keep, *inputs], random_arrays(encoder, "stack", rng))
 
 
 def neighbours(profile: Profile) -> Iterator[tuple[str, Equation]]:

@@ -1,14 +1,14 @@
+"""Attention and its mask, by hand and against torch."""
+
 import inspect
 import itertools
 import math
 from functools import partial
-from unittest import TestCase
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from conformance_tests.checks import shows
+from conformance_tests.own.values import EVERYTHING, LN_3, close, normal, refused, same, tensor
 from encoder_spec.attention import (
     attention,
     mask,
@@ -21,24 +21,8 @@ from encoder_spec.attention import (
     weights,
 )
 from encoder_spec.dropout import identity
-from encoder_spec.notation import SpecificationError
 
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
-refused = TestCase().assertRaisesRegex
 attend = partial(attention, scores=scores, mask=mask, weights=weights, dropout=identity, values=output)
-LN_3 = math.log(3)
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
-
-
-def everything(n: int) -> Tensor:
-    """Keep every key."""
-    return torch.ones(1, 1, n, dtype=torch.bool)
 
 
 X = tensor([[[1, 2]]])
@@ -144,7 +128,7 @@ def test_attention_of_two_tokens_is_the_one_derived_by_hand() -> None:
     Weights (1/4, 3/4) of the values 4 and 8 make 1 + 6 = 7; q₁ = 0 averages them to 6.
     """
     Q, K = tensor([[[[2 * LN_3, 0, 0, 0], [0, 0, 0, 0]]]]), tensor([[[[0, 0, 0, 0], [1, 0, 0, 0]]]])
-    close(attend(Q, K, tensor([[[[4], [8]]]]), everything(2)), tensor([[[[7], [6]]]]))
+    close(attend(Q, K, tensor([[[[4], [8]]]]), EVERYTHING), tensor([[[[7], [6]]]]))
 
 
 @shows("ATT-11", "ATT-12")
@@ -220,7 +204,7 @@ def test_a_mask_of_the_wrong_kind_is_refused() -> None:
     """
     S = normal(14, 2, 3, 5, 5)
     for masked in (inspect.unwrap(mask), inspect.unwrap(mask_additive)):
-        with refused(SpecificationError, r"must be boolean \(True = keep\), not torch.float32"):
+        with refused(match=r"must be boolean \(True = keep\), not torch.float32"):
             masked(S, torch.ones(2, 1, 5))
-        with refused(SpecificationError, "covers 4 keys, but the sequence has 5 positions"):
+        with refused(match="covers 4 keys, but the sequence has 5 positions"):
             masked(S, torch.ones(2, 1, 4, dtype=torch.bool))

@@ -1,35 +1,20 @@
-import math
-from functools import partial
-from unittest import TestCase
+"""Dropout: where it acts, what it keeps on average, and what it draws from."""
 
-import numpy as np
+import math
+
 import torch
 from torch import Tensor
 
 from conformance_tests.checks import shows
+from conformance_tests.own.values import close, normal, random_parameters, refused, same, tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.dropout import dropout, identity, noise
 from encoder_spec.module import EncoderModule
-from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import TORCH_PRE_LN, VASWANI_2017
 
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
-refused = TestCase().assertRaisesRegex
 SIZES = Dimensions(d_model=6, h=3, d_ff=7, N=1, V=11)
 ONE_LAYER = Encoder(TORCH_PRE_LN.replace(final_norm="none", dropout="inverted", p_drop=0.5), SIZES)
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
-
-
-def parameters_of(encoder: Encoder) -> dict[str, Tensor]:
-    """Random parameters, biases included."""
-    return {path: normal(seed, *shape) for seed, (path, shape) in enumerate(encoder.parameter_shapes().items())}
 
 
 @shows("DROP-1")
@@ -63,7 +48,7 @@ def test_kept_entries_grow_and_dropped_ones_vanish() -> None:
 def test_a_probability_that_drops_everything_is_refused() -> None:
     """P_drop = 1 leaves nothing to divide by 0; below 0 and above 1 there is no probability."""
     for P_drop in (1.0, -0.1, 1.5):
-        with refused(SpecificationError, rf"P_drop must lie in \[0, 1\), but is {P_drop}"):
+        with refused(match=rf"P_drop must lie in \[0, 1\), but is {P_drop}"):
             dropout(tensor([1]), P_drop=P_drop, noise=noise)
 
 
@@ -88,7 +73,7 @@ def test_dropout_acts_on_weights_inside_the_ffn_and_on_both_sublayers() -> None:
         seen.append(tuple(x.shape))
         return torch.ones_like(x)
 
-    ONE_LAYER.replace(noise=observed)(parameters_of(ONE_LAYER), normal(0, 2, 5, 6))
+    ONE_LAYER.replace(noise=observed)(random_parameters(ONE_LAYER), normal(0, 2, 5, 6))
     assert seen == [(2, 3, 5, 5), (2, 5, 6), (2, 5, 7), (2, 5, 6)], seen
 
 
@@ -96,7 +81,7 @@ def test_dropout_acts_on_weights_inside_the_ffn_and_on_both_sublayers() -> None:
 def test_a_dropped_sublayer_leaves_its_input() -> None:
     """Noise 0 drops every sublayer before the sum: x + 0 + 0 is x. Dropped after the sum, nothing would be left."""
     x = normal(1, 2, 5, 6)
-    same(ONE_LAYER.replace(noise=lambda x: torch.zeros_like(x))(parameters_of(ONE_LAYER), x), x)
+    same(ONE_LAYER.replace(noise=lambda x: torch.zeros_like(x))(random_parameters(ONE_LAYER), x), x)
 
 
 @shows("DROP-4")
@@ -109,7 +94,7 @@ def test_dropped_weights_and_inner_features_leave_the_biases() -> None:
     def inner(x: Tensor) -> Tensor:
         return torch.full_like(x, float(x.shape[1:] == (5, 6)))
 
-    p, x = parameters_of(ONE_LAYER), normal(2, 2, 5, 6)
+    p, x = random_parameters(ONE_LAYER), normal(2, 2, 5, 6)
     close(ONE_LAYER.replace(noise=inner)(p, x), x + 2 * p["layers.0.b_O"] + 2 * p["layers.0.b_2"])
 
 

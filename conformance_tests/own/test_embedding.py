@@ -1,26 +1,15 @@
-from functools import partial
-from unittest import TestCase
+"""How tokens and patches become vectors, by hand."""
 
-import numpy as np
+from functools import partial
+
 import torch
-from torch import Tensor
 
 from conformance_tests.checks import shows
+from conformance_tests.own.values import close, normal, random_parameters, refused, same, tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.embedding import bert_input, cls, embedded, given, lookup, no_cls, patches, scale, unscaled
-from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import BERT, TORCH_POST_LN, VASWANI_2017, VIT
-
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
-refused = TestCase().assertRaisesRegex
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
 
 
 @shows("EMB-1")
@@ -35,7 +24,7 @@ def test_a_token_embeds_to_its_row_of_the_table() -> None:
 def test_a_token_outside_the_vocabulary_is_refused() -> None:
     """With three rows the last id is 2; −1 must not count from the end, as indexing would."""
     for tokens in ([[0, 3]], [[-1, 2]]):
-        with refused(SpecificationError, "token ids must lie in 0 … 2, but range from"):
+        with refused(match="token ids must lie in 0 … 2, but range from"):
             lookup(torch.tensor(tokens), E=torch.eye(3))
 
 
@@ -86,7 +75,7 @@ def test_patches_equal_a_strided_convolution() -> None:
     images, kernel, b = normal(0, 2, 3, 10, 15), normal(1, 7, 3, 5, 5), normal(2, 7)
     X = patches(images, patch=5, W_patch=kernel.flatten(1).mT, b_patch=b)
     close(X, torch.nn.functional.conv2d(images, kernel, b, stride=5).flatten(2).mT)
-    with refused(SpecificationError, "side 5 do not tile an image of 10 × 14"):
+    with refused(match="side 5 do not tile an image of 10 × 14"):
         patches(images[..., :14], patch=5, W_patch=kernel.flatten(1).mT, b_patch=b)
 
 
@@ -145,7 +134,7 @@ def test_berts_input_is_the_normed_sum_of_three() -> None:
 def test_berts_input_has_the_mean_of_beta() -> None:
     """The normed vector has mean 0 before γ and β; with γ = 1 its mean is that of β = (1, 2, 3, 6), which is 3."""
     encoder = Encoder(BERT, Dimensions(d_model=4, h=2, d_ff=3, N=1, V=5, max_len=7))
-    parameters = {path: normal(3, *shape) for path, shape in encoder.parameter_shapes().items()}
+    parameters = random_parameters(encoder)
     parameters |= {"norm_embedding.gamma": tensor([1, 1, 1, 1]), "norm_embedding.beta": tensor([1, 2, 3, 6])}
     X = encoder.bind(parameters, slot="input")(torch.tensor([[4, 0, 4]]), torch.tensor([[0, 1, 1]]))
     close(X.mean(dim=-1), tensor([[3, 3, 3]]))
@@ -158,4 +147,4 @@ def test_given_embeddings_enter_the_first_layer_unchanged() -> None:
     same(given(X), X.clone())
     silent = TORCH_POST_LN.replace(layer="pre-ln", multihead=lambda X, _: 0 * X, ffn=lambda X: 0 * X)
     encoder = Encoder(silent, Dimensions(d_model=4, h=2, N=1))
-    same(encoder({path: normal(5, 4) for path in encoder.parameter_shapes()}, X), X)
+    same(encoder(random_parameters(encoder), X), X)

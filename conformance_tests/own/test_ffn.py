@@ -1,34 +1,27 @@
+"""The feed-forward network and its activations, by hand and against another form of the same map."""
+
 import math
 from collections.abc import Callable
 from functools import partial
 from statistics import NormalDist
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from conformance_tests.checks import shows
+from conformance_tests.own.values import close, normal, random_parameters, same, tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.dropout import identity
 from encoder_spec.ffn import ffn, gelu, gelu_tanh, relu, without_bias
 from encoder_spec.profiles import VASWANI_2017
 
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
 GRID = torch.linspace(-12, 12, 24001, dtype=torch.float64)
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
 
 
 def random_network(d_model: int, d_ff: int) -> dict[str, Tensor]:
     """Parameters of a feed-forward network."""
-    shapes = {"W_1": (d_model, d_ff), "b_1": (d_ff,), "W_2": (d_ff, d_model), "b_2": (d_model,)}
-    return {name: normal(seed, *shape) for seed, (name, shape) in enumerate(shapes.items())}
+    return random_parameters(Encoder(VASWANI_2017, Dimensions(d_model=d_model, h=1, d_ff=d_ff)), "ffn")
 
 
 @shows("FFN-1")

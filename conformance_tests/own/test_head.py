@@ -1,27 +1,18 @@
-import math
-from functools import partial
+"""What stands on top of the encoder, by hand."""
 
-import numpy as np
+import math
+
 import torch
-from torch import Tensor
 
 from conformance_tests.checks import shows
+from conformance_tests.own.values import EVERYTHING, LN_2, LN_3, close, random_parameters, same, tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.ffn import relu
 from encoder_spec.head import cls, mean_pool, mlm, none, nsp
 from encoder_spec.profiles import BERT, VASWANI_2017
 
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
-EVERYTHING = torch.ones(1, 1, 1, dtype=torch.bool)
 SIZES = Dimensions(d_model=6, h=3, d_ff=7, N=1, V=11, max_len=13, classes=5)
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
 
 
 @shows("HEAD-1")
@@ -30,7 +21,7 @@ def test_without_a_head_the_hidden_states_come_out() -> None:
     Z = tensor([[[1, 2], [3, 4]]])
     same(none(Z, torch.tensor([[[True, False]]])), tensor([[[1, 2], [3, 4]]]))
     plain, pooled = Encoder(VASWANI_2017, SIZES), Encoder(VASWANI_2017.replace(head="mean-pool"), SIZES)
-    p = {path: normal(seed, *shape) for seed, (path, shape) in enumerate(plain.parameter_shapes().items())}
+    p = random_parameters(plain)
     tokens = torch.tensor([[3, 1, 4, 1]])
     close(plain(p, tokens).mean(dim=1), pooled(p, tokens))
 
@@ -93,7 +84,7 @@ def test_the_vocabulary_is_read_through_the_token_embedding() -> None:
     encoder = Encoder(BERT.replace(head="mlm"), SIZES)
     shapes = encoder.parameter_shapes()
     assert [path for path, shape in shapes.items() if shape == (11, 6)] == ["E"]
-    p = {path: normal(seed, *shape) for seed, (path, shape) in enumerate(shapes.items())}
+    p = random_parameters(encoder)
     p["b_vocab"] = torch.zeros(11, dtype=torch.float64)
     tokens, segment_ids = torch.tensor([[3, 1, 4, 1]]), torch.tensor([[0, 0, 1, 1]])
     doubled = torch.ones(11, dtype=torch.float64)
@@ -112,10 +103,10 @@ def test_the_next_sentence_logits_are_those_derived_by_hand() -> None:
     """
     for rest in (0, math.inf):
         y = nsp(
-            tensor([[[math.log(2), 0], [rest, rest]]]),
+            tensor([[[LN_2, 0], [rest, rest]]]),
             EVERYTHING,
             W_pool=torch.eye(2, dtype=torch.float64),
-            b_pool=tensor([0, math.log(3)]),
+            b_pool=tensor([0, LN_3]),
             W_nsp=tensor([[5, 10], [5, -10]]),
             b_nsp=tensor([1, 3]),
         )

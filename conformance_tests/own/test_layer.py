@@ -1,49 +1,28 @@
+"""The two orders of sublayer, sum and norm, by hand and against torch."""
+
 import math
-from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from conformance_tests.checks import shows
+from conformance_tests.own.values import (
+    EVERYTHING,
+    KEEP,
+    close,
+    layer_in_torchs_names,
+    normal,
+    random_parameters,
+    same,
+    tensor,
+)
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.layer import post_ln, pre_ln
 from encoder_spec.profiles import TORCH_POST_LN, TORCH_PRE_LN
 from encoder_spec.residual import residual
 
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
 SIZES = Dimensions(d_model=21, h=3, d_ff=11, N=1)
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
-
-
-def random_parameters(encoder: Encoder) -> dict[str, Tensor]:
-    """Random parameters, γ, β and biases included, with attention far from uniform."""
-    shapes = encoder.parameter_shapes().items()
-    return {p: normal(i, *s) / (math.sqrt(s[0]) if len(s) > 1 else 1) for i, (p, s) in enumerate(shapes)}
-
-
-def in_torchs_names(p: Mapping[str, Tensor], path: str) -> dict[str, Tensor]:
-    """Rename and transpose one layer's parameters for ``torch.nn.TransformerEncoderLayer``."""
-    p = {name.removeprefix(path): value for name, value in p.items() if name.startswith(path)}
-    theirs = {
-        "self_attn.in_proj_weight": torch.cat([p["W_Q"].mT, p["W_K"].mT, p["W_V"].mT]),
-        "self_attn.in_proj_bias": torch.cat([p["b_Q"], p["b_K"], p["b_V"]]),
-        "self_attn.out_proj.weight": p["W_O"].mT,
-        "self_attn.out_proj.bias": p["b_O"],
-    }
-    for i in ("1", "2"):
-        theirs |= {f"linear{i}.weight": p[f"W_{i}"].mT, f"linear{i}.bias": p[f"b_{i}"]}
-        theirs |= {f"norm{i}.weight": p[f"norm_{i}.gamma"], f"norm{i}.bias": p[f"norm_{i}.beta"]}
-    return theirs
 
 
 def agree_with_torch(layer: str) -> None:
@@ -53,17 +32,16 @@ def agree_with_torch(layer: str) -> None:
     theirs = torch.nn.TransformerEncoderLayer(
         21, 3, 11, dropout=0.0, batch_first=True, norm_first=layer == "pre-ln", dtype=torch.float64
     )
-    theirs.load_state_dict(in_torchs_names(p, "layers.0."))
-    keep = torch.tensor([[True, False, True, True, False], [False, True, True, True, True]])
+    theirs.load_state_dict(layer_in_torchs_names(p, "layers.0."))
     x, weight = normal(90, 2, 5, 21).requires_grad_(), normal(91, 2, 5, 21)
-    ours, expected = encoder(p, x, keep=keep), theirs(x, src_key_padding_mask=~keep)
+    ours, expected = encoder(p, x, keep=KEEP), theirs(x, src_key_padding_mask=~KEEP)
     close(ours, expected)
     values = list(theirs.parameters())
     found = dict(zip(p, torch.autograd.grad((weight * ours).sum(), list(p.values()), retain_graph=True), strict=True))
     wanted = torch.autograd.grad((weight * expected).sum(), values, retain_graph=True)
     names = [name for name, _ in theirs.named_parameters()]
     # The key bias cancels: its gradient is rounding in both.
-    close(in_torchs_names(found, "layers.0."), dict(zip(names, wanted, strict=True)), rtol=1e-11, atol=1e-11)
+    close(layer_in_torchs_names(found, "layers.0."), dict(zip(names, wanted, strict=True)), rtol=1e-11, atol=1e-11)
     inputs = [torch.autograd.grad((weight * y).sum(), x)[0] for y in (ours, expected)]
     close(inputs[0], inputs[1])
 
@@ -76,7 +54,6 @@ BY_HAND: dict[str, Any] = {
     "residual": residual,
     "dropout": lambda x: x - 1,
 }
-EVERYTHING = torch.ones(1, 1, 1, dtype=torch.bool)
 
 
 @shows("LAYER-1")

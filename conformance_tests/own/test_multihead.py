@@ -1,38 +1,36 @@
-import math
-from functools import partial
-from unittest import TestCase
+"""Several heads: the split, the concatenation, the output projection and the whole sublayer, by hand."""
 
-import numpy as np
+import math
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from conformance_tests.checks import shows
+from conformance_tests.own.values import (
+    EVERYTHING,
+    KEEP,
+    LN_3,
+    attention_in_torchs_names,
+    close,
+    normal,
+    random_parameters,
+    refused,
+    same,
+    tensor,
+)
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.multihead import concat, output, output_without_bias, split
-from encoder_spec.notation import SpecificationError
 from encoder_spec.position import sinusoidal
-from encoder_spec.profiles import TORCH_POST_LN, VASWANI_2017
-
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
-refused = TestCase().assertRaisesRegex
-LN_3 = math.log(3)
+from encoder_spec.profiles import TORCH_POST_LN, VASWANI_2017, Profile
 
 
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
-
-
-def sublayer(profile: str, **sizes: int) -> tuple[Encoder, dict[str, Tensor]]:
-    """Choose an encoder for its slot ``multihead``, and draw parameters for that."""
-    base = {"affine": TORCH_POST_LN, "linear": VASWANI_2017}[profile]
-    encoder = Encoder(base, Dimensions(N=1, V=2, **sizes))
-    shapes = {p: s for p, s in encoder.parameter_shapes().items() if p.split(".")[-1][:2] in ("W_", "b_")}
-    parameters = {p.removeprefix("layers.0."): normal(seed, *s) for seed, (p, s) in enumerate(shapes.items())}
-    return encoder, {p: a for p, a in parameters.items() if p[-1] in "QKVO"}
+def sublayer(profile: Profile, **sizes: int) -> tuple[Callable[..., Tensor], dict[str, Tensor]]:
+    """Draw parameters for a profile's slot ``multihead``, and bind them."""
+    encoder = Encoder(profile, Dimensions(N=1, V=2, **sizes))
+    p = random_parameters(encoder, "multihead")
+    return encoder.bind(p, slot="multihead"), p
 
 
 @shows("MH-1")
@@ -53,9 +51,9 @@ def test_splitting_one_projection_equals_separate_projections() -> None:
 @shows("MH-2")
 def test_heads_that_do_not_divide_the_width_are_refused() -> None:
     """7 = 3 · 2 + 1: one feature would belong to no head. Widths of heads that are given need no division."""
-    with refused(SpecificationError, "3 heads do not divide a width of 7"):
+    with refused(match="3 heads do not divide a width of 7"):
         split(normal(2, 2, 5, 7), h=3)
-    with refused(SpecificationError, "3 heads do not divide d_model = 7"):
+    with refused(match="3 heads do not divide d_model = 7"):
         Dimensions(d_model=7, h=3)
     assert Dimensions(d_model=7, h=3, d_k=2, d_v=5).shape(("hd_k", "hd_v")) == (6, 15)
 
@@ -100,41 +98,33 @@ def test_the_sublayer_of_two_tokens_is_the_one_derived_by_hand() -> None:
     (4, 0) give (3, 2). Head 1: q = 0, weights 1/2; values (0, 8) give (4, 4).
     Concat: (3, 4), (2, 4). With W_O = ((1, 1), (0, 1)): (3, 3 + 4), (2, 2 + 4).
     """
-    encoder, _ = sublayer("linear", d_model=2, h=2, d_ff=3)
+    encoder = Encoder(VASWANI_2017, Dimensions(d_model=2, h=2))
     maps = {"W_Q": [[LN_3, 0], [0, 0]], "W_K": [[1, 0], [0, 1]], "W_V": [[4, 0], [0, 8]], "W_O": [[1, 1], [0, 1]]}
     mha = encoder.bind({name: tensor(value) for name, value in maps.items()}, slot="multihead")
-    everything = torch.ones(1, 1, 1, dtype=torch.bool)
-    close(mha(torch.eye(2, dtype=torch.float64)[None], everything), tensor([[[3, 7], [2, 6]]]))
+    close(mha(torch.eye(2, dtype=torch.float64)[None], EVERYTHING), tensor([[[3, 7], [2, 6]]]))
 
 
 @shows("MH-6")
 def test_the_sublayer_equals_that_of_torch() -> None:
     """Another implementation: its in_proj_weight stacks the transposed maps, and its mask is True where masked."""
-    encoder, p = sublayer("affine", d_model=21, h=3, d_ff=2)
+    ours, p = sublayer(TORCH_POST_LN, d_model=21, h=3)
     theirs = torch.nn.MultiheadAttention(21, 3, batch_first=True, dtype=torch.float64)
-    theirs.load_state_dict({
-        "in_proj_weight": torch.cat([p["W_Q"].mT, p["W_K"].mT, p["W_V"].mT]),
-        "in_proj_bias": torch.cat([p["b_Q"], p["b_K"], p["b_V"]]),
-        "out_proj.weight": p["W_O"].mT,
-        "out_proj.bias": p["b_O"],
-    })  # fmt: skip
-    X = normal(20, 2, 5, 21) / 5
-    keep = torch.tensor([[True, True, False, True, False], [False, True, True, True, True]])
-    ours = encoder.bind(p, slot="multihead")(X, keep[:, None])
-    close(ours, theirs(X, X, X, key_padding_mask=~keep, need_weights=False)[0])
+    theirs.load_state_dict(attention_in_torchs_names(p))
+    X = normal(20, 2, 5, 21)
+    close(ours(X, KEEP[:, None]), theirs(X, X, X, key_padding_mask=~KEEP, need_weights=False)[0])
 
 
 @shows("MH-6")
 def test_heads_may_have_widths_of_their_own() -> None:
     """d_model = 5, h = 3, d_k = 2, d_v = 7: the sum over heads of softmax(q kᵀ/√2) v W_i^O, head by head."""
-    encoder, p = sublayer("linear", d_model=5, h=3, d_ff=2, d_k=2, d_v=7)
+    mha, p = sublayer(VASWANI_2017, d_model=5, h=3, d_k=2, d_v=7)
     X = normal(21, 2, 11, 5)
     expected = torch.zeros(2, 11, 5, dtype=torch.float64)
     for i in range(3):
         qk, v = slice(2 * i, 2 * i + 2), slice(7 * i, 7 * i + 7)
         S = (X @ p["W_Q"][:, qk]) @ (X @ p["W_K"][:, qk]).mT / math.sqrt(2)
         expected += S.softmax(dim=-1) @ X @ p["W_V"][:, v] @ p["W_O"][v]
-    close(encoder.bind(p, slot="multihead")(X, torch.ones(1, 1, 11, dtype=torch.bool)), expected)
+    close(mha(X, EVERYTHING), expected)
 
 
 @shows("MH-7")
@@ -143,8 +133,8 @@ def test_permuted_inputs_give_permuted_outputs() -> None:
 
     Positions end it: with PE added before, the permuted outputs are others.
     """
-    encoder, p = sublayer("affine", d_model=6, h=3, d_ff=2)
-    mha, X = encoder.bind(p, slot="multihead"), normal(22, 2, 5, 6)
+    mha, _ = sublayer(TORCH_POST_LN, d_model=6, h=3)
+    X = normal(22, 2, 5, 6)
     keep = torch.tensor([[[True, True, False, True, False]]]).expand(2, 1, 5)
     order = [3, 0, 4, 1, 2]
     close(mha(X[:, order], keep[..., order]), mha(X, keep)[:, order])
@@ -156,8 +146,7 @@ def test_permuted_inputs_give_permuted_outputs() -> None:
 def test_the_sublayer_has_four_square_matrices() -> None:
     """d_model = 512: 4 · 262144 = 1048576, with biases 4 · 512 = 2048 more: 1050624, whatever h is."""
     for h in (1, 2, 8, 512):
-        for profile, count in (("linear", 1_048_576), ("affine", 1_050_624)):
-            base = {"affine": TORCH_POST_LN, "linear": VASWANI_2017}[profile]
-            shapes = Encoder(base, Dimensions(N=1, h=h)).parameter_shapes()
+        for profile, count in ((VASWANI_2017, 1_048_576), (TORCH_POST_LN, 1_050_624)):
+            shapes = Encoder(profile, Dimensions(N=1, h=h)).parameter_shapes()
             mine = [math.prod(shape) for path, shape in shapes.items() if path[-1] in "QKVO"]
-            assert sum(mine) == count, f"{profile}, h = {h}: {sum(mine)}"
+            assert sum(mine) == count, f"{profile.name}, h = {h}: {sum(mine)}"

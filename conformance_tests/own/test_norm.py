@@ -1,29 +1,20 @@
+"""The norms that the sources give under one name: by hand, apart from one another, and against torch."""
+
 import math
 from collections.abc import Callable
 from functools import partial
-from unittest import TestCase
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from conformance_tests.checks import shows
+from conformance_tests.own.values import close, normal, refused, same, tensor
 from encoder_spec import norm
 from encoder_spec.norm import layer_norm_without_bias, statistics
-from encoder_spec.notation import SpecificationError
 
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
-refused = TestCase().assertRaisesRegex
 layer_norm: Callable[..., Tensor] = partial(norm.layer_norm, statistics=statistics)
 std_plus_eps: Callable[..., Tensor] = partial(norm.std_plus_eps, statistics=statistics)
 unbiased_std_plus_eps: Callable[..., Tensor] = partial(norm.unbiased_std_plus_eps, statistics=statistics)
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
 
 
 def plain(d: int) -> dict[str, Tensor]:
@@ -141,7 +132,7 @@ def test_the_unbiased_deviation_divides_by_one_less() -> None:
     y = (3 - math.sqrt(2)) / 7
     close(unbiased_std_plus_eps(ONE_THREE, **plain(2), eps=3.0), tensor([[-y, y]]))
     close(unbiased_std_plus_eps(ONE_THREE, **GAMMA_BETA, eps=3.0), tensor([[5 - 2 * y, 7 + 10 * y]]))
-    with refused(SpecificationError, "d − 1 must be positive, but d_model is 1"):
+    with refused(match="d − 1 must be positive, but d_model is 1"):
         unbiased_std_plus_eps(tensor([[1]]), **plain(1), eps=1e-6)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 import encoder_spec.oracle
 from conformance_tests.own.agreement import ROUNDING, check_encoders, check_gradients, check_values, difference
-from conformance_tests.own.generate import BOUNDED, Case, Twin, neighbours, tensor, whole_encoders
+from conformance_tests.own.generate import BOUNDED, Case, Twin, as_tensor, neighbours, whole_encoders
 from encoder_spec.equation import TOPICS, Equation, equations
 from encoder_spec.oracle.attention import weights
 from encoder_spec.profiles import PROFILES
@@ -122,7 +122,7 @@ def test_weights_of_scores_beyond_the_range_of_exp_are_finite() -> None:
     S = np.array([[[[1e4, 1e4 - 1, -1e4]]]])
     want = np.array([[[[math.e, 1, 0]]]]) / (math.e + 1)
     assert difference(weights(S), want) <= ROUNDING
-    assert difference(equations()["attention.weights"].function(tensor(S)), want) <= ROUNDING
+    assert difference(equations()["attention.weights"].function(as_tensor(S)), want) <= ROUNDING
 
 
 def test_weights_of_a_fully_masked_row_are_nan_in_that_row_alone() -> None:
@@ -130,7 +130,7 @@ def test_weights_of_a_fully_masked_row_are_nan_in_that_row_alone() -> None:
     S = np.array([[[[-math.inf] * 3, [7, 7, -math.inf], [0, 0, 0]]]])
     want = np.array([[[[math.nan] * 3, [1 / 2, 1 / 2, 0], [1 / 3, 1 / 3, 1 / 3]]]])
     assert difference(weights(S), want) <= ROUNDING
-    assert difference(equations()["attention.weights"].function(tensor(S)), want) <= ROUNDING
+    assert difference(equations()["attention.weights"].function(as_tensor(S)), want) <= ROUNDING
 
 
 # Whole encoders ----------------------------------------------------------------------
@@ -161,8 +161,8 @@ def test_an_all_padded_sequence_is_nan_in_both_and_leaves_the_others_alone() -> 
         keep = np.arange(len(X))[:, None] > np.zeros(X.shape[1])
         want = case.encoder.oracle(case.parameters, X, keep=keep)
         assert (np.isnan(want).any(axis=(1, 2)) == (np.arange(len(X)) == 0)).all()
-        parameters = {path: tensor(a) for path, a in case.parameters.items()}
-        assert difference(case.encoder(parameters, tensor(X), keep=tensor(keep)), want) <= ROUNDING
+        parameters = {path: as_tensor(a) for path, a in case.parameters.items()}
+        assert difference(case.encoder(parameters, as_tensor(X), keep=as_tensor(keep)), want) <= ROUNDING
 
     search()
 

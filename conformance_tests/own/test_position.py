@@ -1,20 +1,15 @@
+"""Sinusoidal and learned positions, by hand, and the properties that they are praised for."""
+
 import math
-from functools import partial
-from unittest import TestCase
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from conformance_tests.checks import shows
+from conformance_tests.own.values import close, refused, same, tensor
 from encoder_spec.equation import equation_of
-from encoder_spec.notation import SpecificationError
 from encoder_spec.position import learned, learned_offset, sinusoidal, sinusoidal_concatenated
-
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=0, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
-refused = TestCase().assertRaisesRegex
 
 
 def sequence(n: int, d: int) -> Tensor:
@@ -115,7 +110,7 @@ def test_concatenated_sines_stand_before_the_cosines() -> None:
 @shows("POS-6")
 def test_concatenated_sinusoids_of_an_odd_width_are_refused() -> None:
     """Three features cannot be as many sines as cosines."""
-    with refused(SpecificationError, "d_model must be even, but is 3"):
+    with refused(match="d_model must be even, but is 3"):
         sinusoidal_concatenated(sequence(2, 3))
 
 
@@ -130,7 +125,7 @@ def test_position_j_reads_row_j() -> None:
 @shows("POS-8")
 def test_a_sequence_longer_than_the_table_is_refused() -> None:
     """Three positions need three rows; two are there."""
-    with refused(SpecificationError, "a sequence of 3 is longer than the table's 2 rows"):
+    with refused(match="a sequence of 3 is longer than the table's 2 rows"):
         learned(sequence(3, 2), P=torch.zeros(2, 2, dtype=torch.float64))
 
 
@@ -147,5 +142,5 @@ def test_an_offset_skips_the_first_rows() -> None:
 @shows("POS-9")
 def test_an_offset_shortens_the_longest_sequence() -> None:
     """Four rows from row 2 on serve two positions, not three."""
-    with refused(SpecificationError, "a sequence of 3 needs 5 rows, but the table has 4"):
+    with refused(match="a sequence of 3 needs 5 rows, but the table has 4"):
         learned_offset(sequence(3, 2), P=torch.zeros(4, 2, dtype=torch.float64), offset=2)

@@ -1,20 +1,11 @@
-from functools import partial
+"""The residual sum and its Jacobian."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from conformance_tests.checks import shows
+from conformance_tests.own.values import close, normal, same, tensor
 from encoder_spec.residual import residual
-
-tensor = partial(torch.tensor, dtype=torch.float64)
-close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-same = partial(torch.testing.assert_close, rtol=0, atol=0)
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    """Draw standard normal entries."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
 
 
 def jacobian(W: Tensor) -> Tensor:
