@@ -85,7 +85,9 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     choices["sharing"] = "all" if N > 1 and is_shared(parameters, layers) else "none"
     if choices.get("embedding") == "patches" or choices["input"] == "bert":
         choices["embedding_scale"] = "none"
-    stated = {k: v for k, v in hints.choices.items() if k in CONSTANTS or v in admissible(k, letters)}
+    stated = {
+        k: v for k, v in hints.choices.items() if k.rpartition(".")[2] in CONSTANTS or v in admissible(k, letters)
+    }
     return Encoder(VASWANI_2017.replace(**({"eps": EPSILONS[0]} | choices | stated)), sizes(parameters, hints, N))
 
 
@@ -128,6 +130,8 @@ def open_axes(start: Encoder, hints: Hints) -> Axes:
     used = {e.slot for e in start.equations()}
     axes: Axes = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
     axes["eps"] = list(dict.fromkeys([start.profile.constants["eps"], *EPSILONS]))
+    if "final_norm" in used and start.profile["final_norm"].slots:
+        axes["norm_final.eps"] = axes["eps"]
     if "h" not in hints.sizes:
         width, value_width = (start.dimensions.h * d for d in (start.dimensions.d_k, start.dimensions.d_v))
         axes["h"] = [h for h in range(1, width + 1) if width % h == value_width % h == 0]
@@ -138,7 +142,7 @@ def candidates(start: Encoder, axes: Axes, most: int | None = None) -> Iterator[
     """Every choice along the axes, the fewest changes to ``start`` first, up to ``most`` changes."""
     sizes = start.dimensions
     now = start.profile.choices() | {"h": sizes.h}
-    others = {axis: [v for v in values if v != now[axis]] for axis, values in axes.items()}
+    others = {axis: [v for v in values if v != now.get(axis, now.get("eps"))] for axis, values in axes.items()}
     for changes in range(len(axes) + 1 if most is None else most + 1):
         for changed in combinations(axes, changes):
             for values in product(*(others[axis] for axis in changed)):
@@ -148,7 +152,13 @@ def candidates(start: Encoder, axes: Axes, most: int | None = None) -> Iterator[
                 yield Encoder(start.profile.replace(**choice), resized)
 
 
-GUIDED = (("h", "scores"), ("layer", "norm", "eps"), ("embedding_scale", "position"), ("activation",))
+GUIDED = (
+    ("h", "scores"),
+    ("layer", "norm", "eps"),
+    ("embedding_scale", "position"),
+    ("activation",),
+    ("norm_final.eps",),
+)
 """Open choices that must be right together before any of them shows among the intermediates."""
 
 
@@ -223,7 +233,8 @@ def nearest_profile(encoder: Encoder) -> tuple[Profile, dict[str, tuple[str | fl
 
     def differences(profile: Profile) -> dict[str, tuple[str | float, str | float]]:
         theirs = profile.choices()
-        return {k: (v, theirs[k]) for k, v in mine.items() if v != theirs[k]}
+        published = {k: theirs.get(k, theirs.get(k.rpartition(".")[2], "")) for k in mine}
+        return {k: (v, published[k]) for k, v in mine.items() if v != published[k]}
 
     best = min(PROFILES.values(), key=lambda p: (len(differences(p)), "input" in differences(p)))
     return best, differences(best)

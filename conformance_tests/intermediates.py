@@ -143,14 +143,14 @@ def match(
         best, least, error = None, float("inf"), float("inf")
         for order in axis_orders(split) if len(candidates) else ():
             shape = [split.shape[axis] for axis in order]
-            back = [order.index(axis) for axis in range(split.ndim)]
-            for array in candidates:
-                got = array.reshape(shape).permute(back).reshape(want.shape)
-                difference = difference_at(got, want, valid)
-                # Summed and capped, so that one infinite difference does not hide all others.
-                distance = float(difference.clamp(max=1e3).sum())
-                if distance < least:
-                    best, least, error = got, distance, float(difference.max())
+            back = [order.index(axis) + 1 for axis in range(split.ndim)]
+            got = candidates.reshape(-1, *shape).permute(0, *back).reshape(-1, *want.shape)
+            difference = difference_at(got, want, None if valid is None else valid[None])
+            # Summed and capped, so that one infinite difference does not hide all others.
+            distances = difference.clamp(max=1e3).flatten(1).sum(dim=1)
+            first = int(distances.argmin())
+            if float(distances[first]) < least:
+                best, least, error = got[first], float(distances[first]), float(difference[first].max())
             if error <= budget:
                 break
         return Aligned(intermediate, part, want, best, error, budget, valid)

@@ -89,7 +89,10 @@ class Run(Computed):
         """The first intermediate that is wrong, in the first case whose output is; None if all agree."""
         for case in self.cases(*UNPADDED, *(PADDED if self.subject.takes_mask else ())):
             if not self.agrees(case):
-                aligned = self.aligned(case)
+                try:
+                    aligned = self.aligned(case)
+                except Unsupported:
+                    return None
                 place = departure(aligned)
                 return aligned[place] if place < len(aligned) else None
         return None

@@ -1,8 +1,11 @@
 """The one function behind all doors: load, map, identify, verify, report."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import torch
 
 from conformance_tests.checks import Check, Level, registry
 from conformance_tests.compare import Blocked, Disagreement, Unsupported
@@ -56,6 +59,14 @@ def check(
     return report
 
 
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Make random numbers repeatable, so that a factory makes the same encoder again; then put them back."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
 def named_profile(name: str) -> Profile | None:
     """The profile of this name; None for ``auto``."""
     return None if name == "auto" else published(name)
@@ -76,7 +87,9 @@ def check_one(
     report = TargetReport(name)
     progress(name, 0, 1)
     try:
-        with opened(make(load()), seed, declared) as run:
+        with seeded(seed):
+            thing = make(load())
+        with opened(thing, seed, declared) as run:
             describe(run, declared, report)
             verify(run, level, report, progress)
             report.level, report.verdict = judge(report.requirements, level)

@@ -51,7 +51,8 @@ def resolve(target: str) -> Callable[[], Any]:
         found = module
         for part in attribute.split("."):
             if not hasattr(found, part):
-                public = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+                own = getattr(module, "__name__", "")
+                public = [n for n, v in vars(module).items() if getattr(v, "__module__", "") == own and n[0] != "_"]
                 has = f"; it has {', '.join(public[:8])}" if public else ""
                 raise TargetError(f"{place} has no attribute {attribute!r}{has}")
             found = getattr(found, part)

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from conformance_tests.checks import Level
 from conformance_tests.report import Report, Result, TargetReport
 
 VERDICT_STYLE = {
@@ -74,7 +75,18 @@ def headline(target: TargetReport) -> Text:
     return line.append(f"  {' · '.join([*parts, f'{target.seconds:.1f} s'])}", "dim")
 
 
-TELLING = ("layer", "norm", "eps", "activation", "final_norm", "projections", "scores", "position", "sharing")
+TELLING = (
+    "layer",
+    "norm",
+    "eps",
+    "norm_final.eps",
+    "activation",
+    "final_norm",
+    "projections",
+    "scores",
+    "position",
+    "sharing",
+)
 SIZES = ("num_layers", "num_heads", "d_model", "d_ff")
 
 
@@ -104,19 +116,17 @@ def print_variant(out: Console, target: TargetReport) -> None:
 
 
 def closeness(results: Iterable[Result]) -> str:
-    """The largest error among results that compared numbers, beside its budget."""
-    measured = [r for r in results if r.error is not None and r.budget]
+    """The largest error among results that compared numbers, beside what was allowed."""
+    measured = [(r.error, r.budget) for r in results if r.error is not None and r.budget]
     if not measured:
         return ""
-    worst = max(measured, key=lambda r: (r.error or 0) / (r.budget or 1))
-    return f"{worst.error:.1e} of {worst.budget:.0e}"
+    error, budget = max(measured, key=lambda pair: pair[0] / pair[1])
+    return f"{error:.1e} {'≤' if error <= budget else '>'} {budget:.0e}"
 
 
 def by_topic(target: TargetReport) -> Table:
     """One row for each topic: how its requirements ended and how closely numbers agree."""
-    table = Table(
-        "equations", "requirements", "evidence", "largest error of allowed", box=box.SIMPLE_HEAD, pad_edge=False
-    )
+    table = Table("equations", "requirements", "evidence", "largest error", box=box.SIMPLE_HEAD, pad_edge=False)
     ordered = sorted(target.requirements, key=lambda r: order_of(r.equation))
     for topic, group in groupby(ordered, key=lambda r: r.equation.split(".")[0]):
         results = list(group)
@@ -124,25 +134,19 @@ def by_topic(target: TargetReport) -> Table:
         ids = Text(" ").join(
             Text(MARK[r.outcome] + r.id, OUTCOME_STYLE[r.outcome]) for r in sorted(results, key=id_key)
         )
-        levels = ", ".join(dict.fromkeys(r.level for r in results if r.outcome == "pass")) or "none"
-        table.add_row(Text(topic, OUTCOME_STYLE[worst]), ids, levels, closeness(results))
+        level = max((Level.named(r.level) for r in results if r.outcome == "pass"), default=None)
+        table.add_row(Text(topic, OUTCOME_STYLE[worst]), ids, str(level or "none"), closeness(results))
     return table
 
 
 def by_requirement(target: TargetReport) -> Table:
-    """One row for each requirement."""
-    table = Table(
-        "requirement",
-        "outcome",
-        "equation",
-        "evidence",
-        "error of allowed",
-        "test",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
+    """One row for each requirement, with its statement."""
+    from encoder_spec.equation import requirements
+
+    table = Table("requirement", "outcome", "evidence", "error", "statement", box=box.SIMPLE_HEAD, pad_edge=False)
     for r in sorted(target.requirements, key=lambda r: (order_of(r.equation), id_key(r))):
-        table.add_row(r.id, Text(r.outcome, OUTCOME_STYLE[r.outcome]), r.equation, r.level, closeness([r]), r.test)
+        statement = requirements()[r.id].statement
+        table.add_row(r.id, Text(r.outcome, OUTCOME_STYLE[r.outcome]), r.level, closeness([r]), escape(statement))
     return table
 
 

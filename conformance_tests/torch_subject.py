@@ -158,7 +158,7 @@ def hints_of(module: nn.Module) -> Hints:
         return Hints(encoder.profile.choices(), encoder.dimensions.sizes())
     choices: dict[str, str | float] = {}
     sizes: dict[str, int] = {}
-    for part in module.modules():
+    for name, part in module.named_modules():
         norm_first = getattr(part, "norm_first", None)
         if isinstance(norm_first, bool):
             choices.setdefault("layer", "pre-ln" if norm_first else "post-ln")
@@ -169,7 +169,9 @@ def hints_of(module: nn.Module) -> Hints:
         if isinstance(heads, int):
             sizes.setdefault("h", heads)
         if isinstance(part, nn.LayerNorm):
-            choices.setdefault("eps", part.eps)
+            choices.setdefault("norm_final.eps" if name.rpartition(".")[2] == "norm" else "eps", part.eps)
+    if choices.get("norm_final.eps") == choices.get("eps"):
+        choices.pop("norm_final.eps", None)
     return Hints(choices, sizes)
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from encoder_spec.dimensions import Dimensions, Shape
 from encoder_spec.equation import Equation
 from encoder_spec.notation import SYMBOLS, demand
-from encoder_spec.profiles import Profile
+from encoder_spec.profiles import Profile, constant_word
 
 
 class Intermediate(NamedTuple):
@@ -102,7 +102,8 @@ class Encoder:
         """What was chosen, by name: the variant in every slot in use, constants in use, sizes of the stack."""
         used = self.equations()
         slots = {e.slot for e in used}
-        constants = {SYMBOLS[c].word for e in used for c in e.constants if c in self.profile.constants}
+        letters = {letter for e in used for letter in e.constants}
+        constants = {constant_word(key) for key in self.profile.constants if key.rpartition(".")[2] in letters}
         sizes = {SYMBOLS[s].word: getattr(self.dimensions, s) for s in ("N", "h", "d_model", "d_ff")}
         chosen = {name: c for name, c in self.profile.choices().items() if name in slots | constants}
         return chosen | sizes
@@ -143,7 +144,7 @@ class Encoder:
         equation = self.profile[slot]
         inner = partial(self.bind, parameters, observe, evaluate)
         supplied: dict[str, Any] = {n: parameters[join(path, n)] for n in equation.parameters}
-        supplied |= {n: self._constant(n) for n in equation.constants}
+        supplied |= {n: self._number(n, path) for n in equation.constants}
         for argument, inner_path, inner_slot in self._below(path, equation):
             function = inner(inner_path, inner_slot)
             if argument == "layers":
@@ -159,9 +160,9 @@ class Encoder:
 
         return apply
 
-    def _constant(self, name: str) -> float:
+    def _number(self, name: str, path: str) -> float:
         sizes = self.dimensions.sizes()
-        return sizes[name] if name in sizes else self.profile.constants[name]
+        return sizes[name] if name in sizes else self.profile.constant(name, path)
 
     def __call__(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Any:
         """Evaluate the encoder.

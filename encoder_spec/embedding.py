@@ -25,7 +25,7 @@ def lookup(tokens: Int[Tensor, "B n"], *, E: Float[Tensor, "V d_model"]) -> Floa
     inside = bool(((tokens >= 0) & (tokens < len(E))).all())
     demand(
         inside,
-        f"embedding.lookup: token ids must lie in 0 … {len(E) - 1}, "
+        f"embedding.lookup: ids must lie in 0 … {len(E) - 1}, the rows of the table, "
         f"but range from {int(tokens.min())} to {int(tokens.max())}",
     )
     return E[tokens]

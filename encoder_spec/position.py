@@ -74,7 +74,10 @@ def learned(X: Float[Tensor, "B n d_model"], *, P: Float[Tensor, "max_len d_mode
     Undefined: nothing.
     """
     n = X.shape[-2]
-    demand(n <= len(P), f"position.learned: a sequence of {n} is longer than the table's {len(P)} rows")
+    demand(
+        n <= len(P),
+        f"position.learned: a sequence of {n} is longer than the table's {len(P)} rows: shorten it, or raise max_len",
+    )
     return P[:n]
 
 
@@ -94,6 +97,7 @@ def learned_offset(
     n = X.shape[-2]
     demand(
         n + offset <= len(P),
-        f"position.learned_offset: a sequence of {n} needs {n + offset} rows, but the table has {len(P)}",
+        f"position.learned_offset: a sequence of {n} needs {n + offset} rows, but the table has {len(P)}: "
+        f"shorten it, or raise max_len",
     )
     return P[offset : offset + n]

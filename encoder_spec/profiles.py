@@ -34,24 +34,35 @@ class Profile:
 
         A slot takes the name of a variant, an equation, or any function with the
         arguments of that slot's equations. Constants are ``eps``, ``p_drop`` and
-        ``position_offset``.
+        ``position_offset``, or one of them for one place: ``norm_final.eps``.
 
         Raises:
             SpecificationError: for an unknown slot, variant or constant.
         """
         filled, constants = dict(self.equations), dict(self.constants)
         for key, choice in choices.items():
-            if key in CONSTANTS:
-                constants[CONSTANTS[key]] = number(key, choice)
+            place, _, word = key.rpartition(".")
+            if word in CONSTANTS:
+                constants[f"{place}.{CONSTANTS[word]}".lstrip(".")] = number(word, choice)
             else:
                 filled[key] = fill(key, choice)
         return type(self)(name or self.name, source or self.source, filled, constants)
 
     def choices(self) -> dict[str, str | float]:
         """The variant in every slot and every constant, by name."""
-        words = {letter: word for word, letter in CONSTANTS.items()}
         chosen: dict[str, str | float] = {slot: e.variant for slot, e in self.equations.items()}
-        return chosen | {words[letter]: value for letter, value in self.constants.items()}
+        return chosen | {constant_word(key): value for key, value in self.constants.items()}
+
+    def constant(self, name: str, path: str) -> float:
+        """The constant that an equation at ``path`` reads: that of its place, if it has one of its own."""
+        place = path.rpartition(".")[2]
+        return self.constants.get(f"{place}.{name}", self.constants[name])
+
+
+def constant_word(key: str) -> str:
+    """The name under which reports and profile files write a constant."""
+    place, _, letter = key.rpartition(".")
+    return f"{place}.{SYMBOLS[letter].word}".lstrip(".")
 
 
 def number(name: str, value: Any) -> float:

@@ -114,9 +114,9 @@ def random_floats(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
 
 
 def random_mask(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
-    """Draw a mask, True = keep, with at least one kept key in every row."""
+    """Draw a mask, True = keep; now and then a row keeps nothing."""
     keep = rng.random(tuple(shape)) < 0.6
-    first = rng.integers(shape[-1], size=tuple(shape[:-1]))
+    first = rng.integers(shape[-1] + 1, size=tuple(shape[:-1]))
     return keep | (np.arange(shape[-1]) == first[..., None])
 
 

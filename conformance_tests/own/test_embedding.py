@@ -24,7 +24,7 @@ def test_a_token_embeds_to_its_row_of_the_table() -> None:
 def test_a_token_outside_the_vocabulary_is_refused() -> None:
     """With three rows the last id is 2; −1 must not count from the end, as indexing would."""
     for tokens in ([[0, 3]], [[-1, 2]]):
-        with refused(match="token ids must lie in 0 … 2, but range from"):
+        with refused(match="ids must lie in 0 … 2, the rows of the table, but range from"):
             lookup(torch.tensor(tokens), E=torch.eye(3))
 
 

@@ -54,6 +54,16 @@ def test_the_mean_without_padding_is_that_of_all_positions() -> None:
         same(mean_pool(Z, keep), tensor([[4], [1]]))
 
 
+@shows("HEAD-3")
+def test_the_mean_over_nothing_is_zero() -> None:
+    """A sequence of padding alone: 0/0, which is 0 here; (5) and (7) beside it average to 6. Slopes are 1/2, or 0."""
+    Z = tensor([[[1], [3]], [[5], [7]]]).requires_grad_()
+    y = mean_pool(Z, torch.tensor([[[False, False]], [[True, True]]]))
+    same(y, tensor([[0], [6]]))
+    (gradient,) = torch.autograd.grad(y.sum(), Z)
+    same(gradient, tensor([[[0], [0]], [[0.5], [0.5]]]))
+
+
 @shows("HEAD-4")
 def test_logits_over_the_vocabulary_are_those_derived_by_hand() -> None:
     """From z = (1, 2), W = ((1, 0), (1, −1)), b = (0, 1): (3, −2 + 1); ReLU (3, 0); the norm, here + 1: (4, 1).

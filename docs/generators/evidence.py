@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from conformance_tests.checks import registry
+from conformance_tests.traceability import demonstrations_at_hand
 from encoder_spec.equation import Equation, Requirement, requirements
 from encoder_spec.proof import proofs
 from generators import listing
@@ -32,6 +33,7 @@ def tests(requirement: str) -> tuple[Test, ...]:
     Raises:
         GapError: if there is none.
     """
+    demonstrations_at_hand()
     known = registry()
     checks = [Test(c.name, str(c.level), c.function) for c in known.checks.values() if requirement in c.requirements]
     shown = [
