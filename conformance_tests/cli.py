@@ -17,6 +17,12 @@ LEVELS = ("static", "black-box", "agreement", "trace", "gradient")
 CONFORMANT, NOT_CONFORMANT, UNUSABLE, SUITE_FAILED = 0, 1, 2, 3
 
 
+class Unusable(click.ClickException):
+    """A command or a name that cannot be used: one line, and status 2."""
+
+    exit_code = UNUSABLE
+
+
 class Group(click.Group):
     """Commands whose every failure ends in one line and the documented exit status."""
 
@@ -24,6 +30,9 @@ class Group(click.Group):
         """Run a command; a fault of the suite itself shows its traceback and exits with 3."""
         try:
             return super().invoke(ctx)
+        except click.UsageError as problem:
+            command = problem.ctx.command_path if problem.ctx else "encoder-spec"
+            raise Unusable(f"{problem.format_message()} (see {command} --help)") from None
         except (click.exceptions.Exit, click.ClickException, click.Abort):
             raise
         except KeyboardInterrupt:
@@ -34,7 +43,7 @@ class Group(click.Group):
             ctx.exit(CONFORMANT)
         except Exception as fault:
             if type(fault).__name__ in ("TargetError", "SpecificationError"):
-                raise click.UsageError(str(fault)) from None
+                raise Unusable(str(fault)) from None
             import traceback
 
             traceback.print_exc()
@@ -207,7 +216,7 @@ def demand_writable(path: Path) -> None:
     """Find out before the work that a file cannot be written.
 
     Raises:
-        click.UsageError: in one line, which exits with status 2.
+        Unusable: if it cannot.
     """
     try:
         existed = path.exists()
@@ -216,7 +225,7 @@ def demand_writable(path: Path) -> None:
         if not existed:
             path.unlink()
     except OSError as fault:
-        raise click.UsageError(f"{path} cannot be written: {fault.strerror}") from None
+        raise Unusable(f"{path} cannot be written: {fault.strerror}") from None
 
 
 def write(path: Path, text: str) -> None:
@@ -224,4 +233,4 @@ def write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as fault:
-        raise click.UsageError(f"{path} cannot be written: {fault.strerror}") from None
+        raise Unusable(f"{path} cannot be written: {fault.strerror}") from None

@@ -88,13 +88,14 @@ class Run(Computed):
     def departure(self) -> Aligned | None:
         """The first intermediate that is wrong, in the first case whose output is; None if all agree."""
         for case in self.cases(*UNPADDED, *(PADDED if self.subject.takes_mask else ())):
-            if not self.agrees(case):
-                try:
-                    aligned = self.aligned(case)
-                except Unsupported:
-                    return None
-                place = departure(aligned)
-                return aligned[place] if place < len(aligned) else None
+            try:
+                if self.agrees(case):
+                    continue
+                aligned = self.aligned(case)
+            except (Blocked, Unsupported):
+                return None
+            place = departure(aligned)
+            return aligned[place] if place < len(aligned) else None
         return None
 
     def agrees(self, case: Case) -> bool:

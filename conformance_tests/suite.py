@@ -52,11 +52,19 @@ def check(
         SpecificationError: if there is no such profile.
     """
     declared = named_profile(profile) if isinstance(profile, str) else profile
-    targets = [named(t) for t in (target if isinstance(target, list) else [target])]
+    found = [(named(t), again(t, profile, seed)) for t in (target if isinstance(target, list) else [target])]
     report = Report(seed)
-    for name, load in targets:
-        report.targets.append(check_one(name, load, declared, Level.named(level), seed, progress))
+    for (name, load), repro in found:
+        report.targets.append(check_one(name, load, declared, Level.named(level), seed, repro, progress))
     return report
+
+
+def again(target: Any, profile: str | Profile, seed: int) -> str:
+    """The call that judges a target once more."""
+    if isinstance(target, str) and isinstance(profile, str):
+        return f"encoder-spec check {target}{'' if profile == 'auto' else f' --profile {profile}'} --seed {seed}"
+    named_profile = profile if isinstance(profile, str) else profile.name
+    return f"conformance_tests.check({named(target)[0]}, profile={named_profile!r}, seed={seed})"
 
 
 @contextmanager
@@ -80,7 +88,13 @@ def named(target: Any) -> tuple[str, Callable[[], Any]]:
 
 
 def check_one(
-    name: str, load: Callable[[], Any], declared: Profile | None, level: Level, seed: int, progress: Progress
+    name: str,
+    load: Callable[[], Any],
+    declared: Profile | None,
+    level: Level,
+    seed: int,
+    repro: str,
+    progress: Progress,
 ) -> TargetReport:
     """Judge one target; whatever goes wrong with it ends up in its report."""
     begun = time.perf_counter()
@@ -91,7 +105,7 @@ def check_one(
             thing = make(load())
         with opened(thing, seed, declared) as run:
             describe(run, declared, report)
-            verify(run, level, report, progress)
+            verify(run, level, report, repro, progress)
             report.level, report.verdict = judge(report.requirements, level)
             departed = run.departure if report.verdict == "nonconformant" else None
             report.departs_at = departed.spec.equation.id if departed else None
@@ -131,16 +145,16 @@ def applicable_requirements(run: Run, check: Check) -> list[str]:
     return [id for id in check.requirements if requirements()[id].equation in used]
 
 
-def verify(run: Run, level: Level, report: TargetReport, progress: Progress) -> None:
+def verify(run: Run, level: Level, report: TargetReport, repro: str, progress: Progress) -> None:
     """Decide every requirement that applies."""
     checks = sorted((c for c in registry().checks.values() if c.level <= level), key=lambda c: c.level)
     pairs = [(check, id) for check in checks for id in applicable_requirements(run, check)]
     for done, (check, id) in enumerate(pairs):
         progress(f"{report.target}: {id}", done, len(pairs))
-        report.requirements.append(decide(run, check, id, report.target))
+        report.requirements.append(decide(run, check, id, repro))
 
 
-def decide(run: Run, check: Check, id: str, target: str = "") -> Result:
+def decide(run: Run, check: Check, id: str, repro: str = "") -> Result:
     """Run one check and say how it ended."""
     outcome, message = "pass", ""
     error = budget = None
@@ -158,8 +172,8 @@ def decide(run: Run, check: Check, id: str, target: str = "") -> Result:
     if outcome == "pass" and comparisons:
         worst = max(comparisons, key=lambda c: c.error / c.budget)
         error, budget = worst.error, worst.budget
-    repro = f"encoder-spec check {target} --seed {run.seed}" if outcome == "fail" else ""
     stated = requirements()[id]
+    repro = repro if outcome == "fail" else ""
     return Result(id, stated.equation, check.name, str(check.level), outcome, message, error, budget, repro)
 
 

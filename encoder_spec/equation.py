@@ -206,14 +206,17 @@ def equations() -> dict[str, Equation]:
 
 
 def requirements() -> dict[str, Requirement]:
-    """Every requirement, by id, ordered by topic and number."""
+    """Every requirement, by id, ordered by the first equation of its series and by number."""
     load_all()
-    order = list(EQUATIONS)
+    order = {id: place for place, id in enumerate(EQUATIONS)}
+    first: dict[str, int] = {}
+    for r in REQUIREMENTS.values():
+        series = r.id.partition("-")[0]
+        first[series] = min(order[r.equation], first.get(series, len(order)))
 
-    def place(r: Requirement) -> tuple[int, str, int]:
-        prefix, _, number = r.id.partition("-")
-        first = min(order.index(q.equation) for q in REQUIREMENTS.values() if q.id.startswith(prefix + "-"))
-        return first, prefix, int(number)
+    def place(r: Requirement) -> tuple[int, int]:
+        series, _, number = r.id.partition("-")
+        return first[series], int(number)
 
     return {r.id: r for r in sorted(REQUIREMENTS.values(), key=place)}
 
