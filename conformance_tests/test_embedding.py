@@ -22,7 +22,7 @@ def test_class_token_stands_first_or_is_absent(run: Run) -> None:
     run.demand_intermediate("cls")
 
 
-@decides("EMB-7", "EMB-8", level="trace")
+@decides("EMB-7", "EMB-8", "EMB-10", level="trace")
 def test_input_is_the_sum_of_its_embeddings(run: Run) -> None:
     """The value of the slot ``input`` stands among the encoder's intermediates."""
     run.demand_intermediate("input")

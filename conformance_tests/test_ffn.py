@@ -4,13 +4,13 @@ from conformance_tests.checks import decides
 from conformance_tests.run import Run
 
 
-@decides("FFN-1", "FFN-2", "FFN-4", level="trace")
+@decides("FFN-1", "FFN-2", "FFN-4", "FFN-11", "FFN-12", level="trace")
 def test_activation_is_its_variant(run: Run) -> None:
     """The activation's output stands among the encoder's intermediates."""
     run.demand_intermediate("activation")
 
 
-@decides("FFN-6", "FFN-10", level="trace")
+@decides("FFN-6", "FFN-10", "FFN-13", level="trace")
 def test_ffn_is_two_maps_around_the_activation(run: Run) -> None:
     """The network's output stands among the encoder's intermediates."""
     run.demand_intermediate("ffn")

@@ -151,6 +151,29 @@ def bert_input(
     return dropout(norm_embedding(X + position(X) + lookup(segment_ids, E=E_seg)))
 
 
+@requirement("EMB-10", "The sum of (scaled) embedding and position is normalised before the first layer.")
+@equation("embedding.normed_input", slot="input", variant="embedded-norm")
+def normed_input(
+    tokens: Tensor,
+    *,
+    embedding: Callable[..., Tensor],
+    embedding_scale: Callable[..., Tensor],
+    position: Callable[..., Tensor],
+    norm_embedding: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Normalised input. Sanh et al. 2019 (DistilBERT) and Lewis et al. 2019 (BART), released code.
+
+    $$ X^{(0)} = \mathrm{Dropout}(\mathrm{LN}(\mathrm{Scale}(\mathrm{Embed}(x)) + PE)) $$
+
+    BERT's input without segments.
+
+    Undefined: nothing.
+    """
+    X = embedding_scale(embedding(tokens))
+    return dropout(norm_embedding(X + position(X)))
+
+
 @requirement("EMB-9", "Embeddings that are given enter the first layer unchanged.")
 @equation("embedding.given", slot="input", variant="given")
 def given(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:

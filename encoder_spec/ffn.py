@@ -49,6 +49,30 @@ def gelu_tanh(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
     return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
+@requirement("FFN-11", "Quick GELU weighs x by the logistic function of 1.702·x.")
+@equation("ffn.quick_gelu", slot="activation")
+def quick_gelu(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+    r"""GELU by its logistic approximation. Hendrycks & Gimpel 2016, §2; used by CLIP.
+
+    $$ \mathrm{GELU}_{\sigma}(x) = \frac{x}{1 + e^{-1.702\, x}} $$
+
+    Undefined: nothing.
+    """
+    return x * torch.sigmoid(1.702 * x)
+
+
+@requirement("FFN-12", "SiLU weighs x by the logistic function of x.")
+@equation("ffn.silu", slot="activation")
+def silu(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+    r"""Sigmoid-weighted linear unit. Elfwing et al. 2017, §2; the gate of SwiGLU.
+
+    $$ \mathrm{SiLU}(x) = \frac{x}{1 + e^{-x}} $$
+
+    Undefined: nothing.
+    """
+    return x * torch.sigmoid(x)
+
+
 @requirement("FFN-9", "Its parameters are 2·d_model·d_ff + d_ff + d_model.", algebraic=True)
 @requirement("FFN-8", "It equals two convolutions with kernel size 1.")
 @requirement("FFN-7", "It acts on each position by itself, with the same parameters.")
@@ -92,3 +116,23 @@ def without_bias(
     Undefined: nothing.
     """
     return dropout(activation(x @ W_1)) @ W_2
+
+
+@requirement("FFN-13", "FFN(x) = (σ(x W₁) ⊙ x W_G) W₂: one map is activated and gates the other.")
+@equation("ffn.gated", slot="ffn")
+def gated(
+    x: Float[Tensor, "*axes d_model"],
+    *,
+    activation: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+    W_1: Float[Tensor, "d_model d_ff"],
+    W_G: Float[Tensor, "d_model d_ff"],
+    W_2: Float[Tensor, "d_ff d_model"],
+) -> Float[Tensor, "*axes d_model"]:
+    r"""Gated feed-forward network. Shazeer 2020, eq. (6); GEGLU, SwiGLU, ReGLU by the choice of σ.
+
+    $$ \mathrm{FFN}(x) = \bigl(\sigma(x W_1) \odot x W_G\bigr) W_2 $$
+
+    Undefined: dropout; here on the product, as in the other feed-forward networks.
+    """
+    return dropout(activation(x @ W_1) * (x @ W_G)) @ W_2

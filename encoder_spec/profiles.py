@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from encoder_spec.equation import Equation, slots, variants
-from encoder_spec.notation import SYMBOLS, SpecificationError
+from encoder_spec.notation import SYMBOLS, SpecificationError, demand
 
 CONSTANTS = {SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset")}
 
@@ -229,9 +229,11 @@ def profile(name: str) -> Profile:
         choices = tomllib.loads(Path(name).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise SpecificationError(f"profile file {name}: {problem}") from None
-    base = PROFILES.get(choices.pop("base", "vaswani-2017"))
+    base = PROFILES.get(str(choices.pop("base", "vaswani-2017")))
     if base is None:
         raise SpecificationError(f"profile file {name}: base must be one of {', '.join(PROFILES)}")
+    for key in {"name", "source"} & set(choices):
+        demand(isinstance(choices[key], str), f"profile file {name}: {key} must be a text, but is {choices[key]!r}")
     try:
         return base.replace(**({"name": Path(name).stem, "source": name} | choices))
     except SpecificationError as problem:

@@ -133,6 +133,36 @@ SOURCES: dict[str, Source] = {
             _arxiv("1907.11692"),
         ),
         Source(
+            "Sanh et al. 2019",
+            "Victor Sanh, Lysandre Debut, Julien Chaumond, Thomas Wolf",
+            2019,
+            "DistilBERT, a Distilled Version of BERT: Smaller, Faster, Cheaper and Lighter",
+            _arxiv("1910.01108"),
+        ),
+        Source(
+            "Lewis et al. 2019",
+            "Mike Lewis, Yinhan Liu, Naman Goyal, Marjan Ghazvininejad, Abdelrahman Mohamed, Omer Levy, "
+            "Veselin Stoyanov, Luke Zettlemoyer",
+            2019,
+            "BART: Denoising Sequence-to-Sequence Pre-training for Natural Language Generation, Translation, "
+            "and Comprehension",
+            _arxiv("1910.13461"),
+        ),
+        Source(
+            "Elfwing et al. 2017",
+            "Stefan Elfwing, Eiji Uchibe, Kenji Doya",
+            2017,
+            "Sigmoid-Weighted Linear Units for Neural Network Function Approximation in Reinforcement Learning",
+            _arxiv("1702.03118"),
+        ),
+        Source(
+            "Shazeer 2020",
+            "Noam Shazeer",
+            2020,
+            "GLU Variants Improve Transformer",
+            _arxiv("2002.05202"),
+        ),
+        Source(
             "Zhang & Sennrich 2019",
             "Biao Zhang, Rico Sennrich",
             2019,

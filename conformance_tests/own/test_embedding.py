@@ -8,7 +8,18 @@ from conformance_tests.checks import shows
 from conformance_tests.own.values import close, normal, random_parameters, refused, same, tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.embedding import bert_input, cls, embedded, given, lookup, no_cls, patches, scale, unscaled
+from encoder_spec.embedding import (
+    bert_input,
+    cls,
+    embedded,
+    given,
+    lookup,
+    no_cls,
+    normed_input,
+    patches,
+    scale,
+    unscaled,
+)
 from encoder_spec.profiles import BERT, TORCH_POST_LN, VASWANI_2017, VIT
 
 
@@ -138,6 +149,23 @@ def test_berts_input_has_the_mean_of_beta() -> None:
     parameters |= {"norm_embedding.gamma": tensor([1, 1, 1, 1]), "norm_embedding.beta": tensor([1, 2, 3, 6])}
     X = encoder.bind(parameters, slot="input")(torch.tensor([[4, 0, 4]]), torch.tensor([[0, 1, 1]]))
     close(X.mean(dim=-1), tensor([[3, 3, 3]]))
+
+
+@shows("EMB-10")
+def test_the_sum_is_normed_and_dropped_in_this_order() -> None:
+    """Rows (1, 2) and (5, 6) doubled are (2, 4) and (10, 12); with positions (10, 20) and (30, 40): (12, 24), (40, 52).
+
+    The "norm" 10·x and then the "dropout" x + 1 give (121, 241) and (401, 521).
+    """
+    X = normed_input(
+        torch.tensor([[1, 0]]),
+        embedding=partial(lookup, E=tensor([[5, 6], [1, 2]])),
+        embedding_scale=lambda X: 2 * X,
+        position=lambda _: tensor([[10, 20], [30, 40]]),
+        norm_embedding=lambda X: 10 * X,
+        dropout=lambda X: X + 1,
+    )
+    same(X, tensor([[[121, 241], [401, 521]]]))
 
 
 @shows("EMB-9")

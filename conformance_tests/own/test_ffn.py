@@ -13,7 +13,7 @@ from conformance_tests.own.values import close, normal, random_parameters, same,
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.dropout import identity
-from encoder_spec.ffn import ffn, gelu, gelu_tanh, relu, without_bias
+from encoder_spec.ffn import ffn, gated, gelu, gelu_tanh, quick_gelu, relu, silu, without_bias
 from encoder_spec.profiles import VASWANI_2017
 
 GRID = torch.linspace(-12, 12, 24001, dtype=torch.float64)
@@ -47,6 +47,29 @@ def test_gelu_is_between_nothing_and_the_identity() -> None:
     close(gelu(GRID) - gelu(-GRID), GRID)
     assert (gelu(GRID) >= GRID.clamp(max=0)).all()
     assert (gelu(GRID) <= GRID.clamp(min=0)).all()
+
+
+@shows("FFN-11", "FFN-12")
+def test_logistic_gates_are_those_of_two_steepnesses() -> None:
+    """The logistic function of ln 3 is 3/4, of −ln 3 is 1/4.
+
+    So SiLU(±ln 3) = ln 3 · 3/4 and −ln 3 · 1/4, and quick GELU has these gates at ±ln 3 / 1.702.
+    """
+    x = math.log(3)
+    close(silu(tensor([x, 0, -x])), tensor([3 / 4 * x, 0, -x / 4]))
+    x /= 1.702
+    close(quick_gelu(tensor([x, 0, -x])), tensor([3 / 4 * x, 0, -x / 4]))
+
+
+@shows("FFN-13")
+def test_one_map_gates_the_other() -> None:
+    """X = (1, 2), W₁ = (1, 1)ᵀ, W_G = (3, −1)ᵀ: the gate is ReLU(3) = 3, the other map 3 − 2 = 1.
+
+    Their product 3 through W₂ = (2, −5) is (6, −15). With W₁ = (−1, 0)ᵀ the gate is ReLU(−1) = 0.
+    """
+    network = partial(gated, activation=relu, dropout=identity, W_G=tensor([[3], [-1]]), W_2=tensor([[2, -5]]))
+    same(network(tensor([[1, 2]]), W_1=tensor([[1], [1]])), tensor([[6, -15]]))
+    same(network(tensor([[1, 2]]), W_1=tensor([[-1], [0]])), tensor([[0, 0]]))
 
 
 @shows("FFN-4")

@@ -90,6 +90,24 @@ def bert_input(
     return dropout(norm_embedding(total))
 
 
+def normed_input(
+    tokens: NDArray[np.generic],
+    *,
+    embedding: Callable[..., Array],
+    embedding_scale: Callable[..., Array],
+    position: Callable[..., Array],
+    norm_embedding: Callable[..., Array],
+    dropout: Callable[..., Array],
+) -> Array:
+    """X⁰[b, j] = Dropout(LN(Scale(Embed(x))[b, j] + PE[j]))."""
+    X = embedding_scale(embedding(tokens))
+    PE = position(X)
+    total = np.empty(X.shape)
+    for b, j in np.ndindex(*X.shape[:2]):
+        total[b, j] = X[b, j] + PE[j]
+    return dropout(norm_embedding(total))
+
+
 def given(X: Array) -> Array:
     """X⁰[b, j, c] = X[b, j, c]."""
     return X

@@ -30,6 +30,16 @@ def gelu_tanh(x: Array) -> Array:
     return _for_each_entry(lambda entry: entry / 2 * (1 + math.tanh(slope * (entry + 0.044715 * entry**3))), x)
 
 
+def quick_gelu(x: Array) -> Array:
+    """x[p] σ(1.702 x[p]) with σ(x) = (1 + tanh(x/2)) / 2."""
+    return _for_each_entry(lambda entry: entry * (1 + math.tanh(1.702 * entry / 2)) / 2, x)
+
+
+def silu(x: Array) -> Array:
+    """x[p] σ(x[p]) with σ(x) = (1 + tanh(x/2)) / 2."""
+    return _for_each_entry(lambda entry: entry * (1 + math.tanh(entry / 2)) / 2, x)
+
+
 def ffn(
     x: Array,
     *,
@@ -52,4 +62,20 @@ def without_bias(
     """y[p, m'] = Σ_f Dropout(σ(Σ_m x[p, m] W₁[m, f])) W₂[f, m']."""
     inner: Array = np.einsum("...m,mf->...f", x, W_1)
     y: Array = np.einsum("...f,fm->...m", dropout(activation(inner)), W_2)
+    return y
+
+
+def gated(
+    x: Array,
+    *,
+    activation: Callable[..., Array],
+    dropout: Callable[..., Array],
+    W_1: Array,
+    W_G: Array,
+    W_2: Array,
+) -> Array:
+    """y[p, m'] = Σ_f Dropout(σ(Σ_m x[p, m] W₁[m, f]) Σ_m x[p, m] W_G[m, f]) W₂[f, m']."""
+    gate: Array = activation(np.einsum("...m,mf->...f", x, W_1))
+    inner: Array = np.einsum("...f,...m,mf->...f", gate, x, W_G)
+    y: Array = np.einsum("...f,fm->...m", dropout(inner), W_2)
     return y
