@@ -1,18 +1,23 @@
 """The conformance suite of the Transformer encoder.
 
-``check`` judges an encoder and returns a report. What it needs, torch among it, is
-imported when it is first used.
+``check`` judges an encoder and returns a report; ``encoder_conformance`` makes tests of your
+own suite from it. What they need, torch among it, is imported when it is first used.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from conformance_tests.decorator import encoder_conformance as encoder_conformance
     from conformance_tests.report import Report as Report
     from conformance_tests.suite import check as check
 
-__all__ = ["Report", "check"]
+__all__ = ["Report", "check", "encoder_conformance"]
 
-_HOMES = {"check": "conformance_tests.suite", "Report": "conformance_tests.report"}
+_HOMES = {
+    "Report": "conformance_tests.report",
+    "check": "conformance_tests.suite",
+    "encoder_conformance": "conformance_tests.decorator",
+}
 
 
 def __getattr__(name: str) -> Any:

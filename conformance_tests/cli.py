@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from conformance_tests.reports import FORMATS
 from encoder_spec import __version__
 
 LEVELS = ("static", "black-box", "agreement", "trace", "gradient")
@@ -73,6 +74,14 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_options
 
 
+def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """One option for each format in which a report can be written."""
+    for form, what in reversed(FORMATS.items()):
+        path = click.Path(dir_okay=False, path_type=Path)
+        command = click.option(f"--{form}", type=path, metavar="FILE", help=f"Write the report as {what}.")(command)
+    return command
+
+
 @main.command()
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @click.option(
@@ -89,28 +98,36 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     type=click.Choice(LEVELS),
     help="The strongest evidence to look for.",
 )
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report as JSON.")
+@click.option(
+    "--expected",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.toml",
+    help="Failures that are known, each with its reason.",
+)
+@report_options
 @click.option("-q", "--quiet", is_flag=True, help="Only one line for each target.")
 @click.option("-v", "--verbose", is_flag=True, help="One line for each requirement.")
 @run_options
 @click.pass_context
 def check(
     ctx: click.Context,
+    /,
     targets: tuple[str, ...],
     profile: str,
     level: str,
-    json_file: Path | None,
+    expected: Path | None,
     quiet: bool,
     verbose: bool,
     seed: int,
+    **files: Path | None,
 ) -> None:
     """Judge encoders; with no TARGET, every built-in one.
 
     Exit status: 0 every target is conformant, 1 some target is not or is undetermined,
     2 the command or a target's name could not be used, 3 the suite itself failed.
     """
-    if json_file is not None:
-        demand_writable(json_file)
+    wanted = {form: file for form, file in files.items() if file is not None}
+    demand_writable(*wanted.values())
     from conformance_tests.builtin import BUILTIN
     from conformance_tests.targets import resolve
 
@@ -119,13 +136,14 @@ def check(
         resolve(name)
 
     from conformance_tests import suite, terminal
+    from conformance_tests.reports import written
 
     console = terminal.console()
     with terminal.progress(enabled=not quiet) as show:
-        report = suite.check(names, profile, level, seed, show)
+        report = suite.check(names, profile, level, seed, show, expected)
     terminal.print_report(console, report, quiet=quiet, verbose=verbose)
-    if json_file is not None:
-        write(json_file, report.to_json() + "\n")
+    for form, file in wanted.items():
+        write(file, written(report, form))
     ctx.exit(CONFORMANT if report.verdict == "conformant" else NOT_CONFORMANT)
 
 
@@ -212,25 +230,28 @@ def traceability() -> None:
     listing.traceability()
 
 
-def demand_writable(path: Path) -> None:
+def demand_writable(*files: Path) -> None:
     """Find out before the work that a file cannot be written.
 
     Raises:
-        Unusable: if it cannot.
+        Unusable: if one cannot, or is to hold two reports.
     """
-    try:
-        existed = path.exists()
-        with path.open("a", encoding="utf-8"):
-            pass
-        if not existed:
-            path.unlink()
-    except OSError as fault:
-        raise Unusable(f"{path} cannot be written: {fault.strerror}") from None
+    for n, path in enumerate(files):
+        if path.resolve() in [other.resolve() for other in files[:n]]:
+            raise Unusable(f"{path} cannot hold two reports: name a file for each")
+        try:
+            existed = path.exists()
+            with path.open("a", encoding="utf-8"):
+                pass
+            if not existed:
+                path.unlink()
+        except OSError as fault:
+            raise Unusable(f"{path} cannot be written: {fault.strerror}") from None
 
 
 def write(path: Path, text: str) -> None:
-    """Write a report file."""
+    """Write a report file; what has no place in UTF-8 is written out, in JSON as its own escape."""
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as fault:
         raise Unusable(f"{path} cannot be written: {fault.strerror}") from None

@@ -61,6 +61,10 @@ def demand_equal(
     """
     if got.shape != want.shape:
         raise Disagreement(f"{what} has shape {tuple(got.shape)}, but the spec gives {tuple(want.shape)} [{context}]")
+    if valid is not None and got.shape[: valid.ndim] != valid.shape:
+        raise Disagreement(
+            f"{what} has shape {tuple(got.shape)}, which the mask {tuple(valid.shape)} does not fit [{context}]"
+        )
     difference = difference_at(got, want, valid)
     finite = want[want.isfinite()]
     scale = max(1.0, float(finite.abs().max()) if finite.numel() else 1.0)

@@ -76,14 +76,15 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
         raise SpecificationError("there are no attention projections and feed-forward maps among the parameters")
     choices: dict[str, Any] = {
         slot: fitting[0]
-        for slot in ("embedding", "cls", "position", "projections", "output", "norm", "ffn", "head")
+        for slot in ("embedding", "cls", "position", "segment", "projections", "output", "norm", "ffn", "head")
         if (fitting := admissible(slot, letters))
     }
-    choices["input"] = "bert" if "E_seg" in letters else "embedded" if {"E", "W_patch"} & letters else "given"
+    choices["input"] = "embedded" if {"E", "W_patch"} & letters else "given"
+    choices["embedding_norm"] = "norm" if "norm_embedding.gamma" in parameters else "none"
     choices["final_norm"] = "norm" if "norm_final.gamma" in parameters else "none"
     N = hints.sizes.get("N", len(layers))
     choices["sharing"] = "all" if N > 1 and is_shared(parameters, layers) else "none"
-    if choices.get("embedding") == "patches" or choices["input"] == "bert":
+    if choices.get("embedding") == "patches" or choices["segment"] == "added":
         choices["embedding_scale"] = "none"
     stated = {
         k: v for k, v in hints.choices.items() if k.rpartition(".")[2] in CONSTANTS or v in admissible(k, letters)

@@ -21,6 +21,9 @@ from encoder_spec.assembly import Intermediate, Trace
 SIDE_BY_SIDE = {"projections", "merge"}
 """The slots whose values hold all heads in one axis; an encoder may form them with an axis for each."""
 
+READ_BY = {"scores": (0, 1), "values": (2,)}
+"""Which of Q, K and V the equation in a slot reads."""
+
 
 @dataclass(frozen=True)
 class Aligned:
@@ -138,10 +141,13 @@ def match(
     budget = BUDGET * max(1.0, float(finite.abs().max()) if finite.numel() else 1.0)
     by_heads = intermediate.equation.slot in SIDE_BY_SIDE and want.shape[-1] % h == 0
     split = want.unflatten(-1, (h, -1)) if by_heads else want
+    orders = axis_orders(split)
+    if intermediate.equation.slot == "merge" and by_heads:
+        orders = [order for order in orders if is_concatenation(order, split)]
 
     def nearest(candidates: Tensor) -> Aligned:
         best, least, error = None, float("inf"), float("inf")
-        for order in axis_orders(split) if len(candidates) else ():
+        for order in orders if len(candidates) else ():
             shape = [split.shape[axis] for axis in order]
             back = [order.index(axis) + 1 for axis in range(split.ndim)]
             got = candidates.reshape(-1, *shape).permute(0, *back).reshape(-1, *want.shape)
@@ -174,9 +180,26 @@ def axis_orders(want: Tensor) -> list[tuple[int, ...]]:
     return list(seen.values())
 
 
+def is_concatenation(order: tuple[int, ...], heads: Tensor) -> bool:
+    """Whether the heads (axis 2) and their entries (axis 3) lie side by side, as the map behind them reads them.
+
+    In any other order they are what the heads gave, not yet their concatenation.
+    """
+    long = [axis for axis in order if heads.shape[axis] > 1]
+    return not {2, 3} <= set(long) or long.index(3) == long.index(2) + 1
+
+
 def departure(aligned: list[Aligned]) -> int:
     """The place of the first intermediate that is wrong, behind the last one that is found.
 
     What is missing before that was never formed; with nothing wrong the place is behind the end.
+    Scores need no V, and the weights do not vouch for it: what is wrong behind a projection that
+    is missing too is that projection.
     """
-    return 1 + max((place for place, a in enumerate(aligned) if a.found), default=-1)
+    place = 1 + max((place for place, a in enumerate(aligned) if a.found), default=-1)
+    needed = READ_BY.get(aligned[place].spec.equation.slot, ()) if place < len(aligned) else ()
+    path = aligned[place].spec.path if needed else ""
+    for before, a in enumerate(aligned[:place]):
+        if (a.spec.equation.slot, a.spec.path) == ("projections", path) and a.part in needed and not a.found:
+            return before
+    return place

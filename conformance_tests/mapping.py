@@ -1,55 +1,30 @@
-"""From an encoder's own parameter names to the canonical ones.
+"""From an encoder's own parameters to the canonical ones.
 
-A convention is a table from the names that a family uses to the canonical paths below
-a layer or the stack. Adding a family is adding a table. A mapping is linear, so that it
+Names say which part an array belongs to (``naming``); shapes say how it is stored. What
+neither says, such as the order in which Q, K and V are packed, is left to experiment:
+``mappings`` gives every reading, the customary one first. A mapping is linear, so that it
 carries gradients as well as weights.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from conformance_tests.naming import layer_prefix, role
 from encoder_spec.equation import equations
 
-TORCH_NN = {
-    "self_attn.in_proj_weight": "W_Q W_K W_V",
-    "self_attn.in_proj_bias": "b_Q b_K b_V",
-    "self_attn.q_proj_weight": "W_Q",
-    "self_attn.k_proj_weight": "W_K",
-    "self_attn.v_proj_weight": "W_V",
-    "self_attn.out_proj.weight": "W_O",
-    "self_attn.out_proj.bias": "b_O",
-    "linear1.weight": "W_1",
-    "linear1.bias": "b_1",
-    "linear2.weight": "W_2",
-    "linear2.bias": "b_2",
-    "norm1.weight": "norm_1.gamma",
-    "norm1.bias": "norm_1.beta",
-    "norm2.weight": "norm_2.gamma",
-    "norm2.bias": "norm_2.beta",
-    "norm.weight": "norm_final.gamma",
-    "norm.bias": "norm_final.beta",
-}
-"""The torch.nn family: maps are stored output × input, Q, K and V packed along the output."""
-
-LAYER = re.compile(r"^(?:.*\.)?layers\.(\d+)\.(.+)$")
+Take = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a canonical parameter comes from: which of ``parts`` equal parts of which weight."""
+    """Where a canonical parameter comes from: a weight, and what to take of it."""
 
     name: str
-    part: int = 0
-    parts: int = 1
-    transposed: bool = False
-
-    def take(self, weights: Mapping[str, Tensor]) -> Tensor:
-        """The canonical array (or its gradient) among the subject's own."""
-        array = weights[self.name].chunk(self.parts)[self.part]
-        return array.mT if self.transposed and array.ndim == 2 else array
+    take: Take
 
 
 @dataclass(frozen=True)
@@ -58,20 +33,46 @@ class ParameterMapping:
 
     sources: Mapping[str, Source]
     unmapped: tuple[str, ...]
-    convention: str
 
     def canonical(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The subject's weights, or their gradients, by canonical path."""
-        return {path: source.take(weights) for path, source in self.sources.items()}
+        return {path: source.take(weights[source.name]) for path, source in self.sources.items()}
 
     def names_of(self, *letters: str) -> set[str]:
         """The subject's names for these canonical letters, in every layer."""
         return {s.name for path, s in self.sources.items() if path.rpartition(".")[2] in letters}
 
 
-def map_parameters(weights: Mapping[str, Tensor]) -> ParameterMapping:
-    """Map an encoder's weights by the convention that explains most of them."""
-    return min(canonical_names(weights), by_table(weights, TORCH_NN, "torch.nn"), key=lambda m: len(m.unmapped))
+@dataclass(frozen=True)
+class Storage:
+    """How a family stores its maps, as far as names and shapes do not tell.
+
+    ``order`` is that of the packed Q, K and V; ``by_head`` packs them head by head;
+    ``turned`` stores square maps without a telling name as input × output.
+    """
+
+    order: str = "QKV"
+    by_head: int = 0
+    turned: bool = False
+
+
+def mappings(weights: Mapping[str, Tensor], h: int | None = None) -> Iterator[ParameterMapping]:
+    """Every reading of an encoder's parameters, the customary one first.
+
+    Args:
+        weights: the arrays by the subject's names.
+        h: the number of heads, if it is known: for maps that are packed head by head.
+    """
+    canonical = canonical_names(weights)
+    if not canonical.unmapped:
+        yield canonical
+        return
+    yield by_names(weights, Storage())
+    parts = {role(name.rpartition(".layers.")[2], in_layer=True)[0] for name in weights}
+    if "QKV" in parts:
+        yield from (by_names(weights, Storage(by_head=heads)) for heads in ([h] if h else []))
+        yield from (by_names(weights, Storage(order)) for order in ("KQV", "VKQ", "QVK", "KVQ", "VQK"))
+    yield by_names(weights, Storage(turned=True))
 
 
 def canonical_names(weights: Mapping[str, Tensor]) -> ParameterMapping:
@@ -79,27 +80,92 @@ def canonical_names(weights: Mapping[str, Tensor]) -> ParameterMapping:
     letters = {letter for e in equations().values() for letter in e.parameters}
     path = re.compile(rf"^(layers\.\d+\.)?(norm_\w+\.)?({'|'.join(letters)})$")
     return ParameterMapping(
-        {name: Source(name) for name in weights if path.match(name)},
+        {name: Source(name, torch.Tensor.contiguous) for name in weights if path.match(name)},
         tuple(name for name in weights if not path.match(name)),
-        "canonical",
     )
 
 
-def by_table(weights: Mapping[str, Tensor], table: Mapping[str, str], convention: str) -> ParameterMapping:
-    """Map weights by a family's table; maps stored output × input are turned around."""
+def by_names(weights: Mapping[str, Tensor], storage: Storage) -> ParameterMapping:
+    """Map weights by what their names say."""
+    prefix = layer_prefix(weights)
+    layer = re.compile(rf"^{re.escape(prefix)}\.?(\d+)\.(.+)$" if prefix or numbered(weights) else r"(?!)")
+    width = hidden_width(weights)
     sources: dict[str, Source] = {}
     unmapped = []
-    layered = any(LAYER.match(name) for name in weights)
-    for name in weights:
-        found = LAYER.match(name)
-        prefix, suffix = (f"layers.{found[1]}.", found[2]) if found else ("", name)
-        if not found and not layered and not suffix.startswith("norm."):
-            prefix = "layers.0."
-        if not found and layered:
-            suffix = ".".join(name.split(".")[-2:])
-        paths = table.get(suffix, "").split()
-        if not paths or ("norm_final" in paths[0]) == bool(prefix):
+    for name, array in weights.items():
+        inside = layer.match(name)
+        part, kind = role(inside[2], True) if inside else role(name, False)
+        path = f"layers.{inside[1]}." if inside else ""
+        if not part and not inside and not layer.match("0.x") and not prefix:
+            part, kind = role(name, True)
+            path = "layers.0."
+        found = {path + letter: Source(name, take) for letter, take in places(part, kind, array, width, storage)}
+        if not found or found.keys() & sources.keys():
             unmapped.append(name)
-        for part, path in enumerate(paths if name not in unmapped else ()):
-            sources[prefix + path] = Source(name, part, len(paths), transposed=True)
-    return ParameterMapping(sources, tuple(unmapped), convention)
+        else:
+            sources |= found
+    return ParameterMapping(sources, tuple(unmapped))
+
+
+def numbered(weights: Mapping[str, Tensor]) -> bool:
+    """Whether names begin with a number, as those of a bare list of layers do."""
+    return any(re.match(r"\d+\.", name) for name in weights)
+
+
+def hidden_width(weights: Mapping[str, Tensor]) -> int:
+    """d_model: the length of the norms' parameters, which every layer has."""
+    lengths = [w.numel() for name, w in weights.items() if re.search(r"norm|ln", name.lower()) and w.ndim == 1]
+    return max(set(lengths), key=lengths.count, default=0)
+
+
+def places(part: str, kind: str, array: Tensor, width: int, storage: Storage) -> Sequence[tuple[str, Take]]:
+    """The canonical letters that an array holds, below its layer, and how to take each."""
+    is_bias = kind in ("bias", "beta")
+    if part.startswith("norm"):
+        return [(f"{part}.{'beta' if is_bias else 'gamma'}", torch.Tensor.contiguous)]
+    if part in ("E", "P", "E_seg"):
+        return [(part, lambda w: w.reshape(-1, w.shape[-1]))]
+    if part == "x_cls":
+        return [(part, torch.flatten)]
+    if part == "patch":
+        return [("b_patch", torch.flatten)] if is_bias else [("W_patch", lambda w: w.flatten(1).mT)]
+    if part in ("QKV", "KV"):
+        letters = storage.order if part == "QKV" else part
+        return [
+            (f"{'b' if is_bias else 'W'}_{letter}", packed(place, len(letters), storage, is_bias, width))
+            for place, letter in enumerate(letters)
+        ]
+    if not part:
+        return []
+    return [(f"b_{part}", torch.flatten)] if is_bias else [(f"W_{part}", oriented(part, kind, array, width, storage))]
+
+
+def packed(place: int, parts: int, storage: Storage, is_bias: bool, width: int) -> Take:
+    """Take one of the maps that are stored side by side, along the output."""
+
+    def take(w: Tensor) -> Tensor:
+        rows = w if is_bias or (w.shape[-1] == width and w.shape[0] != width) else w.mT
+        if storage.by_head:
+            rows = rows.unflatten(0, (storage.by_head, parts, -1))[:, place].flatten(0, 1)
+        else:
+            rows = rows.chunk(parts)[place]
+        return rows if is_bias else rows.mT
+
+    return take
+
+
+def oriented(part: str, kind: str, array: Tensor, width: int, storage: Storage) -> Take:
+    """Take a map as input × output.
+
+    Kernels are stored so; weights the other way round, unless their shape says otherwise. Kernels
+    with an axis for the heads have it beside the entries of one head.
+    """
+    if array.ndim == 3:
+        return lambda w: w.flatten(0, 1) if part == "O" else w.flatten(1)
+    rows, columns = array.shape if array.ndim == 2 else (0, 0)
+    if rows != columns:
+        reads_width = part != "2" and not (part == "O" and columns == width)
+        as_stored = (rows == width) if reads_width else (columns == width)
+    else:
+        as_stored = kind == "kernel" or storage.turned
+    return torch.Tensor.contiguous if as_stored else lambda w: w.mT

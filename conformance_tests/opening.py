@@ -10,7 +10,7 @@ from conformance_tests.compare import Unsupported
 from conformance_tests.computed import Case
 from conformance_tests.identify import Experiment, Identification, identify, open_axes, structure
 from conformance_tests.intermediates import Recorded
-from conformance_tests.mapping import ParameterMapping, map_parameters
+from conformance_tests.mapping import ParameterMapping, mappings
 from conformance_tests.probes import Probes
 from conformance_tests.run import Run
 from conformance_tests.subject import AdaptedSubject, ArraySubject, Subject
@@ -64,7 +64,7 @@ def opened(thing: Any, seed: int, declared: Profile | None = None) -> Iterator[R
     """
     subject = adapt(thing)
     with single_thread(), subject.borrowed():
-        mapping = map_parameters(subject.weights())
+        mapping = next(mappings(subject.weights()))
         sets = WeightSets(subject, mapping, seed)
         try:
             found = settle(subject, mapping, sets, seed, declared)

@@ -1,8 +1,10 @@
 """The pytest plugin: ``pytest --pyargs conformance_tests --encoder TARGET``.
 
-It only adds the options; the package's own conftest does the rest, when its tests are
-collected. A run that does not use it imports nothing but this file.
+It adds the options and refuses what they cannot mean; the package's own conftest does the
+rest, when its tests are collected. A run that does not use it imports nothing but this file.
 """
+
+from contextlib import suppress
 
 import pytest
 
@@ -22,3 +24,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         help="profile that must hold exactly; auto (the default) accepts any variant",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a target or a profile that does not exist in one line, before anything is collected."""
+    targets, profile = config.getoption("--encoder"), config.getoption("--encoder-profile")
+    if not targets:
+        return
+    from conformance_tests.targets import SubjectError, TargetError, resolve
+    from encoder_spec.notation import SpecificationError
+
+    try:
+        for target in targets:
+            # What goes wrong inside a target that exists is for the checks to report.
+            with suppress(SubjectError):
+                resolve(target)()
+        if profile != "auto":
+            from encoder_spec.profiles import profile as published
+
+            published(profile)
+    except (TargetError, SpecificationError) as reason:
+        raise pytest.UsageError(str(reason)) from None

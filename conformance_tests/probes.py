@@ -88,9 +88,10 @@ class Probes:
         taken = {getattr(encoder.dimensions, size) for size in ("N", "h", "d_k", "d_v", "d_model", "d_ff")}
         self.batch = next(p for p in (3, 5, 7) if p not in taken)
         self.length = next(p for p in (7, 11, 13, 17, 19, 23) if p not in taken and p != self.batch)
-        if self._kind in ("lookup", "bert") and encoder.profile["position"].parameters:
-            usable = encoder.dimensions.max_len - int(encoder.profile.constants["offset"])
-            self.length = min(self.length, usable)
+        if self._kind == "lookup" and encoder.profile["position"].parameters:
+            # Two rows are spared: the offset is not known before it is identified.
+            usable = encoder.dimensions.max_len - max(2, int(encoder.profile.constants["offset"]))
+            self.length = max(1, min(self.length, usable))
 
     @property
     def _kind(self) -> str:
@@ -114,8 +115,9 @@ class Probes:
         if self._kind == "patches":
             shape = (self.batch, sizes.channels, 2 * sizes.patch, 3 * sizes.patch)
             return (torch.randn(shape, generator=generator, dtype=torch.float64),)
-        tokens = torch.randint(sizes.V, (self.batch, length), generator=generator)
-        if self._kind == "lookup":
+        # The first few ids are often special: padding, unknown, beginning, end.
+        tokens = torch.randint(4 if sizes.V > 12 else 0, sizes.V, (self.batch, length), generator=generator)
+        if self.encoder.profile["segment"].variant == "none":
             return (tokens,)
         return tokens, torch.randint(sizes.segments, (self.batch, length), generator=generator)
 

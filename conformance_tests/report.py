@@ -23,6 +23,20 @@ class Result:
     error: float | None = None
     budget: float | None = None
     repro: str = ""
+    reason: str = ""
+    """Why it was expected to fail, if it was."""
+    link: str = ""
+    """Where more is said about an expected failure."""
+
+    @property
+    def page(self) -> str:
+        """The place in the site that explains the requirement."""
+        return f"{self.equation.partition('.')[0]}.html#{self.id}"
+
+    @property
+    def counts_against(self) -> bool:
+        """Whether an encoder with this result is not conformant."""
+        return self.outcome in ("fail", "xpass", "error")
 
 
 @dataclass
@@ -78,7 +92,10 @@ class Report:
             "spec_version": SPEC_VERSION,
             "suite_version": __version__,
             "seed": self.seed,
-            "targets": [asdict(t) for t in self.targets],
+            "targets": [
+                asdict(t) | {"requirements": [asdict(r) | {"page": r.page} for r in t.requirements]}
+                for t in self.targets
+            ],
         }
 
     def to_json(self) -> str:

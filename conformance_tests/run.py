@@ -92,7 +92,7 @@ class Run(Computed):
                 if self.agrees(case):
                     continue
                 aligned = self.aligned(case)
-            except (Blocked, Unsupported):
+            except (Blocked, Disagreement, Unsupported):
                 return None
             place = departure(aligned)
             return aligned[place] if place < len(aligned) else None

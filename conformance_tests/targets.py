@@ -76,7 +76,7 @@ def load_module(name: str) -> Any:
     """Import a module; whatever it raises is the subject's fault."""
     try:
         return importlib.import_module(name)
-    except Exception as fault:
+    except (Exception, SystemExit) as fault:
         raise SubjectError(f"importing {name} raised {one_line(fault)}") from fault
 
 
@@ -92,7 +92,7 @@ def load_file(path: Path) -> Any:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as fault:
+    except (Exception, SystemExit) as fault:
         raise SubjectError(f"importing {path} raised {one_line(fault)}") from fault
     return module
 
@@ -124,7 +124,7 @@ def make(found: Any) -> Any:
         )
     try:
         return found()
-    except Exception as fault:
+    except (Exception, SystemExit) as fault:
         raise SubjectError(f"{name}() raised {one_line(fault)}") from fault
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 
 from rich import box
 from rich.console import Console
@@ -11,8 +10,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from conformance_tests.checks import Level
-from conformance_tests.report import Report, Result, TargetReport
+from conformance_tests.report import Report, TargetReport
+from conformance_tests.reports import arranged
+from conformance_tests.reports.arranged import SIZES, TELLING, closeness
 
 VERDICT_STYLE = {
     "conformant": "bold green",
@@ -20,9 +20,16 @@ VERDICT_STYLE = {
     "undetermined": "bold yellow",
     "error": "bold red",
 }
-OUTCOME_STYLE = {"pass": "green", "fail": "bold red", "unsupported": "yellow", "blocked": "dim", "error": "bold red"}
-MARK = {"pass": "", "fail": "✗", "unsupported": "?", "blocked": "–", "error": "!"}
-WORST = ("fail", "error", "blocked", "unsupported", "pass")
+OUTCOME_STYLE = {
+    "pass": "green",
+    "fail": "bold red",
+    "xfail": "yellow",
+    "xpass": "bold red",
+    "unsupported": "yellow",
+    "blocked": "dim",
+    "error": "bold red",
+}
+MARK = {"pass": "", "fail": "✗", "xfail": "~", "xpass": "✓", "unsupported": "?", "blocked": "–", "error": "!"}
 
 
 def console() -> Console:
@@ -75,35 +82,15 @@ def headline(target: TargetReport) -> Text:
     return line.append(f"  {' · '.join([*parts, f'{target.seconds:.1f} s'])}", "dim")
 
 
-TELLING = (
-    "layer",
-    "norm",
-    "eps",
-    "norm_final.eps",
-    "activation",
-    "final_norm",
-    "projections",
-    "scores",
-    "position",
-    "sharing",
-)
-SIZES = ("num_layers", "num_heads", "d_model", "d_ff")
-
-
 def details(target: TargetReport) -> Table:
     """The profile, the choices that tell encoders apart, the sizes, and the notes."""
     grid = Table.grid(padding=(0, 2), pad_edge=False)
     grid.add_column(style="dim", min_width=9)
     grid.add_column()
     if target.profile:
-        choices = target.profile["choices"]
-
-        def told(names: Sequence[str]) -> str:
-            return escape(" · ".join(f"{name} {choices[name]}" for name in names if name in choices))
-
         grid.add_row("profile", escape(str(target.profile["name"])))
-        grid.add_row("variant", told(TELLING))
-        grid.add_row("sizes", told(SIZES))
+        grid.add_row("variant", escape(arranged.chosen(target, TELLING)))
+        grid.add_row("sizes", escape(arranged.chosen(target, SIZES)))
     for note in target.notes:
         grid.add_row("note", escape(note))
     return grid
@@ -115,27 +102,13 @@ def print_variant(out: Console, target: TargetReport) -> None:
     out.print(details(target))
 
 
-def closeness(results: Iterable[Result]) -> str:
-    """The largest error among results that compared numbers, beside what was allowed."""
-    measured = [(r.error, r.budget) for r in results if r.error is not None and r.budget]
-    if not measured:
-        return ""
-    error, budget = max(measured, key=lambda pair: pair[0] / pair[1])
-    return f"{error:.1e} {'≤' if error <= budget else '>'} {budget:.0e}"
-
-
 def by_topic(target: TargetReport) -> Table:
     """One row for each topic: how its requirements ended and how closely numbers agree."""
     table = Table("equations", "requirements", "evidence", "largest error", box=box.SIMPLE_HEAD, pad_edge=False)
-    ordered = sorted(target.requirements, key=lambda r: order_of(r.equation))
-    for topic, group in groupby(ordered, key=lambda r: r.equation.split(".")[0]):
-        results = list(group)
-        worst = min((r.outcome for r in results), key=WORST.index)
-        ids = Text(" ").join(
-            Text(MARK[r.outcome] + r.id, OUTCOME_STYLE[r.outcome]) for r in sorted(results, key=id_key)
-        )
-        level = max((Level.named(r.level) for r in results if r.outcome == "pass"), default=None)
-        table.add_row(Text(topic, OUTCOME_STYLE[worst]), ids, str(level or "none"), closeness(results))
+    for topic in arranged.by_topic(target):
+        ids = Text(" ").join(Text(MARK[r.outcome] + r.id, OUTCOME_STYLE[r.outcome]) for r in topic.results)
+        name = Text(topic.name, OUTCOME_STYLE[topic.worst])
+        table.add_row(name, ids, str(topic.level or "none"), closeness(topic.results))
     return table
 
 
@@ -144,7 +117,7 @@ def by_requirement(target: TargetReport) -> Table:
     from encoder_spec.equation import requirements
 
     table = Table("requirement", "outcome", "evidence", "error", "statement", box=box.SIMPLE_HEAD, pad_edge=False)
-    for r in sorted(target.requirements, key=lambda r: (order_of(r.equation), id_key(r))):
+    for r in (r for topic in arranged.by_topic(target) for r in topic.results):
         statement = requirements()[r.id].statement
         table.add_row(r.id, Text(r.outcome, OUTCOME_STYLE[r.outcome]), r.level, closeness([r]), escape(statement))
     return table
@@ -157,25 +130,14 @@ def print_failures(out: Console, target: TargetReport) -> None:
         out.print(Text("   ".join(used), "dim"))
     if target.departs_at:
         out.print(f"Departs from the specification at [bold]{escape(target.departs_at)}[/bold]")
-    for result in sorted(target.of("fail"), key=lambda r: r.equation != target.departs_at):
-        out.print(Text.assemble(("FAIL ", "bold red"), (result.id, "bold"), f"  {result.message}"), soft_wrap=True)
-    reasons: dict[str, list[str]] = {}
-    for result in [*target.of("blocked"), *target.of("unsupported")]:
-        reasons.setdefault(f"{result.outcome}: {result.message}", []).append(result.id)
-    for reason, ids in reasons.items():
-        out.print(Text(f"{', '.join(ids)} {reason}", "dim"), soft_wrap=True)
-    if target.of("fail"):
-        out.print(Text(f"Again: {target.of('fail')[0].repro}", "dim"), soft_wrap=True)
-
-
-def id_key(result: Result) -> tuple[str, int]:
-    """Ids in the order of their numbers."""
-    prefix, _, number = result.id.partition("-")
-    return prefix, int(number)
-
-
-def order_of(equation: str) -> int:
-    """The place of an equation's topic in the specification."""
-    from encoder_spec.equation import TOPICS
-
-    return TOPICS.index(equation.split(".")[0])
+    failures = arranged.failures(target)
+    for result in failures:
+        word = result.outcome.upper()
+        out.print(Text.assemble((f"{word} ", "bold red"), (result.id, "bold"), f"  {result.message}"), soft_wrap=True)
+    for result in target.of("xfail"):
+        why = f"fails, as expected ({result.reason}): {result.message}"
+        out.print(Text(f"{result.id} {why}", "dim"), soft_wrap=True)
+    for (outcome, reason), ids in arranged.undecided(target).items():
+        out.print(Text(f"{', '.join(ids)} {outcome}: {reason}", "dim"), soft_wrap=True)
+    if failures:
+        out.print(Text(f"Again: {failures[0].repro}", "dim"), soft_wrap=True)

@@ -22,7 +22,19 @@ def test_class_token_stands_first_or_is_absent(run: Run) -> None:
     run.demand_intermediate("cls")
 
 
-@decides("EMB-7", "EMB-8", "EMB-10", level="trace")
+@decides("EMB-8", "EMB-11", level="trace")
+def test_segments_are_added_or_absent(run: Run) -> None:
+    """The value of the slot ``segment`` stands among the encoder's intermediates."""
+    run.demand_intermediate("segment")
+
+
+@decides("EMB-10", "EMB-12", level="trace")
+def test_embeddings_are_normed_or_not(run: Run) -> None:
+    """The value of the slot ``embedding_norm`` stands among the encoder's intermediates."""
+    run.demand_intermediate("embedding_norm")
+
+
+@decides("EMB-7", level="trace")
 def test_input_is_the_sum_of_its_embeddings(run: Run) -> None:
     """The value of the slot ``input`` stands among the encoder's intermediates."""
     run.demand_intermediate("input")

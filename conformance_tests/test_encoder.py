@@ -132,9 +132,10 @@ def test_appended_token_changes_earlier_outputs(run: Run) -> None:
         raise Unsupported("an image has no last token to take away")
     case = run.case()
     shorter = run.encode(case, run.probes[case.probe].without_last())
-    change = (run.output(case)[:, :-1] - shorter).abs().amax(dim=-1).min()
+    # Over all samples: in one of them attention may be so sharp that a position all but ignores the last token.
+    change = (run.output(case)[:, :-1] - shorter).abs().amax(dim=(0, -1)).min()
     assert change > 1e-9, (
-        f"encoder: taking the last token away changes some earlier output by only {float(change):.1e} "
+        f"encoder: taking the last token away changes some earlier position by only {float(change):.1e} in all samples "
         f"[{run.context(case)}]; a causal mask, or no attention at all"
     )
 

@@ -38,11 +38,14 @@ class TorchSubject(Subject):
         """Run the module in float64 and evaluation mode, then restore every tensor and flag."""
         tensors = [*self.module.parameters(), *self.module.buffers()]
         originals = [(t.data, t.grad) for t in tensors]
+        frozen = [p for p in self.module.parameters() if not p.requires_grad]
         modes = {m: m.training for m in self.module.modules()}
         try:
             for t in tensors:
                 t.grad = None
                 t.data = t.data.to(torch.float64, copy=True) if t.is_floating_point() else t.data.clone()
+            for p in frozen:
+                p.requires_grad_(p.is_floating_point())
             self.module.eval()
             yield
         finally:
@@ -50,6 +53,8 @@ class TorchSubject(Subject):
                 t.grad = None
                 t.data = data
                 t.grad = grad
+            for p in frozen:
+                p.requires_grad_(False)
             for m, training in modes.items():
                 m.training = training
 
@@ -71,10 +76,12 @@ class TorchSubject(Subject):
         if keep is not None:
             if self.mask_argument is None:
                 raise Unsupported("the subject takes no mask")
-            arguments[self.mask_argument] = keep if MASK_ARGUMENTS[self.mask_argument] else ~keep
+            arguments[self.mask_argument] = mask = keep if MASK_ARGUMENTS[self.mask_argument] else ~keep
         with torch.set_grad_enabled(gradients), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             output = self.module(*(self._turned(x) for x in inputs), **arguments)
+        if keep is not None and mask is not keep:
+            keep.copy_(~mask)  # what became of the module's own mask has become of the caller's
         return self._turned(hidden_states(output))
 
     def _turned(self, x: Tensor) -> Tensor:

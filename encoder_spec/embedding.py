@@ -112,66 +112,81 @@ def no_cls(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
 @equation("embedding.input", slot="input", variant="embedded")
 def embedded(
     tokens: Tensor,
-    *,
+    *segment_ids: Tensor,
     embedding: Callable[..., Tensor],
     embedding_scale: Callable[..., Tensor],
     cls: Callable[..., Tensor],
     position: Callable[..., Tensor],
+    segment: Callable[..., Tensor],
+    embedding_norm: Callable[..., Tensor],
     dropout: Callable[..., Tensor],
 ) -> Float[Tensor, "B n d_model"]:
     r"""Encoder input. Vaswani et al. 2017, §3.4–3.5, §5.4; S0 §2, S1 §2, S2 §1.2, S4 §3.2.
 
     $$ X^{(0)} = \mathrm{Dropout}(X' + PE), \qquad X' = \mathrm{Cls}(\mathrm{Scale}(\mathrm{Embed}(x))) $$
 
-    Undefined: nothing. (S4 writes H₀ = E + P, S1 writes Z₀ = X' + E_pos: the same sum.)
-    """
-    X = cls(embedding_scale(embedding(tokens)))
-    return dropout(X + position(X))
-
-
-@requirement("EMB-8", "BERT's input is the normalised sum of token, position and segment embedding.")
-@equation("embedding.bert_input", slot="input", variant="bert")
-def bert_input(
-    tokens: Int[Tensor, "B n"],
-    segment_ids: Int[Tensor, "B n"],
-    *,
-    embedding: Callable[..., Tensor],
-    position: Callable[..., Tensor],
-    E_seg: Float[Tensor, "segments d_model"],
-    norm_embedding: Callable[..., Tensor],
-    dropout: Callable[..., Tensor],
-) -> Float[Tensor, "B n d_model"]:
-    r"""BERT's input. Devlin et al. 2018, §3 and figure 2.
-
-    $$ X^{(0)} = \mathrm{Dropout}(\mathrm{LN}(E[x] + P + E_\text{seg}[s])) $$
-
-    Undefined: the norm, which the paper does not mention and its released code applies.
-    """
-    X = embedding(tokens)
-    return dropout(norm_embedding(X + position(X) + lookup(segment_ids, E=E_seg)))
-
-
-@requirement("EMB-10", "The sum of (scaled) embedding and position is normalised before the first layer.")
-@equation("embedding.normed_input", slot="input", variant="embedded-norm")
-def normed_input(
-    tokens: Tensor,
-    *,
-    embedding: Callable[..., Tensor],
-    embedding_scale: Callable[..., Tensor],
-    position: Callable[..., Tensor],
-    norm_embedding: Callable[..., Tensor],
-    dropout: Callable[..., Tensor],
-) -> Float[Tensor, "B n d_model"]:
-    r"""Normalised input. Sanh et al. 2019 (DistilBERT) and Lewis et al. 2019 (BART), released code.
-
-    $$ X^{(0)} = \mathrm{Dropout}(\mathrm{LN}(\mathrm{Scale}(\mathrm{Embed}(x)) + PE)) $$
-
-    BERT's input without segments.
+    BERT adds a vector for the segment and normalises the sum: the slots ``segment`` and
+    ``embedding_norm``, which are empty otherwise. (S4 writes H₀ = E + P, S1 writes
+    Z₀ = X' + E_pos: the same sum.)
 
     Undefined: nothing.
     """
-    X = embedding_scale(embedding(tokens))
-    return dropout(norm_embedding(X + position(X)))
+    X = cls(embedding_scale(embedding(tokens)))
+    return dropout(embedding_norm(segment(X + position(X), *segment_ids)))
+
+
+@requirement("EMB-8", "Each position gets the vector of its segment, added to token and position.")
+@equation("embedding.segments", slot="segment", variant="added")
+def segments(
+    X: Float[Tensor, "B n d_model"], segment_ids: Int[Tensor, "B n"], *, E_seg: Float[Tensor, "segments d_model"]
+) -> Float[Tensor, "B n d_model"]:
+    r"""Segment embedding. Devlin et al. 2018, §3 and figure 2.
+
+    $$ X \leftarrow X + E_\text{seg}[s] $$
+
+    Every segment id lies in 0 … n_s − 1.
+
+    Undefined: nothing.
+    """
+    return X + lookup(segment_ids, E=E_seg)
+
+
+@requirement("EMB-11", "No segments are added.")
+@equation("embedding.no_segments", slot="segment", variant="none")
+def no_segments(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
+    r"""Without segments. Vaswani et al. 2017, §3.4; S0 §2, S2 §1.2.
+
+    $$ X \leftarrow X $$
+
+    Undefined: nothing.
+    """
+    return X
+
+
+@requirement("EMB-10", "The sum of the embeddings is normalised before the first layer.")
+@equation("embedding.norm", slot="embedding_norm", variant="norm")
+def embedding_norm(
+    X: Float[Tensor, "B n d_model"], *, norm_embedding: Callable[..., Tensor]
+) -> Float[Tensor, "B n d_model"]:
+    r"""Norm of the embeddings. Devlin et al. 2018, released code; Lewis et al. 2019 (BART) likewise.
+
+    $$ X \leftarrow \mathrm{LN}(X) $$
+
+    Undefined: nothing. (BERT's paper does not mention it.)
+    """
+    return norm_embedding(X)
+
+
+@requirement("EMB-12", "The sum of the embeddings enters the first layer as it is.")
+@equation("embedding.no_norm", slot="embedding_norm", variant="none")
+def no_embedding_norm(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
+    r"""Without norm of the embeddings. Vaswani et al. 2017, §3.4; S0 §2, S2 §1.2.
+
+    $$ X \leftarrow X $$
+
+    Undefined: nothing.
+    """
+    return X
 
 
 @requirement("EMB-9", "Embeddings that are given enter the first layer unchanged.")

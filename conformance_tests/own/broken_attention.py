@@ -14,8 +14,9 @@ class ValuesFromTheKeyMap(Attention):
     """V is computed with W_K, and W_V does nothing."""
 
     def project(self, x: Tensor) -> tuple[Tensor, ...]:
-        q, k, _ = super().project(x)
-        return q, k, k
+        q, k, _ = self.in_proj_weight.chunk(3)
+        b_q, b_k, _ = self.in_proj_bias.chunk(3)
+        return nn.functional.linear(x, torch.cat([q, k, k]), torch.cat([b_q, b_k, b_k])).chunk(3, -1)
 
 
 @breaks("attention.projections", "ATT-1", "ENC-8")
@@ -23,8 +24,9 @@ class BiasesOfQueriesForgotten(Attention):
     """b_Q exists and is never added."""
 
     def project(self, x: Tensor) -> tuple[Tensor, ...]:
-        q, k, v = super().project(x)
-        return q - self.in_proj_bias.chunk(3)[0], k, v
+        forgotten, b_k, b_v = self.in_proj_bias.chunk(3)
+        biases = torch.cat([0 * forgotten, b_k, b_v])
+        return nn.functional.linear(x, self.in_proj_weight, biases).chunk(3, -1)
 
 
 @breaks("attention.scores", "ATT-3")
@@ -36,9 +38,9 @@ class KeysAndValuesSwapped(Attention):
         return q, v, k
 
 
-@breaks("attention.scores", "ATT-3")
+@breaks("attention.weights", "ATT-6")
 class QueriesAndKeysSwapped(Attention):
-    """The scores are transposed: keys ask, queries answer."""
+    """The scores are transposed: the numbers are right, and the softmax runs over the wrong axis of them."""
 
     def score(self, q: Tensor, k: Tensor) -> Tensor:
         return super().score(k, q)
@@ -49,7 +51,7 @@ class ScaledByModelWidth(Attention):
     """Scores are divided by √d_model."""
 
     def score(self, q: Tensor, k: Tensor) -> Tensor:
-        return super().score(q, k) / math.sqrt(self.num_heads)
+        return torch.einsum("bhqc,bhkc->bhqk", q, k) / math.sqrt(q.shape[-1] * self.num_heads)
 
 
 @breaks("attention.scores", "ATT-3")
@@ -57,7 +59,7 @@ class ScaledByWidthWithoutRoot(Attention):
     """Scores are divided by d_k."""
 
     def score(self, q: Tensor, k: Tensor) -> Tensor:
-        return super().score(q, k) / math.sqrt(q.shape[-1])
+        return torch.einsum("bhqc,bhkc->bhqk", q, k) / q.shape[-1]
 
 
 @breaks("attention.scores", "ATT-3", profile="torch-post-ln")
@@ -65,10 +67,10 @@ class ScoresUnscaled(Attention):
     """Scores are not divided: T5 does so, the declared profile does not."""
 
     def score(self, q: Tensor, k: Tensor) -> Tensor:
-        return super().score(q, k) * math.sqrt(q.shape[-1])
+        return torch.einsum("bhqc,bhkc->bhqk", q, k)
 
 
-@breaks("multihead.split", "MH-1")
+@breaks("attention.scores", "ATT-3", "MH-7")
 class HeadsSplitWithoutTranspose(Attention):
     """(B, n, h·d_k) is viewed as (B, h, n, d_k), so that heads mix positions."""
 
@@ -76,7 +78,7 @@ class HeadsSplitWithoutTranspose(Attention):
         return x.reshape(x.shape[0], self.num_heads, x.shape[1], -1)
 
 
-@breaks("multihead.split", "MH-1")
+@breaks("attention.scores", "ATT-3")
 class HeadsInterleaved(Attention):
     """Head i takes every h-th column instead of d_k consecutive ones."""
 
@@ -209,9 +211,9 @@ class MaskTooWeak(Attention):
         return scores if pad is None else scores.masked_fill(pad[:, None, None, :], -10.0)
 
 
-@breaks("attention.mask", "ENC-2", "ENC-11")
+@breaks("attention.weights", "ENC-2", "ENC-11")
 class CausalMask(Attention):
-    """Each position sees itself and what precedes it: a decoder."""
+    """Each position sees itself and what precedes it, as in a decoder; the weights are the first to differ."""
 
     def mask(self, scores: Tensor, pad: Tensor | None) -> Tensor:
         later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
@@ -226,9 +228,9 @@ class AttentionInSinglePrecision(Attention):
         return scores.float().softmax(-1).to(scores.dtype)
 
 
-@breaks("attention.weights", "ATT-6", "DROP-1")
+@breaks("attention.output", "ATT-10", "DROP-1")
 class DropoutInEvaluation(Attention):
-    """Weights are dropped in evaluation too."""
+    """Weights, right in themselves, are dropped in evaluation too."""
 
     def weigh(self, scores: Tensor, pad: Tensor | None) -> Tensor:
         return nn.functional.dropout(super().weigh(scores, pad), 0.1, training=True)

@@ -1,6 +1,5 @@
 """Encoders whose norms, feed-forward network or sublayer order are broken."""
 
-import torch
 from torch import Tensor, nn
 
 from conformance_tests.own.defects import breaks
@@ -123,14 +122,14 @@ class NormBeforeTheSum(Layer):
         return x + self.norm2(self.feed_forward(x))
 
 
-@breaks("layer.post_ln", "ENC-2", profile="torch-post-ln")
+@breaks("attention.projections", "ENC-2", profile="torch-post-ln")
 class PreNormWherePostNormIsDeclared(PreNorm):
-    """A legitimate order in the wrong place."""
+    """A legitimate order in the wrong place: the first sublayer reads what it should not."""
 
 
-@breaks("norm.layer_norm", "NORM-3", "ENC-8")
+@breaks("norm.statistics", "NORM-1", "ENC-8")
 class SecondNormForgotten(Layer):
-    """The second sum leaves the layer as it is; norm2 exists for nothing."""
+    """The second sum leaves the layer as it is, and nobody takes its mean; norm2 exists for nothing."""
 
     def forward(self, x: Tensor, pad: Tensor | None) -> Tensor:
         x = self.norm1(x + self.self_attn(x, pad))
@@ -179,9 +178,9 @@ class TanhGeluWhereGeluIsDeclared(Layer):
         return nn.functional.gelu(x, approximate="tanh")
 
 
-@breaks("ffn", "FFN-6")
+@breaks("residual", "RES-1")
 class ActivationAfterBothMaps(Layer):
-    """σ stands after the second map as well."""
+    """σ stands after the second map as well, and it is no longer the network's output that is added."""
 
     def feed_forward(self, x: Tensor) -> Tensor:
         return super().feed_forward(x).relu()
@@ -195,9 +194,9 @@ class SecondBiasForgotten(Layer):
         return nn.functional.linear(self.linear1(x).relu(), self.linear2.weight)
 
 
-@breaks("ffn", "FFN-6")
-class FeedForwardOfTheMean(Layer):
-    """The network adds what it gives for the mean over positions: it is not position-wise."""
+@breaks("ffn.relu", "FFN-1")
+class FeedForwardAcrossPositions(Layer):
+    """What enters the activation is centred over the sequence: the network is not position-wise."""
 
-    def feed_forward(self, x: Tensor) -> Tensor:
-        return super().feed_forward(x) + torch.tanh(x.mean(1, keepdim=True))
+    def activate(self, x: Tensor) -> Tensor:
+        return (x - x.mean(1, keepdim=True)).relu()

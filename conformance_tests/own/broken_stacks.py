@@ -54,7 +54,7 @@ class FinalNormMissing(Encoder):
     layer = PreNorm
 
 
-@breaks("norm.layer_norm", "ENC-2", "ENC-8")
+@breaks("norm.statistics", "NORM-1", "ENC-8")
 class FinalNormForgotten(PreNormEncoder):
     """The final norm exists and is never called."""
 
@@ -117,7 +117,7 @@ class MemoryReadAsItLies(Encoder):
     """The input's memory is read as if it were contiguous."""
 
     def forward(self, src: Tensor, src_key_padding_mask: Tensor | None = None) -> Tensor:
-        batch, length, width = src.shape
+        _, length, width = src.shape
         return super().forward(src.as_strided(src.shape, (length * width, width, 1)), src_key_padding_mask)
 
 
@@ -176,7 +176,7 @@ class PositionsAdded(Encoder):
         return super().forward(src + places.sin(), src_key_padding_mask)
 
 
-@breaks("attention.projections", "ENC-2", "ENC-5")
+@breaks("attention.scores", "ATT-3", "ENC-5")
 class BatchTakenForSequence(Encoder):
     """Batch and sequence are confused: samples attend to one another."""
 

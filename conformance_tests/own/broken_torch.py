@@ -17,7 +17,8 @@ def breaks(departs_at: str | None, *fails: str, profile: str = "auto", **options
     def register(broken: type[nn.Module]) -> type[nn.Module]:
         def make() -> nn.Module:
             if issubclass(broken, nn.TransformerEncoder):
-                return broken(nn.TransformerEncoderLayer(30, 5, 44, batch_first=True), 2)
+                layer = nn.TransformerEncoderLayer(30, 5, 44, batch_first=True)
+                return broken(layer, 2, enable_nested_tensor=False)
             layer = broken(30, 5, 44, batch_first=True, **options)
             return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)  # type: ignore[arg-type]
 
@@ -27,17 +28,16 @@ def breaks(departs_at: str | None, *fails: str, profile: str = "auto", **options
     return register
 
 
-def attend(layer: nn.TransformerEncoderLayer, x: Tensor, pad: Mask, scale: float = 1.0, causal: bool = False) -> Tensor:
-    """Torch's attention sublayer by its own fused kernel, with a scale or a causal mask of one's choice."""
+def attended(layer: nn.TransformerEncoderLayer, x: Tensor, pad: Mask, scale: float = 1.0, later: float = 0.0) -> Tensor:
+    """Torch's attention up to W_O by its own fused kernel; ``later`` is added to the scores of later keys."""
     attention = layer.self_attn
     packed = nn.functional.linear(x, attention.in_proj_weight, attention.in_proj_bias)
     q, k, v = packed.unflatten(-1, (3, attention.num_heads, -1)).permute(2, 0, 3, 1, 4)
-    mask = None if pad is None else pad[:, None, None, :]
-    if causal:
-        later = torch.full((x.shape[1], x.shape[1]), -torch.inf, dtype=x.dtype).triu(1)
-        mask = later if mask is None else mask + later
+    mask = torch.full((x.shape[1], x.shape[1]), later, dtype=x.dtype).triu(1)
+    if pad is not None:
+        mask = mask + pad[:, None, None, :]
     mixed = nn.functional.scaled_dot_product_attention(q, k, v, mask, scale=scale / math.sqrt(q.shape[-1]))
-    return attention.out_proj(mixed.transpose(1, 2).flatten(2))
+    return mixed.transpose(1, 2).flatten(2)
 
 
 @breaks("attention.scores", "ATT-3")
@@ -45,15 +45,16 @@ class TorchScaledByModelWidth(nn.TransformerEncoderLayer):
     """Scores are divided by √d_model."""
 
     def _sa_block(self, x: Tensor, attn_mask: Mask, key_padding_mask: Mask, is_causal: bool = False) -> Tensor:
-        return attend(self, x, key_padding_mask, scale=1 / math.sqrt(self.self_attn.num_heads))
+        mixed = attended(self, x, key_padding_mask, scale=1 / math.sqrt(self.self_attn.num_heads))
+        return self.self_attn.out_proj(mixed)
 
 
-@breaks("attention.mask", "ENC-2", "ENC-11")
+@breaks("attention.weights", "ATT-6", "ENC-11")
 class TorchCausal(nn.TransformerEncoderLayer):
-    """A decoder's mask in an encoder."""
+    """A decoder's mask in an encoder: without padding the weights are the first to differ."""
 
     def _sa_block(self, x: Tensor, attn_mask: Mask, key_padding_mask: Mask, is_causal: bool = False) -> Tensor:
-        return attend(self, x, key_padding_mask, causal=True)
+        return self.self_attn.out_proj(attended(self, x, key_padding_mask, later=-torch.inf))
 
 
 @breaks("attention.mask", "MASK-1", "MASK-2", "ENC-3")
@@ -75,12 +76,12 @@ class TorchMaskInverted(nn.TransformerEncoderLayer):
 
 
 @breaks("multihead.output", "MH-4")
-class TorchOutputDoubled(nn.TransformerEncoderLayer):
-    """The sublayer's output is doubled."""
+class TorchOutputMapTransposed(nn.TransformerEncoderLayer):
+    """W_O is square, and is used the other way round."""
 
     def _sa_block(self, x: Tensor, attn_mask: Mask, key_padding_mask: Mask, is_causal: bool = False) -> Tensor:
-        x = super()._sa_block(x, attn_mask, key_padding_mask, is_causal)
-        return x + x
+        out = self.self_attn.out_proj
+        return nn.functional.linear(attended(self, x, key_padding_mask), out.weight.mT, out.bias)
 
 
 @breaks("residual", "RES-1")
@@ -108,7 +109,7 @@ class TorchSigmoidGelu(nn.TransformerEncoderLayer):
         return self.linear2(x * (1.702 * x).sigmoid())
 
 
-@breaks("layer.post_ln", "ENC-2", profile="torch-post-ln")
+@breaks("attention.projections", "ENC-2", profile="torch-post-ln")
 class TorchPreNormWherePostNormIsDeclared(nn.TransformerEncoderLayer):
     """A legitimate order in the wrong place, in spite of what ``norm_first`` says."""
 
@@ -167,5 +168,7 @@ class TorchDetachedBetweenLayers(nn.TransformerEncoder):
 
 
 def additive(pad: Mask, like: Tensor) -> Mask:
-    """The padding mask as torch hands it to its sublayers."""
-    return None if pad is None else torch.zeros(pad.shape, dtype=like.dtype).masked_fill(pad, -torch.inf)
+    """The padding mask as torch hands it to its sublayers; the stack may have made it so before."""
+    if pad is None or pad.is_floating_point():
+        return pad
+    return torch.zeros(pad.shape, dtype=like.dtype).masked_fill(pad, -torch.inf)

@@ -35,8 +35,8 @@ BOUNDED = settings(
 ID_TABLES = {"tokens": "V", "segment_ids": "segments"}
 """Arguments that hold ids, and the symbol of the table that they address."""
 
-READ_BY = {"inputs": "input", "tokens": "embedding"}
-"""Arguments without a shape of their own, and the slot whose equation reads them."""
+READ_BY = {"inputs": "input", "tokens": "embedding", "segment_ids": "segment"}
+"""Arguments without a shape of their own, and the slot whose equation reads them: segments after X."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +139,9 @@ def uses(encoder: Encoder, id: str) -> bool:
 
 
 def readable(profile: Profile) -> bool:
-    """Whether the embedding can read what the input gets: BERT's input gets token ids, not images."""
-    return profile["input"].id != "embedding.bert_input" or profile["embedding"].id != "embedding.patches"
+    """Whether the inputs fit together: segments go with tokens, not with patches or a class token before them."""
+    tokens_alone = profile["embedding"].id == "embedding.lookup" and profile["cls"].variant == "none"
+    return profile["segment"].variant == "none" or tokens_alone
 
 
 @st.composite
@@ -184,7 +185,8 @@ def flowing(
     grown = equation.slot == "stack" and uses(encoder, "embedding.cls")
     for name, hint in equation.flowing.items():
         if hint is Tensor:
-            yield from flowing(encoder, encoder.profile[READ_BY[name]], sizes, draw, rng)
+            read = flowing(encoder, encoder.profile[READ_BY[name]], sizes, draw, rng)
+            yield from list(read)[name == "segment_ids" :]
             continue
         if hint is int:
             yield int(rng.integers(sizes["N"]))

@@ -9,15 +9,17 @@ from conformance_tests.own.values import close, normal, random_parameters, refus
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.embedding import (
-    bert_input,
     cls,
     embedded,
+    embedding_norm,
     given,
     lookup,
     no_cls,
-    normed_input,
+    no_embedding_norm,
+    no_segments,
     patches,
     scale,
+    segments,
     unscaled,
 )
 from encoder_spec.profiles import BERT, TORCH_POST_LN, VASWANI_2017, VIT
@@ -117,31 +119,35 @@ def test_the_input_is_the_sum_of_embedding_and_position() -> None:
         embedding_scale=lambda X: 10 * X,
         cls=partial(cls, x_cls=tensor([5])),
         position=lambda X: tensor([[0.1], [0.2], [0.3]])[: X.shape[1]],
+        segment=no_segments,
+        embedding_norm=no_embedding_norm,
         dropout=lambda X: -X,
     )
     close(X, -tensor([[[5.1], [10.2], [20.3]], [[5.1], [20.2], [20.3]]]))
 
 
-@shows("EMB-8")
-def test_berts_input_is_the_normed_sum_of_three() -> None:
-    """(1, 2) + (10, 20) + (100, 200) = (111, 222); the norm, here × 10, gives (1110, 2220).
+@shows("EMB-8", "EMB-10")
+def test_berts_input_is_the_norm_of_three_vectors() -> None:
+    """Token (1, 2) at position (10, 20) of segment (100, 200) sums to (111, 222).
 
-    Dropout, here + 1, comes last: (1111, 2221). At the second place, with token and segment 0 and the position
-    (30, 40): (5, 6) + (30, 40) + (300, 400) = (335, 446), hence (3351, 4461).
+    Token (5, 6) at (30, 40) of segment (300, 400) sums to (335, 446). The "norm" 10·x and then the
+    "dropout" x + 1 give (1111, 2221) and (3351, 4461).
     """
-    X = bert_input(
+    X = embedded(
         torch.tensor([[1, 0]]),
         torch.tensor([[0, 1]]),
         embedding=partial(lookup, E=tensor([[5, 6], [1, 2]])),
+        embedding_scale=unscaled,
+        cls=no_cls,
         position=lambda _: tensor([[10, 20], [30, 40]]),
-        E_seg=tensor([[100, 200], [300, 400]]),
-        norm_embedding=lambda X: 10 * X,
+        segment=partial(segments, E_seg=tensor([[100, 200], [300, 400]])),
+        embedding_norm=partial(embedding_norm, norm_embedding=lambda X: 10 * X),
         dropout=lambda X: X + 1,
     )
     same(X, tensor([[[1111, 2221], [3351, 4461]]]))
 
 
-@shows("EMB-8")
+@shows("EMB-10")
 def test_berts_input_has_the_mean_of_beta() -> None:
     """The normed vector has mean 0 before γ and β; with γ = 1 its mean is that of β = (1, 2, 3, 6), which is 3."""
     encoder = Encoder(BERT, Dimensions(d_model=4, h=2, d_ff=3, N=1, V=5, max_len=7))
@@ -151,21 +157,12 @@ def test_berts_input_has_the_mean_of_beta() -> None:
     close(X.mean(dim=-1), tensor([[3, 3, 3]]))
 
 
-@shows("EMB-10")
-def test_the_sum_is_normed_and_dropped_in_this_order() -> None:
-    """Rows (1, 2) and (5, 6) doubled are (2, 4) and (10, 12); with positions (10, 20) and (30, 40): (12, 24), (40, 52).
-
-    The "norm" 10·x and then the "dropout" x + 1 give (121, 241) and (401, 521).
-    """
-    X = normed_input(
-        torch.tensor([[1, 0]]),
-        embedding=partial(lookup, E=tensor([[5, 6], [1, 2]])),
-        embedding_scale=lambda X: 2 * X,
-        position=lambda _: tensor([[10, 20], [30, 40]]),
-        norm_embedding=lambda X: 10 * X,
-        dropout=lambda X: X + 1,
-    )
-    same(X, tensor([[[121, 241], [401, 521]]]))
+@shows("EMB-11", "EMB-12")
+def test_without_segments_and_norm_the_sum_is_left_alone() -> None:
+    """What goes in, (1, −2, 5), comes out."""
+    X = tensor([[[1, -2, 5]]])
+    same(no_segments(X), X)
+    same(no_embedding_norm(X), X)
 
 
 @shows("EMB-9")

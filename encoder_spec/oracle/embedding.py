@@ -58,54 +58,45 @@ def no_cls(X: Array) -> Array:
 
 def embedded(
     tokens: NDArray[np.generic],
-    *,
+    *segment_ids: Ids,
     embedding: Callable[..., Array],
     embedding_scale: Callable[..., Array],
     cls: Callable[..., Array],
     position: Callable[..., Array],
+    segment: Callable[..., Array],
+    embedding_norm: Callable[..., Array],
     dropout: Callable[..., Array],
 ) -> Array:
-    """X⁰[b, j, c] = Dropout(X'[b, j, c] + PE[j, c]) with X' = Cls(Scale(Embed(x)))."""
+    """X⁰[b, j, c] = Dropout(Norm(X'[b, j] + PE[j] + segment)[c]) with X' = Cls(Scale(Embed(x)))."""
     X = cls(embedding_scale(embedding(tokens)))
-    PE = position(X)
-    return dropout(np.stack([X_b + PE for X_b in X]))
-
-
-def bert_input(
-    tokens: Ids,
-    segment_ids: Ids,
-    *,
-    embedding: Callable[..., Array],
-    position: Callable[..., Array],
-    E_seg: Array,
-    norm_embedding: Callable[..., Array],
-    dropout: Callable[..., Array],
-) -> Array:
-    """X⁰[b, j] = Dropout(LN(E[x[b, j]] + P[j] + E_seg[s[b, j]]))."""
-    X = embedding(tokens)
-    P = position(X)
-    total = np.empty(X.shape)
-    for b, j in np.ndindex(*tokens.shape):
-        total[b, j] = X[b, j] + P[j] + E_seg[segment_ids[b, j]]
-    return dropout(norm_embedding(total))
-
-
-def normed_input(
-    tokens: NDArray[np.generic],
-    *,
-    embedding: Callable[..., Array],
-    embedding_scale: Callable[..., Array],
-    position: Callable[..., Array],
-    norm_embedding: Callable[..., Array],
-    dropout: Callable[..., Array],
-) -> Array:
-    """X⁰[b, j] = Dropout(LN(Scale(Embed(x))[b, j] + PE[j]))."""
-    X = embedding_scale(embedding(tokens))
     PE = position(X)
     total = np.empty(X.shape)
     for b, j in np.ndindex(*X.shape[:2]):
         total[b, j] = X[b, j] + PE[j]
-    return dropout(norm_embedding(total))
+    return dropout(embedding_norm(segment(total, *segment_ids)))
+
+
+def segments(X: Array, segment_ids: Ids, *, E_seg: Array) -> Array:
+    """X[b, j, c] + E_seg[s[b, j], c]."""
+    total = np.empty(X.shape)
+    for b, j in np.ndindex(*segment_ids.shape):
+        total[b, j] = X[b, j] + E_seg[segment_ids[b, j]]
+    return total
+
+
+def no_segments(X: Array) -> Array:
+    """X[b, j, c]."""
+    return X
+
+
+def embedding_norm(X: Array, *, norm_embedding: Callable[..., Array]) -> Array:
+    """LN(X[b, j])."""
+    return norm_embedding(X)
+
+
+def no_embedding_norm(X: Array) -> Array:
+    """X[b, j, c]."""
+    return X
 
 
 def given(X: Array) -> Array:

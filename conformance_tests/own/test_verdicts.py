@@ -1,0 +1,107 @@
+"""Every encoder that is broken on purpose gets its verdict, and every sound one is acquitted."""
+
+import json
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from conformance_tests.own.defects import all_defects
+from conformance_tests.own.subjects import PreNormEncoder, Sound
+from conformance_tests.suite import check
+
+PLACE_GOT_WANT_ALLOWED = re.compile(
+    r"^[a-z_.]+: .+\[[\d, ]+\] = \S+, but the spec gives \S+ \(off by \S+, allowed \S+\) \[.*d_k=\d+.*; seed 0\]$"
+)
+
+TARGETS = """
+from conformance_tests.own.defects import all_defects
+globals().update({name: defect.make for name, defect in all_defects().items()})
+"""
+
+
+Judged = dict[str, tuple[int, str, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """What the command line says of every broken encoder: exit status, output, and the target's report.
+
+    Two processes, because they share the work; processes at all, because in this one every shape is checked too.
+    """
+    folder = tmp_path_factory.mktemp("verdicts")
+    (folder / "broken.py").write_text(TARGETS)
+    (folder / "torch-post-ln-gelu.toml").write_text('base = "torch-post-ln"\nactivation = "gelu"\n')
+    profiles = {d.profile for d in all_defects().values()}
+    halves = [(profile, half) for profile in sorted(profiles) for half in (0, 1)]
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(lambda args: judge(folder, *args), halves)
+    return {name: result for part in found for name, result in part.items()}
+
+
+def judge(folder: Path, profile: str, half: int) -> Judged:
+    """Judge every second broken encoder of a profile by one call of the command line."""
+    names = [name for name, d in all_defects().items() if d.profile == profile][half::2]
+    if not names:
+        return {}
+    file = folder / f"{profile}-{half}.json"
+    targets = [f"broken.py:{name}" for name in names]
+    command = [sys.executable, "-m", "conformance_tests", "check", *targets, "--profile", profile, "--json", str(file)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.stderr == "", done.stderr[-2000:]
+    reports = json.loads(file.read_text())["targets"]
+    return {name: (done.returncode, done.stdout, report) for name, report in zip(names, reports, strict=True)}
+
+
+@pytest.mark.parametrize("name", all_defects())
+def test_broken_encoder_is_found_out(name: str, judged: Judged) -> None:
+    """Exit status 1, the equation it departs at, the requirements it fails, and messages that show numbers."""
+    defect = all_defects()[name]
+    status, printed, target = judged[name]
+    failed = {r["id"]: r for r in target["requirements"] if r["outcome"] == "fail"}
+    assert (status, target["verdict"]) == (1, "nonconformant"), target["notes"]
+    assert target["departs_at"] == defect.departs_at, sorted(failed)
+    assert set(defect.fails) <= set(failed), sorted(failed)
+    assert [r["message"] for r in failed.values() if not r["message"] or "\n" in r["message"]] == []
+    assert [id for id, r in failed.items() if f"FAIL {id}  {r['message']}" not in printed] == []
+    if defect.departs_at:
+        output = failed.get("ENC-2") or failed["ENC-3"]
+        assert PLACE_GOT_WANT_ALLOWED.match(output["message"]), output["message"]
+        assert output["error"] > output["budget"]
+        assert f"Departs from the specification at {defect.departs_at}" in printed
+        assert any(r["equation"] == defect.departs_at for r in failed.values()), sorted(failed)
+
+
+@pytest.mark.parametrize("make", [Sound, PreNormEncoder])
+def test_sound_encoder_is_acquitted(make: type[torch.nn.Module]) -> None:
+    """What the broken encoders are made from passes every requirement; otherwise their verdicts would say nothing."""
+    target = check(make).targets[0]
+    assert (target.verdict, target.level) == ("conformant", "gradient")
+    assert {r.outcome for r in target.requirements} == {"pass"}
+
+
+def test_legitimate_variant_is_a_defect_only_where_another_is_declared() -> None:
+    """ε outside the root is S0's norm: conformant by itself, nonconformant where torch's norm is declared."""
+    make = all_defects()["EpsilonOutsideTheRoot"].make
+    free, declared = check(make), check(make, profile="torch-post-ln")
+    assert (free.verdict, declared.verdict) == ("conformant", "nonconformant")
+    assert free.targets[0].profile["choices"]["norm"] == "std-plus-eps"
+
+
+def test_fault_of_a_broken_encoder_is_laid_at_one_equation() -> None:
+    """With scores divided by √d_model, what is computed before them passes and what follows is blocked, not failed."""
+    target = check(all_defects()["ScaledByModelWidth"].make).targets[0]
+    outcomes = {r.id: r.outcome for r in target.requirements}
+    assert {id for id, outcome in outcomes.items() if outcome == "fail"} == {"ENC-2", "ATT-3"}
+    assert (outcomes["ATT-1"], outcomes["ATT-6"], outcomes["ENC-10"]) == ("pass", "blocked", "blocked")
+
+
+def test_weaker_level_finds_no_more_than_its_evidence_shows() -> None:
+    """Wrong gradients behind right outputs: conformant as far as ``trace`` looks, not beyond."""
+    make = all_defects()["GradientOfTheResidualScaled"].make
+    assert [check(make, level=level).verdict for level in ("trace", "gradient")] == ["conformant", "nonconformant"]

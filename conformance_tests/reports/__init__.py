@@ -1,0 +1,28 @@
+"""Reports as files: JSON, JUnit XML, Markdown, one HTML page and a badge, all made from one ``Report``.
+
+Whatever comes from a subject (its name, its messages, its notes) may hold anything. ``printable``
+makes it harmless text once for all formats; each format then escapes in its own way.
+"""
+
+import importlib
+
+from conformance_tests.report import Report
+
+FORMATS = {
+    "json": "JSON (schema 1)",
+    "junit": "JUnit XML",
+    "markdown": "Markdown",
+    "html": "one self-contained HTML page",
+    "badge": "an SVG badge",
+}
+"""Every format by the name of its option, with what it is."""
+
+
+def written(report: Report, form: str) -> str:
+    """The report as text in one of the ``FORMATS``."""
+    if form == "json":
+        return report.to_json() + "\n"
+    from conformance_tests.reports.printable import printable
+
+    write = importlib.import_module(f"conformance_tests.reports.{form}").write
+    return str(write(printable(report)))

@@ -1,0 +1,104 @@
+"""A report in the order in which people read it, whether in a terminal, in Markdown or as a page."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from conformance_tests.checks import Level
+from conformance_tests.report import Report, Result, TargetReport
+from encoder_spec.equation import TOPICS
+
+WORST = ("error", "fail", "xpass", "blocked", "unsupported", "xfail", "pass")
+TELLING = (
+    "layer",
+    "norm",
+    "eps",
+    "norm_final.eps",
+    "activation",
+    "final_norm",
+    "projections",
+    "scores",
+    "position",
+    "sharing",
+)
+SIZES = ("num_layers", "num_heads", "d_model", "d_ff")
+
+
+@dataclass(frozen=True)
+class Topic:
+    """The results of one topic, such as ``attention``."""
+
+    name: str
+    results: list[Result]
+
+    @property
+    def worst(self) -> str:
+        """The outcome that matters most."""
+        return min((r.outcome for r in self.results), key=WORST.index)
+
+    @property
+    def met(self) -> int:
+        """How many requirements passed."""
+        return sum(r.outcome == "pass" for r in self.results)
+
+    @property
+    def level(self) -> Level | None:
+        """The strongest evidence among what passed."""
+        return max((Level.named(r.level) for r in self.results if r.outcome == "pass"), default=None)
+
+
+def by_topic(target: TargetReport) -> list[Topic]:
+    """The results in the order of the specification."""
+
+    def place(result: Result) -> int:
+        return TOPICS.index(topic_of(result))
+
+    ordered = sorted(target.requirements, key=place)
+    return [Topic(name, sorted(group, key=id_key)) for name, group in groupby(ordered, key=topic_of)]
+
+
+def topic_of(result: Result) -> str:
+    """The topic of a result's equation."""
+    return result.equation.partition(".")[0]
+
+
+def id_key(result: Result) -> tuple[str, int]:
+    """Ids in the order of their numbers."""
+    prefix, _, number = result.id.partition("-")
+    return prefix, int(number)
+
+
+def chosen(target: TargetReport, names: Sequence[str]) -> str:
+    """These choices of the profile, in one line."""
+    choices = target.profile.get("choices", {})
+    return " · ".join(f"{name} {choices[name]}" for name in names if name in choices)
+
+
+def closeness(results: Iterable[Result]) -> str:
+    """The largest error among results that compared numbers, beside what was allowed."""
+    measured = [(r.error, r.budget) for r in results if r.error is not None and r.budget]
+    if not measured:
+        return ""
+    error, budget = max(measured, key=lambda pair: pair[0] / pair[1])
+    return f"{error:.1e} {'≤' if error <= budget else '>'} {budget:.0e}"
+
+
+def failures(target: TargetReport) -> list[Result]:
+    """Everything that counts against the encoder, beginning where it departs from the specification."""
+    return sorted((r for r in target.requirements if r.counts_against), key=lambda r: r.equation != target.departs_at)
+
+
+def undecided(target: TargetReport) -> dict[tuple[str, str], list[str]]:
+    """The requirements without an answer, by outcome and reason."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for result in [*target.of("blocked"), *target.of("unsupported")]:
+        reasons.setdefault((result.outcome, result.message), []).append(result.id)
+    return reasons
+
+
+def summary(report: Report) -> str:
+    """The verdict over all targets, in a few words."""
+    if len(report.targets) == 1:
+        return report.verdict
+    conformant = sum(t.verdict == "conformant" for t in report.targets)
+    return f"{conformant} of {len(report.targets)} conformant"

@@ -1,0 +1,79 @@
+"""The report as JUnit XML: a suite for each target, a case for each requirement.
+
+The file is red exactly where the command's exit status is 1: a target that could not be judged,
+or with too little evidence, has a case named ``verdict`` that says so.
+"""
+
+import io
+
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from conformance_tests.report import Report, Result, TargetReport
+from conformance_tests.reports.arranged import by_topic
+from conformance_tests.reports.site import explanation
+from encoder_spec.equation import requirements
+
+
+def write(report: Report) -> str:
+    """The report as a JUnit XML file."""
+    xml = JUnitXml("encoder-spec")
+    for target in report.targets:
+        xml.add_testsuite(suite_of(target, report.seed))
+    xml.update_statistics()
+    # The statistics sum up the times of cases, but only whole targets are timed.
+    xml.time = round(sum(t.seconds for t in report.targets), 3)
+    for suite, target in zip(xml, report.targets, strict=True):
+        suite.time = target.seconds
+    file = io.BytesIO()
+    xml.write(file)
+    return file.getvalue().decode("utf-8") + "\n"
+
+
+def suite_of(target: TargetReport, seed: int) -> TestSuite:
+    """One target, its results in the order of the specification."""
+    suite = TestSuite(target.target)
+    facts = {"verdict": target.verdict, "level": target.level, "profile": target.profile.get("name", ""), "seed": seed}
+    for name, fact in facts.items():
+        suite.add_property(name, str(fact))
+    for topic in by_topic(target):
+        for result in topic.results:
+            suite.add_testcase(case_of(result))
+    if target.verdict in ("error", "undetermined"):
+        suite.add_testcase(case_of_verdict(target))
+    return suite
+
+
+def case_of(result: Result) -> TestCase:
+    """One requirement: its id is the name, its equation the class."""
+    case = TestCase(result.id, classname=result.equation)
+    ended = {
+        "fail": Failure(result.message, "nonconformant"),
+        "xpass": Failure(result.message, "xpass"),
+        "error": Error(result.message, "error"),
+        "xfail": Skipped(f"expected failure: {result.reason}", "xfail"),
+        "unsupported": Skipped(result.message, "unsupported"),
+        "blocked": Skipped(result.message, "blocked"),
+    }.get(result.outcome)
+    if ended is not None:
+        ended.text = details(result)
+        case.result = [ended]
+    return case
+
+
+def details(result: Result) -> str:
+    """What a reader of the case needs besides its message."""
+    parts = [requirements()[result.id].statement]
+    parts += [result.message] if result.message else []
+    parts += [f"Expected: {' '.join(filter(None, (result.reason, result.link)))}"] if result.reason else []
+    parts += [f"Explained: {explanation(result)}"]
+    parts += [f"Again: {result.repro}"] if result.repro else []
+    return "\n".join(parts)
+
+
+def case_of_verdict(target: TargetReport) -> TestCase:
+    """What keeps a target from being judged."""
+    case = TestCase("verdict", classname="encoder")
+    reason = "; ".join(target.notes) or f"the evidence reached only the level {target.level}"
+    kind = Error if target.verdict == "error" else Failure
+    case.result = [kind(reason, target.verdict)]
+    return case

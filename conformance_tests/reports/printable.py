@@ -1,0 +1,65 @@
+"""Text of unknown origin, made harmless: every format takes its texts from here."""
+
+from dataclasses import replace
+from typing import Any
+
+from conformance_tests.report import Report, Result, TargetReport
+
+LONGEST_LINE, LONGEST_BLOCK = 300, 4000
+
+
+def block(text: str) -> str:
+    r"""Text of several lines in which every other character that cannot be seen is written out: ``\x1b``.
+
+    XML allows no control characters, no encoding has lone surrogates, and marks that turn the
+    direction of writing make a name look like another one. Very long text is cut.
+    """
+    shown = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+    return cut(shown, LONGEST_BLOCK)
+
+
+def line(text: str) -> str:
+    r"""Text as one line: line ends are written out, ``\n``."""
+    return cut(block(text).replace("\n", r"\n"), LONGEST_LINE)
+
+
+def cut(text: str, longest: int) -> str:
+    """The text, or its beginning and how long it was."""
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text):,} characters)"
+
+
+def lines(value: Any) -> Any:
+    """Plain data with every text in it as one line."""
+    if isinstance(value, dict):
+        return {line(str(k)): lines(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [lines(v) for v in value]
+    return line(value) if isinstance(value, str) else value
+
+
+def printable(report: Report) -> Report:
+    """The same report with every text fit to print."""
+    return replace(report, targets=[printable_target(t) for t in report.targets])
+
+
+def printable_target(target: TargetReport) -> TargetReport:
+    """One target's part of it."""
+    return replace(
+        target,
+        target=line(target.target),
+        profile=lines(target.profile),
+        notes=[block(note) for note in target.notes],
+        diagnosis=lines(target.diagnosis),
+        requirements=[printable_result(r) for r in target.requirements],
+    )
+
+
+def printable_result(result: Result) -> Result:
+    """One requirement's part of it."""
+    return replace(
+        result,
+        message=block(result.message),
+        repro=block(result.repro),
+        reason=line(result.reason),
+        link=line(result.link),
+    )
