@@ -16,6 +16,9 @@ from conformance_tests.compare import Disagreement
 
 MASK_WORDS = ("key_padding", "padding", "pad_mask", "attention_mask", "attn_mask", "src_mask", "mask", "keep", "valid")
 NO_MASKS = ("head_mask", "encoder_attention_mask", "cross", "decoder", "is_causal", "bool_masked_pos", "mask_time")
+STATED = {"src_key_padding_mask": "ignore"}
+"""Arguments with a documented meaning: there another polarity is a defect, and no convention to learn."""
+
 SEGMENT_WORDS = ("token_type_ids", "segment_ids", "segments", "token_types", "segment_label")
 
 
@@ -83,6 +86,8 @@ def working_mask(
             at padded positions changed or not. None if the module refuses.
         keep: the mask of the probe.
     """
+    for argument in parameters(module).keys() & STATED.keys():
+        return MaskForm(argument, STATED[argument], "B n")
     accepted = None
     unmasked = call(None, False)
     for form in mask_forms(module):
@@ -90,6 +95,8 @@ def working_mask(
         if output is None or changed is None or unmasked is None:
             continue
         accepted = accepted or form
+        if output.shape[:2] != keep.shape or changed.shape[:2] != keep.shape:
+            continue
         valid = output[keep].isfinite().all() and torch.allclose(output[keep], changed[keep], rtol=0, atol=1e-9)
         if valid and not torch.allclose(output[keep], unmasked[keep], rtol=0, atol=1e-9):
             return form

@@ -126,6 +126,8 @@ def check(
     Exit status: 0 every target is conformant, 1 some target is not or is undetermined,
     2 the command or a target's name could not be used, 3 the suite itself failed.
     """
+    from conformance_tests.reports.files import demand_writable, write
+
     wanted = {form: file for form, file in files.items() if file is not None}
     demand_writable(*wanted.values())
     from conformance_tests.builtin import BUILTIN
@@ -141,9 +143,9 @@ def check(
     console = terminal.console()
     with terminal.progress(enabled=not quiet) as show:
         report = suite.check(names, profile, level, seed, show, expected)
-    terminal.print_report(console, report, quiet=quiet, verbose=verbose)
     for form, file in wanted.items():
         write(file, written(report, form))
+    terminal.print_report(console, report, quiet=quiet, verbose=verbose)
     ctx.exit(CONFORMANT if report.verdict == "conformant" else NOT_CONFORMANT)
 
 
@@ -228,30 +230,3 @@ def traceability() -> None:
     from conformance_tests import listing
 
     listing.traceability()
-
-
-def demand_writable(*files: Path) -> None:
-    """Find out before the work that a file cannot be written.
-
-    Raises:
-        Unusable: if one cannot, or is to hold two reports.
-    """
-    for n, path in enumerate(files):
-        if path.resolve() in [other.resolve() for other in files[:n]]:
-            raise Unusable(f"{path} cannot hold two reports: name a file for each")
-        try:
-            existed = path.exists()
-            with path.open("a", encoding="utf-8"):
-                pass
-            if not existed:
-                path.unlink()
-        except OSError as fault:
-            raise Unusable(f"{path} cannot be written: {fault.strerror}") from None
-
-
-def write(path: Path, text: str) -> None:
-    """Write a report file; what has no place in UTF-8 is written out, in JSON as its own escape."""
-    try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as fault:
-        raise Unusable(f"{path} cannot be written: {fault.strerror}") from None

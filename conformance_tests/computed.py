@@ -103,9 +103,11 @@ class Computed:
         return align(self.trace(case), recorded, self.encoder.dimensions.h, probe.keep)
 
     def valid(self, case: Case) -> Tensor | None:
-        """Which positions of the output are compared: those that are kept."""
+        """Which positions of the output are compared: those that are kept, or that a head reads."""
         keep = self.probes[case.probe].keep
-        return keep if self.expected(case).ndim == 3 else None
+        if keep is None or self.expected(case).ndim == 3:
+            return keep
+        return keep.any(dim=1) if self.encoder.profile["head"].variant == "mean-pool" else keep[:, 0]
 
     def cotangent(self, case: Case) -> Tensor:
         """Random weights of the outputs in the sum that is differentiated; 0 at padding."""

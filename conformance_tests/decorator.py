@@ -15,7 +15,7 @@ look up their outcomes.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,7 +36,7 @@ class JudgedRequirement:
     """What a decorated test gets: one requirement of its encoder."""
 
     id: str
-    judged: "Judged"
+    judged: "Judged" = field(repr=False)
 
     def check(self) -> None:
         """Say how this requirement ended.
@@ -61,9 +61,8 @@ def told(result: Result) -> str:
     """A failure in full."""
     from encoder_spec.equation import requirements
 
-    said = f"{result.id} ({result.equation}): {result.message}"
-    more = [f"{result.id}: {requirements()[result.id].statement}"]
-    return "\n".join([said, *more, *([f"Again: {result.repro}"] if result.repro else [])])
+    parts = [f"{result.id}: {result.message}", requirements()[result.id].statement]
+    return "\n".join([*parts, *([f"Again: {result.repro}"] if result.repro else [])])
 
 
 @dataclass(frozen=True, eq=False)

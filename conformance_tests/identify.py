@@ -5,9 +5,10 @@ What they leave open is searched, nearest to the encoder's own hints first, and 
 by agreement of the outputs and nothing else.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, product
+from itertools import combinations, product
+from math import isqrt
 from typing import Any
 
 from torch import Tensor
@@ -84,7 +85,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     choices["final_norm"] = "norm" if "norm_final.gamma" in parameters else "none"
     N = hints.sizes.get("N", len(layers))
     choices["sharing"] = "all" if N > 1 and is_shared(parameters, layers) else "none"
-    if choices.get("embedding") == "patches" or choices["segment"] == "added":
+    if str(choices.get("embedding")).startswith("patches") or choices["segment"] == "added":
         choices["embedding_scale"] = "none"
     stated = {
         k: v for k, v in hints.choices.items() if k.rpartition(".")[2] in CONSTANTS or v in admissible(k, letters)
@@ -115,6 +116,7 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
         "E": ("V", "d_model"),
         "P": ("max_len", "d_model"),
         "E_seg": ("segments", "d_model"),
+        "W_cls": ("d_model", "classes"),
     }.items():
         if path in parameters:
             found |= dict(zip(axes, parameters[path].shape, strict=True))
@@ -122,6 +124,11 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
     if hd_k % found["h"]:
         raise SpecificationError(f"{found['h']} heads do not divide the {hd_k} columns of W_Q")
     stated = {k: v for k, v in hints.sizes.items() if k in ("patch", "channels", "classes")}
+    if "W_patch" in parameters:
+        entries = len(parameters["W_patch"])
+        sides = {entries // c: c for c in (3, 1, 4, 2) if entries % c == 0 and isqrt(entries // c) ** 2 == entries // c}
+        area = stated.get("patch", isqrt(next(iter(sides), entries))) ** 2
+        stated |= {"patch": isqrt(area), "channels": max(1, entries // area)}
     return Dimensions(**(found | stated | {"d_k": hd_k // found["h"], "d_v": hd_v // found["h"]}))
 
 
@@ -131,8 +138,13 @@ def open_axes(start: Encoder, hints: Hints) -> Axes:
     used = {e.slot for e in start.equations()}
     axes: Axes = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
     axes["eps"] = list(dict.fromkeys([start.profile.constants["eps"], *EPSILONS]))
-    if "final_norm" in used and start.profile["final_norm"].slots:
+    if start.profile["final_norm"].slots:
+        axes["final_norm"] = ["norm", "none"]
         axes["norm_final.eps"] = axes["eps"]
+    if "position" in used and "learned-offset" in admissible("position", letters):
+        axes["position_offset"] = [0, 2, 1]
+    if "N" not in hints.sizes and start.dimensions.N == 1:
+        axes["N"] = list(range(1, 13))
     if "h" not in hints.sizes:
         width, value_width = (start.dimensions.h * d for d in (start.dimensions.d_k, start.dimensions.d_v))
         axes["h"] = [h for h in range(1, width + 1) if width % h == value_width % h == 0]
@@ -142,23 +154,27 @@ def open_axes(start: Encoder, hints: Hints) -> Axes:
 def candidates(start: Encoder, axes: Axes, most: int | None = None) -> Iterator[Encoder]:
     """Every choice along the axes, the fewest changes to ``start`` first, up to ``most`` changes."""
     sizes = start.dimensions
-    now = start.profile.choices() | {"h": sizes.h}
+    now = start.profile.choices() | {"h": sizes.h, "N": sizes.N}
     others = {axis: [v for v in values if v != now.get(axis, now.get("eps"))] for axis, values in axes.items()}
     for changes in range(len(axes) + 1 if most is None else most + 1):
         for changed in combinations(axes, changes):
             for values in product(*(others[axis] for axis in changed)):
                 choice: dict[str, Any] = dict(zip(changed, values, strict=True))
                 h = int(choice.pop("h", sizes.h))
-                resized = sizes.replace(h=h, d_k=sizes.d_k * sizes.h // h, d_v=sizes.d_v * sizes.h // h)
+                N = int(choice.pop("N", sizes.N))
+                resized = sizes.replace(h=h, d_k=sizes.d_k * sizes.h // h, d_v=sizes.d_v * sizes.h // h, N=N)
+                if N != sizes.N:
+                    choice["sharing"] = "all" if N > 1 else "none"
                 yield Encoder(start.profile.replace(**choice), resized)
 
 
 GUIDED = (
     ("h", "scores"),
     ("layer", "norm", "eps"),
-    ("embedding_scale", "position"),
+    ("embedding_scale", "position", "position_offset"),
     ("activation",),
-    ("norm_final.eps",),
+    ("N",),
+    ("final_norm", "norm_final.eps"),
 )
 """Open choices that must be right together before any of them shows among the intermediates."""
 
@@ -200,6 +216,11 @@ def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorde
     return best
 
 
+def agrees(encoder: Encoder, experiments: Sequence[Experiment]) -> bool:
+    """Whether a choice reproduces every experiment; the first one that it does not settles it."""
+    return all(e.residual(encoder) <= 1 for e in experiments)
+
+
 def identify(
     experiments: list[Experiment], start: Encoder, axes: Axes, recorded: Recorded | None = None
 ) -> Identification:
@@ -215,15 +236,21 @@ def identify(
         axes: the choices to search, each with its values.
         recorded: the subject's intermediates in the first experiment.
     """
-    explains = guided(start, axes, experiments[0], recorded) if recorded else start
-    closest, least, tried = explains, float("inf"), 0
-    for tried, encoder in enumerate(chain(candidates(start, axes, most=1), [explains], candidates(explains, axes)), 1):
-        residual = experiments[0].residual(encoder)
-        if residual <= 1 and all(e.residual(encoder) <= 1 for e in experiments[1:]):
+    tried = 0
+    for encoder in candidates(start, axes, most=1):
+        tried += 1
+        if agrees(encoder, experiments):
             return Identification(encoder, True, tried)
-        if residual < least and not recorded:
+    closest = guided(start, axes, experiments[0], recorded) if recorded else start
+    least = float("inf")
+    for encoder in candidates(closest, axes):
+        tried += 1
+        if agrees(encoder, experiments):
+            return Identification(encoder, True, tried)
+        residual = float("inf") if recorded else experiments[0].residual(encoder)
+        if residual < least:
             closest, least = encoder, residual
-        if tried == MOST_TRIED:
+        if tried >= MOST_TRIED:
             break
     return Identification(closest, False, tried)
 

@@ -130,6 +130,8 @@ def valid_rows(intermediate: Intermediate, want: Tensor, keep: Tensor | None) ->
         return None
     if want.ndim == 4:
         return keep[:, None, :].expand(want.shape[:3])
+    if want.ndim == 2:
+        return keep.any(dim=1) if intermediate.equation.variant == "mean-pool" else keep[:, 0]
     return keep if want.shape[1] == keep.shape[1] else None
 
 

@@ -7,7 +7,7 @@ carries gradients as well as weights.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -37,6 +37,12 @@ class ParameterMapping:
     def canonical(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The subject's weights, or their gradients, by canonical path."""
         return {path: source.take(weights[source.name]) for path, source in self.sources.items()}
+
+    def restricted(self, paths: Collection[str]) -> "ParameterMapping":
+        """The same with these canonical paths alone; the others count as unmapped."""
+        kept = {path: source for path, source in self.sources.items() if path in paths}
+        names = {s.name for s in self.sources.values()} - {s.name for s in kept.values()}
+        return ParameterMapping(kept, (*self.unmapped, *sorted(names)))
 
     def names_of(self, *letters: str) -> set[str]:
         """The subject's names for these canonical letters, in every layer."""
@@ -135,8 +141,8 @@ def places(part: str, kind: str, array: Tensor, width: int, storage: Storage) ->
             (f"{'b' if is_bias else 'W'}_{letter}", packed(place, len(letters), storage, is_bias, width))
             for place, letter in enumerate(letters)
         ]
-    if not part:
-        return []
+    if not part or (array.ndim < 2 and not is_bias):
+        return []  # a vector with the name of a map is something else: a gate by channel, say
     return [(f"b_{part}", torch.flatten)] if is_bias else [(f"W_{part}", oriented(part, kind, array, width, storage))]
 
 

@@ -14,6 +14,7 @@ from conformance_tests.mapping import ParameterMapping, mappings
 from conformance_tests.probes import Probes
 from conformance_tests.run import Run
 from conformance_tests.subject import AdaptedSubject, ArraySubject, Subject
+from conformance_tests.tables import stored_sinusoids
 from conformance_tests.targets import SubjectError, one_line
 from conformance_tests.torch_subject import TorchSubject
 from conformance_tests.weights import FAINT, GIVEN, PERTURBED, WeightSets
@@ -65,10 +66,13 @@ def opened(thing: Any, seed: int, declared: Profile | None = None) -> Iterator[R
     subject = adapt(thing)
     with single_thread(), subject.borrowed():
         mapping = next(mappings(subject.weights()))
-        sets = WeightSets(subject, mapping, seed)
+        stored = stored_sinusoids(mapping, subject.weights(), subject.fixed())
+        sets = WeightSets(subject, mapping, seed, stored)
         try:
             found = settle(subject, mapping, sets, seed, declared)
-            yield Run(subject, found.encoder, mapping, sets, seed, found.agrees)
+            if declared is None:
+                mapping = mapping.restricted(found.encoder.parameter_shapes())
+            yield Run(subject, found.encoder, mapping, sets, seed, found.agrees, stored)
         finally:
             if GIVEN in sets:
                 sets.use(GIVEN)
@@ -87,8 +91,10 @@ def settle(
     if declared is not None:
         start = Encoder(with_input_of(declared, start), start.dimensions)
         axes = {axis: values for axis, values in axes.items() if axis == "h"}
+    probes = Probes(start, seed)
+    subject.learn(probes["plain"], probes["scattered"])
     cases = [case for case in (Case(PERTURBED), Case(FAINT, "faint"), Case(GIVEN)) if case.weights in sets]
-    experiments = [experiment(subject, mapping, sets, Probes(start, seed), case) for case in cases]
+    experiments = [experiment(subject, mapping, sets, probes, case) for case in cases]
     found = identify(experiments, start, axes, recording(subject, sets, cases[0], experiments[0]))
     if mapping.unmapped and not found.agrees and declared is None:
         raise Undetermined(

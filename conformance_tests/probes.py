@@ -8,6 +8,7 @@ well-scaled inputs each hide a family of defects.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import isqrt
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from encoder_spec.assembly import Encoder
 UNPADDED = ("plain", "faint", "single", "extreme")
 PADDED = ("everything-kept", "scattered", "right", "one-all-padded", "all-end-padded")
 NAMES = (*UNPADDED, *PADDED)
+PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 SCALES = {"faint": 1e-4, "extreme": 1000.0}
 
 
@@ -38,7 +40,7 @@ class Probe:
         assert self.keep is not None
         if x.ndim > 3:
             raise Unsupported("padded positions of an image have no content of their own")
-        padded = ~self.keep
+        padded = ~self.keep[:, -x.shape[1] :]
         if x.is_floating_point():
             other = torch.where(padded[..., None], 1000 * x.flip(0) + 1, x)
         else:
@@ -86,8 +88,8 @@ class Probes:
         self.encoder = encoder
         self.seed = seed
         taken = {getattr(encoder.dimensions, size) for size in ("N", "h", "d_k", "d_v", "d_model", "d_ff")}
-        self.batch = next(p for p in (3, 5, 7) if p not in taken)
-        self.length = next(p for p in (7, 11, 13, 17, 19, 23) if p not in taken and p != self.batch)
+        self.batch = next(p for p in PRIMES if p not in taken)
+        self.length = next(p for p in PRIMES[2:] if p not in taken and p != self.batch)
         if self._kind == "lookup" and encoder.profile["position"].parameters:
             # Two rows are spared: the offset is not known before it is identified.
             usable = encoder.dimensions.max_len - max(2, int(encoder.profile.constants["offset"]))
@@ -97,6 +99,18 @@ class Probes:
     def _kind(self) -> str:
         profile = self.encoder.profile
         return profile["embedding" if profile["input"].variant == "embedded" else "input"].variant
+
+    @property
+    def _prepended(self) -> int:
+        profile = self.encoder.profile
+        return int(profile["input"].variant == "embedded" and profile["cls"].variant == "cls")
+
+    @property
+    def _grid(self) -> tuple[int, int]:
+        """Rows and columns of patches: the square that a learned table is for, else 2 × 3."""
+        side = isqrt(self.encoder.dimensions.max_len - self._prepended)
+        is_square = side**2 + self._prepended == self.encoder.dimensions.max_len
+        return (side, side) if is_square and self.encoder.profile["position"].parameters else (2, 3)
 
     def __getitem__(self, name: str) -> Probe:
         """The probe of this name."""
@@ -112,8 +126,9 @@ class Probes:
             x[0, 1 % length] *= 1e-3
             x[1, 2 % length] += 30
             return (x,)
-        if self._kind == "patches":
-            shape = (self.batch, sizes.channels, 2 * sizes.patch, 3 * sizes.patch)
+        if self._kind.startswith("patches"):
+            rows, columns = self._grid
+            shape = (self.batch, sizes.channels, rows * sizes.patch, columns * sizes.patch)
             return (torch.randn(shape, generator=generator, dtype=torch.float64),)
         # The first few ids are often special: padding, unknown, beginning, end.
         tokens = torch.randint(4 if sizes.V > 12 else 0, sizes.V, (self.batch, length), generator=generator)
@@ -122,9 +137,9 @@ class Probes:
         return tokens, torch.randint(sizes.segments, (self.batch, length), generator=generator)
 
     def _positions(self, inputs: tuple[Tensor, ...]) -> int:
-        if self._kind != "patches":
-            return inputs[0].shape[1]
-        return 6 + (self.encoder.profile["cls"].variant == "cls")
+        rows, columns = self._grid
+        read = rows * columns if self._kind.startswith("patches") else inputs[0].shape[1]
+        return read + self._prepended
 
     def _keep(self, name: str, n: int) -> Tensor | None:
         if name in UNPADDED:

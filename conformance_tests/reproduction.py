@@ -3,6 +3,7 @@
 import inspect
 import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,27 @@ from encoder_spec.profiles import Profile
 
 
 def again(target: Any, profile: str | Profile, seed: int, expected: object = None) -> str:
-    """The command that repeats a run, or the call for what no command can name."""
+    """The command that repeats a run, or the call for what no command can say.
+
+    Args:
+        target: as ``check`` takes it.
+        profile: as ``check`` takes it; one that is no published profile is given by its name only.
+        seed: of probes and weights.
+        expected: as ``check`` takes it.
+    """
     name = target if isinstance(target, str) else importable(target)
-    file = str(expected) if isinstance(expected, str | Path) else ""
-    if name and isinstance(profile, str):
-        words = ["encoder-spec", "check", name, *(["--profile", profile] if profile != "auto" else [])]
-        return shlex.join([*words, *(["--expected", file] if file else []), "--seed", str(seed)])
-    named = getattr(target, "__name__", type(target).__name__)
-    called = profile if isinstance(profile, str) else profile.name
-    more = f", expected={file!r}" if file else ""
-    return (
-        "from conformance_tests import check\n"
-        f"print(check({named}, profile={called!r}, seed={seed}{more}).to_json())  # {named}: the object that was judged"
-    )
+    if name and isinstance(profile, str) and (expected is None or isinstance(expected, str | Path)):
+        words = ["encoder-spec", "check", name]
+        words += ["--profile", profile] if profile != "auto" else []
+        words += ["--expected", str(expected)] if expected is not None else []
+        return shlex.join([*words, "--seed", str(seed)])
+    options: dict[str, Any] = {"profile": profile if isinstance(profile, str) else profile.name, "seed": seed}
+    if isinstance(expected, Mapping):
+        options["expected"] = dict(expected)
+    given = repr(name) if name else "encoder"
+    called = ", ".join([given, *(f"{option}={value!r}" for option, value in options.items())])
+    lines = ["from conformance_tests import check", f"print(check({called}).to_json())"]
+    return "\n".join([*lines, *([] if name else [f"# {given} is the object that was judged"])])
 
 
 def importable(target: Any) -> str:

@@ -4,7 +4,8 @@ A demand that is not met raises: ``Disagreement`` if the subject is wrong, ``Blo
 something earlier is wrong already, ``Unsupported`` if the subject cannot tell.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +18,9 @@ from conformance_tests.computed import FAST, PADDED, UNPADDED, Case, Computed
 from conformance_tests.intermediates import Aligned, departure
 from conformance_tests.weights import GIVEN, PERTURBED
 
+BESIDE = re.compile(r"(?:^|[._])(?:pooler|head|classifier|decoder|lm_head|cls|predictions)(?:[._]|$)|_head[._]")
+"""What parts are called that stand on top of an encoder and not in it."""
+
 __all__ = ["FAST", "PADDED", "UNPADDED", "Case", "Run"]
 
 
@@ -25,6 +29,7 @@ class Run(Computed):
     """What the checks see of one subject: what was computed, and demands on it."""
 
     identified: bool = True
+    stored: Mapping[str, str] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
 
     def context(self, case: Case) -> str:
@@ -65,6 +70,14 @@ class Run(Computed):
         keep = self.probes[case.probe].keep
         assert keep is not None, f"probe {case.probe} has no mask"
         return keep
+
+    def demand_output_per_position(self) -> None:
+        """Go on only where the output has the positions of the input, one for one."""
+        profile = self.encoder.profile
+        if profile["head"].variant not in ("none", "mlm"):
+            raise Unsupported("the head does not give an output for each position")
+        if profile["input"].variant == "embedded" and profile["embedding"].variant != "lookup":
+            raise Unsupported("an image has no sequence of its own")
 
     def demand_mask(self) -> None:
         """Go on only with a subject that takes a mask."""
@@ -155,9 +168,17 @@ class Run(Computed):
         return self.cases(Case(), *(PADDED[:1] if self.subject.takes_mask else ()))
 
     def idle_unmapped(self) -> list[str]:
-        """The subject's parameters that have no canonical path and no gradient."""
+        """The subject's parameters that have no canonical path and influence nothing that it returns.
+
+        A pooler or a head stands beside the hidden states, even where the call does not run it.
+        """
         case = self.case()
         probe = self.probes[case.probe]
         self.weight_sets.use(case.weights)
         _, by_name = self.subject.gradients(probe.inputs, probe.keep, self.cotangent(case))
-        return [name for name in self.mapping.unmapped if not by_name[name].any()]
+        idle = [name for name in self.mapping.unmapped if not by_name[name].any()]
+        return [
+            name
+            for name in idle
+            if not BESIDE.search(name) and not self.subject.influences_anything(name, probe.inputs)
+        ]

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from conformance_tests.compare import Unsupported
 from conformance_tests.hints import Hints
+from conformance_tests.probes import Probe
 
 
 @runtime_checkable
@@ -40,6 +41,17 @@ class Subject:
     def borrowed(self) -> Iterator[None]:
         """Make the encoder ready to be judged; afterwards nothing of it has changed."""
         yield
+
+    def fixed(self) -> set[str]:
+        """The names of the weights that are not to be learned."""
+        return set()
+
+    def learn(self, plain: Probe, padded: Probe) -> None:
+        """Find out by experiment how the encoder is called; nothing to find out unless it says so."""
+
+    def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
+        """Whether a weight that the hidden states do not depend on matters to anything else that is returned."""
+        return False
 
     def weights(self) -> dict[str, Tensor]:
         """The arrays of the encoder by its own names, in float64."""

@@ -15,7 +15,7 @@ from conformance_tests.opening import Undetermined, opened
 from conformance_tests.report import Report, Result, TargetReport
 from conformance_tests.reproduction import again
 from conformance_tests.run import Run
-from conformance_tests.targets import SubjectError, make, resolve
+from conformance_tests.targets import SubjectError, make, one_line, resolve
 from encoder_spec.equation import requirements
 from encoder_spec.profiles import Profile
 from encoder_spec.profiles import profile as published
@@ -122,6 +122,9 @@ def check_one(
 def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
     """Write the variant into the report, with the nearest published profile where it is none."""
     chosen = run.encoder.choices()
+    for path, layout in run.stored.items():
+        chosen["position"] = layout
+        report.notes.append(f"keeps its {layout} positions as a table ({path}): compared as stored")
     if declared is not None:
         report.profile = {"name": declared.name, "choices": chosen}
         if declared["input"] is not run.encoder.profile["input"]:
@@ -192,6 +195,8 @@ def decide(run: Run, check: Check, id: str, repro: str = "") -> Result:
             outcome, message = "unsupported", str(reason)
         except Blocked as reason:
             outcome, message = "blocked", str(reason)
+        except Exception as fault:
+            outcome, message = "error", f"the check itself failed: {one_line(fault)}"
     if outcome == "pass" and comparisons:
         worst = max(comparisons, key=lambda c: c.error / c.budget)
         error, budget = worst.error, worst.budget
@@ -206,5 +211,7 @@ def judge(results: Iterable[Result], asked: Level) -> tuple[str, str]:
     reached = max((Level.named(r.level) for r in results if r.outcome == "pass"), default=Level.STATIC)
     if any(r.counts_against for r in results):
         return str(reached), "nonconformant"
+    if any(r.outcome == "error" for r in results):
+        return str(reached), "error"
     enough = reached >= min(Level.AGREEMENT, asked)
     return str(reached), "conformant" if enough else "undetermined"

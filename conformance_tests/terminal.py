@@ -13,6 +13,7 @@ from rich.text import Text
 from conformance_tests.report import Report, TargetReport
 from conformance_tests.reports import arranged
 from conformance_tests.reports.arranged import SIZES, TELLING, closeness
+from conformance_tests.reports.printable import line, printable, printable_target
 
 VERDICT_STYLE = {
     "conformant": "bold green",
@@ -47,7 +48,7 @@ def progress(enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     with Progress(*columns, console=err, transient=True, disable=not (enabled and err.is_terminal)) as bar:
         task = bar.add_task("", total=1)
-        yield lambda what, done, of: bar.update(task, description=escape(what), completed=done, total=of)
+        yield lambda what, done, of: bar.update(task, description=escape(line(what)), completed=done, total=of)
 
 
 def print_table(out: Console, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -60,7 +61,7 @@ def print_table(out: Console, header: Sequence[str], rows: Iterable[Sequence[str
 
 def print_report(out: Console, report: Report, *, quiet: bool, verbose: bool) -> None:
     """Print one table for each target, and a closing line over all."""
-    for target in report.targets:
+    for target in printable(report).targets:
         out.print(headline(target), soft_wrap=True)
         if quiet:
             continue
@@ -78,8 +79,8 @@ def headline(target: TargetReport) -> Text:
     """Name, verdict, evidence, counts and time."""
     parts = [f"evidence: {target.level}"] if target.requirements else []
     parts += [f"{number} {outcome}" for outcome, number in target.counts().items()]
-    line = Text.assemble((target.target, "bold"), "  ", (target.verdict, VERDICT_STYLE[target.verdict]))
-    return line.append(f"  {' · '.join([*parts, f'{target.seconds:.1f} s'])}", "dim")
+    text = Text.assemble((target.target, "bold"), "  ", (target.verdict, VERDICT_STYLE[target.verdict]))
+    return text.append(f"  {' · '.join([*parts, f'{target.seconds:.1f} s'])}", "dim")
 
 
 def details(target: TargetReport) -> Table:
@@ -98,6 +99,7 @@ def details(target: TargetReport) -> Table:
 
 def print_variant(out: Console, target: TargetReport) -> None:
     """Print what `identify` found."""
+    target = printable_target(target)
     out.print(Text(target.target, "bold"))
     out.print(details(target))
 

@@ -4,7 +4,7 @@ from conformance_tests.checks import decides
 from conformance_tests.run import Run
 
 
-@decides("EMB-1", "EMB-4", level="trace")
+@decides("EMB-1", "EMB-4", "EMB-13", level="trace")
 def test_tokens_or_patches_become_their_vectors(run: Run) -> None:
     """The value of the slot ``embedding`` stands among the encoder's intermediates."""
     run.demand_intermediate("embedding")

@@ -34,6 +34,7 @@ def test_permuted_positions_give_permuted_outputs(run: Run) -> None:
     """An encoder of given embeddings knows no order: reversing the input reverses the output."""
     if run.encoder.profile["input"].variant != "given":
         raise Unsupported("the encoder adds positions itself, so that order does matter")
+    run.demand_output_per_position()
     for case in run.cases(Case(), Case(gradients=False)):
         reversed_output = run.encode(case, run.probes[case.probe].reversed())
         run.demand_equal(reversed_output, run.output(case).flip(1), "multihead: Z of the reversed input", case)

@@ -1,6 +1,5 @@
 """torch modules as subjects: called both ways, in float64, with weights that are put back."""
 
-import inspect
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,15 +10,19 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from conformance_tests.calling import (
+    MaskForm,
+    batch_comes_first,
+    hidden_states,
+    segment_argument,
+    tensors_in,
+    working_mask,
+)
 from conformance_tests.compare import Disagreement, Unsupported
-from conformance_tests.hints import Hints
+from conformance_tests.probes import Probe
 from conformance_tests.subject import Subject
+from conformance_tests.torch_hints import hints_of
 from encoder_spec.module import EncoderModule
-
-MASK_ARGUMENTS = {"keep": True, "src_key_padding_mask": False}
-"""The arguments through which a module takes a padding mask, and the value that means keep."""
-
-ACTIVATIONS: dict[Any, str] = {torch.relu: "relu", nn.functional.relu: "relu", nn.functional.gelu: "gelu"}
 
 
 class TorchSubject(Subject):
@@ -28,10 +31,11 @@ class TorchSubject(Subject):
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self.hints = hints_of(module)
-        arguments = inspect.signature(module.forward).parameters
-        self.mask_argument = next((name for name in MASK_ARGUMENTS if name in arguments), None)
-        self.takes_mask = self.mask_argument is not None
-        self.batch_first = not any(getattr(m, "batch_first", True) is False for m in module.modules())
+        named = module.named_parameters(remove_duplicate=False)
+        self._frozen = {name for name, p in named if not p.requires_grad}
+        self.segment_argument = segment_argument(module)
+        self.mask_form: MaskForm | None = None
+        self.batch_first = True
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
@@ -58,6 +62,10 @@ class TorchSubject(Subject):
             for m, training in modes.items():
                 m.training = training
 
+    def fixed(self) -> set[str]:
+        """See ``Subject``: what asks for no gradient."""
+        return self._frozen
+
     def weights(self) -> dict[str, Tensor]:
         """Copies of the parameters; a parameter with two names is one object under both."""
         copies: dict[int, Tensor] = {}
@@ -70,19 +78,63 @@ class TorchSubject(Subject):
             for name, p in self.module.named_parameters():
                 p.copy_(values[name])
 
+    def learn(self, plain: Probe, padded: Probe) -> None:
+        """See ``Subject``: the order of the axes, then the form of the mask."""
+
+        def attempt(form: MaskForm | None, inputs: tuple[Tensor, ...], keep: Tensor | None) -> Tensor | None:
+            self.mask_form = form
+            try:
+                return self.encode(inputs, keep, gradients=False).detach()
+            except Exception:  # a form that the module refuses is not its form
+                return None
+
+        def as_handed(x: Tensor) -> Tensor | None:
+            self.batch_first = True
+            return attempt(None, (x, *plain.inputs[1:]), None)
+
+        if len(plain.inputs) == 1 and plain.inputs[0].ndim <= 3:
+            self.batch_first = batch_comes_first(as_handed, plain.inputs[0], self._stated_order())
+        assert padded.keep is not None
+        keep = padded.keep
+
+        def masked(form: MaskForm | None, changed: bool) -> Tensor | None:
+            try:
+                probe = padded.with_other_padding() if changed else padded
+            except Unsupported:
+                return None
+            return attempt(form, probe.inputs, keep if form else None)
+
+        # The specification's own module needs no experiment, and with images none is possible.
+        own = MaskForm("keep", "keep", "B n") if isinstance(self.module, EncoderModule) else None
+        self.mask_form = own or working_mask(self.module, masked, keep)
+        self.takes_mask = self.mask_form is not None
+
+    def _stated_order(self) -> bool | None:
+        stated = [m.batch_first for m in self.module.modules() if isinstance(getattr(m, "batch_first", None), bool)]
+        return all(stated) if stated else None
+
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
         """See ``Subject``. Without gradients torch's encoder takes its fast path."""
-        arguments: dict[str, Tensor] = {}
+        return self._turned(hidden_states(self._call(inputs, keep, gradients)))
+
+    def _call(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
+        named: dict[str, Tensor] = {}
+        mask = torch.empty(0)
         if keep is not None:
-            if self.mask_argument is None:
+            if self.mask_form is None:
                 raise Unsupported("the subject takes no mask")
-            arguments[self.mask_argument] = mask = keep if MASK_ARGUMENTS[self.mask_argument] else ~keep
+            mask = named[self.mask_form.argument] = self.mask_form.render(keep)
+        positional = [self._turned(inputs[0])]
+        if len(inputs) > 1 and self.segment_argument is None:
+            positional.append(inputs[1])
+        elif len(inputs) > 1 and self.segment_argument is not None:
+            named[self.segment_argument] = inputs[1]
         with torch.set_grad_enabled(gradients), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            output = self.module(*(self._turned(x) for x in inputs), **arguments)
-        if keep is not None and mask is not keep:
-            keep.copy_(~mask)  # what became of the module's own mask has become of the caller's
-        return self._turned(hidden_states(output))
+            output = self.module(*positional, **named)
+        if keep is not None and self.mask_form and not torch.equal(mask, self.mask_form.render(keep)):
+            keep.logical_not_()  # the caller's mask tells that the module has written into its own
+        return output
 
     def _turned(self, x: Tensor) -> Tensor:
         """Batch first to the module's own order, or back."""
@@ -94,6 +146,13 @@ class TorchSubject(Subject):
         with sdpa_kernel([SDPBackend.MATH]), recorder:
             self.encode(inputs, keep)
         return [x for x in inputs if x.is_floating_point()] + recorder.results
+
+    def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
+        """See ``Subject``: whether any tensor that the module returns depends on the parameter."""
+        parameter = self.module.get_parameter(name)
+        total = sum((t.sum() for t in tensors_in(self._call(inputs, None, gradients=True))), torch.zeros(()))
+        gradient = torch.autograd.grad(total, parameter, allow_unused=True)[0] if total.requires_grad else None
+        return gradient is not None and bool(gradient.any())
 
     def gradients(
         self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor
@@ -140,55 +199,3 @@ def is_same_data(value: Tensor, argument: Any) -> bool:
         and argument.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
         and argument._version == 0
     )
-
-
-def hidden_states(output: Any) -> Tensor:
-    """The hidden states among what a module returns.
-
-    Raises:
-        Disagreement: if it is no floating tensor.
-    """
-    first = output[0] if isinstance(output, tuple | list) and output else output
-    if not isinstance(first, Tensor):
-        raise Disagreement(
-            f"the encoder returned {type(first).__name__}, but hidden states are a tensor (B, n, d_model)"
-        )
-    if first.is_nested:
-        first = first.to_padded_tensor(0.0)
-    return first
-
-
-def hints_of(module: nn.Module) -> Hints:
-    """What a module's attributes say: those of the torch.nn family, or of our own reference."""
-    if isinstance(module, EncoderModule):
-        encoder = module.encoder
-        return Hints(encoder.profile.choices(), encoder.dimensions.sizes())
-    choices: dict[str, str | float] = {}
-    sizes: dict[str, int] = {}
-    for name, part in module.named_modules():
-        norm_first = getattr(part, "norm_first", None)
-        if isinstance(norm_first, bool):
-            choices.setdefault("layer", "pre-ln" if norm_first else "post-ln")
-        activation = activation_name(getattr(part, "activation", None))
-        if activation:
-            choices.setdefault("activation", activation)
-        heads = getattr(part, "num_heads", None)
-        if isinstance(heads, int):
-            sizes.setdefault("h", heads)
-        if isinstance(part, nn.LayerNorm):
-            choices.setdefault("norm_final.eps" if name.rpartition(".")[2] == "norm" else "eps", part.eps)
-    if choices.get("norm_final.eps") == choices.get("eps"):
-        choices.pop("norm_final.eps", None)
-    return Hints(choices, sizes)
-
-
-def activation_name(activation: Any) -> str:
-    """The variant that an activation attribute names, or nothing."""
-    if isinstance(activation, nn.ReLU):
-        return "relu"
-    if isinstance(activation, nn.GELU):
-        return "gelu-tanh" if activation.approximate == "tanh" else "gelu"
-    try:
-        return ACTIVATIONS.get(activation, "")
-    except TypeError:
-        return ""

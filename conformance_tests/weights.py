@@ -6,7 +6,7 @@ where ε stands; and with a large offset in the sublayers' biases, which a norm 
 again if it computes its variance with care.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 import torch
@@ -25,10 +25,11 @@ FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_pa
 class WeightSets(Mapping[str, Mapping[str, Tensor]]):
     """The subject's weights as given, perturbed and faint, by the subject's own names."""
 
-    def __init__(self, subject: Subject, mapping: ParameterMapping, seed: int) -> None:
+    def __init__(self, subject: Subject, mapping: ParameterMapping, seed: int, fixed: Collection[str] = ()) -> None:
         self.subject = subject
         self.mapping = mapping
         self.seed = seed
+        self.fixed = {mapping.sources[path].name for path in fixed}
         self.given = subject.weights()
         self._in_use = GIVEN
 
@@ -39,7 +40,7 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         except Unsupported:
             return {GIVEN: self.given}
         perturbed = self.perturbed()
-        small = self.mapping.names_of(*FAINT_LETTERS)
+        small = self.mapping.names_of(*FAINT_LETTERS) - self.fixed
         moved = self.mapping.names_of("b_O", "b_2")
         return {
             GIVEN: self.given,
@@ -49,17 +50,19 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         }
 
     def perturbed(self) -> dict[str, Tensor]:
-        """Maps drawn anew with standard deviation 0.8/√d, so that attention is far from uniform.
+        """Maps drawn anew with standard deviation 0.8/√(what they read), so that attention is far from uniform.
 
         Vectors are moved by 0.3 from what they were. Weights that share memory stay equal.
         """
         generator = torch.Generator().manual_seed(self.seed)
         drawn: dict[int, Tensor] = {}
-        for w in self.given.values():
+        inputs = {s.name: s.take(self.given[s.name]) for p, s in self.mapping.sources.items() if ".W_" in p}
+        for name, w in self.given.items():
             if id(w) not in drawn:
                 noise = torch.randn(w.shape, generator=generator, dtype=torch.float64)
-                drawn[id(w)] = w + 0.3 * noise if w.ndim < 2 else 0.8 / w.shape[-1] ** 0.5 * noise
-        return {name: drawn[id(w)] for name, w in self.given.items()}
+                reads = len(inputs[name]) if name in inputs else w.shape[-1] if w.ndim else 1
+                drawn[id(w)] = w + 0.3 * noise if w.ndim < 2 else 0.8 / reads**0.5 * noise
+        return {name: w if name in self.fixed else drawn[id(w)] for name, w in self.given.items()}
 
     def use(self, name: str) -> None:
         """Give the subject the weights of this name."""

@@ -50,9 +50,10 @@ def ignore(_: Intermediate) -> None:
     """Observe nothing."""
 
 
-def everything(keep: Tensor | None, like: Tensor) -> Tensor:
+def everything(keep: Tensor | None, inputs: tuple[Tensor, ...]) -> Tensor:
     """The mask, or one that keeps everything: it broadcasts to any batch and length."""
-    return torch.ones(1, 1, dtype=torch.bool, device=like.device) if keep is None else keep
+    device = inputs[0].device if inputs else None
+    return torch.ones(1, 1, dtype=torch.bool, device=device) if keep is None else keep
 
 
 def join(path: str, name: str) -> str:
@@ -180,12 +181,12 @@ class Encoder:
         Raises:
             SpecificationError: if the parameters, the mask or the inputs do not fit.
         """
-        return self._run(parameters, inputs, everything(keep, inputs[0]))
+        return self._run(parameters, inputs, everything(keep, inputs))
 
     def trace(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Trace:
         """Evaluate the encoder and return every intermediate; the last one is its output."""
         trace = Trace()
-        self._run(parameters, inputs, everything(keep, inputs[0]), trace.append)
+        self._run(parameters, inputs, everything(keep, inputs), trace.append)
         return trace
 
     def oracle(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Any:
@@ -198,6 +199,13 @@ class Encoder:
             demand(path in parameters, f"parameter {path} of shape {shape} is missing")
             got = tuple(parameters[path].shape)
             demand(got == shape, f"parameter {path} has shape {got}, but the specification needs {shape}")
+        demand(bool(inputs), "the encoder needs an input: token ids, an image, or embeddings (B, n, d_model)")
+        width = self.dimensions.d_model
+        given = self.profile["input"].variant == "given"
+        demand(
+            not given or inputs[0].shape[-1] == width,
+            f"the input must have width d_model = {width}, but has shape {tuple(inputs[0].shape)}",
+        )
         demand(
             str(keep.dtype).endswith("bool"),
             f"the mask must be boolean (True = keep), but its dtype is {keep.dtype}",

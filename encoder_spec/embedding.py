@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from encoder_spec.equation import equation, requirement
-from encoder_spec.notation import demand
+from encoder_spec.notation import SpecificationError, demand
 
 
 @requirement("EMB-1", "X[b, j] is row x[b, j] of E: equal tokens get equal vectors, wherever they stand.")
@@ -22,12 +22,11 @@ def lookup(tokens: Int[Tensor, "B n"], *, E: Float[Tensor, "V d_model"]) -> Floa
 
     Undefined: what a padding token embeds to; here it is an ordinary row of E.
     """
-    inside = bool(((tokens >= 0) & (tokens < len(E))).all())
-    demand(
-        inside,
-        f"embedding.lookup: ids must lie in 0 … {len(E) - 1}, the rows of the table, "
-        f"but range from {int(tokens.min())} to {int(tokens.max())}",
-    )
+    if not bool(((tokens >= 0) & (tokens < len(E))).all()):
+        raise SpecificationError(
+            f"embedding.lookup: ids must lie in 0 … {len(E) - 1}, the rows of the table, "
+            f"but range from {int(tokens.min())} to {int(tokens.max())}"
+        )
     return E[tokens]
 
 
@@ -82,6 +81,22 @@ def patches(
     x_p: Tensor = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
     x_p = x_p.permute(0, 2, 4, 1, 3, 5).flatten(-3).flatten(1, 2)
     return x_p @ W_patch + b_patch
+
+
+@requirement("EMB-13", "Each token is a linear map of one patch, without a bias.")
+@equation("embedding.patches_without_bias", slot="embedding")
+def patches_without_bias(
+    images: Float[Tensor, "B channels height width"], *, patch: int, W_patch: Float[Tensor, "patch_area d_model"]
+) -> Float[Tensor, "B n d_model"]:
+    r"""Patch embedding without bias. Radford et al. 2021 (CLIP), released code.
+
+    $$ X = [\, x_p^1 W;\ \dots;\ x_p^n W \,] $$
+
+    The side p of a patch divides height and width.
+
+    Undefined: as for ``embedding.patches``.
+    """
+    return patches(images, patch=patch, W_patch=W_patch, b_patch=W_patch.new_zeros(W_patch.shape[-1]))
 
 
 @requirement("EMB-5", "The learned class token stands before the first token; the sequence grows by one.")

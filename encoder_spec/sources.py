@@ -156,6 +156,14 @@ SOURCES: dict[str, Source] = {
             _arxiv("1702.03118"),
         ),
         Source(
+            "Radford et al. 2021",
+            "Alec Radford, Jong Wook Kim, Chris Hallacy, Aditya Ramesh, Gabriel Goh, Sandhini Agarwal, "
+            "Girish Sastry, Amanda Askell, Pamela Mishkin, Jack Clark, Gretchen Krueger, Ilya Sutskever",
+            2021,
+            "Learning Transferable Visual Models From Natural Language Supervision",
+            _arxiv("2103.00020"),
+        ),
+        Source(
             "Shazeer 2020",
             "Noam Shazeer",
             2020,

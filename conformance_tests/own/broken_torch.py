@@ -100,9 +100,9 @@ class TorchActivationForgotten(nn.TransformerEncoderLayer):
         return self.linear2(self.linear1(x))
 
 
-@breaks("ffn.gelu", "FFN-2", activation="gelu")
+@breaks("ffn.gelu", "FFN-2", activation="gelu", profile="torch-post-ln-gelu.toml")
 class TorchSigmoidGelu(nn.TransformerEncoderLayer):
-    """x·sigmoid(1.702x), the paper's other approximation, under the name of GELU."""
+    """x·sigmoid(1.702x), the paper's other approximation, where GELU is declared."""
 
     def _ff_block(self, x: Tensor) -> Tensor:
         x = self.linear1(x)

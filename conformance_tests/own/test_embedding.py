@@ -18,6 +18,7 @@ from encoder_spec.embedding import (
     no_embedding_norm,
     no_segments,
     patches,
+    patches_without_bias,
     scale,
     segments,
     unscaled,
@@ -90,6 +91,13 @@ def test_patches_equal_a_strided_convolution() -> None:
     close(X, torch.nn.functional.conv2d(images, kernel, b, stride=5).flatten(2).mT)
     with refused(match="side 5 do not tile an image of 10 × 14"):
         patches(images[..., :14], patch=5, W_patch=kernel.flatten(1).mT, b_patch=b)
+
+
+@shows("EMB-13")
+def test_patches_without_bias_are_maps_alone() -> None:
+    """A 2 × 2 image of one channel is one patch (1, 2, 3, 4) of side 2; W = (1, 10, 100, 1000)ᵀ gives 4321."""
+    image = tensor([[[[1, 2], [3, 4]]]])
+    same(patches_without_bias(image, patch=2, W_patch=tensor([[1], [10], [100], [1000]])), tensor([[[4321]]]))
 
 
 @shows("EMB-5")

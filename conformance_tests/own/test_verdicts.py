@@ -4,8 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +17,27 @@ PLACE_GOT_WANT_ALLOWED = re.compile(
     r"^[a-z_.]+: .+\[[\d, ]+\] = \S+, but the spec gives \S+ \(off by \S+, allowed \S+\) \[.*d_k=\d+.*; seed 0\]$"
 )
 
-TARGETS = """
+WORKER = """
+import json, sys
+from pathlib import Path
+from click.testing import CliRunner
+from conformance_tests.cli import main
 from conformance_tests.own.defects import all_defects
+
 globals().update({name: defect.make for name, defect in all_defects().items()})
+file = Path(f"report-{sys.argv[1]}.json")
+judged = {}
+for name, defect in list(all_defects().items())[int(sys.argv[1])::2] if __name__ == "__main__" else ():
+    called = CliRunner().invoke(main, ["check", f"worker.py:{name}", "--profile", defect.profile, "--json", str(file)])
+    report = json.loads(file.read_text())["targets"][0] if file.exists() else None
+    file.unlink(missing_ok=True)
+    judged[name] = called.exit_code, called.output, report
+if judged:
+    print(json.dumps(judged))
 """
+"""Calls the command line for every second broken encoder; the same file, imported, holds the encoders as targets."""
 
-
-Judged = dict[str, tuple[int, str, dict[str, Any]]]
+Judged = dict[str, tuple[int, str, dict[str, Any] | None]]
 
 
 @pytest.fixture(scope="module")
@@ -35,27 +47,13 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
     Two processes, because they share the work; processes at all, because in this one every shape is checked too.
     """
     folder = tmp_path_factory.mktemp("verdicts")
-    (folder / "broken.py").write_text(TARGETS)
+    (folder / "worker.py").write_text(WORKER)
     (folder / "torch-post-ln-gelu.toml").write_text('base = "torch-post-ln"\nactivation = "gelu"\n')
-    profiles = {d.profile for d in all_defects().values()}
-    halves = [(profile, half) for profile in sorted(profiles) for half in (0, 1)]
-    with ThreadPoolExecutor(2) as pool:
-        found = pool.map(lambda args: judge(folder, *args), halves)
-    return {name: result for part in found for name, result in part.items()}
-
-
-def judge(folder: Path, profile: str, half: int) -> Judged:
-    """Judge every second broken encoder of a profile by one call of the command line."""
-    names = [name for name, d in all_defects().items() if d.profile == profile][half::2]
-    if not names:
-        return {}
-    file = folder / f"{profile}-{half}.json"
-    targets = [f"broken.py:{name}" for name in names]
-    command = [sys.executable, "-m", "conformance_tests", "check", *targets, "--profile", profile, "--json", str(file)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.stderr == "", done.stderr[-2000:]
-    reports = json.loads(file.read_text())["targets"]
-    return {name: (done.returncode, done.stdout, report) for name, report in zip(names, reports, strict=True)}
+    commands = [[sys.executable, "-W", "error", "worker.py", half] for half in "01"]
+    workers = [subprocess.Popen(c, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for c in commands]
+    said = [worker.communicate() for worker in workers]
+    assert [(w.returncode, err) for w, (_, err) in zip(workers, said, strict=True)] == [(0, b"")] * 2
+    return {name: tuple(found) for out, _ in said for name, found in json.loads(out.splitlines()[-1]).items()}
 
 
 @pytest.mark.parametrize("name", all_defects())
@@ -63,6 +61,7 @@ def test_broken_encoder_is_found_out(name: str, judged: Judged) -> None:
     """Exit status 1, the equation it departs at, the requirements it fails, and messages that show numbers."""
     defect = all_defects()[name]
     status, printed, target = judged[name]
+    assert target is not None, printed
     failed = {r["id"]: r for r in target["requirements"] if r["outcome"] == "fail"}
     assert (status, target["verdict"]) == (1, "nonconformant"), target["notes"]
     assert target["departs_at"] == defect.departs_at, sorted(failed)

@@ -8,19 +8,23 @@ from conformance_tests.report import Report, Result, TargetReport
 LONGEST_LINE, LONGEST_BLOCK = 300, 4000
 
 
-def block(text: str) -> str:
-    r"""Text of several lines in which every other character that cannot be seen is written out: ``\x1b``.
+def visible(text: str) -> str:
+    r"""Text in which every character that cannot be seen, but for line ends, is written out: ``\x1b``.
 
-    XML allows no control characters, no encoding has lone surrogates, and marks that turn the
-    direction of writing make a name look like another one. Very long text is cut.
+    XML allows no control characters, no encoding has lone surrogates, terminals obey escape
+    sequences, and marks that turn the direction of writing make a name look like another one.
     """
-    shown = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
-    return cut(shown, LONGEST_BLOCK)
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def block(text: str) -> str:
+    """Text of several lines; what is too long for any reader is cut."""
+    return cut(visible(text), LONGEST_BLOCK)
 
 
 def line(text: str) -> str:
     r"""Text as one line: line ends are written out, ``\n``."""
-    return cut(block(text).replace("\n", r"\n"), LONGEST_LINE)
+    return cut(visible(text).replace("\n", r"\n"), LONGEST_LINE)
 
 
 def cut(text: str, longest: int) -> str:

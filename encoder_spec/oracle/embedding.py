@@ -40,6 +40,11 @@ def patches(images: Array, *, patch: int, W_patch: Array, b_patch: Array) -> Arr
     return X
 
 
+def patches_without_bias(images: Array, *, patch: int, W_patch: Array) -> Array:
+    """X[b, j, c] = Σ_i x_p[b, j, i] W_patch[i, c], as above with b = 0."""
+    return patches(images, patch=patch, W_patch=W_patch, b_patch=np.zeros(W_patch.shape[1]))
+
+
 def cls(X: Array, *, x_cls: Array) -> Array:
     """X'[b, 0] = x_cls and X'[b, j + 1] = X[b, j]."""
     B, n, d_model = X.shape

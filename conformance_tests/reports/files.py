@@ -1,0 +1,32 @@
+"""Where reports are written to."""
+
+from pathlib import Path
+
+from encoder_spec.notation import SpecificationError
+
+
+def demand_writable(*files: Path) -> None:
+    """Find out before the work that a file cannot be written.
+
+    Raises:
+        SpecificationError: if one cannot, or is to hold two reports.
+    """
+    for n, path in enumerate(files):
+        if path.resolve() in [other.resolve() for other in files[:n]]:
+            raise SpecificationError(f"{path} cannot hold two reports: name a file for each")
+        try:
+            existed = path.exists()
+            with path.open("a", encoding="utf-8"):
+                pass
+            if not existed:
+                path.unlink()
+        except OSError as fault:
+            raise SpecificationError(f"{path} cannot be written: {fault.strerror}") from None
+
+
+def write(path: Path, text: str) -> None:
+    """Write a report file; what has no place in UTF-8 is written out, in JSON as its own escape."""
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as fault:
+        raise SpecificationError(f"{path} cannot be written: {fault.strerror}") from None

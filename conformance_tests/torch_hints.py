@@ -1,0 +1,78 @@
+"""What a torch module's attributes say about it: those of the torch.nn family, or a configuration."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from conformance_tests.hints import Hints
+from encoder_spec.module import EncoderModule
+
+ACTIVATIONS: dict[Any, str] = {torch.relu: "relu", nn.functional.relu: "relu", nn.functional.gelu: "gelu"}
+
+ACTIVATION_NAMES = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_fast": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "quick_gelu": "quick-gelu",
+    "silu": "silu",
+    "swish": "silu",
+}
+
+CONFIGURATION = {
+    "h": ("num_attention_heads", "encoder_attention_heads", "num_heads", "n_heads", "n_head"),
+    "N": ("num_hidden_layers", "encoder_layers", "num_layers", "n_layers", "n_layer"),
+    "patch": ("patch_size",),
+    "eps": ("layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps"),
+    "activation": ("hidden_act", "activation_function", "hidden_activation", "activation"),
+}
+"""Where configurations keep the sizes and constants, by the name that the family uses."""
+
+
+def hints_of(module: nn.Module) -> Hints:
+    """What a module's attributes say: those of the torch.nn family, or of our own reference."""
+    if isinstance(module, EncoderModule):
+        encoder = module.encoder
+        return Hints(encoder.profile.choices(), encoder.dimensions.sizes())
+    choices, sizes = configured(getattr(module, "config", None))
+    for name, part in module.named_modules():
+        norm_first = getattr(part, "norm_first", None)
+        if isinstance(norm_first, bool):
+            choices.setdefault("layer", "pre-ln" if norm_first else "post-ln")
+        activation = activation_name(getattr(part, "activation", None))
+        if activation:
+            choices.setdefault("activation", activation)
+        heads = getattr(part, "num_heads", None)
+        if isinstance(heads, int):
+            sizes.setdefault("h", heads)
+        if isinstance(part, nn.LayerNorm):
+            choices.setdefault("norm_final.eps" if name.rpartition(".")[2] == "norm" else "eps", part.eps)
+    if choices.get("norm_final.eps") == choices.get("eps"):
+        choices.pop("norm_final.eps", None)
+    return Hints(choices, sizes)
+
+
+def configured(configuration: Any) -> tuple[dict[str, str | float], dict[str, int]]:
+    """The choices and sizes that a configuration object states."""
+
+    def stated(key: str, kind: type) -> Any:
+        values = [getattr(configuration, word, None) for word in CONFIGURATION[key]]
+        return next((v for v in values if isinstance(v, kind) and not isinstance(v, bool)), None)
+
+    sizes = {key: stated(key, int) for key in ("h", "N", "patch")}
+    choices = {"eps": stated("eps", float), "activation": ACTIVATION_NAMES.get(stated("activation", str) or "")}
+    return {k: v for k, v in choices.items() if v is not None}, {k: v for k, v in sizes.items() if v is not None}
+
+
+def activation_name(activation: Any) -> str:
+    """The variant that an activation attribute names, or nothing."""
+    if isinstance(activation, nn.ReLU):
+        return "relu"
+    if isinstance(activation, nn.GELU):
+        return "gelu-tanh" if activation.approximate == "tanh" else "gelu"
+    try:
+        return ACTIVATIONS.get(activation, "")
+    except TypeError:
+        return ""
