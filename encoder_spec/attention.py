@@ -84,11 +84,11 @@ def scores_unscaled(Q: Float[Tensor, "B h n d_k"], K: Float[Tensor, "B h n d_k"]
 
 def _demand_mask(keep: Tensor, n: int) -> None:
     demand(keep.dtype == torch.bool, f"attention.mask: the mask must be boolean (True = keep), not {keep.dtype}")
-    demand(
-        keep.shape[-1] in (1, n) and keep.shape[-2] in (1, n),
-        f"attention.mask: the mask is for {keep.shape[-2]} queries and {keep.shape[-1]} keys, "
-        f"but the sequence has {n} positions",
-    )
+    for axis, what in ((-1, "keys"), (-2, "queries")):
+        demand(
+            keep.shape[axis] in (1, n),
+            f"attention.mask: the mask covers {keep.shape[axis]} {what}, but the sequence has {n} positions",
+        )
 
 
 @requirement("MASK-3", "With every position kept the mask changes nothing.")

@@ -54,4 +54,4 @@ def test_every_source_is_complete() -> None:
             assert key.endswith(str(source.year))
             assert key.split()[0] in source.authors.split(",")[0]
             assert source.url.startswith("https://")
-            assert source.year <= 2020
+            assert 2013 <= source.year <= 2025
