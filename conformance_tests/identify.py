@@ -80,6 +80,12 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
         for slot in ("embedding", "cls", "position", "segment", "projections", "output", "norm", "ffn", "head")
         if (fitting := admissible(slot, letters))
     }
+    of_layers = {path.rpartition(".")[2] for path in parameters if ".norm_1." in path}
+    for place in ("norm_final", "norm_embedding"):
+        here = {path.rpartition(".")[2] for path in parameters if path.startswith(f"{place}.")}
+        if here and of_layers and here != of_layers:
+            choices[place] = admissible("norm", here)[0]
+    choices["norm"] = admissible("norm", of_layers)[0]
     choices["input"] = "embedded" if {"E", "W_patch"} & letters else "given"
     choices["embedding_norm"] = "norm" if "norm_embedding.gamma" in parameters else "none"
     choices["final_norm"] = "norm" if "norm_final.gamma" in parameters else "none"
@@ -134,7 +140,8 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
 
 def open_axes(start: Encoder, hints: Hints) -> Axes:
     """The choices that parameters and hints leave open, each with its possible values."""
-    letters = {path.rpartition(".")[2] for path in start.symbolic_shapes()}
+    shapes = start.symbolic_shapes()
+    letters = {path.rpartition(".")[2] for path in shapes if not path.startswith(("norm_final", "norm_embedding"))}
     used = {e.slot for e in start.equations()}
     axes: Axes = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
     axes["eps"] = list(dict.fromkeys([start.profile.constants["eps"], *EPSILONS]))
@@ -261,7 +268,10 @@ def nearest_profile(encoder: Encoder) -> tuple[Profile, dict[str, tuple[str | fl
 
     def differences(profile: Profile) -> dict[str, tuple[str | float, str | float]]:
         theirs = profile.choices()
-        published = {k: theirs.get(k, theirs.get(k.rpartition(".")[2], "")) for k in mine}
+        # A place or a constant of a place, norm_final or norm_final.eps, is compared with its slot or constant.
+        published = {
+            k: theirs.get(k, theirs.get(k.rpartition(".")[2], theirs.get(k.partition("_")[0], ""))) for k in mine
+        }
         return {k: (v, published[k]) for k, v in mine.items() if v != published[k]}
 
     best = min(PROFILES.values(), key=lambda p: (len(differences(p)), "input" in differences(p)))

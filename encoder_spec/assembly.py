@@ -9,7 +9,8 @@ One rule gives every parameter its path. An argument named like a slot is the
 equation in that slot and shares its caller's path; an argument with a suffix,
 such as ``norm_1``, is the equation in slot ``norm`` with parameters under
 ``norm_1``; ``layers`` are N equations of slot ``layer``, under ``layers.0``,
-``layers.1``, … or wherever the equation in slot ``sharing`` sends them.
+``layers.1``, … or wherever the equation in slot ``sharing`` sends them. A profile may fill
+such a place otherwise than the rest of its slot: ``norm_final = "rms"``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor
 
 from encoder_spec.dimensions import Dimensions, Shape
-from encoder_spec.equation import Equation
+from encoder_spec.equation import Equation, places
 from encoder_spec.notation import SYMBOLS, demand
 from encoder_spec.profiles import Profile, constant_word
 
@@ -77,15 +78,15 @@ class Encoder:
     def _below(self, path: str, equation: Equation) -> Iterator[tuple[str, str, str]]:
         """The slots that an equation uses: (argument, path, slot)."""
         for argument in equation.slots:
-            slot = argument.partition("_")[0]
             if argument == "layers":
                 sharing = self.profile["sharing"].function
                 for l in range(self.dimensions.N):
                     yield argument, join(path, f"layers.{sharing(l)}"), "layer"
-            elif argument in self.profile.equations:
-                yield argument, path, argument
+            elif argument in places():
+                slot = argument.partition("_")[0]
+                yield argument, join(path, argument), argument if argument in self.profile.equations else slot
             else:
-                yield argument, join(path, argument), slot
+                yield argument, path, argument
 
     def places(self, path: str = "", slot: str = "stack") -> Iterator[tuple[str, Equation]]:
         """Every equation in use with the path of its parameters, outermost first."""
@@ -102,7 +103,7 @@ class Encoder:
     def choices(self) -> dict[str, str | float]:
         """What was chosen, by name: the variant in every slot in use, constants in use, sizes of the stack."""
         used = self.equations()
-        slots = {e.slot for e in used}
+        slots = {e.slot for e in used} | places()
         letters = {letter for e in used for letter in e.constants}
         constants = {constant_word(key) for key in self.profile.constants if key.rpartition(".")[2] in letters}
         sizes = {SYMBOLS[s].word: getattr(self.dimensions, s) for s in ("N", "h", "d_model", "d_ff")}

@@ -17,7 +17,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar, get_origin
 
 from jaxtyping import AbstractArray
@@ -224,6 +224,13 @@ def requirements() -> dict[str, Requirement]:
 def variants(slot: str) -> dict[str, Equation]:
     """The equations that can fill ``slot``, by variant name."""
     return {e.variant: e for e in equations().values() if e.slot == slot}
+
+
+@cache
+def places() -> frozenset[str]:
+    """The arguments with a suffix, such as ``norm_1``: uses of a slot that have parameters of their own."""
+    named = {argument for e in equations().values() for argument in e.slots}
+    return frozenset(named - {"layers"} - set(slots()))
 
 
 def slots() -> Sequence[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from encoder_spec.equation import Equation, slots, variants
+from encoder_spec.equation import Equation, places, slots, variants
 from encoder_spec.notation import SYMBOLS, SpecificationError, demand
 
 CONSTANTS = {SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset")}
@@ -32,8 +32,8 @@ class Profile:
     def replace(self, *, name: str = "", source: str = "", **choices: Any) -> Self:
         """The same choice but for the slots and constants given.
 
-        A slot takes the name of a variant, an equation, or any function with the
-        arguments of that slot's equations. Constants are ``eps``, ``p_drop`` and
+        A slot, or one place of a slot such as ``norm_final``, takes the name of a variant,
+        an equation, or any function with the arguments of that slot's equations. Constants are ``eps``, ``p_drop`` and
         ``position_offset``, or one of them for one place: ``norm_final.eps``.
 
         Raises:
@@ -78,6 +78,8 @@ def fill(slot: str, choice: str | Equation | Callable[..., Any]) -> Equation:
     Raises:
         SpecificationError: for a slot or variant that does not exist.
     """
+    place = slot
+    slot = place.partition("_")[0] if place in places() else place
     if slot not in slots():
         known = ", ".join([*slots(), *CONSTANTS])
         raise SpecificationError(f"there is no slot or constant named {slot!r}: choose among {known}")
@@ -232,6 +234,8 @@ def profile(name: str) -> Profile:
         choices = tomllib.loads(Path(name).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise SpecificationError(f"profile file {name}: {problem}") from None
+    for table in [key for key, value in choices.items() if isinstance(value, dict)]:
+        choices |= {f"{table}.{key}": value for key, value in choices.pop(table).items()}
     base = PROFILES.get(str(choices.pop("base", "vaswani-2017")))
     if base is None:
         raise SpecificationError(f"profile file {name}: base must be one of {', '.join(PROFILES)}")
