@@ -4,7 +4,8 @@ Nothing heavy is imported before it is needed, so that help and usage errors are
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,27 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that `check` and `identify` share."""
 
     @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**31), help="Of probes and weights.")
+    @click.option(
+        "--timeout",
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        type=click.FloatRange(0, min_open=True),
+        help="For each step: import, making, identification, and each check.",
+    )
+    @click.option(
+        "--memory",
+        default=4.0,
+        show_default=True,
+        metavar="GIB",
+        type=click.FloatRange(0, min_open=True),
+        help="What a target may allocate (on Linux).",
+    )
+    @click.option(
+        "--in-process",
+        is_flag=True,
+        help="Run targets in this process, where a debugger finds them: no limits, and what they print is shown.",
+    )
     @wraps(command)
     def with_options(*args: Any, **kwargs: Any) -> Any:
         return command(*args, **kwargs)
@@ -119,6 +141,9 @@ def check(
     quiet: bool,
     verbose: bool,
     seed: int,
+    timeout: float,
+    memory: float,
+    in_process: bool,
     **files: Path | None,
 ) -> None:
     """Judge encoders; with no TARGET, every built-in one.
@@ -131,21 +156,20 @@ def check(
     wanted = {form: file for form, file in files.items() if file is not None}
     demand_writable(*wanted.values())
     from conformance_tests.builtin import BUILTIN
-    from conformance_tests.targets import resolve
 
     names = list(targets or BUILTIN)
-    for name in names:
-        resolve(name)
+    with judging(names, timeout, memory, in_process) as judge:
+        from conformance_tests import terminal
+        from conformance_tests.reports import written
 
-    from conformance_tests import suite, terminal
-    from conformance_tests.reports import written
-
-    console = terminal.console()
-    with terminal.progress(enabled=not quiet) as show:
-        report = suite.check(names, profile, level, seed, show, expected)
+        console = terminal.console()
+        with terminal.progress(enabled=not quiet) as show:
+            report, stopped = judge(names, profile, level, seed, show, expected)
     for form, file in wanted.items():
         write(file, written(report, form))
     terminal.print_report(console, report, quiet=quiet, verbose=verbose)
+    if stopped is not None:
+        raise stopped
     ctx.exit(CONFORMANT if report.verdict == "conformant" else NOT_CONFORMANT)
 
 
@@ -153,18 +177,19 @@ def check(
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @run_options
 @click.pass_context
-def identify(ctx: click.Context, targets: tuple[str, ...], seed: int) -> None:
+def identify(
+    ctx: click.Context, targets: tuple[str, ...], seed: int, timeout: float, memory: float, in_process: bool
+) -> None:
     """Say which variant each TARGET computes."""
-    from conformance_tests.targets import resolve
+    with judging(targets, timeout, memory, in_process) as judge:
+        from conformance_tests import terminal
 
-    for name in targets:
-        resolve(name)
-    from conformance_tests import suite, terminal
-
-    console = terminal.console()
-    report = suite.check(list(targets), level="static", seed=seed)
+        console = terminal.console()
+        report, stopped = judge(list(targets), level="static", seed=seed)
     for target in report.targets:
         terminal.print_variant(console, target)
+    if stopped is not None:
+        raise stopped
     identified = all(t.profile.get("identified") for t in report.targets)
     ctx.exit(CONFORMANT if identified else NOT_CONFORMANT)
 
@@ -230,3 +255,26 @@ def traceability() -> None:
     from conformance_tests import listing
 
     listing.traceability()
+
+
+@contextmanager
+def judging(targets: Iterable[str], timeout: float, memory: float, in_process: bool) -> Iterator[Callable[..., Any]]:
+    """What judges targets: it returns a report, and what stopped it early or went wrong, if anything."""
+    from conformance_tests.isolation import Stopped, Workers, demand_usable
+
+    for name in targets:
+        demand_usable(name)
+    if in_process:
+        from conformance_tests import suite
+
+        yield lambda *args, **kwargs: (suite.check(*args, **kwargs), None)
+        return
+
+    def judge(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return workers.check(*args, **kwargs), None
+        except Stopped as stopped:
+            return stopped.report, stopped.reason
+
+    with Workers(timeout, memory) as workers:
+        yield judge

@@ -58,11 +58,12 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Identification:
-    """The choice found, whether it agrees with the subject, and how many were tried."""
+    """The choice found, whether it agrees with the subject, how many were tried, and how much it explains."""
 
     encoder: Encoder
     agrees: bool
     tried: int
+    explained: int = 0
 
 
 def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
@@ -198,6 +199,15 @@ def evidence(intermediate: Intermediate, d_k: int) -> list[Tensor]:
     return [] if slot == "mask" else values_of(intermediate)
 
 
+def explained(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> int:
+    """How many of a choice's intermediates stand among the subject's."""
+    try:
+        trace = encoder.trace(experiment.parameters, *experiment.inputs)
+    except SpecificationError:
+        return -1
+    return sum(recorded.has(value) for i in trace for value in evidence(i, encoder.dimensions.d_k))
+
+
 def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded) -> Encoder:
     """The choice whose intermediates stand among the subject's in the greatest number.
 
@@ -207,11 +217,7 @@ def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorde
     """
 
     def found(encoder: Encoder) -> int:
-        try:
-            trace = encoder.trace(experiment.parameters, *experiment.inputs)
-        except SpecificationError:
-            return -1
-        return sum(recorded.has(value) for i in trace for value in evidence(i, encoder.dimensions.d_k))
+        return explained(encoder, experiment, recorded)
 
     best, most = start, found(start)
     for group in GUIDED * 2:
@@ -259,7 +265,7 @@ def identify(
             closest, least = encoder, residual
         if tried >= MOST_TRIED:
             break
-    return Identification(closest, False, tried)
+    return Identification(closest, False, tried, explained(closest, experiments[0], recorded) if recorded else 0)
 
 
 def nearest_profile(encoder: Encoder) -> tuple[Profile, dict[str, tuple[str | float, str | float]]]:

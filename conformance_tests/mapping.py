@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from conformance_tests.naming import layer_prefix, role
+from conformance_tests.naming import layer_prefix, role, stem_and_kind
 from encoder_spec.equation import equations
 
 Take = Callable[[Tensor], Tensor]
@@ -74,8 +74,8 @@ def mappings(weights: Mapping[str, Tensor], h: int | None = None) -> Iterator[Pa
         yield canonical
         return
     yield by_names(weights, Storage())
-    parts = {role(name.rpartition(".layers.")[2], in_layer=True)[0] for name in weights}
-    if "QKV" in parts:
+    packed_maps = [n for n in weights if role(stem_and_kind(n)[0], in_layer=True, is_norm=False) == "QKV"]
+    if packed_maps:
         yield from (by_names(weights, Storage(by_head=heads)) for heads in ([h] if h else []))
         yield from (by_names(weights, Storage(order)) for order in ("KQV", "VKQ", "QVK", "KVQ", "VQK"))
     yield by_names(weights, Storage(turned=True))
@@ -91,31 +91,90 @@ def canonical_names(weights: Mapping[str, Tensor]) -> ParameterMapping:
     )
 
 
+@dataclass(frozen=True)
+class Named:
+    """A weight with what its name says: in which layer it is, whose it is, and which of its arrays."""
+
+    name: str
+    layer: str
+    stem: str
+    kind: str
+
+    @property
+    def is_bias(self) -> bool:
+        """Whether it is added."""
+        return self.kind in ("bias", "beta")
+
+
 def by_names(weights: Mapping[str, Tensor], storage: Storage) -> ParameterMapping:
-    """Map weights by what their names say."""
-    prefix = layer_prefix(weights)
-    layer = re.compile(rf"^{re.escape(prefix)}\.?(\d+)\.(.+)$" if prefix or numbered(weights) else r"(?!)")
+    """Map weights by what their names say, and by shape where names say nothing."""
+    named = [parse(name, layer) for name, layer in in_layers(weights)]
     width = hidden_width(weights)
+    parts = parts_of(named, weights, width)
     sources: dict[str, Source] = {}
     unmapped = []
-    for name, array in weights.items():
-        inside = layer.match(name)
-        part, kind = role(inside[2], True) if inside else role(name, False)
-        path = f"layers.{inside[1]}." if inside else ""
-        if not part and not inside and not layer.match("0.x") and not prefix:
-            part, kind = role(name, True)
-            path = "layers.0."
-        found = {path + letter: Source(name, take) for letter, take in places(part, kind, array, width, storage)}
+    for n in named:
+        part = parts.get((n.layer, n.stem), "")
+        letters = places(part, n, weights[n.name], width, storage)
+        found = {n.layer + letter: Source(n.name, take) for letter, take in letters}
         if not found or found.keys() & sources.keys():
-            unmapped.append(name)
+            unmapped.append(n.name)
         else:
             sources |= found
     return ParameterMapping(sources, tuple(unmapped))
 
 
-def numbered(weights: Mapping[str, Tensor]) -> bool:
-    """Whether names begin with a number, as those of a bare list of layers do."""
-    return any(re.match(r"\d+\.", name) for name in weights)
+def in_layers(weights: Mapping[str, Tensor]) -> Iterator[tuple[str, str]]:
+    """Every name with the canonical path of its layer, which is empty outside of layers.
+
+    A module without numbered layers is one layer, but for what is known to stand outside.
+    """
+    prefix = layer_prefix(weights)
+    layered = bool(prefix) or any(re.match(r"\d+\.", name) for name in weights)
+    inside = re.compile(rf"^{re.escape(prefix)}\.?(\d+)\.")
+    for name in weights:
+        found = inside.match(name) if layered else None
+        if found:
+            yield name, f"layers.{found[1]}."
+        else:
+            outside = layered or role(stem_and_kind(name)[0], in_layer=False, is_norm=False)
+            yield name, "" if outside else "layers.0."
+
+
+def parse(name: str, layer: str) -> Named:
+    """What a name says, without the prefix that all layers share."""
+    number = re.search(rf"(?:^|\.){layer.split('.')[1]}\.", name) if layer and re.search(r"\d", name) else None
+    return Named(name, layer, *stem_and_kind(name[number.end() :] if number else name))
+
+
+def parts_of(named: Sequence[Named], weights: Mapping[str, Tensor], width: int) -> dict[tuple[str, str], str]:
+    """The part that each stem names, by layer and stem.
+
+    Stems that say nothing are told by shape: the first vector that is left is the first norm, a map
+    from d_model to another width the first of the feed-forward network.
+    """
+    shapes = {(n.layer, n.stem): weights[n.name].shape for n in named if not n.is_bias}
+    norms = {key for key, shape in shapes.items() if len(shape) == 1 and shape[0] == width}
+    parts = {
+        key: role(key[1], in_layer=bool(key[0]), is_norm=key in norms)
+        for key in dict.fromkeys((n.layer, n.stem) for n in named)
+    }
+    for key, part in parts.items():
+        if part or not key[0] or key not in shapes:
+            continue
+        taken = {p for (layer, _), p in parts.items() if layer == key[0]}
+        left = [p for p in guesses(shapes[key], key in norms, width) if p not in taken]
+        parts[key] = left[0] if left else ""
+    return parts
+
+
+def guesses(shape: Sequence[int], is_norm: bool, width: int) -> Sequence[str]:
+    """What an array inside a layer may be, by its shape alone; maps are stored output × input."""
+    if is_norm:
+        return ("norm_1", "norm_2")
+    if len(shape) != 2 or shape[0] == shape[1]:
+        return ()
+    return ("1",) if shape[1] == width else ("2",) if shape[0] == width else ()
 
 
 def hidden_width(weights: Mapping[str, Tensor]) -> int:
@@ -124,9 +183,9 @@ def hidden_width(weights: Mapping[str, Tensor]) -> int:
     return max(set(lengths), key=lengths.count, default=0)
 
 
-def places(part: str, kind: str, array: Tensor, width: int, storage: Storage) -> Sequence[tuple[str, Take]]:
+def places(part: str, named: Named, array: Tensor, width: int, storage: Storage) -> Sequence[tuple[str, Take]]:
     """The canonical letters that an array holds, below its layer, and how to take each."""
-    is_bias = kind in ("bias", "beta")
+    is_bias = named.is_bias
     if part.startswith("norm"):
         return [(f"{part}.{'beta' if is_bias else 'gamma'}", torch.Tensor.contiguous)]
     if part in ("E", "P", "E_seg"):
@@ -143,7 +202,11 @@ def places(part: str, kind: str, array: Tensor, width: int, storage: Storage) ->
         ]
     if not part or (array.ndim < 2 and not is_bias):
         return []  # a vector with the name of a map is something else: a gate by channel, say
-    return [(f"b_{part}", torch.flatten)] if is_bias else [(f"W_{part}", oriented(part, kind, array, width, storage))]
+    return (
+        [(f"b_{part}", torch.flatten)]
+        if is_bias
+        else [(f"W_{part}", oriented(part, named.kind, array, width, storage))]
+    )
 
 
 def packed(place: int, parts: int, storage: Storage, is_bias: bool, width: int) -> Take:
@@ -170,8 +233,8 @@ def oriented(part: str, kind: str, array: Tensor, width: int, storage: Storage) 
         return lambda w: w.flatten(0, 1) if part == "O" else w.flatten(1)
     rows, columns = array.shape if array.ndim == 2 else (0, 0)
     if rows != columns:
-        reads_width = part != "2" and not (part == "O" and columns == width)
-        as_stored = (rows == width) if reads_width else (columns == width)
+        # W_2 and W_O give the hidden width, all others read it.
+        as_stored = (columns if part in ("2", "O") else rows) == width
     else:
         as_stored = kind == "kernel" or storage.turned
     return torch.Tensor.contiguous if as_stored else lambda w: w.mT

@@ -30,19 +30,24 @@ def norm(alternatives: str) -> str:
     return rf"(?=.*(?:{NORM}))(?:.*(?:{alternatives}))"
 
 
-# The order matters: the name of a norm may hold the words of the map beside it.
-IN_LAYER = (
+# A norm has vectors alone, which tells it from the maps; its name tells which of the two it is.
+NORMS = (
     ("norm_2", norm("post_att")),
     ("norm_1", norm(ATTENTION)),
     ("norm_2", norm(r"final|after|(?:^|\.)output[._]|ffn?|mlp|feed_?forward|intermediate|full_layer")),
     ("norm_2", norm(r"(?:norm|ln)_?(?:2|b)(?:$|\.)|(?:sub)?layers?\.1")),
     ("norm_1", norm(r"before|input|(?:norm|ln)_?(?:1|a)(?:$|\.)|(?:sub)?layers?\.0")),
     ("norm_2", rf"^(?:layer_?)?(?:{NORM})$"),
+)
+
+# The order matters: what is packed comes before its parts.
+IN_LAYER = (
     ("QKV", word("qkv|query_key_value|in_proj|in|c_attn")),
     ("KV", word("kv|key_value")),
-    ("Q", word("q|quer(?:y|ies)")),
-    ("K", word("k|keys?")),
-    ("V", word("v|values?")),
+    ("Q", word("qs?|quer(?:y|ies)")),
+    ("K", word("ks?|keys?")),
+    ("V", word("vs?|values?")),
+    *((letter, rf"(?:{ATTENTION}).*lin\w*\.{place}$") for place, letter in enumerate("QKVO")),
     (
         "O",
         rf"(?=.*(?:{ATTENTION}))(?:.*{word(r'o|out|output|proj|c_proj|dense|unify[a-z]*|merge|concat|final|fc|linear')})",
@@ -80,18 +85,25 @@ def layer_prefix(names: Iterable[str]) -> str:
     return max(prefixes, key=lambda p: (prefixes[p], -len(p)), default="")
 
 
-def role(name: str, in_layer: bool) -> tuple[str, str]:
-    """The part that a parameter belongs to, and which of its arrays it is.
+def stem_and_kind(name: str) -> tuple[str, str]:
+    """The part that a name speaks of, in plain words, and which of its arrays it is."""
+    plain = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower().replace("layrnorm", "layernorm")
+    plain = re.sub(r"_(weight|bias)$", r".\1", plain)
+    plain = re.sub(r"((?:norm|ln)\w*)\.a_2$", r"\1.weight", re.sub(r"((?:norm|ln)\w*)\.b_2$", r"\1.bias", plain))
+    plain = re.sub(r"(^|\.)b(?:ias)?_?([12qkvo])$", r"\1w\2.bias", plain)
+    ending = KIND.search(plain)
+    return (plain[: ending.start()], ending[1]) if ending else (plain, "")
+
+
+def role(stem: str, *, in_layer: bool, is_norm: bool) -> str:
+    """The part of an encoder that a stem names, or nothing if it is unknown.
 
     Inside a layer the parts are ``Q``, ``K``, ``V``, packed ``QKV`` and ``KV``, ``O``, ``1``, ``2``, ``G``,
     ``norm_1``, ``norm_2``; outside ``E``, ``P``, ``E_seg``, ``x_cls``, ``patch``, ``norm_embedding``,
-    ``norm_final``. Unknown names belong to the part ``""``.
+    ``norm_final``.
     """
-    lowered = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower().replace("layrnorm", "layernorm")
-    lowered = re.sub(r"_(weight|bias)$", r".\1", lowered)
-    ending = KIND.search(lowered)
-    stem, kind = (lowered[: ending.start()], ending[1]) if ending else (lowered, "")
-    for part, pattern in IN_LAYER if in_layer else OUTSIDE:
-        if re.search(pattern, stem):
-            return part, kind
-    return "", kind
+    if in_layer:
+        rules = NORMS if is_norm else IN_LAYER
+    else:
+        rules = tuple(rule for rule in OUTSIDE if rule[0].startswith("norm") == is_norm)
+    return next((part for part, pattern in rules if re.search(pattern, stem)), "")

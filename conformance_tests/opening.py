@@ -2,13 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from conformance_tests.compare import Unsupported
 from conformance_tests.computed import Case
-from conformance_tests.identify import Experiment, Identification, identify, open_axes, structure
+from conformance_tests.identify import (
+    Experiment,
+    Identification,
+    identify,
+    open_axes,
+    structure,
+)
 from conformance_tests.intermediates import Recorded
 from conformance_tests.mapping import ParameterMapping, mappings
 from conformance_tests.probes import Probes
@@ -65,11 +72,12 @@ def opened(thing: Any, seed: int, declared: Profile | None = None) -> Iterator[R
     """
     subject = adapt(thing)
     with single_thread(), subject.borrowed():
-        mapping = next(mappings(subject.weights()))
-        stored = stored_sinusoids(mapping, subject.weights(), subject.fixed())
-        sets = WeightSets(subject, mapping, seed, stored)
+        weights = subject.weights()
+        readings = list(mappings(weights, subject.hints.sizes.get("h")))
+        stored = stored_sinusoids(readings[0], weights, subject.fixed())
+        sets = WeightSets(subject, readings[0], seed, stored)
         try:
-            found = settle(subject, mapping, sets, seed, declared)
+            mapping, found = settle(subject, readings, sets, seed, declared)
             if declared is None:
                 mapping = mapping.restricted(found.encoder.parameter_shapes())
             yield Run(subject, found.encoder, mapping, sets, seed, found.agrees, stored)
@@ -79,29 +87,69 @@ def opened(thing: Any, seed: int, declared: Profile | None = None) -> Iterator[R
 
 
 def settle(
-    subject: Subject, mapping: ParameterMapping, sets: WeightSets, seed: int, declared: Profile | None
-) -> Identification:
-    """The encoder to judge against: the declared profile, or the one that is identified."""
-    try:
-        start = structure(mapping.canonical(sets.given), subject.hints)
-    except SpecificationError as reason:
-        names = ", ".join(mapping.unmapped[:6]) + (", …" if len(mapping.unmapped) > 6 else "")
-        raise Undetermined(f"{reason}; parameters that no slot has: {names or 'none'}") from None
-    axes = open_axes(start, subject.hints)
-    if declared is not None:
-        start = Encoder(with_input_of(declared, start), start.dimensions)
-        axes = {axis: values for axis, values in axes.items() if axis == "h"}
+    subject: Subject, readings: list[ParameterMapping], sets: WeightSets, seed: int, declared: Profile | None
+) -> tuple[ParameterMapping, Identification]:
+    """How to read the parameters, and the encoder to judge against: the declared profile, or what is identified."""
+    start = start_of(readings[0], sets, subject)
     probes = Probes(start, seed)
     subject.learn(probes["plain"], probes["scattered"])
     cases = [case for case in (Case(PERTURBED), Case(FAINT, "faint"), Case(GIVEN)) if case.weights in sets]
-    experiments = [experiment(subject, mapping, sets, probes, case) for case in cases]
-    found = identify(experiments, start, axes, recording(subject, sets, cases[0], experiments[0]))
+    experiments = [experiment(subject, readings[0], sets, probes, case) for case in cases]
+    recorded = recording(subject, sets, cases[0], experiments[0])
+
+    def judged(mapping: ParameterMapping) -> tuple[ParameterMapping, Identification]:
+        read = [
+            replace(e, parameters=mapping.canonical(sets[case.weights]))
+            for e, case in zip(experiments, cases, strict=True)
+        ]
+        begin = start_of(mapping, sets, subject)
+        axes = open_axes(begin, subject.hints)
+        if declared is not None:
+            begin = Encoder(with_input_of(declared, begin), begin.dimensions)
+            axes = {axis: values for axis, values in axes.items() if axis == "h"}
+        return mapping, identify(read, begin, axes, recorded)
+
+    mapping, found = judged(readings[0])
+    if (
+        not found.agrees
+        and recorded
+        and not forms_projections(found.encoder, readings[0], sets, cases[0], probes, recorded)
+    ):
+        # The order of packed maps and the orientation of square ones show in the intermediates alone.
+        others = [judged(reading) for reading in readings[1:]]
+        mapping, found = max([(mapping, found), *others], key=lambda pair: (pair[1].agrees, pair[1].explained))
     if mapping.unmapped and not found.agrees and declared is None:
         raise Undetermined(
             "no choice of equations reproduces its outputs, and no slot of the specification has the parameters "
             + ", ".join(mapping.unmapped[:6])
         )
-    return found
+    return mapping, found
+
+
+def forms_projections(
+    encoder: Encoder, mapping: ParameterMapping, sets: WeightSets, case: Case, probes: Probes, recorded: Recorded
+) -> bool:
+    """Whether Q, K and V of the first layer are among the subject's intermediates: then their maps are read rightly."""
+    parameters = mapping.canonical(sets[case.weights])
+    try:
+        trace = encoder.trace(parameters, *probes[case.probe].inputs)
+    except SpecificationError:
+        return False
+    first = next(i for i in trace if i.equation.slot == "projections")
+    return all(recorded.has(value) for value in first.value)
+
+
+def start_of(mapping: ParameterMapping, sets: WeightSets, subject: Subject) -> Encoder:
+    """The encoder that parameters and hints state.
+
+    Raises:
+        Undetermined: if the parameters are those of no encoder.
+    """
+    try:
+        return structure(mapping.canonical(sets.given), subject.hints)
+    except SpecificationError as reason:
+        names = ", ".join(mapping.unmapped[:6]) + (", …" if len(mapping.unmapped) > 6 else "")
+        raise Undetermined(f"{reason}; parameters that no slot has: {names or 'none'}") from None
 
 
 def recording(subject: Subject, sets: WeightSets, first: Case, experiment: Experiment) -> Recorded | None:

@@ -10,21 +10,28 @@ import torch
 from conformance_tests.checks import Check, Level, registry
 from conformance_tests.compare import Blocked, Disagreement, Unsupported
 from conformance_tests.expected import Expected, ExpectedFailure, apply_expected, expected_failures
+from conformance_tests.guard import Guard
 from conformance_tests.identify import nearest_profile
-from conformance_tests.opening import Undetermined, opened
+from conformance_tests.opening import Undetermined, adapt, opened
 from conformance_tests.report import Report, Result, TargetReport
 from conformance_tests.reproduction import again
 from conformance_tests.run import Run
-from conformance_tests.targets import SubjectError, make, one_line, resolve
+from conformance_tests.subject import Subject
+from conformance_tests.targets import SubjectError, TargetError, make, one_line, resolve
 from encoder_spec.equation import requirements
 from encoder_spec.profiles import Profile
 from encoder_spec.profiles import profile as published
 
 Progress = Callable[[str, int, int], None]
+Watch = Callable[[TargetReport, list[Result]], None]
 
 
 def silent(_what: str, _done: int, _of: int) -> None:
     """Show no progress."""
+
+
+def unwatched(_report: TargetReport, _undecided: list[Result]) -> None:
+    """Watch nothing."""
 
 
 def check(
@@ -40,7 +47,8 @@ def check(
     Args:
         target: what ``encoder-spec check`` accepts, or an encoder itself: a torch module, a
             function that makes one, or an object with ``weights`` and ``encode(x, mask)``.
-            A list of these gives one report on all.
+            A list of these gives one report on all. It runs in this process, unlike on the
+            command line: ``isolation.Workers`` runs targets that have a name in processes of their own.
         profile: ``"auto"`` to identify the variant, or the profile that must hold exactly:
             a name, a ``.toml`` file or a ``Profile``.
         level: the strongest evidence to look for.
@@ -93,21 +101,30 @@ def check_one(
     repro: str,
     progress: Progress,
     expected: Iterable[ExpectedFailure] = (),
+    watch: Watch = unwatched,
+    decided: Iterable[Result] = (),
 ) -> TargetReport:
-    """Judge one target; whatever goes wrong with it ends up in its report."""
+    """Judge one target; whatever goes wrong with it ends up in its report.
+
+    ``watch`` is shown the report whenever something was decided, and what is not decided
+    yet, as blocked. What an earlier run has ``decided`` is taken over.
+    """
     begun = time.perf_counter()
-    report = TargetReport(name)
-    progress(name, 0, 1)
+    report = TargetReport(name, requirements=list(decided))
+    guard = Guard()
     try:
-        with seeded(seed):
-            thing = make(load())
-        with opened(thing, seed, declared) as run:
+        with (
+            guard.kept_random_state(),
+            guard.around(adapted(name, load, guard, seed, progress)) as subject,
+            opened(subject, seed, declared) as run,
+        ):
             describe(run, declared, report)
-            verify(run, level, report, repro, progress)
+            verify(run, level, report, repro, progress, watch)
             report.requirements, notes = apply_expected(report.requirements, expected, name, repro)
             report.notes.extend(notes)
             report.level, report.verdict = judge(report.requirements, level)
-            departed = run.departure if report.verdict == "nonconformant" else None
+            progress(f"{name}: explaining", 1, 1)
+            departed = run.departure if report.of("fail") else None
             report.departs_at = departed.spec.equation.id if departed else None
     except Undetermined as reason:
         report.verdict = "undetermined"
@@ -115,8 +132,30 @@ def check_one(
     except (SubjectError, Disagreement) as reason:
         report.verdict = "error"
         report.notes.append(str(reason))
+    except Exception as fault:
+        if fault is not guard.raised or isinstance(fault, TargetError):
+            raise
+        report.verdict = "error"
+        report.notes.append(f"calling the encoder raised {one_line(fault)}")
+    report.notes += guard.notes()
     report.seconds = round(time.perf_counter() - begun, 3)
     return report
+
+
+def adapted(name: str, load: Callable[[], Any], guard: Guard, seed: int, progress: Progress) -> Subject:
+    """Load and make the encoder, as a subject; whatever that raises is the subject's fault."""
+    try:
+        with guard.undisturbed(), seeded(seed):
+            progress(f"{name}: importing", 0, 1)
+            found = load()
+            progress(f"{name}: making", 0, 1)
+            subject = adapt(make(found))
+    except (TargetError, SubjectError):
+        raise
+    except Exception as fault:
+        raise SubjectError(f"making the encoder raised {one_line(fault)}") from fault
+    progress(f"{name}: identifying", 0, 1)
+    return subject
 
 
 def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
@@ -171,12 +210,17 @@ def requirements_of(target: Any, profile: str | Profile = "auto", level: str = "
         return [id for _, id in planned(run, Level.named(level))]
 
 
-def verify(run: Run, level: Level, report: TargetReport, repro: str, progress: Progress) -> None:
-    """Decide every requirement that applies."""
+def verify(run: Run, level: Level, report: TargetReport, repro: str, progress: Progress, watch: Watch) -> None:
+    """Decide every requirement that applies and is not decided yet."""
     pairs = planned(run, level)
-    for done, (check, id) in enumerate(pairs):
-        progress(f"{report.target}: {id}", done, len(pairs))
+    decided = {(r.test, r.id) for r in report.requirements}
+    left = [(check, id) for check, id in pairs if (check.name, id) not in decided]
+    undecided = [Result(id, requirements()[id].equation, c.name, str(c.level), "blocked") for c, id in left]
+    for done, (check, id) in enumerate(left):
+        watch(report, undecided[done:])
+        progress(f"{report.target}: {id}", len(pairs) - len(left) + done, len(pairs))
         report.requirements.append(decide(run, check, id, repro))
+    watch(report, [])
 
 
 def decide(run: Run, check: Check, id: str, repro: str = "") -> Result:

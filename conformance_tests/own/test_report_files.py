@@ -56,7 +56,7 @@ def test_command_writes_every_format(tmp_path: Path) -> None:
 def test_file_that_cannot_be_written_is_refused_before_the_work(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Status 2 and one line, and no encoder has been judged."""
     monkeypatch.setattr("conformance_tests.suite.check", lambda *_: pytest.fail("the work was begun"))
-    result = CliRunner().invoke(main, ["check", "torch-post-ln", f"--{form}", "absent/report"])
+    result = CliRunner().invoke(main, ["check", "torch-post-ln", "--in-process", f"--{form}", "absent/report"])
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "Error: absent/report cannot be written: No such file or directory\n"
 
@@ -182,7 +182,7 @@ def test_json_gives_any_text_back_unchanged(kind: str, tmp_path: Path, monkeypat
     """Programs get the text itself, lone surrogates included, through a file in UTF-8."""
     monkeypatch.setattr("conformance_tests.suite.check", lambda *_: report_saying(HOSTILE[kind]))
     file = tmp_path / "report.json"
-    CliRunner().invoke(main, ["check", "-q", "torch-post-ln", "--json", str(file)])
+    CliRunner().invoke(main, ["check", "-q", "torch-post-ln", "--in-process", "--json", str(file)])
     data = json.loads(file.read_text(encoding="utf-8"))
     jsonschema.validate(data, SCHEMA)
     assert [(t["target"], t["notes"][0]) for t in data["targets"]] == [(HOSTILE[kind], HOSTILE[kind])] * 2

@@ -184,7 +184,7 @@ def test_terminal_shows_any_text_without_obeying_it(kind: str, monkeypatch: pyte
     """Exit status and report as with any name; no escape sequence and no other control character gets through."""
     monkeypatch.setattr("conformance_tests.suite.check", lambda *_: report_saying(HOSTILE[kind]))
     monkeypatch.setattr("conformance_tests.terminal.by_topic", lambda _: "")
-    result = CliRunner().invoke(main, ["check", "torch-post-ln"])
+    result = CliRunner().invoke(main, ["check", "torch-post-ln", "--in-process"])
     assert result.exit_code == 1, result.output
     assert [c for c in result.stdout if not c.isprintable() and c != "\n"] == []
     assert SHOWN[kind] in result.stdout
