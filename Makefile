@@ -28,7 +28,7 @@ check: $(READY)
 	@$(BIN)/encoder-spec check torch-post-ln torch-pre-ln reference
 
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses auto
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 docs: $(READY)
 	$(BIN)/python -m mkdocs build --strict

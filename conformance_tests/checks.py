@@ -92,7 +92,9 @@ def shows(*requirements: str) -> Callable[[F], F]:
 
 
 def registry() -> Registry:
-    """Every check and demonstration of the suite."""
+    """Every check and demonstration of the suite, checks in the order of the topics whoever imported them first."""
     for topic in TOPICS:
         importlib.import_module(f"conformance_tests.test_{topic}")
+    by_topic = sorted(REGISTRY.checks, key=lambda name: TOPICS.index(name.partition("::")[0].removeprefix("test_")))
+    REGISTRY.checks = {name: REGISTRY.checks[name] for name in by_topic}
     return REGISTRY

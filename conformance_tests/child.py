@@ -31,7 +31,7 @@ class Lost(Exception):
 class Worker:
     """A child process that judges targets."""
 
-    def __init__(self, memory: float) -> None:
+    def __init__(self, memory: float | None) -> None:
         self._said: deque[str] = deque(maxlen=64)
         self._answers: SimpleQueue[str | None] = SimpleQueue()
         self._process = subprocess.Popen(

@@ -4,8 +4,7 @@ Nothing heavy is imported before it is needed, so that help and usage errors are
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -78,11 +77,9 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @click.option(
         "--memory",
-        default=4.0,
-        show_default=True,
         metavar="GIB",
         type=click.FloatRange(0, min_open=True),
-        help="What a target may allocate (on Linux).",
+        help="What a target may allocate, on Linux; three quarters of what is free unless given.",
     )
     @click.option(
         "--in-process",
@@ -142,7 +139,7 @@ def check(
     verbose: bool,
     seed: int,
     timeout: float,
-    memory: float,
+    memory: float | None,
     in_process: bool,
     **files: Path | None,
 ) -> None:
@@ -156,6 +153,7 @@ def check(
     wanted = {form: file for form, file in files.items() if file is not None}
     demand_writable(*wanted.values())
     from conformance_tests.builtin import BUILTIN
+    from conformance_tests.isolation import judging
 
     names = list(targets or BUILTIN)
     with judging(names, timeout, memory, in_process) as judge:
@@ -178,9 +176,11 @@ def check(
 @run_options
 @click.pass_context
 def identify(
-    ctx: click.Context, targets: tuple[str, ...], seed: int, timeout: float, memory: float, in_process: bool
+    ctx: click.Context, targets: tuple[str, ...], seed: int, timeout: float, memory: float | None, in_process: bool
 ) -> None:
     """Say which variant each TARGET computes."""
+    from conformance_tests.isolation import judging
+
     with judging(targets, timeout, memory, in_process) as judge:
         from conformance_tests import terminal
 
@@ -255,26 +255,3 @@ def traceability() -> None:
     from conformance_tests import listing
 
     listing.traceability()
-
-
-@contextmanager
-def judging(targets: Iterable[str], timeout: float, memory: float, in_process: bool) -> Iterator[Callable[..., Any]]:
-    """What judges targets: it returns a report, and what stopped it early or went wrong, if anything."""
-    from conformance_tests.isolation import Stopped, Workers, demand_usable
-
-    for name in targets:
-        demand_usable(name)
-    if in_process:
-        from conformance_tests import suite
-
-        yield lambda *args, **kwargs: (suite.check(*args, **kwargs), None)
-        return
-
-    def judge(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return workers.check(*args, **kwargs), None
-        except Stopped as stopped:
-            return stopped.report, stopped.reason
-
-    with Workers(timeout, memory) as workers:
-        yield judge

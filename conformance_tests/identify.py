@@ -256,7 +256,8 @@ def identify(
             return Identification(encoder, True, tried)
     closest = guided(start, axes, experiments[0], recorded) if recorded else start
     least = float("inf")
-    for encoder in candidates(closest, axes):
+    # What the intermediates tell needs no search; they leave open what differs in few choices.
+    for encoder in candidates(closest, axes, most=2 if recorded else None):
         tried += 1
         if agrees(encoder, experiments):
             return Identification(encoder, True, tried)

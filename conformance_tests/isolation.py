@@ -7,7 +7,8 @@ subject prints is not shown; of a subject that ended its process the last line i
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -92,10 +93,11 @@ class Workers:
 
     Args:
         timeout: seconds for every step: import, making, identification, and each check.
-        memory: GiB that a target may allocate, on systems that can limit it (Linux).
+        memory: GiB that a target may allocate, on systems that can limit it (Linux);
+            three quarters of what is free unless given.
     """
 
-    def __init__(self, timeout: float = 60.0, memory: float = 4.0) -> None:
+    def __init__(self, timeout: float = 60.0, memory: float | None = None) -> None:
         self.timeout = timeout
         self.memory = memory
         self._worker: Worker | None = None
@@ -200,3 +202,26 @@ def demand_usable(target: str) -> None:
             resolve(target)
     finally:
         sys.path[:] = path
+
+
+@contextmanager
+def judging(
+    targets: Iterable[str], timeout: float, memory: float | None, in_process: bool
+) -> Iterator[Callable[..., Any]]:
+    """What judges targets: it returns a report, and what stopped it early or went wrong, if anything."""
+    for name in targets:
+        demand_usable(name)
+    if in_process:
+        from conformance_tests import suite
+
+        yield lambda *args, **kwargs: (suite.check(*args, **kwargs), None)
+        return
+
+    def judge(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return workers.check(*args, **kwargs), None
+        except Stopped as stopped:
+            return stopped.report, stopped.reason
+
+    with Workers(timeout, memory) as workers:
+        yield judge

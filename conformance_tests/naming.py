@@ -105,5 +105,6 @@ def role(stem: str, *, in_layer: bool, is_norm: bool) -> str:
     if in_layer:
         rules = NORMS if is_norm else IN_LAYER
     else:
-        rules = tuple(rule for rule in OUTSIDE if rule[0].startswith("norm") == is_norm)
+        # A class token is a vector as well.
+        rules = tuple(rule for rule in OUTSIDE if is_norm or not rule[0].startswith("norm"))
     return next((part for part, pattern in rules if re.search(pattern, stem)), "")

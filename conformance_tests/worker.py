@@ -7,7 +7,7 @@ nothing, and what it prints goes where standard error goes, to the parent's drai
 A request names a target; the answers are what is being done, then every result as it is
 decided, then the whole report. The memory limit counts private writable memory
 (``RLIMIT_DATA``), not addresses, of which CUDA reserves more than any machine has. It
-needs Linux; elsewhere there is none.
+needs Linux; elsewhere, and on Windows in any case, there is none.
 """
 
 import faulthandler
@@ -25,6 +25,9 @@ from typing import Any
 
 CHANNEL_LOST = 97
 """The exit status of a worker that can no longer speak: the subject closed its file descriptors."""
+
+LITTLE = 2**29
+"""Bytes that a target may leave in use; after more, the next one gets a fresh worker."""
 
 STANDARD = (str(Path(os.__file__).parent), str(Path(os.__file__).parent / "lib-dynload"))
 """Where the standard library is."""
@@ -79,18 +82,19 @@ def main() -> None:
 
     registry()
     state = State()
+    allowed = int(start["memory"] * 2**30) if start["memory"] else free_memory() * 3 // 4
     channel.send(ready=True)
     while True:
         request = channel.receive()
-        limit_memory(start["memory"])
+        limit_memory(allowed)
         modules = set(sys.modules)
-        answer = judged(request, channel)
+        answer = judged(request, channel, allowed)
         limit_memory(None)
         forget_siblings(request["target"], modules)
-        channel.send(**answer, clean=state.is_unchanged(start["memory"]))
+        channel.send(**answer, clean=state.is_unchanged())
 
 
-def judged(request: dict[str, Any], channel: Channel) -> dict[str, Any]:
+def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str, Any]:
     """Judge one target, telling the parent whatever is decided; the last answer."""
     from conformance_tests import suite
     from conformance_tests.checks import Level
@@ -131,6 +135,9 @@ def judged(request: dict[str, Any], channel: Channel) -> dict[str, Any]:
         return {"fault": traceback.format_exc()}
     except BaseException as fault:
         return {"raised": one_line(fault).rstrip(": ")}
+    said = [*report.notes, *(r.message for r in report.requirements)]
+    if any("allocate memory" in text or "MemoryError" in text for text in said):
+        report.notes.append(f"a target may allocate {allowed / 2**30:.3g} GiB here (--memory)")
     return {"report": asdict(report)}
 
 
@@ -142,7 +149,7 @@ class State:
         self._threads = threading.active_count()
         self._memory = memory_in_use()
 
-    def is_unchanged(self, memory: float) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether no function is replaced, no thread has stayed, little memory is in use, and output is open."""
         now = dict(deep_functions())
         same = all(now.get(place) is value for place, value in self._functions.items())
@@ -151,7 +158,7 @@ class State:
             os.fstat(1), os.fstat(2)
         except OSError:
             return False
-        return same and threading.active_count() <= self._threads and grown <= memory * 2**30 / 4
+        return same and threading.active_count() <= self._threads and grown <= LITTLE
 
 
 def deep_functions() -> Iterator[tuple[tuple[int, str], Any]]:
@@ -193,13 +200,22 @@ def memory_in_use() -> int:
     return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmData")), 0)
 
 
-def limit_memory(gibibytes: float | None) -> None:
-    """Let this process allocate so much more, or as much as it wants."""
+def free_memory() -> int:
+    """Bytes that the system can still give; 0 where it does not tell."""
+    try:
+        system = Path("/proc/meminfo").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in system.splitlines() if line.startswith("MemAvailable")), 0)
+
+
+def limit_memory(allowed: int | None) -> None:
+    """Let this process allocate so many bytes more, or as many as it wants."""
     used = memory_in_use()
     if not used:
         return
     import resource
 
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = resource.RLIM_INFINITY if gibibytes is None else used + int(gibibytes * 2**30)
+    limit = resource.RLIM_INFINITY if allowed is None else used + allowed
     resource.setrlimit(resource.RLIMIT_DATA, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.own.defects import breaks, encoder_with
+from conformance_tests.own.defects import breaks
 from conformance_tests.own.subjects import Attention
 
 
@@ -52,10 +52,6 @@ class ScaledByModelWidth(Attention):
 
     def score(self, q: Tensor, k: Tensor) -> Tensor:
         return torch.einsum("bhqc,bhkc->bhqk", q, k) / math.sqrt(q.shape[-1] * self.num_heads)
-
-
-scaled_by_model_width = encoder_with(ScaledByModelWidth)
-"""The example of the README."""
 
 
 @breaks("attention.scores", "ATT-3")

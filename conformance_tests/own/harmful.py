@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -269,72 +270,27 @@ class ModifiesInput(Harmful):
             src.mul_(2)
 
 
-class ReturnsNone(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return None
-
-
-class ReturnsText(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return "hidden states"
-
-
-class ReturnsArray(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return hidden.detach().numpy()
-
-
-class ReturnsMeta(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return hidden.to("meta")
-
-
-class ReturnsSparse(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return hidden.to_sparse()
-
-
-class ReturnsIntegers(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return hidden.long()
-
-
-class ReturnsFloat32(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return hidden.float()
-
-
-class ReturnsNaN(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return hidden * float("nan")
-
-
-class ReturnsOtherShape(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return hidden[:, :, :-1]
-
-
-class ReturnsScalar(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return hidden.sum()
-
-
-class ReturnsNested(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return torch.nested.as_nested_tensor(list(hidden))
-
-
-class ReturnsEmptyTuple(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return ()
-
-
-class ReturnsHugeOutput(Harmful):
-    def answer(self, hidden: Tensor) -> Any:
-        return hidden.repeat(1000, 1000, 100)
-
-
 class DeletesDirectory(Harmful):
     def __init__(self) -> None:
         super().__init__()
         shutil.rmtree(Path.cwd())
+
+
+def returning(answer: Callable[[Tensor], Any]) -> type[Harmful]:
+    """An encoder that returns this instead of its hidden states."""
+    return type("Returning", (Harmful,), {"answer": staticmethod(answer)})
+
+
+ReturnsNone = returning(lambda hidden: None)
+ReturnsText = returning(lambda hidden: "hidden states")
+ReturnsArray = returning(lambda hidden: hidden.detach().numpy())
+ReturnsMeta = returning(lambda hidden: hidden.to("meta"))
+ReturnsSparse = returning(lambda hidden: hidden.to_sparse())
+ReturnsIntegers = returning(lambda hidden: hidden.long())
+ReturnsFloat32 = returning(lambda hidden: hidden.float())
+ReturnsNaN = returning(lambda hidden: hidden * float("nan"))
+ReturnsOtherShape = returning(lambda hidden: hidden[:, :, :-1])
+ReturnsScalar = returning(lambda hidden: hidden.sum())
+ReturnsNested = returning(lambda hidden: torch.nested.as_nested_tensor(list(hidden)))
+ReturnsEmptyTuple = returning(lambda hidden: ())
+ReturnsHugeOutput = returning(lambda hidden: hidden.repeat(1000, 1000, 100))
