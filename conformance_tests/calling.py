@@ -1,16 +1,16 @@
-"""How a module is called: found out from its signature, and by experiment where that leaves a choice.
+"""How an encoder is called: found out from its signature, and by experiment where that leaves a choice.
 
 Which argument is the mask, in which form and polarity, is not a matter of names: a mask
 works if other content at padded positions changes no valid output.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from inspect import Parameter, signature
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from conformance_tests.compare import Disagreement
 
@@ -24,14 +24,14 @@ SEGMENT_WORDS = ("token_type_ids", "segment_ids", "segments", "token_types", "se
 
 @dataclass(frozen=True)
 class MaskForm:
-    """One way to hand a padding mask to a module."""
+    """One way to hand a padding mask to an encoder."""
 
     argument: str
     values: str
     axes: str
 
     def render(self, keep: Tensor) -> Tensor:
-        """The mask (B, n) with True = keep, as the module wants it."""
+        """The mask (B, n) with True = keep, as the encoder wants it."""
         n = keep.shape[-1]
         shaped = {
             "B n": keep,
@@ -52,11 +52,42 @@ class MaskForm:
         return torch.zeros(shaped.shape, dtype=torch.float64).masked_fill(~shaped, -torch.inf)
 
 
-def mask_forms(module: nn.Module) -> Iterator[MaskForm]:
-    """The ways in which a module may take a padding mask, the likeliest first."""
-    names = [name for name in parameters(module) if not any(word in name for word in NO_MASKS)]
-    named = [name for word in MASK_WORDS for name in names if word in name]
-    for argument in dict.fromkeys(named):
+Arguments = Mapping[str, Any]
+"""The arguments of a call, in order, each with its default, or ``Parameter.empty`` where one must be given."""
+
+
+def arguments_of(function: Callable[..., Any]) -> Arguments:
+    """The first argument of a function, and those that it can be given by name."""
+    by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    stated = enumerate(signature(function).parameters.items())
+    return {name: p.default for place, (name, p) in stated if place == 0 or p.kind in by_name}
+
+
+def required(arguments: Arguments) -> list[str]:
+    """The arguments without which the encoder cannot be called, the input itself left out."""
+    return [name for name in list(arguments)[1:] if arguments[name] is Parameter.empty]
+
+
+def mask_arguments(arguments: Arguments) -> list[str]:
+    """The arguments that may take a padding mask, the likeliest first.
+
+    A mask may be left out, or must be given: an argument with a number or a flag as its default is none.
+    An only required argument that says nothing by its name may be the mask too.
+    """
+    may_be = [name for name in list(arguments)[1:] if arguments[name] in (None, Parameter.empty)]
+    told = [name for word in MASK_WORDS for name in may_be if word in name and tells_of_a_mask(name)]
+    asked = required(arguments)
+    return list(dict.fromkeys([*told, *(asked if len(asked) == 1 else ())]))
+
+
+def tells_of_a_mask(argument: str) -> bool:
+    """Whether an argument is called as masks are."""
+    return any(word in argument for word in MASK_WORDS) and not any(word in argument for word in NO_MASKS)
+
+
+def mask_forms(arguments: Arguments) -> Iterator[MaskForm]:
+    """The ways in which an encoder may take a padding mask, the likeliest first."""
+    for argument in mask_arguments(arguments):
         padding = "padding" in argument or "pad_" in argument
         values = ("ignore", "keep", "keep 0/1") if padding else ("keep", "keep 0/1", "ignore")
         if argument == "attention_mask":
@@ -65,40 +96,38 @@ def mask_forms(module: nn.Module) -> Iterator[MaskForm]:
             yield from (MaskForm(argument, value, axes) for value in (*values, "additive", "keep 0.0/1.0"))
 
 
-def parameters(module: nn.Module) -> Mapping[str, Parameter]:
-    """The arguments of a module's forward method."""
-    return signature(module.forward).parameters
-
-
-def segment_argument(module: nn.Module) -> str | None:
+def segment_argument(arguments: Arguments) -> str | None:
     """The argument that takes segment ids."""
-    return next((word for word in SEGMENT_WORDS if word in parameters(module)), None)
+    return next((word for word in SEGMENT_WORDS if word in arguments), None)
 
 
 def working_mask(
-    module: nn.Module, call: Callable[[MaskForm | None, bool], Tensor | None], keep: Tensor
+    arguments: Arguments, call: Callable[[MaskForm | None, str], Tensor | None], keep: Tensor
 ) -> MaskForm | None:
     """The form of mask that hides padding, or the likeliest that is accepted; None if there is none.
 
     Args:
-        module: whose signature names the arguments.
-        call: the output of the padded probe with a mask in this form, or without one; with the content
-            at padded positions changed or not. None if the module refuses.
-        keep: the mask of the probe.
+        arguments: those of the call.
+        call: the output with a mask in this form, or without one: of the ``padded`` probe, of the same with
+            ``other padding``, or with ``everything kept``. None if the encoder refuses, or has no such input.
+        keep: the mask of the padded probe.
     """
-    for argument in parameters(module).keys() & STATED.keys():
+    for argument in arguments.keys() & STATED.keys():
         return MaskForm(argument, STATED[argument], "B n")
     accepted = None
-    unmasked = call(None, False)
-    for form in mask_forms(module):
-        output, changed = call(form, False), call(form, True)
-        if output is None or changed is None or unmasked is None:
+    unmasked = call(None, "padded")
+    for form in mask_forms(arguments):
+        output = call(form, "padded")
+        if output is None or unmasked is None:
             continue
-        accepted = accepted or form
-        if output.shape[:2] != keep.shape or changed.shape[:2] != keep.shape:
+        accepted = accepted or (form if tells_of_a_mask(form.argument) else None)
+        # Padding without content of its own, in an image, shows by what a mask that hides nothing changes.
+        pairs = ((call(form, "other padding"), output), (call(form, "everything kept"), unmasked))
+        like, unlike = next(((a, b) for a, b in pairs if a is not None), (output, unmasked))
+        if not output.shape[:2] == like.shape[:2] == keep.shape:
             continue
-        valid = output[keep].isfinite().all() and torch.allclose(output[keep], changed[keep], rtol=0, atol=1e-9)
-        if valid and not torch.allclose(output[keep], unmasked[keep], rtol=0, atol=1e-9):
+        hides = output[keep].isfinite().all() and torch.allclose(like[keep], unlike[keep], rtol=0, atol=1e-9)
+        if hides and not torch.allclose(output[keep], unmasked[keep], rtol=0, atol=1e-9):
             return form
     return accepted
 
@@ -109,7 +138,7 @@ def batch_comes_first(call: Callable[[Tensor], Tensor | None], x: Tensor, stated
     Args:
         call: the output for an input whose first axis is handed over as it is.
         x: an input (B, n, …).
-        stated: what the module says of itself, which is tried first.
+        stated: what the encoder says of itself, which is tried first.
     """
     changed = x.clone()
     changed[0] = x[0].flip(0) + 1 if x.is_floating_point() else x[0].flip(0)
@@ -125,32 +154,36 @@ def batch_comes_first(call: Callable[[Tensor], Tensor | None], x: Tensor, stated
     return next((first for first in order if independent(first)), order[0])
 
 
-def hidden_states(output: Any) -> Tensor:
-    """The hidden states among what a module returns.
+def hidden_states(output: Any, width: int) -> Tensor:
+    """The hidden states among what an encoder returns: what is called so, or the tensor (…, …, width).
+
+    Of a list, which collects what layers return, it is the last; else the first.
 
     Raises:
         Disagreement: if there is no floating tensor among it.
     """
-    found = output
-    if isinstance(found, Mapping):
-        found = found.get("last_hidden_state", next(iter(found.values()), None))
-    if hasattr(found, "last_hidden_state"):
-        found = found.last_hidden_state
-    if isinstance(found, tuple | list) and found:
-        found = found[0]
-    if not isinstance(found, Tensor):
+    if isinstance(output, Tensor):
+        return output.to_padded_tensor(0.0) if output.is_nested else output
+    named = output.get("last_hidden_state") if isinstance(output, Mapping) else None
+    if named is None:
+        named = getattr(output, "last_hidden_state", None)
+    found = [named] if isinstance(named, Tensor) else tensors_in(output)
+    if not found:
         raise Disagreement(
             f"the encoder returned {type(output).__name__}, but hidden states are a tensor (B, n, d_model)"
         )
-    return found.to_padded_tensor(0.0) if found.is_nested else found
+    fitting = [t for t in found if t.ndim == 3 and t.shape[-1] == width] or found[:1]
+    return fitting[-1 if isinstance(output, list) else 0]
 
 
 def tensors_in(output: Any) -> list[Tensor]:
-    """Every floating tensor that a module returns, however deep."""
+    """Every floating tensor that an encoder returns, however deep."""
     if isinstance(output, Tensor):
-        return [output] if output.is_floating_point() else []
+        return [output] if output.is_floating_point() and not output.is_nested else []
+    if is_dataclass(output) and not isinstance(output, Mapping):
+        output = vars(output)
     if isinstance(output, Mapping):
-        return [t for value in output.values() for t in tensors_in(value)]
+        output = list(output.values())
     if isinstance(output, tuple | list):
         return [t for value in output for t in tensors_in(value)]
     return []

@@ -32,7 +32,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def run(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The run over the encoder that ``--encoder`` names."""
     from conformance_tests import suite
-    from conformance_tests.opening import Undetermined, opened
+    from conformance_tests.opening import opened
+    from conformance_tests.subject import Undetermined
     from conformance_tests.targets import SubjectError, TargetError, make, resolve
     from encoder_spec.notation import SpecificationError
 

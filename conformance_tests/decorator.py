@@ -92,7 +92,7 @@ class Judged(Collection[Any]):
         from conformance_tests import suite
         from conformance_tests.compare import Disagreement
         from conformance_tests.expected import expected_failures
-        from conformance_tests.opening import Undetermined
+        from conformance_tests.subject import Undetermined
         from conformance_tests.targets import SubjectError, TargetError
         from encoder_spec.notation import SpecificationError
 

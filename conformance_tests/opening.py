@@ -20,7 +20,7 @@ from conformance_tests.intermediates import Recorded
 from conformance_tests.mapping import ParameterMapping, mappings
 from conformance_tests.probes import Probes
 from conformance_tests.run import Run
-from conformance_tests.subject import AdaptedSubject, ArraySubject, Subject
+from conformance_tests.subject import AdaptedSubject, ArraySubject, Subject, Undetermined
 from conformance_tests.tables import stored_sinusoids
 from conformance_tests.targets import SubjectError, one_line
 from conformance_tests.torch_subject import TorchSubject
@@ -28,10 +28,6 @@ from conformance_tests.weights import FAINT, GIVEN, PERTURBED, WeightSets
 from encoder_spec.assembly import Encoder
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
-
-
-class Undetermined(Exception):
-    """The evidence does not suffice for a verdict; the message says what is missing."""
 
 
 def adapt(thing: Any) -> Subject:
@@ -92,7 +88,7 @@ def settle(
     """How to read the parameters, and the encoder to judge against: the declared profile, or what is identified."""
     start = start_of(readings[0], sets, subject)
     probes = Probes(start, seed)
-    subject.learn(probes["plain"], probes["scattered"])
+    subject.learn(probes)
     cases = [case for case in (Case(PERTURBED), Case(FAINT, "faint"), Case(GIVEN)) if case.weights in sets]
     experiments = [experiment(subject, readings[0], sets, probes, case) for case in cases]
     recorded = recording(subject, sets, cases[0], experiments[0])

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from conformance_tests.compare import Unsupported
 from conformance_tests.hints import Hints
-from conformance_tests.probes import Probe
+from conformance_tests.probes import Probes
 
 
 @runtime_checkable
@@ -31,11 +31,17 @@ class ArraySubject(Protocol):
         """Evaluate the encoder."""
 
 
+class Undetermined(Exception):
+    """The evidence does not suffice for a verdict; the message says what is missing."""
+
+
 class Subject:
     """What the suite asks of an encoder; the base class refuses whatever is optional."""
 
     hints: Hints
     takes_mask: bool = True
+    dtype: torch.dtype = torch.float64
+    """The precision in which it computes."""
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
@@ -46,8 +52,16 @@ class Subject:
         """The names of the weights that are not to be learned."""
         return set()
 
-    def learn(self, plain: Probe, padded: Probe) -> None:
-        """Find out by experiment how the encoder is called; nothing to find out unless it says so."""
+    def learn(self, probes: Probes) -> None:
+        """Find out by experiment how the encoder is called; nothing to find out unless it says so.
+
+        Raises:
+            Undetermined: if it cannot be called, because of something that nobody stated.
+        """
+
+    def unknown(self) -> str:
+        """What could not be found out of how it is called, which keeps it from being called conformant."""
+        return ""
 
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
         """Whether a weight that the hidden states do not depend on matters to anything else that is returned."""

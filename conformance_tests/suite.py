@@ -12,11 +12,11 @@ from conformance_tests.compare import Blocked, Disagreement, Unsupported
 from conformance_tests.expected import Expected, ExpectedFailure, apply_expected, expected_failures
 from conformance_tests.guard import Guard
 from conformance_tests.identify import nearest_profile
-from conformance_tests.opening import Undetermined, adapt, opened
+from conformance_tests.opening import adapt, opened
 from conformance_tests.report import Report, Result, TargetReport
 from conformance_tests.reproduction import again
 from conformance_tests.run import Run
-from conformance_tests.subject import Subject
+from conformance_tests.subject import Subject, Undetermined
 from conformance_tests.targets import SubjectError, TargetError, make, one_line, resolve
 from encoder_spec.equation import requirements
 from encoder_spec.profiles import Profile
@@ -123,6 +123,9 @@ def check_one(
             report.requirements, notes = apply_expected(report.requirements, expected, name, repro)
             report.notes.extend(notes)
             report.level, report.verdict = judge(report.requirements, level)
+            if unknown := subject.unknown():
+                report.notes.append(unknown)
+                report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
             progress(f"{name}: explaining", 1, 1)
             departed = run.departure if report.of("fail") else None
             report.departs_at = departed.spec.equation.id if departed else None

@@ -1,7 +1,7 @@
 """torch modules as subjects: called both ways, in float64, with weights that are put back."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,32 +10,23 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance_tests.calling import (
-    MaskForm,
-    batch_comes_first,
-    hidden_states,
-    segment_argument,
-    tensors_in,
-    working_mask,
-)
-from conformance_tests.compare import Disagreement, Unsupported
-from conformance_tests.probes import Probe
-from conformance_tests.subject import Subject
+from conformance_tests.called import CalledSubject
+from conformance_tests.calling import Arguments, MaskForm, arguments_of, tensors_in
+from conformance_tests.compare import Disagreement
+from conformance_tests.probes import Probes
 from conformance_tests.torch_hints import hints_of
 from encoder_spec.module import EncoderModule
 
 
-class TorchSubject(Subject):
+class TorchSubject(CalledSubject):
     """A torch module. Inside ``borrowed`` it runs in float64; afterwards nothing of it has changed."""
 
     def __init__(self, module: nn.Module) -> None:
+        super().__init__()
         self.module = module
         self.hints = hints_of(module)
         named = module.named_parameters(remove_duplicate=False)
         self._frozen = {name for name, p in named if not p.requires_grad}
-        self.segment_argument = segment_argument(module)
-        self.mask_form: MaskForm | None = None
-        self.batch_first = True
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
@@ -78,67 +69,26 @@ class TorchSubject(Subject):
             for name, p in self.module.named_parameters():
                 p.copy_(values[name])
 
-    def learn(self, plain: Probe, padded: Probe) -> None:
-        """See ``Subject``: the order of the axes, then the form of the mask."""
+    def arguments(self) -> Arguments:
+        """See ``CalledSubject``: those of the forward method."""
+        return arguments_of(self.module.forward)
 
-        def attempt(form: MaskForm | None, inputs: tuple[Tensor, ...], keep: Tensor | None) -> Tensor | None:
-            self.mask_form = form
-            try:
-                return self.encode(inputs, keep, gradients=False).detach()
-            except Exception:  # a form that the module refuses is not its form
-                return None
-
-        def as_handed(x: Tensor) -> Tensor | None:
-            self.batch_first = True
-            return attempt(None, (x, *plain.inputs[1:]), None)
-
-        if len(plain.inputs) == 1 and plain.inputs[0].ndim <= 3:
-            self.batch_first = batch_comes_first(as_handed, plain.inputs[0], self._stated_order())
-        assert padded.keep is not None
-        keep = padded.keep
-
-        def masked(form: MaskForm | None, changed: bool) -> Tensor | None:
-            try:
-                probe = padded.with_other_padding() if changed else padded
-            except Unsupported:
-                return None
-            return attempt(form, probe.inputs, keep if form else None)
-
-        # The specification's own module needs no experiment, and with images none is possible.
-        own = MaskForm("keep", "keep", "B n") if isinstance(self.module, EncoderModule) else None
-        self.mask_form = own or working_mask(self.module, masked, keep)
-        self.takes_mask = self.mask_form is not None
-
-    def _stated_order(self) -> bool | None:
-        stated = [m.batch_first for m in self.module.modules() if isinstance(getattr(m, "batch_first", None), bool)]
-        return all(stated) if stated else None
-
-    def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
-        """See ``Subject``. Without gradients torch's encoder takes its fast path."""
-        return self._turned(hidden_states(self._call(inputs, keep, gradients)))
-
-    def _call(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
-        named: dict[str, Tensor] = {}
-        mask = torch.empty(0)
-        if keep is not None:
-            if self.mask_form is None:
-                raise Unsupported("the subject takes no mask")
-            mask = named[self.mask_form.argument] = self.mask_form.render(keep)
-        positional = [self._turned(inputs[0])]
-        if len(inputs) > 1 and self.segment_argument is None:
-            positional.append(inputs[1])
-        elif len(inputs) > 1 and self.segment_argument is not None:
-            named[self.segment_argument] = inputs[1]
+    def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
+        """See ``CalledSubject``. Without gradients torch's encoder takes its fast path."""
         with torch.set_grad_enabled(gradients), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            output = self.module(*positional, **named)
-        if keep is not None and self.mask_form and not torch.equal(mask, self.mask_form.render(keep)):
-            keep.logical_not_()  # the caller's mask tells that the module has written into its own
-        return output
+            return self.module(*positional, **named)
 
-    def _turned(self, x: Tensor) -> Tensor:
-        """Batch first to the module's own order, or back."""
-        return x if self.batch_first else x.transpose(0, 1)
+    def learn(self, probes: Probes) -> None:
+        """See ``CalledSubject``; the specification's own module is known."""
+        super().learn(probes)
+        if isinstance(self.module, EncoderModule):
+            self.mask_form, self.takes_mask = MaskForm("keep", "keep", "B n"), True
+
+    def stated_order(self) -> bool | None:
+        """See ``CalledSubject``: what the parts that know an order say."""
+        stated = [m.batch_first for m in self.module.modules() if isinstance(getattr(m, "batch_first", None), bool)]
+        return all(stated) if stated else None
 
     def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """See ``Subject``: its floating inputs, and the result of every operation, with attention unfused."""
@@ -150,7 +100,7 @@ class TorchSubject(Subject):
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
         """See ``Subject``: whether any tensor that the module returns depends on the parameter."""
         parameter = self.module.get_parameter(name)
-        total = sum((t.sum() for t in tensors_in(self._call(inputs, None, gradients=True))), torch.zeros(()))
+        total = sum((t.sum() for t in tensors_in(self.returned(inputs, None, gradients=True))), torch.zeros(()))
         gradient = torch.autograd.grad(total, parameter, allow_unused=True)[0] if total.requires_grad else None
         return gradient is not None and bool(gradient.any())
 

@@ -1,0 +1,184 @@
+"""Subjects that are called like a function: what to hand them is found out by experiment."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conformance_tests.calling import (
+    Arguments,
+    MaskForm,
+    batch_comes_first,
+    hidden_states,
+    mask_arguments,
+    mask_forms,
+    required,
+    segment_argument,
+    tells_of_a_mask,
+    working_mask,
+)
+from conformance_tests.compare import Unsupported
+from conformance_tests.probes import Probe, Probes
+from conformance_tests.subject import Subject, Undetermined
+from conformance_tests.targets import one_line
+
+NOTHING = "nothing"
+
+
+class CalledSubject(Subject):
+    """An encoder that is called with tensors by position and by name.
+
+    A framework supplies ``arguments`` and ``call``, and what it can of the rest. Which argument is the
+    mask, its form and polarity, the order of the axes, and what of the output are the hidden states, is
+    learned here.
+    """
+
+    def __init__(self) -> None:
+        self.batch_first = True
+        self.mask_form: MaskForm | None = None
+        self.unmasked: MaskForm | None = None
+        self.width = 0
+        self._added = 0
+        self._refusal = ""
+
+    def arguments(self) -> Arguments:
+        """The arguments of the call, in order, each with its default."""
+        raise NotImplementedError
+
+    def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
+        """Call the encoder; arrays among what it returns come as tensors."""
+        raise NotImplementedError
+
+    def stated_order(self) -> bool | None:
+        """Whether the batch comes first, if the encoder says so itself."""
+        return None
+
+    def unknown(self) -> str:
+        """See ``Subject``: masks that could not be handed over."""
+        return self._refusal
+
+    def learn(self, probes: Probes) -> None:
+        """See ``Subject``: what must be given, the order of the axes, then the form of the mask."""
+        plain, padded = probes["plain"], probes["scattered"]
+        assert padded.keep is not None
+        self.width = probes.encoder.dimensions.d_model
+        self._added = padded.keep.shape[1] - read_positions(padded.inputs[0])
+        self.unmasked = self._without_mask(plain)
+        if len(plain.inputs) == 1 and plain.inputs[0].ndim <= 3:
+            self.batch_first = batch_comes_first(partial(self._handed, plain), plain.inputs[0], self.stated_order())
+        self.mask_form = self._padding_mask(probes)
+        self.takes_mask = self.mask_form is not None
+        if not self.takes_mask:
+            self._demand_nothing_else([name for name in self._asked() if not tells_of_a_mask(name)])
+        if self.unmasked is not None and self.unmasked.values != NOTHING:
+            self.unmasked = self.mask_form or self.unmasked
+
+    def _handed(self, probe: Probe, x: Tensor) -> Tensor | None:
+        """The output for an input whose axes are handed over as they are."""
+        self.batch_first = True
+        return self._attempt((x, *probe.inputs[1:]), None)
+
+    def _padding_mask(self, probes: Probes) -> MaskForm | None:
+        padded = probes["scattered"]
+        refusals: list[str] = []
+
+        def masked(form: MaskForm | None, variation: str) -> Tensor | None:
+            try:
+                probe = padded.with_other_padding() if variation == "other padding" else padded
+            except Unsupported:
+                return None
+            keep = (probes["everything-kept"] if variation == "everything kept" else probe).keep
+            self.mask_form = form
+            return self._attempt(probe.inputs, keep if form else None, refusals)
+
+        assert padded.keep is not None
+        found = working_mask(self.arguments(), masked, padded.keep)
+        offered = mask_arguments(self.arguments())
+        if found is None and offered and refusals:
+            self._refusal = (
+                f"no padding mask could be handed over: its argument {offered[0]!r} refused every form tried "
+                f"(boolean, 0/1 and additive; per key, per query and key); the last time with {refusals[-1]}"
+            )
+        return found
+
+    def _without_mask(self, plain: Probe) -> MaskForm | None:
+        """How to say that nothing is masked: by saying nothing, unless a mask must be given.
+
+        Raises:
+            Undetermined: if other arguments must be given as well.
+        """
+        masks = mask_arguments(self.arguments())
+        asked = self._asked()
+        self._demand_nothing_else([name for name in asked if name not in masks])
+        if not asked:
+            return None
+        kept = (form for form in mask_forms(self.arguments()) if form.argument == asked[0])
+        for form in (MaskForm(asked[0], NOTHING, "B n"), *kept):
+            self.unmasked = form
+            if self._attempt(plain.inputs, None) is not None:
+                return form
+        return None
+
+    def _asked(self) -> list[str]:
+        """What must be given beside tokens, or embeddings, and segments."""
+        return [name for name in required(self.arguments()) if name != segment_argument(self.arguments())]
+
+    def _demand_nothing_else(self, others: Sequence[str]) -> None:
+        if others:
+            raise Undetermined(
+                f"the encoder asks for {', '.join(others)} beside its input, which the suite cannot make up: "
+                "name a function that makes an encoder called with its input, and a mask if it takes one"
+            )
+
+    def _attempt(
+        self, inputs: tuple[Tensor, ...], keep: Tensor | None, refusals: list[str] | None = None
+    ) -> Tensor | None:
+        """The output, or None if the encoder refuses: a form that it refuses is not its form."""
+        try:
+            return self.encode(inputs, keep, gradients=False).detach()
+        except Exception as refusal:
+            if refusals is not None:
+                refusals.append(one_line(refusal))
+            return None
+
+    def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
+        """See ``Subject``."""
+        return self._turned(hidden_states(self.returned(inputs, keep, gradients), self.width))
+
+    def returned(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
+        """Everything that the encoder returns, in its own order of axes."""
+        named: dict[str, Tensor | None] = {}
+        positional = [self._turned(inputs[0])]
+        segments = segment_argument(self.arguments())
+        if len(inputs) > 1 and segments:
+            named[segments] = self._turned(inputs[1])
+        elif len(inputs) > 1:
+            positional.append(self._turned(inputs[1]))
+        if keep is None:
+            return self.call(positional, named | self._nothing_masked(inputs[0]), gradients)
+        if self.mask_form is None:
+            raise Unsupported(self._refusal or "the subject takes no mask")
+        mask = self.mask_form.render(keep)
+        output = self.call(positional, named | {self.mask_form.argument: mask}, gradients)
+        if not torch.equal(mask, self.mask_form.render(keep)):
+            keep.logical_not_()  # the caller's mask tells that the encoder has written into its own
+        return output
+
+    def _nothing_masked(self, x: Tensor) -> dict[str, Tensor | None]:
+        if self.unmasked is None:
+            return {}
+        if self.unmasked.values == NOTHING:
+            return {self.unmasked.argument: None}
+        keep = torch.ones(len(x), read_positions(x) + self._added, dtype=torch.bool)
+        return {self.unmasked.argument: self.unmasked.render(keep)}
+
+    def _turned(self, x: Tensor) -> Tensor:
+        """Batch first to the encoder's own order, or back."""
+        return x if self.batch_first else x.transpose(0, 1)
+
+
+def read_positions(x: Tensor) -> int:
+    """How many positions an input has of its own: an image has none."""
+    return x.shape[1] if x.ndim <= 3 else 0
