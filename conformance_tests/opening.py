@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance_tests.compare import Unsupported
+from conformance_tests.compare import Disagreement, Unsupported
 from conformance_tests.computed import Case
 from conformance_tests.identify import (
     Experiment,
@@ -172,6 +172,8 @@ def experiment(subject: Subject, mapping: ParameterMapping, sets: WeightSets, pr
     sets.use(case.weights)
     try:
         output = subject.encode(probe.inputs, None).detach()
+    except (Disagreement, Undetermined):
+        raise
     except Exception as fault:
         shape = tuple(probe.inputs[0].shape)
         raise SubjectError(

@@ -130,4 +130,4 @@ def make(found: Any) -> Any:
 
 def one_line(fault: BaseException) -> str:
     """An exception as one line."""
-    return f"{type(fault).__name__}: {fault}".strip().split("\n")[0]
+    return f"{type(fault).__name__}: {fault}".strip().split("\n")[0].removesuffix(":")

@@ -1,0 +1,136 @@
+"""The catalogue of deviations: wrong equations in a slot, as people have really shipped them.
+
+A deviation is written like an equation, in the file of its topic: a function with the
+arguments of the equation that it stands in for, decorated with ``@deviation``. Its
+docstring says in one line what it computes. Nothing else needs to be told: it is run as
+a subject to show that the suite notices it, and it is what a diagnosis compares with.
+
+What is right in one profile is wrong in another: a legitimate variant, or another
+constant, stands in the catalogue under the equation that it is mistaken for.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from inspect import getdoc
+from typing import Any, TypeVar
+
+from encoder_spec.equation import TOPICS, Equation, equations
+from encoder_spec.notation import SpecificationError
+from encoder_spec.profiles import Profile
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, eq=False)
+class Deviation:
+    """A wrong choice for one slot, place or constant.
+
+    Attributes:
+        id: its name, in words.
+        definition: what it computes, in one line.
+        of: the equations that it is mistaken for, by id; all fill the same slot.
+        noticed_by: requirements; where it is, one of these must fail.
+        replaces: what it puts into a profile: an equation by slot or place, or numbers by constant.
+        evidence: public threads, written ``owner/repository#number``, or where it is commonly seen.
+    """
+
+    id: str
+    definition: str
+    of: tuple[str, ...]
+    noticed_by: tuple[str, ...]
+    replaces: Mapping[str, Equation | float]
+    evidence: tuple[str, ...] = field(default=())
+
+    @property
+    def slot(self) -> str:
+        """The slot of the equations that it is mistaken for."""
+        return equations()[self.of[0]].slot
+
+    def applies(self, profile: Profile) -> bool:
+        """Whether a profile makes the choice that this deviation gets wrong."""
+        return profile[self.slot].id in self.of and self.within(profile).choices() != profile.choices()
+
+    def within(self, profile: Profile) -> Profile:
+        """The profile with this deviation in it."""
+        return profile.replace(**dict[str, Any](self.replaces))
+
+
+DEVIATIONS: dict[str, Deviation] = {}
+
+
+def deviation(
+    id: str,
+    of: str | tuple[str, ...],
+    noticed_by: str | tuple[str, ...],
+    evidence: str | tuple[str, ...] = (),
+    place: str = "",
+    definition: str = "",
+) -> Callable[[F], F]:
+    """Put a wrong equation into the catalogue.
+
+    Args:
+        id: its name, in words.
+        of: the equation that it is mistaken for, or several in the same slot.
+        noticed_by: the requirements of which one must fail.
+        evidence: where it was seen.
+        place: the one use of the slot that is wrong, such as ``norm_2``; every use unless given.
+        definition: what it computes, if the function's docstring is another equation's text.
+    """
+
+    def register(function: F) -> F:
+        known = tuple_of(of)
+        slot = equations()[known[0]].slot
+        legitimate = next((e for e in equations().values() if e.function is function), None)
+        wrong = legitimate or Equation(f"deviation.{id}", slot, id, function)
+        text = definition or (getdoc(function) or "").split("\n")[0]
+        enter(Deviation(id, text, known, tuple_of(noticed_by), {place or slot: wrong}, tuple_of(evidence)))
+        return function
+
+    return register
+
+
+def wrong_constants(
+    id: str,
+    definition: str,
+    of: str | tuple[str, ...],
+    noticed_by: str | tuple[str, ...],
+    evidence: str | tuple[str, ...] = (),
+    **constants: float,
+) -> None:
+    """Put wrong constants of an equation into the catalogue."""
+    enter(Deviation(id, definition, tuple_of(of), tuple_of(noticed_by), constants, tuple_of(evidence)))
+
+
+def enter(new: Deviation) -> None:
+    """Put a deviation into the catalogue.
+
+    Raises:
+        ValueError: if its id is taken or it has no definition.
+    """
+    if new.id in DEVIATIONS or not new.definition:
+        raise ValueError(f"deviation {new.id} is defined twice, or not described")
+    DEVIATIONS[new.id] = new
+
+
+def tuple_of(given: str | tuple[str, ...]) -> tuple[str, ...]:
+    """One or several."""
+    return (given,) if isinstance(given, str) else given
+
+
+def deviations() -> dict[str, Deviation]:
+    """Every deviation, by id, in the order of the topics."""
+    for topic in TOPICS:
+        importlib.import_module(f"{__name__}.{topic}")
+    return DEVIATIONS
+
+
+def deviation_named(id: str) -> Deviation:
+    """The deviation with this id.
+
+    Raises:
+        SpecificationError: if there is none.
+    """
+    if id not in deviations():
+        raise SpecificationError(f"there is no deviation {id!r}; `encoder-spec deviations` lists them")
+    return DEVIATIONS[id]

@@ -1,0 +1,1 @@
+"""Wrong choices in the slots of this topic."""
