@@ -104,10 +104,10 @@ class Computed:
 
     def valid(self, case: Case) -> Tensor | None:
         """Which positions of the output are compared: those that are kept, or that a head reads."""
-        keep = self.probes[case.probe].keep
-        if keep is None or self.expected(case).ndim == 3:
+        keep, head = self.probes[case.probe].keep, self.encoder.profile["head"].variant
+        if keep is None or head in ("none", "mlm"):
             return keep
-        return keep.any(dim=1) if self.encoder.profile["head"].variant == "mean-pool" else keep[:, 0]
+        return keep.any(dim=1) if head == "mean-pool" else keep[:, 0]
 
     def cotangent(self, case: Case) -> Tensor:
         """Random weights of the outputs in the sum that is differentiated; 0 at padding."""
@@ -123,12 +123,14 @@ class Computed:
             by_input, by_name = self.subject.gradients(probe.inputs, probe.keep, cotangent)
         return by_input, self.mapping.canonical(by_name)
 
-    def expected_gradients(self, case: Case, cotangent: Tensor) -> tuple[Tensor | None, Mapping[str, Tensor]]:
-        """The specification's gradients, by autograd through its implementation."""
+    def expected_gradients(
+        self, case: Case, cotangent: Tensor, encoder: Encoder | None = None
+    ) -> tuple[Tensor | None, Mapping[str, Tensor]]:
+        """The specification's gradients, or those of another encoder, by autograd through its implementation."""
         probe = self.probes[case.probe]
         leaves = tuple(x.clone().requires_grad_(x.is_floating_point()) for x in probe.inputs)
         parameters = {p: v.clone().requires_grad_() for p, v in self.parameters(case.weights).items()}
-        output = self.encoder(parameters, *leaves, keep=probe.keep)
+        output = (encoder or self.encoder)(parameters, *leaves, keep=probe.keep)
         (output * cotangent).sum().backward()
         by_path = {p: torch.zeros_like(v) if v.grad is None else v.grad for p, v in parameters.items()}
         return leaves[0].grad, by_path

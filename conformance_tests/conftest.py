@@ -52,7 +52,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     check = REGISTRY.checks.get(Check.name_of(pyfuncitem.function))
     if check is None or "run" not in pyfuncitem.funcargs:
         return None
-    from conformance_tests.suite import applicable_requirements, decide
+    from conformance_tests.deciding import applicable_requirements, decide
 
     run: Any = pyfuncitem.funcargs["run"]
     ids = applicable_requirements(run, check)

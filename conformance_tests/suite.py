@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
-from conformance_tests.checks import Check, Level, registry
-from conformance_tests.compare import Blocked, Disagreement, Unsupported
+from conformance_tests.checks import Level
+from conformance_tests.compare import Disagreement
+from conformance_tests.deciding import decide, judge, planned
+from conformance_tests.diagnosis import explanations
 from conformance_tests.expected import Expected, ExpectedFailure, apply_expected, expected_failures
 from conformance_tests.guard import Guard
 from conformance_tests.identify import nearest_profile
@@ -127,8 +129,7 @@ def check_one(
                 report.notes.append(unknown)
                 report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
             progress(f"{name}: explaining", 1, 1)
-            departed = run.departure if report.of("fail") else None
-            report.departs_at = departed.spec.equation.id if departed else None
+            explain(run, report, progress)
     except Undetermined as reason:
         report.verdict = "undetermined"
         report.notes.append(str(reason))
@@ -161,6 +162,27 @@ def adapted(name: str, load: Callable[[], Any], guard: Guard, seed: int, progres
     return subject
 
 
+def explain(run: Run, report: TargetReport, progress: Progress) -> None:
+    """Write into the report of a subject that failed where it departs, and which deviation it has."""
+    if not report.of("fail"):
+        return
+    departed = run.departure
+    report.departs_at = departed.spec.equation.id if departed else None
+    found = explanations(run, lambda done, of: progress(f"{report.target}: explaining", done, of))
+    report.diagnosis = [
+        {
+            "deviation": wrong.id,
+            "slot": wrong.slot,
+            "equation": run.encoder.profile[wrong.slot].id,
+            "residual": explanation.residual,
+            "says": str(explanation),
+            "together_with": [d.id for d in explanation.deviations if d is not wrong],
+        }
+        for explanation in found
+        for wrong in explanation.deviations
+    ]
+
+
 def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
     """Write the variant into the report, with the nearest published profile where it is none."""
     chosen = run.encoder.choices()
@@ -182,18 +204,6 @@ def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
     if differences:
         differ = ", ".join(f"{slot} {mine} (there {theirs})" for slot, (mine, theirs) in differences.items())
         report.notes.append(f"no published profile; the nearest is {nearest.name}, which differs in {differ}")
-
-
-def applicable_requirements(run: Run, check: Check) -> list[str]:
-    """The requirements of a check whose equation the run's encoder uses."""
-    used = {e.id for e in run.encoder.equations()}
-    return [id for id in check.requirements if requirements()[id].equation in used]
-
-
-def planned(run: Run, level: Level) -> list[tuple[Check, str]]:
-    """Every check that applies up to a level, with the requirement that it decides, weakest evidence first."""
-    checks = sorted((c for c in registry().checks.values() if c.level <= level), key=lambda c: c.level)
-    return [(check, id) for check in checks for id in applicable_requirements(run, check)]
 
 
 def requirements_of(target: Any, profile: str | Profile = "auto", level: str = "gradient", seed: int = 0) -> list[str]:
@@ -224,41 +234,3 @@ def verify(run: Run, level: Level, report: TargetReport, repro: str, progress: P
         progress(f"{report.target}: {id}", len(pairs) - len(left) + done, len(pairs))
         report.requirements.append(decide(run, check, id, repro))
     watch(report, [])
-
-
-def decide(run: Run, check: Check, id: str, repro: str = "") -> Result:
-    """Run one check and say how it ended."""
-    outcome, message = "pass", ""
-    error = budget = None
-    with run.measured() as comparisons:
-        try:
-            check.function(run)
-        except Disagreement as found:
-            outcome, message, error, budget = "fail", str(found), found.error, found.budget
-        except AssertionError as found:
-            # Under pytest an assertion goes on, on further lines, about the objects compared.
-            outcome, message = "fail", str(found).split("\n")[0]
-        except Unsupported as reason:
-            outcome, message = "unsupported", str(reason)
-        except Blocked as reason:
-            outcome, message = "blocked", str(reason)
-        except Exception as fault:
-            outcome, message = "error", f"the check itself failed: {one_line(fault)}"
-    if outcome == "pass" and comparisons:
-        worst = max(comparisons, key=lambda c: c.error / c.budget)
-        error, budget = worst.error, worst.budget
-    stated = requirements()[id]
-    repro = repro if outcome == "fail" else ""
-    return Result(id, stated.equation, check.name, str(check.level), outcome, message, error, budget, repro)
-
-
-def judge(results: Iterable[Result], asked: Level) -> tuple[str, str]:
-    """The level reached and the verdict."""
-    results = list(results)
-    reached = max((Level.named(r.level) for r in results if r.outcome == "pass"), default=Level.STATIC)
-    if any(r.counts_against for r in results):
-        return str(reached), "nonconformant"
-    if any(r.outcome == "error" for r in results):
-        return str(reached), "error"
-    enough = reached >= min(Level.AGREEMENT, asked)
-    return str(reached), "conformant" if enough else "undetermined"

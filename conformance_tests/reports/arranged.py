@@ -21,6 +21,9 @@ TELLING = (
     "position",
     "sharing",
 )
+MOST_DIAGNOSES = 3
+"""So many explanations are shown; the JSON report has all."""
+
 SIZES = ("num_layers", "num_heads", "d_model", "d_ff")
 
 
@@ -86,6 +89,14 @@ def closeness(results: Iterable[Result]) -> str:
 def failures(target: TargetReport) -> list[Result]:
     """Everything that counts against the encoder, beginning where it departs from the specification."""
     return sorted((r for r in target.requirements if r.counts_against), key=lambda r: r.equation != target.departs_at)
+
+
+def diagnoses(target: TargetReport) -> list[str]:
+    """What is known to be wrong with a subject that failed, the likeliest first, one sentence each."""
+    said = list(dict.fromkeys(d["says"] for d in target.diagnosis))[:MOST_DIAGNOSES]
+    if not said and target.of("fail"):
+        return ["Diagnosis: no deviation of the catalogue, and no two of them, reproduce what it computes."]
+    return [f"{'Or' if place else 'Diagnosis'}: {sentence}." for place, sentence in enumerate(said)]
 
 
 def undecided(target: TargetReport) -> dict[tuple[str, str], list[str]]:

@@ -1,0 +1,227 @@
+"""Diagnosis: which wrong equation reproduces what the subject does?
+
+The same search as identification, over deviations instead of variants: the specification
+with a wrong equation in one slot is evaluated on everything that was asked of the subject,
+and the one that gives the subject's own numbers is what is wrong with it. Where one does
+not suffice, two are tried together. Where nothing matches, nothing is claimed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from conformance_tests.checks import Level
+from conformance_tests.compare import Blocked, Disagreement, Unsupported, demand_equal
+from conformance_tests.deciding import decide, planned
+from conformance_tests.deviations import Deviation, deviations
+from conformance_tests.intermediates import Recorded
+from conformance_tests.opening import opened
+from conformance_tests.run import FAST, PADDED, UNPADDED, Case, Run
+from conformance_tests.weights import GIVEN
+from encoder_spec.assembly import Encoder
+from encoder_spec.module import EncoderModule
+from encoder_spec.notation import SpecificationError
+
+Progress = Callable[[int, int], None]
+
+
+def silent(_done: int, _of: int) -> None:
+    """Show no progress."""
+
+
+UNDECIDED = (Blocked, Disagreement, Unsupported)
+
+NOT_DEFINED = (SpecificationError, RuntimeError, IndexError, ValueError, KeyError, TypeError)
+"""What a wrong equation may raise where it has no value."""
+
+FIRST_OF_TWO = 12
+"""So many deviations, those that explain most by themselves, are tried together with every other one."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Deviations with which the specification computes what the subject computes.
+
+    ``residual`` is the largest difference over every output and gradient compared.
+    """
+
+    deviations: tuple[Deviation, ...]
+    residual: float
+
+    def __str__(self) -> str:
+        """The explanation as a sentence."""
+        wrong = ", and ".join(lowered(d.definition) for d in self.deviations)
+        how = f"agrees to {self.residual:.0e} with" if self.residual else "is exactly"
+        return f"your encoder {how} the specification in which {wrong}"
+
+
+def lowered(sentence: str) -> str:
+    """A sentence as a part of another: an acronym or a letter of the paper keeps its case."""
+    first, _, rest = sentence.removesuffix(".").partition(" ")
+    return f"{first.lower() if first.istitle() and len(first) > 1 else first} {rest}"
+
+
+def explanations(run: Run, progress: Progress = silent) -> list[Explanation]:
+    """What is wrong with a subject, the closest agreement first; nothing if nothing in the catalogue matches.
+
+    Args:
+        run: the subject beside the profile that it departs from.
+        progress: told how many deviations have been tried, and of how many.
+    """
+    candidates = [d for d in deviations().values() if d.applies(run.encoder.profile)]
+    asked = list(observations(run))
+    single = list(reproducing(run, asked, ((d,) for d in candidates), progress, len(candidates)))
+    if largest_difference(run, run.encoder, asked) is not None:
+        return list(behaving_alike(run, (d for explanation in single for d in explanation.deviations)))
+    if single:
+        return ranked(single)
+    at_random = list(behaving_alike(run, (d for d in candidates if is_random(run, d))))
+    if at_random:
+        return at_random
+    likely = most_explaining(run, candidates)
+    pairs = [(a, b) for a, b in combinations(candidates, 2) if a.slot != b.slot and (a in likely or b in likely)]
+    return ranked(reproducing(run, asked, pairs, progress, len(pairs)))
+
+
+def ranked(found: Iterable[Explanation]) -> list[Explanation]:
+    """The closest first; of equal ones those that come first in the catalogue."""
+    return sorted(found, key=lambda e: e.residual)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a subject gave when it was asked: an output, or gradients."""
+
+    case: Case
+    got: tuple[Tensor, ...]
+    gradients: bool = False
+
+
+def observations(run: Run) -> Iterator[Observation]:
+    """Everything that can be compared, the quickest first; what a subject refuses is left out."""
+    masked = run.subject.takes_mask
+    cases = run.cases(*UNPADDED, *(PADDED if masked else ()), *(FAST if masked else FAST[:1]))
+    for case in cases:
+        try:
+            yield Observation(case, (run.output(case),))
+        except UNDECIDED:
+            continue
+    for case in run.gradient_cases():
+        try:
+            yield Observation(case, gradients_of_subject(run, case), gradients=True)
+        except UNDECIDED:
+            continue
+
+
+def gradients_of_subject(run: Run, case: Case) -> tuple[Tensor, ...]:
+    """The subject's gradients by the input, if it is floating, and by every parameter, in the order of their paths."""
+    by_input, by_path = run.gradients(case, run.cotangent(case))
+    return (*(() if by_input is None else (by_input,)), *(by_path[path] for path in sorted(by_path)))
+
+
+def reproducing(
+    run: Run,
+    asked: Sequence[Observation],
+    candidates: Iterable[tuple[Deviation, ...]],
+    progress: Progress,
+    number: int,
+) -> Iterator[Explanation]:
+    """The candidates with which the specification gives every observation."""
+    for tried, wrong in enumerate(candidates):
+        progress(tried, number)
+        residual = largest_difference(run, with_deviations(run.encoder, wrong), asked)
+        if residual is not None:
+            yield Explanation(wrong, residual)
+
+
+def with_deviations(encoder: Encoder, wrong: Iterable[Deviation]) -> Encoder:
+    """The specification's encoder with wrong equations in some slots."""
+    profile = encoder.profile
+    for d in wrong:
+        profile = d.within(profile)
+    return replace(encoder, profile=profile)
+
+
+def largest_difference(run: Run, encoder: Encoder, asked: Sequence[Observation]) -> float | None:
+    """The largest difference between an encoder and what was observed, or None if one exceeds its budget."""
+    largest = 0.0
+    for observation in asked:
+        try:
+            wants = evaluated(run, encoder, observation)
+            for got, want in zip(observation.got, wants, strict=True):
+                valid = None if observation.gradients else run.valid(observation.case)
+                largest = max(largest, demand_equal(got, want, "", valid=valid).error)
+        except (*UNDECIDED, *NOT_DEFINED):
+            return None
+    return largest
+
+
+def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Tensor, ...]:
+    """What an encoder gives where the subject was observed."""
+    probe = run.probes[observation.case.probe].copy()
+    parameters = run.parameters(observation.case.weights)
+    if not observation.gradients:
+        with torch.set_grad_enabled(observation.case.gradients):
+            return (encoder(parameters, *probe.inputs, keep=probe.keep).detach(),)
+    by_input, by_path = run.expected_gradients(observation.case, run.cotangent(observation.case), encoder)
+    return (*(() if by_input is None else (by_input,)), *(by_path[path] for path in sorted(by_path)))
+
+
+def is_random(run: Run, d: Deviation) -> bool:
+    """Whether a deviation gives another output each time."""
+    case = run.case()
+    encoder = with_deviations(run.encoder, (d,))
+    try:
+        once, again = (evaluated(run, encoder, Observation(case, ()))[0] for _ in range(2))
+    except NOT_DEFINED:
+        return False
+    return not torch.equal(once.nan_to_num(), again.nan_to_num())
+
+
+def most_explaining(run: Run, candidates: Sequence[Deviation]) -> list[Deviation]:
+    """The deviations with which most of the specification's intermediates stand among the subject's.
+
+    Without intermediates nothing tells them apart before both are right, and the first ones are taken.
+    """
+    masked = run.subject.takes_mask
+    try:
+        case = next((c for c in run.cases(*UNPADDED, *(PADDED if masked else ())) if not run.agrees(c)), run.case())
+        probe = run.probes[case.probe]
+        run.weight_sets.use(case.weights)
+        recorded = Recorded(run.subject.record(probe.inputs, probe.keep))
+    except UNDECIDED:
+        return list(candidates)
+
+    def found(d: Deviation) -> int:
+        try:
+            trace = with_deviations(run.encoder, (d,)).trace(
+                run.parameters(case.weights), *probe.copy().inputs, keep=probe.keep
+            )
+        except NOT_DEFINED:
+            return -1
+        return sum(recorded.has(i.value.detach()) for i in trace if isinstance(i.value, Tensor))
+
+    return sorted(candidates, key=found, reverse=True)[:FIRST_OF_TWO]
+
+
+def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> Iterator[Explanation]:
+    """The deviations that fail the very requirements that the subject fails.
+
+    What an encoder does beside its numbers, such as writing into its input, shows in the checks alone.
+    """
+    failed = failing(run)
+    for d in candidates:
+        module = EncoderModule(with_deviations(run.encoder, (d,)), dtype=torch.float64)
+        module.load({path: a for path, a in run.parameters(GIVEN).items() if path in module.encoder.parameter_shapes()})
+        with opened(module, run.seed, run.encoder.profile) as other:
+            if failing(other) == failed:
+                yield Explanation((d,), 0.0)
+
+
+def failing(run: Run) -> set[str]:
+    """The requirements that a run fails."""
+    decided = (decide(run, check, id) for check, id in planned(run, Level.GRADIENT))
+    return {result.id for result in decided if result.outcome == "fail"}
