@@ -6,13 +6,14 @@
 #   make serve   show the site while you write
 #   make lint    ruff and mypy
 #   make bench   measure ratios, side by side in one run
+#   make matrix  run every deviation as a subject, and put on file what notices it
 #   make setup   create .venv; the second time it takes no time
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup check test docs serve lint bench
+.PHONY: setup check test docs serve lint bench matrix
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -43,3 +44,6 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py
+
+matrix: $(READY)
+	$(BIN)/python -m conformance_tests.kill_matrix

@@ -223,6 +223,19 @@ def requirements(id: str | None) -> None:
 
 
 @main.command()
+@click.argument("id", required=False)
+@click.option("--matrix", is_flag=True, help="What notices each deviation, in every profile to which it applies.")
+def deviations(id: str | None, matrix: bool) -> None:
+    """List the known defects, or show one with code, evidence and what notices it."""
+    from conformance_tests import listing
+
+    if matrix:
+        listing.matrix()
+    else:
+        listing.deviations(id)
+
+
+@main.command()
 @click.argument("name", required=False)
 def profiles(name: str | None) -> None:
     """List the profiles, or show one with its choice for every slot."""

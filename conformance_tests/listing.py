@@ -94,6 +94,45 @@ def requirements(id: str | None) -> None:
             out.print(Syntax(code, "python", theme="ansi_light", background_color="default", word_wrap=True))
 
 
+def deviations(id: str | None) -> None:
+    """List the catalogue of deviations, or show one with its code and what notices it."""
+    from conformance_tests.deviations import deviations as catalogue
+
+    known = catalogue()
+    out = console()
+    if id is None:
+        rows = [(d.id, d.slot, " ".join(d.noticed_by), d.definition) for d in known.values()]
+        print_table(out, ("deviation", "slot", "noticed by", "what it computes"), rows)
+        return
+    d = known[choose("deviations", id, list(known))]
+    out.print(Text.assemble((d.id, "bold"), f"  {d.definition}"), soft_wrap=True)
+    out.print(Text(f"mistaken for {', '.join(d.of)} · noticed by {', '.join(d.noticed_by)}", "dim"), soft_wrap=True)
+    for name, wrong in d.replaces.items():
+        if isinstance(wrong, spec.Equation):
+            code = source_of(wrong)
+            out.print(Syntax(code, "python", theme="ansi_light", background_color="default", word_wrap=True))
+        else:
+            out.print(Text(f"    {name} = {wrong:g}"))
+    if d.evidence:
+        out.print(Text(f"seen in {', '.join(d.evidence)}", "dim"), soft_wrap=True)
+
+
+def matrix() -> None:
+    """Print what notices each deviation, profile by profile, and how the suite diagnoses it."""
+    from conformance_tests.kill_matrix import on_file
+
+    rows = on_file()
+    print_table(
+        console(),
+        ("deviation", "in profile", "judged as", "verdict", "failing", "departs at", "diagnosis"),
+        [
+            (r.deviation, r.within, r.judged_as, r.verdict, " ".join(r.killed_by), r.departs_at or "", first)
+            for r in rows
+            for first in (r.diagnosis[:1] or ("",))
+        ],
+    )
+
+
 def profiles(name: str | None) -> None:
     """List the profiles, or show one with its choice for every slot."""
     if name is None:

@@ -47,6 +47,11 @@ class Deviation:
         """The slot of the equations that it is mistaken for."""
         return equations()[self.of[0]].slot
 
+    @property
+    def is_variant(self) -> bool:
+        """Whether it is right elsewhere: a legitimate variant, or other constants, where another was declared."""
+        return all(not isinstance(e, Equation) or e in equations().values() for e in self.replaces.values())
+
     def applies(self, profile: Profile) -> bool:
         """Whether a profile makes the choice that this deviation gets wrong."""
         return profile[self.slot].id in self.of and self.within(profile).choices() != profile.choices()

@@ -1,0 +1,153 @@
+"""The kill matrix: every deviation run as a subject, and the requirements that notice it.
+
+A suite that finds no fault has shown nothing until it has shown that it can. Each
+deviation is judged against every published profile that makes the choice it gets wrong,
+and with ``auto``, where a deviation that is a legitimate variant elsewhere is identified
+as that variant. ``matrix.json`` keeps the outcome; the build computes it anew.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from conformance_tests.deviations import Deviation, deviations
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.equation import requirements
+from encoder_spec.module import EncoderModule
+from encoder_spec.profiles import PROFILES
+
+FILE = Path(__file__).with_name("matrix.json")
+
+SMALL = Dimensions(d_model=24, h=4, d_ff=40, N=2, V=31, max_len=29, patch=2, classes=5)
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the suite says of one deviation, put into one profile.
+
+    Attributes:
+        deviation: its id.
+        within: the profile into which it is put.
+        judged_as: the profile that it is judged against, or ``auto``.
+        verdict: of the report.
+        killed_by: the requirements that fail.
+        departs_at: the first equation that is wrong.
+        diagnosis: the ids of the deviations that reproduce it, the likeliest first.
+    """
+
+    deviation: str
+    within: str
+    judged_as: str
+    verdict: str
+    killed_by: tuple[str, ...]
+    departs_at: str | None
+    diagnosis: tuple[str, ...]
+
+
+Case = tuple[str, str, str]
+
+
+def cases() -> list[Case]:
+    """Every deviation with every profile to which it applies, judged against that profile; then judged freely."""
+    found = []
+    for d in deviations().values():
+        within = [p.name for p in PROFILES.values() if d.applies(p)]
+        found += [(d.id, name, name) for name in within] + [(d.id, name, AUTO) for name in within[:1]]
+    return found
+
+
+def representative(every: Iterable[Case]) -> list[Case]:
+    """Each deviation against the first profile to which it applies, and judged freely."""
+    first: dict[tuple[str, bool], Case] = {}
+    for case in every:
+        first.setdefault((case[0], case[2] == AUTO), case)
+    return list(first.values())
+
+
+def deviating(deviation: Deviation, within: str) -> EncoderModule:
+    """A published profile with a deviation in it, as a module with small sizes and random weights."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return EncoderModule(Encoder(deviation.within(PROFILES[within]), SMALL))
+
+
+def row(case: Case) -> Row:
+    """Judge one case."""
+    from conformance_tests.suite import check
+
+    id, within, judged_as = case
+    target = check(deviating(deviations()[id], within), profile=judged_as).targets[0]
+    diagnosis = tuple(dict.fromkeys(d["deviation"] for d in target.diagnosis))
+    return Row(*case, target.verdict, tuple(r.id for r in target.of("fail")), target.departs_at, diagnosis)
+
+
+def computed(wanted: Iterable[Case], workers: int, progress: Callable[[int, int], None]) -> list[Row]:
+    """Judge these cases, in several processes."""
+    listed = list(wanted)
+    with ProcessPoolExecutor(workers) as pool:
+        found = []
+        for done, one in enumerate(pool.map(row, listed, chunksize=4)):
+            found.append(one)
+            progress(done + 1, len(listed))
+    return found
+
+
+def write(rows: Iterable[Row]) -> None:
+    """Put the matrix on file, one line for each row, so that a change of it can be read."""
+    lines = ",\n ".join(json.dumps(asdict(r), ensure_ascii=False) for r in rows)
+    FILE.write_text(f"[{lines}]\n", encoding="utf-8")
+
+
+def on_file() -> list[Row]:
+    """The matrix as it was computed last."""
+    entries = json.loads(FILE.read_text(encoding="utf-8"))
+    return [Row(**e | {"killed_by": tuple(e["killed_by"]), "diagnosis": tuple(e["diagnosis"])}) for e in entries]
+
+
+def faults(rows: Iterable[Row]) -> Iterator[str]:
+    """What the matrix shows to be wrong with the suite or the catalogue."""
+    killing: set[str] = set()
+    for r in rows:
+        d = deviations()[r.deviation]
+        killing |= set(r.killed_by)
+        if r.judged_as == AUTO:
+            if r.verdict == "conformant" and not d.is_variant:
+                yield f"{r.deviation} survives when judged freely, but is no variant of any encoder"
+        elif r.verdict != "nonconformant":
+            yield f"{r.deviation} in {r.within} is {r.verdict}: no requirement fails"
+        elif not set(d.noticed_by) & set(r.killed_by):
+            yield f"{r.deviation} in {r.within} is noticed by {', '.join(r.killed_by)} alone, not by {d.noticed_by}"
+    yield from (f"{id} kills nothing: its check is too weak, or it is not needed" for id in idle(killing))
+
+
+def idle(killing: set[str]) -> list[str]:
+    """The requirements that a check decides and that no deviation fails."""
+    from conformance_tests.checks import registry
+
+    decided = {id for check in registry().checks.values() for id in check.requirements}
+    return [id for id in requirements() if id in decided - killing]
+
+
+def main() -> None:
+    """Compute the whole matrix and put it on file; exit with 1 if it shows a fault."""
+    from conformance_tests.terminal import progress
+
+    with progress(enabled=True) as show:
+        rows = computed(cases(), os.cpu_count() or 1, lambda done, of: show("kill matrix", done, of))
+    write(rows)
+    found = list(faults(rows))
+    print("\n".join([*found, f"{len(deviations())} deviations, {len(rows)} rows, {len(found)} faults"]))
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
