@@ -5,7 +5,7 @@ nothing else. Nothing here repeats the specification: formulas, code, tests and 
 taken from the registries.
 """
 
-from generators import cost, errata, overview, profiles, sources, topics
+from generators import cost, deviations, errata, overview, profiles, sources, topics
 
 __all__ = ["pages"]
 
@@ -16,6 +16,7 @@ def pages() -> dict[str, str]:
         **topics.pages(),
         "profiles.md": profiles.page(),
         "cost.md": cost.page(),
+        "what-goes-wrong.md": deviations.page(),
         "errata.md": errata.page(),
         "equations-and-requirements.md": overview.page(),
         "sources.md": sources.page(),
