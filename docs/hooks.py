@@ -20,6 +20,12 @@ from generators.evidence import GapError  # noqa: E402
 from generators.mathml import FormulaError  # noqa: E402
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Keep executed pages only as long as what they are computed from stays the same."""
+    config.plugins["mkdocs-jupyter"].config["cache_dir"] = str(Path(".cache") / "pages" / notebook.fingerprint())
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages.
 
