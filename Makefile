@@ -7,13 +7,17 @@
 #   make lint    ruff and mypy
 #   make bench   measure ratios, side by side in one run
 #   make matrix  run every deviation as a subject, and put on file what notices it
+#   make frameworks   judge the encoders of every framework in an environment of its own, and put it on file
 #   make setup   create .venv; the second time it takes no time
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup check test docs serve lint bench matrix
+FRAMEWORKS := .venv-frameworks/bin
+FRAMEWORKS_READY := .venv-frameworks/.ready
+
+.PHONY: setup check test docs serve lint bench matrix frameworks
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -47,3 +51,16 @@ bench: $(READY)
 
 matrix: $(READY)
 	$(BIN)/python -m conformance_tests.kill_matrix
+
+# keras-hub asks for the whole of TensorFlow, which its layers do not use on another backend.
+$(FRAMEWORKS_READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-frameworks
+	$(FRAMEWORKS)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--editable '.[dev,transformers,onnx,keras,flax,paddle]' torch==2.13.0
+	$(FRAMEWORKS)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--no-deps keras-hub regex tokenizers
+	@touch $@
+
+frameworks: $(FRAMEWORKS_READY)
+	$(FRAMEWORKS)/python -m pytest conformance_tests/own/test_keras.py conformance_tests/own/test_flax.py conformance_tests/own/test_paddle.py
+	$(FRAMEWORKS)/python -m conformance_tests.own.frameworks

@@ -1,21 +1,24 @@
 """The conformance suite of the Transformer encoder.
 
 ``check`` judges an encoder and returns a report; ``encoder_conformance`` makes tests of your
-own suite from it. What they need, torch among it, is imported when it is first used.
+own suite from it; ``described`` says of an encoder what cannot be found out. What they need,
+torch among it, is imported when it is first used.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from conformance_tests.decorator import encoder_conformance as encoder_conformance
+    from conformance_tests.description import described as described
     from conformance_tests.report import Report as Report
     from conformance_tests.suite import check as check
 
-__all__ = ["Report", "check", "encoder_conformance"]
+__all__ = ["Report", "check", "described", "encoder_conformance"]
 
 _HOMES = {
     "Report": "conformance_tests.report",
     "check": "conformance_tests.suite",
+    "described": "conformance_tests.description",
     "encoder_conformance": "conformance_tests.decorator",
 }
 

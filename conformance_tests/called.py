@@ -8,18 +8,25 @@ import torch
 from torch import Tensor
 
 from conformance_tests.calling import (
+    LENGTHS,
     Arguments,
     MaskForm,
     batch_comes_first,
+    ends_in_padding,
     hidden_states,
+    length_forms,
     mask_arguments,
     mask_forms,
     required,
     segment_argument,
+    stated_forms,
     tells_of_a_mask,
+    unforeseen_arguments,
+    unforeseen_forms,
     working_mask,
 )
 from conformance_tests.compare import Unsupported
+from conformance_tests.missing import lines
 from conformance_tests.probes import Probe, Probes
 from conformance_tests.subject import Subject, Undetermined
 from conformance_tests.targets import one_line
@@ -55,6 +62,15 @@ class CalledSubject(Subject):
         """Whether the batch comes first, if the encoder says so itself."""
         return None
 
+    def can_hide(self, keep: Tensor) -> bool:
+        """See ``Subject``: lengths can say of nothing but the end of a sequence that it is padding."""
+        return self.mask_form is None or self.mask_form.values != LENGTHS or ends_in_padding(keep)
+
+    def conventions(self) -> dict[str, str]:
+        """See ``Subject``: what was learned."""
+        order = {} if self.batch_first else {"input": "(n, B, d_model)"}
+        return order | ({"mask": str(self.mask_form)} if self.mask_form else {})
+
     def unknown(self) -> str:
         """See ``Subject``: masks that could not be handed over."""
         return self._refusal
@@ -81,7 +97,28 @@ class CalledSubject(Subject):
         return self._attempt((x, *probe.inputs[1:]), None)
 
     def _padding_mask(self, probes: Probes) -> MaskForm | None:
-        padded = probes["scattered"]
+        arguments, stated = self.arguments(), self.hints.mask
+        if stated:
+            if stated[0] not in arguments:
+                raise Undetermined(
+                    f"described: the encoder has no argument {stated[0]!r}; it takes {', '.join(arguments)}"
+                )
+            padding = "right" if stated[1] == LENGTHS else "scattered"
+            found = self._hiding(probes, padding, list(stated_forms(*stated)))
+            if found is None:
+                self._refusal = f"described: the encoder takes no mask as it is stated of {stated[0]!r}"
+            return found
+        found = self._hiding(probes, "scattered")
+        if found is None and unforeseen_arguments(arguments):
+            found = self._hiding(probes, "scattered", list(unforeseen_forms(arguments)))
+        if found is None:
+            found = self._hiding(probes, "right", list(length_forms(arguments)))
+            self._refusal = "" if found else self._refusal
+        return found
+
+    def _hiding(self, probes: Probes, padding: str, forms: list[MaskForm] | None = None) -> MaskForm | None:
+        """The form that hides the padding of a probe, of those given or of those under telling names."""
+        padded = probes[padding]
         refusals: list[str] = []
 
         def masked(form: MaskForm | None, variation: str) -> Tensor | None:
@@ -94,12 +131,18 @@ class CalledSubject(Subject):
             return self._attempt(probe.inputs, keep if form else None, refusals)
 
         assert padded.keep is not None
-        found = working_mask(self.arguments(), masked, padded.keep)
-        offered = mask_arguments(self.arguments())
+        found = working_mask(self.arguments(), masked, padded.keep, forms)
+        if found and not padded.by_position:
+            # An image or a signal need not be padded: an argument that changes nothing is no mask for it.
+            with_mask, without = masked(found, "padded"), masked(None, "padded")
+            if with_mask is not None and without is not None and torch.equal(with_mask, without):
+                return None
+        offered = mask_arguments(self.arguments()) if forms is None else []
         if found is None and offered and refusals:
             self._refusal = (
                 f"no padding mask could be handed over: its argument {offered[0]!r} refused every form tried "
-                f"(boolean, 0/1 and additive; per key, per query and key); the last time with {refusals[-1]}"
+                f"(boolean, 0/1 and additive; per key, per query and key); the last time with {refusals[-1]}. "
+                f"Say what it takes, for instance:" + lines(f'mask=("{offered[0]}", "keep")')
             )
         return found
 
@@ -114,7 +157,8 @@ class CalledSubject(Subject):
         self._demand_nothing_else([name for name in asked if name not in masks])
         if not asked:
             return None
-        kept = (form for form in mask_forms(self.arguments()) if form.argument == asked[0])
+        forms = (*mask_forms(self.arguments()), *length_forms(self.arguments()))
+        kept = (form for form in forms if form.argument == asked[0])
         for form in (MaskForm(asked[0], NOTHING, "B n"), *kept):
             self.unmasked = form
             if self._attempt(plain.inputs, None) is not None:
@@ -130,6 +174,7 @@ class CalledSubject(Subject):
             raise Undetermined(
                 f"the encoder asks for {', '.join(others)} beside its input, which the suite cannot make up: "
                 "name a function that makes an encoder called with its input, and a mask if it takes one"
+                + given_arguments(others)
             )
 
     def _attempt(
@@ -145,7 +190,7 @@ class CalledSubject(Subject):
 
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
         """See ``Subject``."""
-        return self._turned(hidden_states(self.returned(inputs, keep, gradients), self.width))
+        return self._turned(hidden_states(self.returned(inputs, keep, gradients), self.width)).cpu()
 
     def returned(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
         """Everything that the encoder returns, in its own order of axes."""
@@ -177,6 +222,17 @@ class CalledSubject(Subject):
     def _turned(self, x: Tensor) -> Tensor:
         """Batch first to the encoder's own order, or back."""
         return x if self.batch_first else x.transpose(0, 1)
+
+
+def given_arguments(names: Sequence[str]) -> str:
+    """The lines that give an encoder the arguments that it asks for."""
+    values = ", ".join(f"{name}=…" for name in names)
+    return (
+        "\n    def make_called():"
+        "\n        encoder = make_encoder()"
+        f"\n        encoder.forward = functools.partial(encoder.forward, {values})"
+        "\n        return encoder"
+    )
 
 
 def read_positions(x: Tensor) -> int:

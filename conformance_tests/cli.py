@@ -123,6 +123,12 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="FILE.toml",
     help="Failures that are known, each with its reason.",
 )
+@click.option(
+    "--dtype",
+    type=click.Choice(("float64", "float32", "bfloat16", "float16")),
+    help="The precision to judge in; float64, where the encoder can, unless given.",
+)
+@click.option("--device", default="cpu", show_default=True, help="Where to judge, as torch names it.")
 @report_options
 @click.option("-q", "--quiet", is_flag=True, help="Only one line for each target.")
 @click.option("-v", "--verbose", is_flag=True, help="One line for each requirement.")
@@ -135,6 +141,8 @@ def check(
     profile: str,
     level: str,
     expected: Path | None,
+    dtype: str | None,
+    device: str,
     quiet: bool,
     verbose: bool,
     seed: int,
@@ -143,7 +151,7 @@ def check(
     in_process: bool,
     **files: Path | None,
 ) -> None:
-    """Judge encoders; with no TARGET, every built-in one.
+    """Judge encoders; with no TARGET, every built-in one that can run here.
 
     Exit status: 0 every target is conformant, 1 some target is not or is undetermined,
     2 the command or a target's name could not be used, 3 the suite itself failed.
@@ -152,17 +160,17 @@ def check(
 
     wanted = {form: file for form, file in files.items() if file is not None}
     demand_writable(*wanted.values())
-    from conformance_tests.builtin import BUILTIN
+    from conformance_tests.builtin import runnable
     from conformance_tests.isolation import judging
 
-    names = list(targets or BUILTIN)
+    names = list(targets or runnable())
     with judging(names, timeout, memory, in_process) as judge:
         from conformance_tests import terminal
         from conformance_tests.reports import written
 
         console = terminal.console()
         with terminal.progress(enabled=not quiet) as show:
-            report, stopped = judge(names, profile, level, seed, show, expected)
+            report, stopped = judge(names, profile, level, seed, show, expected, dtype, device)
     for form, file in wanted.items():
         write(file, written(report, form))
     terminal.print_report(console, report, quiet=quiet, verbose=verbose)
@@ -196,12 +204,15 @@ def identify(
 
 @main.command()
 def encoders() -> None:
-    """List the built-in targets."""
+    """List the built-in targets, and which can run here."""
     from conformance_tests import terminal
     from conformance_tests.builtin import BUILTIN
 
-    rows = [(name, builtin.description) for name, builtin in BUILTIN.items()]
-    terminal.print_table(terminal.console(), ("target", "what it is"), rows)
+    rows = [
+        (name, f"no: needs {', '.join(builtin.missing())}" if builtin.missing() else "yes", builtin.description)
+        for name, builtin in BUILTIN.items()
+    ]
+    terminal.print_table(terminal.console(), ("target", "runs here", "what it is"), rows)
 
 
 @main.command()

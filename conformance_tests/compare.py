@@ -42,6 +42,7 @@ def demand_equal(
     valid: Tensor | None = None,
     amplification: float = 1.0,
     context: str = "",
+    budget: float | None = None,
 ) -> Comparison:
     """Compare two tensors where ``valid`` is true.
 
@@ -52,6 +53,7 @@ def demand_equal(
         valid: where to compare; everywhere unless given. It broadcasts from the left.
         amplification: by how much the computation magnifies rounding, at least 1.
         context: sizes and probe, for the message.
+        budget: the allowed difference, if it was derived for this comparison; that of float64 unless given.
 
     Returns:
         The largest difference and the budget.
@@ -65,10 +67,11 @@ def demand_equal(
         raise Disagreement(
             f"{what} has shape {tuple(got.shape)}, which the mask {tuple(valid.shape)} does not fit [{context}]"
         )
+    got, want = got.double(), want.double()
     difference = difference_at(got, want, valid)
     finite = want[want.isfinite()]
     scale = max(1.0, float(finite.abs().max()) if finite.numel() else 1.0)
-    budget = BUDGET * scale * amplification
+    budget = (BUDGET * scale if budget is None else budget) * amplification
     error = float(difference.max()) if difference.numel() else 0.0
     if error <= budget:
         return Comparison(error, budget)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from math import isinf
 from typing import NamedTuple
 
 import torch
@@ -17,7 +18,8 @@ from conformance_tests.compare import Blocked, Disagreement, Unsupported
 from conformance_tests.intermediates import Aligned, align
 from conformance_tests.mapping import ParameterMapping
 from conformance_tests.probes import Probe, Probes
-from conformance_tests.subject import Subject
+from conformance_tests.rounding import budget
+from conformance_tests.subject import Subject, name_of
 from conformance_tests.weights import FAINT, GIVEN, PERTURBED, WeightSets
 from encoder_spec.assembly import Encoder, Trace
 from encoder_spec.notation import SpecificationError
@@ -51,10 +53,11 @@ class Computed:
     seed: int
 
     def __post_init__(self) -> None:
-        self.probes = Probes(self.encoder, self.seed)
+        self.probes = Probes(self.encoder, self.seed, self.subject.dtype)
         self.output = cache(self._output)
         self.expected = cache(self._expected)
         self.aligned = cache(self._aligned)
+        self.budget = cache(self._budget)
 
     def parameters(self, weights: str = PERTURBED) -> dict[str, Tensor]:
         """The subject's weights by canonical path, in float64."""
@@ -96,7 +99,28 @@ class Computed:
         except SpecificationError as reason:
             raise Blocked(f"the profile cannot be evaluated: {reason}") from None
 
+    def demand_float64(self, what: str) -> None:
+        """Go on only with a subject that computes in float64.
+
+        Raises:
+            Unsupported: if it computes in less, where single values decide nothing.
+        """
+        if self.subject.dtype is not torch.float64:
+            raise Unsupported(f"not decidable in {name_of(self.subject.dtype)}: {what} are compared in float64 alone")
+
+    def _budget(self, case: Case) -> float | None:
+        """The allowed difference of an output, if it is derived; None in float64, where it is fixed."""
+        if self.subject.dtype is torch.float64:
+            return None
+        probe = self.probes[case.probe]
+        allowed = budget(self.encoder, self.parameters(case.weights), probe.inputs, probe.keep, self.subject.dtype)
+        if isinf(allowed):
+            name = name_of(self.subject.dtype)
+            raise Unsupported(f"not decidable in {name}: the specification itself overflows there [{case}]")
+        return allowed
+
     def _aligned(self, case: Case) -> list[Aligned]:
+        self.demand_float64("intermediates")
         probe = self.probes[case.probe]
         with self._asking(case):
             recorded = self.subject.record(probe.inputs, probe.keep)
@@ -118,10 +142,11 @@ class Computed:
 
     def gradients(self, case: Case, cotangent: Tensor) -> tuple[Tensor | None, dict[str, Tensor]]:
         """The subject's gradients of Σ cotangent · output, by input and by canonical parameter."""
+        self.demand_float64("gradients")
         probe = self.probes[case.probe]
         with self._asking(case):
             by_input, by_name = self.subject.gradients(probe.inputs, probe.keep, cotangent)
-        return by_input, self.mapping.canonical(by_name)
+        return by_input, self.mapping.gradients(by_name)
 
     def expected_gradients(
         self, case: Case, cotangent: Tensor, encoder: Encoder | None = None
@@ -132,5 +157,6 @@ class Computed:
         parameters = {p: v.clone().requires_grad_() for p, v in self.parameters(case.weights).items()}
         output = (encoder or self.encoder)(parameters, *leaves, keep=probe.keep)
         (output * cotangent).sum().backward()
-        by_path = {p: torch.zeros_like(v) if v.grad is None else v.grad for p, v in parameters.items()}
+        learned = {p: v for p, v in parameters.items() if self.mapping.sources[p].names}
+        by_path = {p: torch.zeros_like(v) if v.grad is None else v.grad for p, v in learned.items()}
         return leaves[0].grad, by_path

@@ -33,14 +33,15 @@ def run(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The run over the encoder that ``--encoder`` names."""
     from conformance_tests import suite
     from conformance_tests.opening import opened
-    from conformance_tests.subject import Undetermined
+    from conformance_tests.subject import Precision, Undetermined
     from conformance_tests.targets import SubjectError, TargetError, make, resolve
     from encoder_spec.notation import SpecificationError
 
     try:
         declared = suite.named_profile(request.config.getoption("--encoder-profile"))
         thing = make(resolve(request.param)())
-        with opened(thing, 0, declared) as run:
+        option = request.config.getoption
+        with opened(thing, 0, declared, Precision.named(option("--encoder-dtype"), option("--encoder-device"))) as run:
             yield run
     except (TargetError, SubjectError, SpecificationError, Undetermined) as reason:
         pytest.fail(f"{request.param}: {reason}", pytrace=False)

@@ -74,13 +74,16 @@ class Judged(Collection[Any]):
     level: str
     seed: int
     expected: "Expected | None"
+    dtype: str | None
 
     @cached_property
     def report(self) -> TargetReport:
         """The encoder's report, made when the first item runs."""
         from conformance_tests.suite import check
 
-        return check(self.target, self.profile, self.level, self.seed, expected=self.expected).targets[0]
+        return check(
+            self.target, self.profile, self.level, self.seed, expected=self.expected, dtype=self.dtype
+        ).targets[0]
 
     @cached_property
     def ids(self) -> list[str]:
@@ -122,6 +125,7 @@ def encoder_conformance(
     level: str = "gradient",
     seed: int = 0,
     expected: "Expected | None" = None,
+    dtype: str | None = None,
 ) -> Callable[[F], F]:
     """Turn a test with the argument ``requirement`` into one item for each requirement of an encoder.
 
@@ -135,5 +139,6 @@ def encoder_conformance(
         level: the strongest evidence to look for.
         seed: of probes and weights.
         expected: the failures that are known: a ``.toml`` file, or reasons by requirement.
+        dtype: the precision to judge in, the best that the encoder can unless given.
     """
-    return pytest.mark.parametrize("requirement", Judged(target, profile, level, seed, expected))
+    return pytest.mark.parametrize("requirement", Judged(target, profile, level, seed, expected, dtype))

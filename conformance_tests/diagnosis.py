@@ -153,7 +153,9 @@ def largest_difference(run: Run, encoder: Encoder, asked: Sequence[Observation])
             wants = evaluated(run, encoder, observation)
             for got, want in zip(observation.got, wants, strict=True):
                 valid = None if observation.gradients else run.valid(observation.case)
-                largest = max(largest, demand_equal(got, want, "", valid=valid).error)
+                largest = max(
+                    largest, demand_equal(got, want, "", valid=valid, budget=run.budget(observation.case)).error
+                )
         except (*UNDECIDED, *NOT_DEFINED):
             return None
     return largest

@@ -1,4 +1,4 @@
-"""What an encoder says about itself, before any experiment."""
+"""What an encoder says about itself, before any experiment; and what its author says of it."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,19 @@ class Hints:
     """Choices by slot or constant, and sizes by letter, as far as the subject states them.
 
     Hints order the search; agreement with the specification decides it.
+
+    Attributes:
+        choices: the variant by slot, and constants by name.
+        sizes: sizes by letter.
+        parameters: canonical letter → the subject's own name, with ``{l}`` for the layer.
+        mask: the argument that takes the padding mask, and what its values mean.
+        stated: the choices and sizes that are its author's word, by name: these must turn out true.
+        parts: what it has, without parameters, that no slot of the specification covers: rotary positions.
     """
 
     choices: dict[str, str | float] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict)
+    mask: tuple[str, str] | None = None
+    stated: dict[str, str | float] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()

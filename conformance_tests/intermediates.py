@@ -75,7 +75,8 @@ def values_of(intermediate: Intermediate) -> list[Tensor]:
 class Recorded:
     """The subject's arrays by size, with their sums and sums of squares, which no order of axes changes."""
 
-    def __init__(self, arrays: list[Tensor]) -> None:
+    def __init__(self, arrays: list[Tensor], budget: float = BUDGET) -> None:
+        self.budget = budget
         by_size: dict[int, list[Tensor]] = {}
         for array in arrays:
             by_size.setdefault(array.numel(), []).append(array.reshape(-1).to(torch.float64))
@@ -88,7 +89,7 @@ class Recorded:
 
     def has(self, want: Tensor) -> bool:
         """Whether some array may be ``want`` in another order of axes."""
-        return len(self.like(want, BUDGET * max(1.0, float(want.abs().max())))) > 0
+        return len(self.like(want, self.budget * max(1.0, float(want.abs().max())))) > 0
 
     def like(self, want: Tensor, budget: float) -> Tensor:
         """The arrays that may be ``want`` in another order of axes."""
@@ -167,10 +168,28 @@ def match(
         likely = nearest(arrays.like(want, budget))
         if likely.found:
             return likely
+        pieces = [match(intermediate, part, p, arrays, v, 1) for p, v in head_by_head(intermediate, split, valid)]
+        got = [p.got for p in pieces if p.found and p.got is not None]
+        if pieces and len(got) == len(pieces):
+            whole = torch.stack(got, dim=heads_axis(intermediate)).reshape(want.shape)
+            return replace(likely, got=whole, error=max(p.error for p in pieces))
         if valid is None:
             # No array has its sums, so none equals it; the nearest is looked for where the encoder departs.
             return replace(likely, look=lambda: nearest(arrays.of_size(want.numel())))
     return nearest(arrays.of_size(want.numel()))
+
+
+def head_by_head(intermediate: Intermediate, value: Tensor, valid: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
+    """The values of all heads one by one, with where each is valid; nothing where there is no axis for the heads."""
+    slot, axis = intermediate.equation.slot, heads_axis(intermediate)
+    if value.ndim != 4 or value.shape[axis] == 1 or slot in ("merge", "output"):
+        return []
+    return [(p, valid[:, i] if valid is not None and axis == 1 else valid) for i, p in enumerate(value.unbind(axis))]
+
+
+def heads_axis(intermediate: Intermediate) -> int:
+    """Where the heads are in a value with an axis for them: behind the positions in projections, else before."""
+    return 2 if intermediate.equation.slot == "projections" else 1
 
 
 def axis_orders(want: Tensor) -> list[tuple[int, ...]]:
@@ -195,10 +214,13 @@ def departure(aligned: list[Aligned]) -> int:
     """The place of the first intermediate that is wrong, behind the last one that is found.
 
     What is missing before that was never formed; with nothing wrong the place is behind the end.
+    Positions do not depend on content: that they are found does not vouch for the embedding before them.
     Scores need no V, and the weights do not vouch for it: what is wrong behind a projection that
     is missing too is that projection.
     """
-    place = 1 + max((place for place, a in enumerate(aligned) if a.found), default=-1)
+    told = (place for place, a in enumerate(aligned) if a.found and a.spec.equation.topic != "position")
+    place = 1 + max(told, default=-1)
+    place += next((ahead for ahead, a in enumerate(aligned[place:]) if not a.found), len(aligned) - place)
     needed = READ_BY.get(aligned[place].spec.equation.slot, ()) if place < len(aligned) else ()
     path = aligned[place].spec.path if needed else ""
     for before, a in enumerate(aligned[:place]):

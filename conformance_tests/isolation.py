@@ -123,6 +123,8 @@ class Workers:
         seed: int = 0,
         progress: Progress = lambda *_: None,
         expected: Path | None = None,
+        dtype: str | None = None,
+        device: str = "cpu",
     ) -> Report:
         """Judge targets as ``suite.check`` does, each by its name.
 
@@ -132,6 +134,7 @@ class Workers:
                 only the target at which it happened.
         """
         request = {"profile": profile, "level": level, "seed": seed, "expected": expected and str(expected)}
+        request |= {"dtype": dtype, "device": device}
         report = Report(seed)
         faults = []
         for name in targets:

@@ -42,7 +42,9 @@ NORMS = (
 
 # The order matters: what is packed comes before its parts.
 IN_LAYER = (
-    ("QKV", word("qkv|query_key_value|in_proj|in|c_attn")),
+    ("1", rf"{FFN}[._]?(?:1|in|up)$"),
+    ("2", rf"{FFN}[._]?(?:2|out|down|wo)$|(?:^|_)dense\.wo$"),
+    ("QKV", word("[qkv]{3}|query_key_value|in_proj|in|c_attn")),
     ("KV", word("kv|key_value")),
     ("Q", word("qs?|quer(?:y|ies)")),
     ("K", word("ks?|keys?")),
@@ -50,10 +52,10 @@ IN_LAYER = (
     *((letter, rf"(?:{ATTENTION}).*lin\w*\.{place}$") for place, letter in enumerate("QKVO")),
     (
         "O",
-        rf"(?=.*(?:{ATTENTION}))(?:.*{word(r'o|out|output|proj|c_proj|dense|unify[a-z]*|merge|concat|final|fc|linear')})",
+        rf"(?=.*(?:{ATTENTION}))(?:.*{word(r'o|out|output|proj(?:ection)?|c_proj|dense|unify[a-z]*|merge|concat|final|fc|linear')})",
     ),
-    ("O", r"(?:^|[._])(?:w_?o|o_proj|out_proj|to_out|out_lin|fc_o)(?:\.0)?$"),
-    ("G", r"(?:^|[._])(?:gate|gate_proj|wi_1|linear_v|w_?g)$"),
+    ("O", r"(?:^|[._])(?:w_?o|o_proj|out_proj|to_out|out_lin|fc_o)(?:\.0)?$|^(?:out|o)$"),
+    ("G", r"(?:^|[._])(?:gate|gate_proj|wi_1|linear_v|w_?[g3])$"),
     ("1", rf"{MAP}(?:1|in)$|intermediate\.dense$|(?:^|[._])(?:c_fc|wi|wi_0|up|up_proj|expand|inner|hidden)$"),
     ("1", rf"{FFN}(?:\.0(?:\.proj)?)?$"),
     ("2", rf"{MAP}(?:2|out)$|(?:^|[._])(?:output\.dense|c_proj|wo|down|down_proj|contract|ffn_output|outer)$"),
@@ -69,20 +71,29 @@ OUTSIDE = (
         r"(?:_?(?:f|final|post|after|out))?$",
     ),
     ("E_seg", r"(?:token_type|segment|seg)\w*$"),
+    ("x_dist", r"dist(?:illation)?_token$"),
+    ("conv", r"(?:^|[._])conv_?1$"),
+    ("step", r"(?:^|[._])conv_?2$"),
+    ("e", r"(?:^|[._])embed(?:ding)?s?_(?:hidden_mapping_in|proj(?:ect(?:ion)?)?)$"),
     ("x_cls", r"(?:cls|class)_?(?:token|embedding|emb)$"),
     ("patch", r"patch\w*(?:\.(?:proj|projection|conv\w*))?$|^conv_proj$"),
     ("P", r"(?:^|[._])(?:w?pe|\w*pos(?:ition)?s?(?:al)?(?:_?(?:emb|enc|table)\w*)?)(?:\.[a-z]+)?$"),
     ("E", r"(?:^|[._])(?:(?:word|tok(?:en)?|src|input)_?(?:word_)?emb\w*|embed_tokens|token|wte|shared|lut)$"),
-    ("E", r"(?:^|[._])(?:emb|embed|embeddings?)$"),
+    ("E", r"(?:^|[._])(?:emb|embed|embeddings?)(?:\.(?:word|tok|tokens?))?$"),
 )
 
 
 def layer_prefix(names: Iterable[str]) -> str:
-    """What stands before the number of the layer, in the names of most parameters."""
-    prefixes = Counter(
-        prefix for name in names for prefix in {name[: m.start()] for m in re.finditer(r"(?:^|\.)\d+\.", name)}
-    )
-    return max(prefixes, key=lambda p: (prefixes[p], -len(p)), default="")
+    """What stands before the number of the layer, in the names of most parameters.
+
+    Where a number stands before it that is the same everywhere, as in a sequence of a model and a pooler,
+    it is the one that differs.
+    """
+    numbered = [(name[: m.start()], m[0]) for name in names for m in re.finditer(r"(?:^|\.)\d+\.", name)]
+    prefixes = Counter(prefix for prefix, _ in numbered)
+    numbers = Counter(prefix for prefix, _ in set(numbered))
+    most = max(prefixes.values(), default=0)
+    return max(prefixes, key=lambda p: (numbers[p] > 1 and 2 * prefixes[p] > most, prefixes[p], -len(p)), default="")
 
 
 def stem_and_kind(name: str) -> tuple[str, str]:
@@ -99,8 +110,8 @@ def role(stem: str, *, in_layer: bool, is_norm: bool) -> str:
     """The part of an encoder that a stem names, or nothing if it is unknown.
 
     Inside a layer the parts are ``Q``, ``K``, ``V``, packed ``QKV`` and ``KV``, ``O``, ``1``, ``2``, ``G``,
-    ``norm_1``, ``norm_2``; outside ``E``, ``P``, ``E_seg``, ``x_cls``, ``patch``, ``norm_embedding``,
-    ``norm_final``.
+    ``norm_1``, ``norm_2``; outside ``E``, ``P``, ``E_seg``, ``x_cls``, ``x_dist``, ``patch``, ``conv``, ``step``,
+    ``e``, ``norm_embedding``, ``norm_final``.
     """
     if in_layer:
         rules = NORMS if is_norm else IN_LAYER

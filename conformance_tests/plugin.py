@@ -24,6 +24,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         help="profile that must hold exactly; auto (the default) accepts any variant",
     )
+    group.addoption(
+        "--encoder-dtype",
+        metavar="DTYPE",
+        help="precision to judge in: float64 (where the encoder can, the default), float32, bfloat16, float16",
+    )
+    group.addoption("--encoder-device", default="cpu", metavar="DEVICE", help="where to judge, as torch names it")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -28,24 +28,37 @@ class Probe:
     """One input to the encoder.
 
     ``inputs`` is what the slot ``input`` reads, in float64 or as ids; ``keep`` is
-    (B, n) with True = keep, or None.
+    (B, n) with True = keep, or None. ``by_position`` says whether the second axis of the
+    inputs is that of the positions, as with tokens, but not with images or signals; ``patch`` is
+    the side of the patches of an image.
     """
 
     inputs: tuple[Tensor, ...]
     keep: Tensor | None = None
+    by_position: bool = True
+    patch: int = 0
 
     def with_other_padding(self) -> "Probe":
         """The same valid positions with other content at the padded ones."""
         x = self.inputs[0]
         assert self.keep is not None
-        if x.ndim > 3:
-            raise Unsupported("padded positions of an image have no content of their own")
+        if self.patch:
+            return replace(self, inputs=(torch.where(self._padded_pixels(x), x.flip(0) + 1, x),))
+        if not self.by_position:
+            raise Unsupported("padded positions of a signal have no content of their own")
         padded = ~self.keep[:, -x.shape[1] :]
         if x.is_floating_point():
             other = torch.where(padded[..., None], 1000 * x.flip(0) + 1, x)
         else:
             other = torch.where(padded, x.amax() - x, x)
         return replace(self, inputs=(other, *self.inputs[1:]))
+
+    def _padded_pixels(self, image: Tensor) -> Tensor:
+        """Which pixels lie in padded patches; what stands before the patches has none."""
+        assert self.keep is not None
+        rows, columns = (side // self.patch for side in image.shape[-2:])
+        patches: Tensor = ~self.keep[:, -rows * columns :].unflatten(1, (rows, columns))
+        return patches.repeat_interleave(self.patch, 1).repeat_interleave(self.patch, 2)[:, None]
 
     def without_mask(self) -> "Probe":
         """The same input without a mask."""
@@ -82,15 +95,19 @@ class Probe:
 
 
 class Probes:
-    """The probes for an encoder, made from a seed and always the same for it."""
+    """The probes for an encoder, made from a seed and always the same for it, with numbers that ``dtype`` can hold."""
 
-    def __init__(self, encoder: Encoder, seed: int) -> None:
+    def __init__(self, encoder: Encoder, seed: int, dtype: torch.dtype = torch.float64) -> None:
         self.encoder = encoder
         self.seed = seed
+        self.dtype = dtype
         taken = {getattr(encoder.dimensions, size) for size in ("N", "h", "d_k", "d_v", "d_model", "d_ff")}
         self.batch = next(p for p in PRIMES if p not in taken)
         self.length = next(p for p in PRIMES[2:] if p not in taken and p != self.batch)
-        if self._kind == "lookup" and encoder.profile["position"].parameters:
+        learned = bool(encoder.profile["position"].parameters)
+        if self._kind == "convolutions" and learned:
+            self.length = encoder.dimensions.max_len  # such encoders take sounds of one length alone
+        if self._kind == "lookup" and learned:
             # Two rows are spared: the offset is not known before it is identified.
             usable = encoder.dimensions.max_len - max(2, int(encoder.profile.constants["offset"]))
             self.length = max(1, min(self.length, usable))
@@ -98,12 +115,12 @@ class Probes:
     @property
     def _kind(self) -> str:
         profile = self.encoder.profile
-        return profile["embedding" if profile["input"].variant == "embedded" else "input"].variant
+        return profile["input" if profile["input"].variant == "given" else "embedding"].variant
 
     @property
     def _prepended(self) -> int:
         profile = self.encoder.profile
-        return int(profile["input"].variant == "embedded" and profile["cls"].variant == "cls")
+        return 0 if profile["input"].variant == "given" else len(profile["cls"].parameters)
 
     @property
     def _grid(self) -> tuple[int, int]:
@@ -116,8 +133,14 @@ class Probes:
         """The probe of this name."""
         generator = torch.Generator().manual_seed(self.seed * len(NAMES) + NAMES.index(name))
         inputs = self._inputs(generator, 1 if name == "single" else self.length)
-        inputs = tuple(x * SCALES.get(name, 1.0) if x.is_floating_point() else x for x in inputs)
-        return Probe(inputs, self._keep(name, self._positions(inputs)))
+        inputs = tuple(self._held(x * SCALES.get(name, 1.0)) if x.is_floating_point() else x for x in inputs)
+        keep = self._keep(name, self._positions(inputs))
+        patch = self.encoder.dimensions.patch if self._kind.startswith("patches") else 0
+        return Probe(inputs, keep, self._kind in ("given", "lookup"), patch)
+
+    def _held(self, x: Tensor) -> Tensor:
+        """Numbers that the precision of the computation can hold, in float64."""
+        return x.to(self.dtype).double()
 
     def _inputs(self, generator: torch.Generator, length: int) -> tuple[Tensor, ...]:
         sizes = self.encoder.dimensions
@@ -130,6 +153,9 @@ class Probes:
             rows, columns = self._grid
             shape = (self.batch, sizes.channels, rows * sizes.patch, columns * sizes.patch)
             return (torch.randn(shape, generator=generator, dtype=torch.float64),)
+        if self._kind == "convolutions":
+            times = 2 * self.length
+            return (torch.randn(self.batch, sizes.channels, times, generator=generator, dtype=torch.float64),)
         # The first few ids are often special: padding, unknown, beginning, end.
         tokens = torch.randint(4 if sizes.V > 12 else 0, sizes.V, (self.batch, length), generator=generator)
         if self.encoder.profile["segment"].variant == "none":
@@ -138,8 +164,8 @@ class Probes:
 
     def _positions(self, inputs: tuple[Tensor, ...]) -> int:
         rows, columns = self._grid
-        read = rows * columns if self._kind.startswith("patches") else inputs[0].shape[1]
-        return read + self._prepended
+        read = {"patches": rows * columns, "patches-without-bias": rows * columns, "convolutions": self.length}
+        return read.get(self._kind, inputs[0].shape[1]) + self._prepended
 
     def _keep(self, name: str, n: int) -> Tensor | None:
         if name in UNPADDED:

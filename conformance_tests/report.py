@@ -46,6 +46,8 @@ class TargetReport:
     target: str
     verdict: str = "error"
     level: str = "static"
+    dtype: str = "float64"
+    """The precision in which it was judged."""
     profile: dict[str, Any] = field(default_factory=dict)
     requirements: list[Result] = field(default_factory=list)
     diagnosis: list[dict[str, Any]] = field(default_factory=list)

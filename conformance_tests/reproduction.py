@@ -10,7 +10,14 @@ from typing import Any
 from encoder_spec.profiles import Profile
 
 
-def again(target: Any, profile: str | Profile, seed: int, expected: object = None) -> str:
+def again(
+    target: Any,
+    profile: str | Profile,
+    seed: int,
+    expected: object = None,
+    dtype: str | None = None,
+    device: str = "cpu",
+) -> str:
     """The command that repeats a run, or the call for what no command can say.
 
     Args:
@@ -18,14 +25,21 @@ def again(target: Any, profile: str | Profile, seed: int, expected: object = Non
         profile: as ``check`` takes it; one that is no published profile is given by its name only.
         seed: of probes and weights.
         expected: as ``check`` takes it.
+        dtype: as ``check`` takes it.
+        device: as ``check`` takes it.
     """
+    precision = ({"dtype": dtype} if dtype else {}) | ({"device": device} if device != "cpu" else {})
     name = target if isinstance(target, str) else importable(target)
     if name and isinstance(profile, str) and (expected is None or isinstance(expected, str | Path)):
         words = ["encoder-spec", "check", name]
         words += ["--profile", profile] if profile != "auto" else []
         words += ["--expected", str(expected)] if expected is not None else []
+        words += [word for option, value in precision.items() for word in (f"--{option}", value)]
         return shlex.join([*words, "--seed", str(seed)])
-    options: dict[str, Any] = {"profile": profile if isinstance(profile, str) else profile.name, "seed": seed}
+    options: dict[str, Any] = {
+        "profile": profile if isinstance(profile, str) else profile.name,
+        "seed": seed,
+    } | precision
     if isinstance(expected, Mapping):
         options["expected"] = dict(expected)
     given = repr(name) if name else "encoder"

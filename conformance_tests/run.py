@@ -18,8 +18,11 @@ from conformance_tests.computed import FAST, PADDED, UNPADDED, Case, Computed
 from conformance_tests.intermediates import Aligned, departure
 from conformance_tests.weights import GIVEN, PERTURBED
 
-BESIDE = re.compile(r"(?:^|[._])(?:pooler|head|classifier|decoder|lm_head|cls|predictions)(?:[._]|$)|_head[._]")
-"""What parts are called that stand on top of an encoder and not in it."""
+BESIDE = re.compile(
+    r"(?:^|[._])(?:pooler|head|classifier|decoder|lm_head|cls|predictions|cross_?att\w*|mask_token|entity\w*|visual\w*"
+    r"|(?:w2e|e2w|e2e)_\w+)(?:[._]|$)|_head[._]"
+)
+"""What parts are called that stand on top of an encoder and not in it, or that further inputs alone address."""
 
 __all__ = ["FAST", "PADDED", "UNPADDED", "Case", "Run"]
 
@@ -50,7 +53,8 @@ class Run(Computed):
     ) -> None:
         """Compare, and keep error and budget for the report: see ``compare.demand_equal``."""
         context = f"{place}; {self.context(case)}" if place else self.context(case)
-        found = demand_equal(got, want, what, valid=valid, amplification=amplification, context=context)
+        allowed = self.budget(case)
+        found = demand_equal(got, want, what, valid=valid, amplification=amplification, context=context, budget=allowed)
         self.comparisons.append(found)
 
     def demand_agreement(self, case: Case) -> None:
@@ -58,8 +62,9 @@ class Run(Computed):
         self.demand_equal(self.output(case), self.expected(case), "encoder: Z", case, valid=self.valid(case))
 
     def cases(self, *cases: Case) -> list[Case]:
-        """The cases with the weights that this subject can take, each once."""
-        return list(dict.fromkeys(c if c.weights in self.weight_sets else c._replace(weights=GIVEN) for c in cases))
+        """The cases with the weights that this subject can take, and the masks that it can be told of, each once."""
+        possible = [c for c in cases if (keep := self.probes[c.probe].keep) is None or self.subject.can_hide(keep)]
+        return list(dict.fromkeys(c if c.weights in self.weight_sets else c._replace(weights=GIVEN) for c in possible))
 
     def case(self, weights: str = PERTURBED, probe: str = "plain", gradients: bool = True) -> Case:
         """One case, with the weights that this subject can take."""
@@ -114,7 +119,7 @@ class Run(Computed):
     def agrees(self, case: Case) -> bool:
         """Whether the subject's output equals the specification's."""
         try:
-            demand_equal(self.output(case), self.expected(case), "", valid=self.valid(case))
+            demand_equal(self.output(case), self.expected(case), "", valid=self.valid(case), budget=self.budget(case))
         except Disagreement:
             return False
         return True
@@ -165,7 +170,7 @@ class Run(Computed):
 
     def gradient_cases(self) -> list[Case]:
         """Where gradients are compared."""
-        return self.cases(Case(), *(PADDED[:1] if self.subject.takes_mask else ()))
+        return [*self.cases(Case()), *(self.cases(*PADDED)[:1] if self.subject.takes_mask else ())]
 
     def idle_unmapped(self) -> list[str]:
         """The subject's parameters that have no canonical path and influence nothing that it returns.

@@ -5,7 +5,8 @@ What a subject cannot do is left out, and the checks that need it are unsupporte
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor
 from conformance_tests.compare import Unsupported
 from conformance_tests.hints import Hints
 from conformance_tests.probes import Probes
+from encoder_spec.notation import SpecificationError
 
 
 @runtime_checkable
@@ -35,6 +37,39 @@ class Undetermined(Exception):
     """The evidence does not suffice for a verdict; the message says what is missing."""
 
 
+@dataclass(frozen=True)
+class Precision:
+    """Where an encoder is judged: a dtype, or the best that it can, and a device."""
+
+    dtype: torch.dtype | None = None
+    device: str = "cpu"
+
+    @classmethod
+    def named(cls, dtype: str | None, device: str = "cpu") -> "Precision":
+        """By the name of a dtype, such as ``float32``; None for the best that the encoder can.
+
+        Raises:
+            SpecificationError: for a dtype in which encoders are not judged, or a device that is not there.
+        """
+        if dtype not in (None, *DTYPES):
+            raise SpecificationError(f"there is no dtype {dtype!r} here: choose among {', '.join(DTYPES)}")
+        try:
+            torch.empty(1, device=device)
+        except (RuntimeError, AssertionError, NotImplementedError) as fault:
+            raise SpecificationError(f"there is no device {device!r} here: {str(fault).splitlines()[0]}") from None
+        return cls(None if dtype is None else getattr(torch, dtype), device)
+
+
+BEST = Precision()
+
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """The name of a dtype without its package."""
+    return str(dtype).removeprefix("torch.")
+
+
 class Subject:
     """What the suite asks of an encoder; the base class refuses whatever is optional."""
 
@@ -48,9 +83,24 @@ class Subject:
         """Make the encoder ready to be judged; afterwards nothing of it has changed."""
         yield
 
+    @contextmanager
+    def computing_in(self, precision: Precision) -> Iterator[None]:
+        """Compute in another precision, or on another device.
+
+        Raises:
+            Undetermined: if it cannot.
+        """
+        if precision not in (Precision(), Precision(self.dtype)):
+            raise Undetermined(f"it can be judged in {name_of(self.dtype)} alone, where it is")
+        yield
+
     def fixed(self) -> set[str]:
         """The names of the weights that are not to be learned."""
         return set()
+
+    def tables(self) -> dict[str, Tensor]:
+        """Arrays that the encoder keeps and that are no weights, by name, in float64."""
+        return {}
 
     def learn(self, probes: Probes) -> None:
         """Find out by experiment how the encoder is called; nothing to find out unless it says so.
@@ -58,6 +108,14 @@ class Subject:
         Raises:
             Undetermined: if it cannot be called, because of something that nobody stated.
         """
+
+    def can_hide(self, keep: Tensor) -> bool:
+        """Whether its kind of mask can say what this one, (B, n) with True = keep, says."""
+        return True
+
+    def conventions(self) -> dict[str, str]:
+        """How it is called, in words, as far as that was found out."""
+        return {}
 
     def unknown(self) -> str:
         """What could not be found out of how it is called, which keeps it from being called conformant."""
@@ -108,4 +166,10 @@ class AdaptedSubject(Subject):
         if len(inputs) > 1:
             raise Unsupported("encode(x, mask) takes one input, but this encoder needs several")
         mask = None if keep is None else keep.numpy()
-        return torch.from_numpy(np.array(self.subject.encode(inputs[0].numpy(), mask), dtype=np.float64))
+        return torch.from_numpy(np.array(self.subject.encode(inputs[0].numpy(), mask)))
+
+    def learn(self, probes: Probes) -> None:
+        """See ``Subject``: arrays of float32 come from a computation in float32."""
+        with suppress(Exception):  # what cannot be called is found out, and said, by whoever needs the result
+            returned = self.encode(probes["plain"].inputs, None).dtype
+            self.dtype = returned if returned.is_floating_point else self.dtype

@@ -18,7 +18,7 @@ from conformance_tests.opening import adapt, opened
 from conformance_tests.report import Report, Result, TargetReport
 from conformance_tests.reproduction import again
 from conformance_tests.run import Run
-from conformance_tests.subject import Subject, Undetermined
+from conformance_tests.subject import BEST, Precision, Subject, Undetermined, name_of
 from conformance_tests.targets import SubjectError, TargetError, make, one_line, resolve
 from encoder_spec.equation import requirements
 from encoder_spec.profiles import Profile
@@ -43,6 +43,8 @@ def check(
     seed: int = 0,
     progress: Progress = silent,
     expected: Expected | None = None,
+    dtype: str | None = None,
+    device: str = "cpu",
 ) -> Report:
     """Judge an encoder against the specification.
 
@@ -57,20 +59,29 @@ def check(
         seed: of probes and weights; the same seed gives the same report.
         progress: called with what is being done, and how much of how much.
         expected: the failures that are known: a ``.toml`` file, or reasons by requirement.
+        dtype: the precision to judge in: ``"float64"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``, below
+            float64 with a budget derived from the specification; the best that the encoder can unless given.
+        device: where to judge, as torch names it.
 
     Returns:
         The report; ``report.verdict`` is the worst verdict of all targets.
 
     Raises:
         TargetError: if a target's name cannot be used.
-        SpecificationError: if there is no such profile, or an expected failure cannot be used.
+        SpecificationError: if there is no such profile, dtype or device, or an expected failure cannot be used.
     """
+    precision = Precision.named(dtype, device)
     known = expected_failures(expected)
     declared = named_profile(profile) if isinstance(profile, str) else profile
-    found = [(named(t), again(t, profile, seed, expected)) for t in (target if isinstance(target, list) else [target])]
+    found = [
+        (named(t), again(t, profile, seed, expected, dtype, device))
+        for t in (target if isinstance(target, list) else [target])
+    ]
     report = Report(seed)
     for (name, load), repro in found:
-        report.targets.append(check_one(name, load, declared, Level.named(level), seed, repro, progress, known))
+        report.targets.append(
+            check_one(name, load, declared, Level.named(level), seed, repro, progress, known, precision=precision)
+        )
     return report
 
 
@@ -105,6 +116,7 @@ def check_one(
     expected: Iterable[ExpectedFailure] = (),
     watch: Watch = unwatched,
     decided: Iterable[Result] = (),
+    precision: Precision = BEST,
 ) -> TargetReport:
     """Judge one target; whatever goes wrong with it ends up in its report.
 
@@ -118,8 +130,9 @@ def check_one(
         with (
             guard.kept_random_state(),
             guard.around(adapted(name, load, guard, seed, progress)) as subject,
-            opened(subject, seed, declared) as run,
+            opened(subject, seed, declared, precision) as run,
         ):
+            report.dtype = name_of(subject.dtype)
             describe(run, declared, report)
             verify(run, level, report, repro, progress, watch)
             report.requirements, notes = apply_expected(report.requirements, expected, name, repro)
@@ -186,16 +199,18 @@ def explain(run: Run, report: TargetReport, progress: Progress) -> None:
 def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
     """Write the variant into the report, with the nearest published profile where it is none."""
     chosen = run.encoder.choices()
+    conventions = run.subject.conventions() | run.mapping.conventions()
     for path, layout in run.stored.items():
         chosen["position"] = layout
         report.notes.append(f"keeps its {layout} positions as a table ({path}): compared as stored")
     if declared is not None:
-        report.profile = {"name": declared.name, "choices": chosen}
+        report.profile = {"name": declared.name, "choices": chosen, "conventions": conventions}
         if declared["input"] is not run.encoder.profile["input"]:
             report.notes.append("starts from given embeddings: the profile's input equations are not judged")
         return
     nearest, differences = nearest_profile(run.encoder)
     report.profile = {"name": nearest.name if not differences else "unpublished", "choices": chosen}
+    report.profile["conventions"] = conventions
     report.profile["identified"] = run.identified
     if not run.identified:
         report.notes.append(

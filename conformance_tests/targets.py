@@ -105,7 +105,10 @@ def make(found: Any) -> Any:
     """
     import torch
 
+    from conformance_tests.frameworks.ready_made import framework_of
+
     made = isinstance(found, torch.nn.Module) or not callable(found) or hasattr(found, "encode")
+    made = made or framework_of(found) is not None
     if made and not inspect.isclass(found):
         return found
     name = getattr(found, "__name__", type(found).__name__)

@@ -78,6 +78,7 @@ def print_report(out: Console, report: Report, *, quiet: bool, verbose: bool) ->
 def headline(target: TargetReport) -> Text:
     """Name, verdict, evidence, counts and time."""
     parts = [f"evidence: {target.level}"] if target.requirements else []
+    parts += [target.dtype] if target.dtype != "float64" else []
     parts += [f"{number} {outcome}" for outcome, number in target.counts().items()]
     text = Text.assemble((target.target, "bold"), "  ", (target.verdict, VERDICT_STYLE[target.verdict]))
     return text.append(f"  {' · '.join([*parts, f'{target.seconds:.1f} s'])}", "dim")

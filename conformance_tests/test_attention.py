@@ -6,7 +6,7 @@ from conformance_tests.checks import decides
 from conformance_tests.run import PADDED, Case, Run
 
 
-@decides("ATT-1", "ATT-2", level="trace")
+@decides("ATT-1", "ATT-2", "ATT-13", level="trace")
 def test_queries_keys_and_values_are_projections_of_the_input(run: Run) -> None:
     """Q, K and V all stand among the encoder's intermediates."""
     run.demand_intermediate("projections")

@@ -4,7 +4,7 @@ from conformance_tests.checks import decides
 from conformance_tests.run import Run
 
 
-@decides("EMB-1", "EMB-4", "EMB-13", level="trace")
+@decides("EMB-1", "EMB-4", "EMB-13", "EMB-14", level="trace")
 def test_tokens_or_patches_become_their_vectors(run: Run) -> None:
     """The value of the slot ``embedding`` stands among the encoder's intermediates."""
     run.demand_intermediate("embedding")
@@ -16,7 +16,7 @@ def test_embedding_has_the_scale_of_its_variant(run: Run) -> None:
     run.demand_intermediate("embedding_scale")
 
 
-@decides("EMB-5", "EMB-6", level="trace")
+@decides("EMB-5", "EMB-6", "EMB-15", level="trace")
 def test_class_token_stands_first_or_is_absent(run: Run) -> None:
     """The value of the slot ``cls`` stands among the encoder's intermediates."""
     run.demand_intermediate("cls")
@@ -34,7 +34,7 @@ def test_embeddings_are_normed_or_not(run: Run) -> None:
     run.demand_intermediate("embedding_norm")
 
 
-@decides("EMB-7", level="trace")
+@decides("EMB-7", "EMB-16", level="trace")
 def test_input_is_the_sum_of_its_embeddings(run: Run) -> None:
     """The value of the slot ``input`` stands among the encoder's intermediates."""
     run.demand_intermediate("input")

@@ -1,5 +1,7 @@
 """What a torch module's attributes say about it: those of the torch.nn family, or a configuration."""
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -51,7 +53,33 @@ def hints_of(module: nn.Module) -> Hints:
             choices.setdefault("norm_final.eps" if name.rpartition(".")[2] == "norm" else "eps", part.eps)
     if choices.get("norm_final.eps") == choices.get("eps"):
         choices.pop("norm_final.eps", None)
-    return Hints(choices, sizes)
+    return Hints(choices, sizes, parts=tuple(parts_without_parameters(module)))
+
+
+WITHOUT_PARAMETERS = re.compile(r"rotary|(?:^|[._])rope|inv_freq|alibi|slopes|relative_pos", re.IGNORECASE)
+"""What is called so works on positions inside the attention, and needs no parameters for it."""
+
+INPUTS = ("input_ids", "inputs_embeds", "input_features", "pixel_values")
+"""What a model may say that it reads first, of what the suite can make up."""
+
+
+def parts_without_parameters(module: nn.Module) -> Iterator[str]:
+    """What a module has that no slot covers, and that shows in no parameter: by name, the outermost of each alone."""
+    reads = getattr(module, "main_input_name", INPUTS[0])
+    if reads not in INPUTS:
+        yield f"input {reads!r}"
+    configuration = getattr(module, "config", None)
+    in_turn = getattr(configuration, "inner_group_num", 1)
+    groups, layers = (getattr(configuration, name, 1) for name in ("num_hidden_groups", "num_hidden_layers"))
+    if in_turn > 1 or 1 < groups < layers:
+        yield f"layers shared in turn (num_hidden_groups {groups}, inner_group_num {in_turn})"
+    parts = {name: type(part).__name__ for name, part in module.named_modules() if not [*part.parameters()]}
+    found: list[str] = []
+    for name, kind in [*parts.items(), *((name, "") for name, _ in module.named_buffers())]:
+        told = any(WITHOUT_PARAMETERS.search(said) for said in (name.rpartition(".")[2], kind))
+        if told and not any(name.startswith(f"{outer}.") for outer in found):
+            found.append(name)
+            yield f"{name} ({kind})" if kind else name
 
 
 def configured(configuration: Any) -> tuple[dict[str, str | float], dict[str, int]]:

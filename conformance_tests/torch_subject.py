@@ -14,6 +14,7 @@ from conformance_tests.called import CalledSubject
 from conformance_tests.calling import Arguments, MaskForm, arguments_of, tensors_in
 from conformance_tests.compare import Disagreement
 from conformance_tests.probes import Probes
+from conformance_tests.subject import Precision
 from conformance_tests.torch_hints import hints_of
 from encoder_spec.module import EncoderModule
 
@@ -24,6 +25,7 @@ class TorchSubject(CalledSubject):
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
+        self.device = "cpu"
         self.hints = hints_of(module)
         named = module.named_parameters(remove_duplicate=False)
         self._frozen = {name for name, p in named if not p.requires_grad}
@@ -53,6 +55,25 @@ class TorchSubject(CalledSubject):
             for m, training in modes.items():
                 m.training = training
 
+    @contextmanager
+    def computing_in(self, precision: Precision) -> Iterator[None]:
+        """See ``Subject``: every floating tensor is cast, and every tensor moved."""
+        before, tensors = (self.dtype, self.device), [*self.module.parameters(), *self.module.buffers()]
+        held = [t.data for t in tensors]
+        self.dtype, self.device = precision.dtype or self.dtype, precision.device
+        try:
+            for t in tensors:
+                t.grad = None
+                t.data = self._placed(t.data)
+            yield
+        finally:
+            self.dtype, self.device = before
+            for t, data in zip(tensors, held, strict=True):
+                t.data = data
+
+    def _placed(self, x: Tensor) -> Tensor:
+        return x.to(self.device, self.dtype if x.is_floating_point() else x.dtype)
+
     def fixed(self) -> set[str]:
         """See ``Subject``: what asks for no gradient."""
         return self._frozen
@@ -61,7 +82,11 @@ class TorchSubject(CalledSubject):
         """Copies of the parameters; a parameter with two names is one object under both."""
         copies: dict[int, Tensor] = {}
         named = self.module.named_parameters(remove_duplicate=False)
-        return {name: copies.setdefault(id(p), p.detach().clone()) for name, p in named}
+        return {name: copies.setdefault(id(p), p.detach().to("cpu", torch.float64, copy=True)) for name, p in named}
+
+    def tables(self) -> dict[str, Tensor]:
+        """See ``Subject``: its buffers."""
+        return {name: b.detach().clone() for name, b in self.module.named_buffers() if b.is_floating_point()}
 
     def set_weights(self, values: Mapping[str, Tensor]) -> None:
         """See ``Subject``."""
@@ -77,7 +102,8 @@ class TorchSubject(CalledSubject):
         """See ``CalledSubject``. Without gradients torch's encoder takes its fast path."""
         with torch.set_grad_enabled(gradients), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self.module(*positional, **named)
+            placed = {name: x if x is None else self._placed(x) for name, x in named.items()}
+            return self.module(*map(self._placed, positional), **placed)
 
     def learn(self, probes: Probes) -> None:
         """See ``CalledSubject``; the specification's own module is known."""

@@ -29,7 +29,7 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         self.subject = subject
         self.mapping = mapping
         self.seed = seed
-        self.fixed = {mapping.sources[path].name for path in fixed}
+        self.fixed = {name for path in fixed for name in mapping.sources[path].names}
         self.given = subject.weights()
         self._in_use = GIVEN
 
@@ -42,12 +42,19 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         perturbed = self.perturbed()
         small = self.mapping.names_of(*FAINT_LETTERS) - self.fixed
         moved = self.mapping.names_of("b_O", "b_2")
-        return {
-            GIVEN: self.given,
+        sets = {
             PERTURBED: perturbed,
             FAINT: {name: 1e-4 * w if name in small else w for name, w in perturbed.items()},
             OFFSET: {name: w + 1e4 if name in moved else w for name, w in perturbed.items()},
         }
+        return {GIVEN: self.given} | {name: self._held(weights) for name, weights in sets.items()}
+
+    def _held(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Weights that the precision of the computation can hold, in float64."""
+        if self.subject.dtype is torch.float64:
+            return weights
+        held = {id(w): w.to(self.subject.dtype).double() for w in weights.values()}
+        return {name: held[id(w)] for name, w in weights.items()}
 
     def perturbed(self) -> dict[str, Tensor]:
         """Maps drawn anew with standard deviation 0.8/√(what they read), so that attention is far from uniform.
@@ -56,7 +63,8 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         """
         generator = torch.Generator().manual_seed(self.seed)
         drawn: dict[int, Tensor] = {}
-        inputs = {s.name: s.take(self.given[s.name]) for p, s in self.mapping.sources.items() if ".W_" in p}
+        maps = self.mapping.canonical(self.given)
+        inputs = {name: maps[p] for p, s in self.mapping.sources.items() if ".W_" in p for name in s.names}
         for name, w in self.given.items():
             if id(w) not in drawn:
                 noise = torch.randn(w.shape, generator=generator, dtype=torch.float64)

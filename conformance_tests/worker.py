@@ -101,10 +101,12 @@ def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str,
     from conformance_tests.expected import expected_failures
     from conformance_tests.report import Result, TargetReport
     from conformance_tests.reproduction import again
+    from conformance_tests.subject import Precision
     from conformance_tests.targets import TargetError, one_line, resolve
     from encoder_spec.notation import SpecificationError
 
     name, profile, seed, expected = (request[key] for key in ("target", "profile", "seed", "expected"))
+    dtype, device = request["dtype"], request["device"]
     decided = [Result(**r) for r in request["decided"]]
     told = len(decided)
 
@@ -123,11 +125,12 @@ def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str,
             suite.named_profile(profile),
             Level.named(request["level"]),
             seed,
-            again(name, profile, seed, expected),
+            again(name, profile, seed, expected, dtype, device),
             lambda what, done, of: channel.send(doing=what, done=done, of=of),
             expected_failures(expected),
             watch,
             decided,
+            Precision.named(dtype, device),
         )
     except (TargetError, SpecificationError) as reason:
         return {"unusable": str(reason)}

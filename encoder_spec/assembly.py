@@ -36,6 +36,14 @@ class Intermediate(NamedTuple):
     value: Any
 
 
+class Place(NamedTuple):
+    """One use of an equation: where its parameters live, and their names and axes."""
+
+    path: str
+    equation: Equation
+    parameters: Mapping[str, tuple[str, ...]]
+
+
 class Trace(list[Intermediate]):
     """Every intermediate of one forward pass, in order of computation."""
 
@@ -88,33 +96,44 @@ class Encoder:
             else:
                 yield argument, path, argument
 
-    def places(self, path: str = "", slot: str = "stack") -> Iterator[tuple[str, Equation]]:
-        """Every equation in use with the path of its parameters, outermost first."""
+    def places(self, path: str = "", slot: str = "stack", width: str = "d_model") -> Iterator[Place]:
+        """Every equation in use, outermost first; ``width`` is the axis that d_model means there."""
         equation = self.profile[slot]
-        yield path, equation
-        for _, inner_path, inner_slot in self._below(path, equation):
-            yield from self.places(inner_path, inner_slot)
+        axes = {n: tuple(width if a == "d_model" else a for a in axes) for n, axes in equation.parameters.items()}
+        yield Place(path, equation, axes)
+        for argument, inner_path, inner_slot in self._below(path, equation):
+            yield from self.places(inner_path, inner_slot, equation.widths.get(argument, width))
 
     def equations(self) -> list[Equation]:
         """The equations in use, each once."""
-        found = [e for _, e in self.places()] + [self.profile["sharing"]]
+        found = [place.equation for place in self.places()] + [self.profile["sharing"]]
         return list(dict.fromkeys(found))
 
     def choices(self) -> dict[str, str | float]:
         """What was chosen, by name: the variant in every slot in use, constants in use, sizes of the stack."""
         used = self.equations()
         slots = {e.slot for e in used} | places()
-        letters = {letter for e in used for letter in e.constants}
-        constants = {constant_word(key) for key in self.profile.constants if key.rpartition(".")[2] in letters}
-        sizes = {SYMBOLS[s].word: getattr(self.dimensions, s) for s in ("N", "h", "d_model", "d_ff")}
+        numbers = {letter for e in used for letter in e.constants}
+        constants = {constant_word(key) for key in self.profile.constants if key.rpartition(".")[2] in numbers}
+        axes = {axis for shape in self.symbolic_shapes().values() for axis in shape}
+        letters = ["N", "h", *(s for s in ("d_model", "d_ff", "d_e") if s in axes)]
+        sizes = {SYMBOLS[s].word: getattr(self.dimensions, s) for s in letters}
         chosen = {name: c for name, c in self.profile.choices().items() if name in slots | constants}
         return chosen | sizes
 
     def symbolic_shapes(self) -> dict[str, tuple[str, ...]]:
-        """The axes of every parameter, by path: ``{"layers.0.W_Q": ("d_model", "hd_k"), …}``."""
-        return {
-            join(path, name): axes for path, equation in self.places() for name, axes in equation.parameters.items()
-        }
+        """The axes of every parameter, by path: ``{"layers.0.W_Q": ("d_model", "hd_k"), …}``.
+
+        Raises:
+            SpecificationError: if two equations need different axes of one parameter.
+        """
+        shapes: dict[str, tuple[str, ...]] = {}
+        for place in self.places():
+            for name, axes in place.parameters.items():
+                path = join(place.path, name)
+                known = shapes.setdefault(path, axes)
+                demand(known == axes, f"{place.equation.id} reads {path} as {axes}, but its axes are {known}")
+        return shapes
 
     def parameter_shapes(self) -> dict[str, Shape]:
         """The shape of every parameter, by path."""

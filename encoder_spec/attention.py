@@ -55,6 +55,26 @@ def projections_without_bias(
     return X @ W_Q, X @ W_K, X @ W_V
 
 
+@requirement("ATT-13", "Q and V are affine maps of X, K is a linear one.")
+@equation("attention.projections_linear_keys", slot="projections", variant="affine-but-keys")
+def projections_linear_keys(
+    X: Float[Tensor, "B n d_model"],
+    *,
+    W_Q: Float[Tensor, "d_model hd_k"],
+    W_K: Float[Tensor, "d_model hd_k"],
+    W_V: Float[Tensor, "d_model hd_v"],
+    b_Q: Float[Tensor, "hd_k"],
+    b_V: Float[Tensor, "hd_v"],
+) -> tuple[Float[Tensor, "B n hd_k"], Float[Tensor, "B n hd_k"], Float[Tensor, "B n hd_v"]]:
+    r"""Queries and values with biases, keys without. Radford et al. 2022 (Whisper), released code.
+
+    $$ Q = X W_Q + b_Q, \qquad K = X W_K, \qquad V = X W_V + b_V $$
+
+    Undefined: nothing. (A bias of the keys would cancel in the softmax.)
+    """
+    return X @ W_Q + b_Q, X @ W_K, X @ W_V + b_V
+
+
 @requirement("ATT-4", "Var(q · k) = d_k for independent entries of zero mean and unit variance.", algebraic=True)
 @requirement("ATT-3", "S[j, k] = Σ_c Q[j, c] K[k, c] / √d_k, with the width of one head under the root.")
 @equation("attention.scores", slot="scores", variant="scaled")

@@ -65,10 +65,10 @@ def count(shapes: Mapping[str, Sequence[str]]) -> Expr:
 def shapes_within(encoder: Encoder, slot: str, owner: str = "") -> dict[str, tuple[str, ...]]:
     """The parameters of the equation in ``slot`` and of all that it uses, or of those in slot ``owner`` alone."""
     return {
-        join(path, name): axes
-        for path, equation in encoder.places(slot=slot)
-        if owner in ("", equation.slot)
-        for name, axes in equation.parameters.items()
+        join(place.path, name): axes
+        for place in encoder.places(slot=slot)
+        if owner in ("", place.equation.slot)
+        for name, axes in place.parameters.items()
     }
 
 
@@ -128,16 +128,18 @@ def flops(profile: Profile) -> Costs:
 
 
 def input_flops(profile: Profile) -> Expr:
-    """The FLOPs of the embedding, which alone of the input's equations has matrix products.
+    """The FLOPs of the embedding and of the input's own maps: no other of its equations has matrix products.
 
-    It reads as many tokens as the layers do, less those that the slot ``cls`` prepends.
+    The embedding reads as many tokens as the layers do, less those that the slot ``cls`` prepends.
     """
     uses = profile["input"].slots
     if "embedding" not in uses:
         return Integer(0)
     prepended = measure(profile, "cls").value.shape[1] - SIZES["n"] if "cls" in uses else 0
     cost = total(spent(profile, "embedding").values())
-    return sympy.expand(cost.subs(n, n - prepended))
+    maps = [axes for name, axes in profile["input"].parameters.items() if name.startswith("W_")]
+    widened = total(2 * symbol("B") * n * prod(map(symbol, axes)) for axes in maps)
+    return sympy.expand(cost.subs(n, n - prepended) + widened)
 
 
 def activations(profile: Profile) -> Costs:

@@ -1,4 +1,4 @@
-"""Chapter 1: how tokens, or patches of an image, become vectors."""
+"""Chapter 1: how tokens, patches of an image, or stretches of sound become vectors."""
 
 import math
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from encoder_spec.equation import equation, requirement
+from encoder_spec.ffn import gelu
 from encoder_spec.notation import SpecificationError, demand
 
 
@@ -99,6 +100,40 @@ def patches_without_bias(
     return patches(images, patch=patch, W_patch=W_patch, b_patch=W_patch.new_zeros(W_patch.shape[-1]))
 
 
+@requirement(
+    "EMB-14",
+    "Each token reads what lies around two samples: two convolutions of width 3, the second one in steps of 2.",
+)
+@equation("embedding.convolutions", slot="embedding")
+def convolutions(
+    signal: Float[Tensor, "B channels time"],
+    *,
+    W_conv: Float[Tensor, "3 channels d_model"],
+    b_conv: Float[Tensor, "d_model"],
+    W_step: Float[Tensor, "3 d_model d_model"],
+    b_step: Float[Tensor, "d_model"],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Convolutional stem. Radford et al. 2022 (Whisper), §2.2.
+
+    $$ U_t = \mathrm{GELU}\Bigl(\sum_{k=0}^{2} u_{t+k-1} W^\text{conv}_k + b^\text{conv}\Bigr), \qquad
+       X_j = \mathrm{GELU}\Bigl(\sum_{k=0}^{2} U_{2j+k-1} W^\text{step}_k + b^\text{step}\Bigr) $$
+
+    u_t are the channels at time t; what lies outside of the signal is 0, also in U. n is half the
+    number of times, rounded up.
+
+    Undefined: nothing.
+    """
+    U = gelu(_convolve(signal.mT, W_conv, 1) + b_conv)
+    return gelu(_convolve(U, W_step, 2) + b_step)
+
+
+def _convolve(u: Tensor, W: Tensor, step: int) -> Tensor:
+    """Σ_k u[t + k − 1] W[k] at every ``step``-th t, with zeros outside of u."""
+    padded = torch.nn.functional.pad(u, (0, 0, 1, 1))
+    first, second, third = (padded[:, k : k + u.shape[1] : step] @ W[k] for k in range(3))
+    return first + second + third
+
+
 @requirement("EMB-5", "The learned class token stands before the first token; the sequence grows by one.")
 @equation("embedding.cls", slot="cls", variant="cls")
 def cls(X: Float[Tensor, "B n d_model"], *, x_cls: Float[Tensor, "d_model"]) -> Float[Tensor, "B n+1 d_model"]:
@@ -109,6 +144,20 @@ def cls(X: Float[Tensor, "B n d_model"], *, x_cls: Float[Tensor, "d_model"]) -> 
     Undefined: nothing.
     """
     return torch.cat([x_cls.expand(len(X), 1, -1), X], dim=1)
+
+
+@requirement("EMB-15", "A learned class token, then a learned distillation token, stand before the first token.")
+@equation("embedding.cls_and_distillation", slot="cls", variant="cls-and-distillation")
+def cls_and_distillation(
+    X: Float[Tensor, "B n d_model"], *, x_cls: Float[Tensor, "d_model"], x_dist: Float[Tensor, "d_model"]
+) -> Float[Tensor, "B n+2 d_model"]:
+    r"""Class and distillation token. Touvron et al. 2020 (DeiT), §4.
+
+    $$ X' = [\, x_\text{cls};\ x_\text{dist};\ x_1;\ \dots;\ x_n \,] $$
+
+    Undefined: nothing.
+    """
+    return cls(cls(X, x_cls=x_dist), x_cls=x_cls)
 
 
 @requirement("EMB-6", "No token is prepended: the sequence keeps its length.")
@@ -148,6 +197,46 @@ def embedded(
     """
     X = cls(embedding_scale(embedding(tokens)))
     return dropout(embedding_norm(segment(X + position(X), *segment_ids)))
+
+
+@requirement("EMB-16", "X⁰ is an affine map, from width d_e to d_model, of the normed sum of embedding and position.")
+@equation("embedding.factorised", slot="input", variant="factorised")
+def factorised(
+    tokens: Tensor,
+    *segment_ids: Tensor,
+    embedding: Callable[..., Float[Tensor, "B n d_e"]],
+    embedding_scale: Callable[..., Float[Tensor, "B n d_e"]],
+    cls: Callable[..., Float[Tensor, "B m d_e"]],
+    position: Callable[..., Float[Tensor, "m d_e"]],
+    segment: Callable[..., Float[Tensor, "B m d_e"]],
+    embedding_norm: Callable[..., Float[Tensor, "B m d_e"]],
+    dropout: Callable[..., Float[Tensor, "B m d_e"]],
+    W_e: Float[Tensor, "d_e d_model"],
+    b_e: Float[Tensor, "d_model"],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Factorised embedding. Lan et al. 2019 (ALBERT), §3.1; Clark et al. 2020 (ELECTRA) likewise.
+
+    $$ X^{(0)} = \mathrm{Dropout}(\mathrm{Norm}(X' + PE)) \, W_e + b_e, \qquad
+       X' = \mathrm{Cls}(\mathrm{Scale}(\mathrm{Embed}(x))) $$
+
+    Tokens, positions, segments and the norm have width d_e, which is d_model everywhere else: their
+    tables are smaller by the factor d_e/d_model.
+
+    Undefined: what of the input has width d_e. The paper speaks of the token embedding alone; this is
+    its released code, which also adds the bias.
+    """
+    X = embedded(
+        tokens,
+        *segment_ids,
+        embedding=embedding,
+        embedding_scale=embedding_scale,
+        cls=cls,
+        position=position,
+        segment=segment,
+        embedding_norm=embedding_norm,
+        dropout=dropout,
+    )
+    return X @ W_e + b_e
 
 
 @requirement("EMB-8", "Each position gets the vector of its segment, added to token and position.")

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, TypeVar, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from jaxtyping import AbstractArray
 
@@ -127,6 +127,13 @@ class Equation:
     def slots(self) -> tuple[str, ...]:
         """The arguments that other equations fill."""
         return tuple(n for n, hint in self._supplied.items() if get_origin(hint) is not None)
+
+    @cached_property
+    def widths(self) -> dict[str, str]:
+        """The axis that d_model means in the equation of a slot, where the slot's annotation has another one."""
+        returned = {name: get_args(self._supplied[name])[-1] for name in self.slots}
+        axes = {name: hint.dim_str.split()[-1] for name, hint in returned.items() if hasattr(hint, "dim_str")}
+        return {name: axis for name, axis in axes.items() if axis != "d_model"}
 
     @cached_property
     def constants(self) -> tuple[str, ...]:

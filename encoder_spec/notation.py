@@ -38,6 +38,7 @@ SYMBOLS: dict[str, Symbol] = {
     "n": Symbol("n", "sequence length"),
     # Dimensions of the encoder
     "d_model": Symbol(r"d_\text{model}", "width of the hidden states", "d_model"),
+    "d_e": Symbol("d_e", "width of the embeddings, where a map leads from it to d_model", "embedding_size"),
     "h": Symbol("h", "number of heads", "num_heads"),
     "d_k": Symbol("d_k", "width of a query and of a key in one head", "d_k"),
     "d_v": Symbol("d_v", "width of a value in one head", "d_v"),
@@ -46,7 +47,7 @@ SYMBOLS: dict[str, Symbol] = {
     "V": Symbol("|V|", "vocabulary size", "vocab_size"),
     "max_len": Symbol(r"n_\text{max}", "rows of a learned position table", "max_len"),
     "segments": Symbol("n_s", "number of segment types", "num_segments"),
-    "channels": Symbol("C", "channels of an image", "channels"),
+    "channels": Symbol("C", "channels of an image or of a signal", "channels"),
     "classes": Symbol("c", "number of classes of a head", "num_classes"),
     "patch": Symbol("p", "side of a square patch", "patch_size"),
     # Products of dimensions that are one axis of an array
@@ -56,5 +57,5 @@ SYMBOLS: dict[str, Symbol] = {
     # Constants
     "eps": Symbol(r"\epsilon", "stability constant of the norm", "eps"),
     "P_drop": Symbol(r"P_\text{drop}", "dropout probability", "p_drop"),
-    "offset": Symbol("o", "first row of a learned position table that is used", "position_offset"),
+    "offset": Symbol("o", "position from which a sequence is counted", "position_offset"),
 }

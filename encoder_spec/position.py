@@ -53,11 +53,31 @@ def sinusoidal_concatenated(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "n
     d_model is even: with an odd width the halves would differ.
 
     Undefined: nothing. (tensor2tensor and fairseq divide by d_model/2 − 1 in the
-    exponent instead: other frequencies, hence another equation.)
+    exponent instead: ``position.sinusoidal_tensor2tensor``.)
     """
     d = X.shape[-1]
     demand(d % 2 == 0, f"position.sinusoidal_concatenated: d_model must be even, but is {d}")
     angles = _angles(X)
+    return torch.cat([angles.sin(), angles.cos()], dim=-1).to(X.dtype)
+
+
+@requirement("POS-10", "The frequencies fall from 1 to 1/10000, both included; counting starts from o.")
+@equation("position.sinusoidal_tensor2tensor", slot="position")
+def sinusoidal_tensor2tensor(X: Float[Tensor, "B n d_model"], *, offset: int) -> Float[Tensor, "n d_model"]:
+    r"""Sinusoids of tensor2tensor. Vaswani et al. 2018, released code; Radford et al. 2022 (Whisper) likewise.
+
+    $$ PE_{pos} = \Bigl[\, \sin\tfrac{pos + o}{10000^{i/(d_\text{model}/2 - 1)}} \,\Big|\,
+       \cos\tfrac{pos + o}{10000^{i/(d_\text{model}/2 - 1)}} \,\Bigr]_{i = 0 \dots d_\text{model}/2 - 1} $$
+
+    d_model is even and at least 4. fairseq, and M2M100 after it, count from o = 2.
+
+    Undefined: the position of a padding token; here it is counted as any other.
+    """
+    n, d = X.shape[-2:]
+    demand(d % 2 == 0 and d >= 4, f"position.sinusoidal_tensor2tensor: d_model must be even and at least 4, but is {d}")
+    pos = torch.arange(offset, offset + n, dtype=torch.float64, device=X.device)
+    i = torch.arange(d // 2, dtype=torch.float64, device=X.device)
+    angles = pos[:, None] / 10000 ** (i / (d / 2 - 1))
     return torch.cat([angles.sin(), angles.cos()], dim=-1).to(X.dtype)
 
 

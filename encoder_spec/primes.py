@@ -26,7 +26,22 @@ from encoder_spec.equation import Equation
 from encoder_spec.notation import demand
 from encoder_spec.profiles import Profile
 
-LETTERS = ("n", "B", "d_model", "h", "d_k", "d_v", "d_ff", "V", "max_len", "segments", "channels", "classes", "patch")
+LETTERS = (
+    "n",
+    "B",
+    "d_model",
+    "h",
+    "d_k",
+    "d_v",
+    "d_ff",
+    "V",
+    "max_len",
+    "segments",
+    "channels",
+    "classes",
+    "patch",
+    "d_e",
+)
 SIZES = dict(zip(LETTERS, sympy.primerange(101, 200), strict=False))
 
 PRODUCTS = ("__matmul__", "matmul", "mm", "bmm", "linear")
@@ -100,7 +115,7 @@ class Measurement(TorchFunctionMode):
 def example(hint: Any) -> Tensor:
     """An argument of this annotation: token ids are zeros, anything else has a shape and no entries."""
     axes = hint.dim_str.replace("*axes", "B n").replace("#", "").split()
-    tall = {"height": SIZES["patch"] * SIZES["n"], "width": SIZES["patch"]}
+    tall = {"height": SIZES["patch"] * SIZES["n"], "width": SIZES["patch"], "time": 2 * SIZES["n"]}
     shape = [axis_size(axis, SIZES | tall) for axis in axes]
     if hint.dtype is Int:
         return torch.zeros(shape, dtype=torch.long)
@@ -110,7 +125,7 @@ def example(hint: Any) -> Tensor:
 def measure(profile: Profile, slot: str) -> Measurement:
     """Evaluate what stands in ``slot`` at prime sizes."""
     encoder = Encoder(profile, Dimensions(N=1, **{k: size for k, size in SIZES.items() if k not in ("B", "n")}))
-    path = next(path for path, equation in encoder.places() if equation.slot == slot)
+    path = next(place.path for place in encoder.places() if place.equation.slot == slot)
     arrays = {path: torch.empty(shape, device="meta") for path, shape in encoder.parameter_shapes().items()}
     arguments = [example(hint) for hint in profile[slot].flowing.values()]
     measurement = Measurement()

@@ -182,6 +182,22 @@ BERT = VASWANI_2017.replace(
     eps=1e-12,
 )
 
+ROBERTA = BERT.replace(
+    name="roberta",
+    source="Liu et al. 2019; ε and position offset as released",
+    position="learned-offset",
+    eps=1e-5,
+    position_offset=2,
+)
+
+ALBERT = BERT.replace(
+    name="albert",
+    source="Lan et al. 2019, §3.1; activation as released",
+    input="factorised",
+    sharing="all",
+    activation="gelu-tanh",
+)
+
 VIT = VASWANI_2017.replace(
     name="vit",
     source="Dosovitskiy et al. 2020, eq. (1)–(4)",
@@ -196,6 +212,24 @@ VIT = VASWANI_2017.replace(
     final_norm="norm",
 )
 
+DEIT = VIT.replace(
+    name="deit",
+    source="Touvron et al. 2020, §4; ε as released",
+    cls="cls-and-distillation",
+)
+
+WHISPER = PRE_LN.replace(
+    name="whisper",
+    source="Radford et al. 2022, §2.2; biases and sinusoids as released",
+    embedding="convolutions",
+    embedding_scale="none",
+    position="sinusoidal-tensor2tensor",
+    projections="affine-but-keys",
+    output="affine",
+    activation="gelu",
+    eps=1e-5,
+)
+
 UNIVERSAL = VASWANI_2017.replace(
     name="universal",
     source="Dehghani et al. 2018, §2.1, without its position-in-time signal and halting",
@@ -208,7 +242,11 @@ PROFILES = {
         VASWANI_2017,
         ANNOTATED_TRANSFORMER,
         BERT,
+        ROBERTA,
+        ALBERT,
         VIT,
+        DEIT,
+        WHISPER,
         PRE_LN,
         TORCH_POST_LN,
         TORCH_PRE_LN,

@@ -156,6 +156,35 @@ SOURCES: dict[str, Source] = {
             _arxiv("1702.03118"),
         ),
         Source(
+            "Vaswani et al. 2018",
+            "Ashish Vaswani, Samy Bengio, Eugene Brevdo, François Chollet, Aidan N. Gomez, Stephan Gouws, Llion Jones, "
+            "Łukasz Kaiser, Nal Kalchbrenner, Niki Parmar, Ryan Sepassi, Noam Shazeer, Jakob Uszkoreit",
+            2018,
+            "Tensor2Tensor for Neural Machine Translation",
+            _arxiv("1803.07416"),
+        ),
+        Source(
+            "Clark et al. 2020",
+            "Kevin Clark, Minh-Thang Luong, Quoc V. Le, Christopher D. Manning",
+            2020,
+            "ELECTRA: Pre-training Text Encoders as Discriminators Rather Than Generators",
+            _arxiv("2003.10555"),
+        ),
+        Source(
+            "Touvron et al. 2020",
+            "Hugo Touvron, Matthieu Cord, Matthijs Douze, Francisco Massa, Alexandre Sablayrolles, Hervé Jégou",
+            2020,
+            "Training Data-Efficient Image Transformers & Distillation through Attention",
+            _arxiv("2012.12877"),
+        ),
+        Source(
+            "Radford et al. 2022",
+            "Alec Radford, Jong Wook Kim, Tao Xu, Greg Brockman, Christine McLeavey, Ilya Sutskever",
+            2022,
+            "Robust Speech Recognition via Large-Scale Weak Supervision",
+            _arxiv("2212.04356"),
+        ),
+        Source(
             "Radford et al. 2021",
             "Alec Radford, Jong Wook Kim, Chris Hallacy, Aditya Ramesh, Gabriel Goh, Sandhini Agarwal, "
             "Girish Sastry, Amanda Askell, Pamela Mishkin, Jack Clark, Gretchen Krueger, Ilya Sutskever",

@@ -59,7 +59,7 @@ def encoder_with(part: Any) -> Callable[[], nn.Module]:
 
 def all_defects() -> dict[str, Defect]:
     """Every defect of the suite's own tests, by name."""
-    from conformance_tests.own import broken_attention, broken_layers, broken_stacks, broken_torch
+    from conformance_tests.own import broken_attention, broken_inputs, broken_layers, broken_stacks, broken_torch
 
-    assert all((broken_attention, broken_layers, broken_stacks, broken_torch))
+    assert all((broken_attention, broken_inputs, broken_layers, broken_stacks, broken_torch))
     return DEFECTS

@@ -123,9 +123,9 @@ def random_mask(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
 def random_arrays(encoder: Encoder, slot: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Every parameter below the equation in ``slot``; maps keep the size of what they map."""
     shapes = {
-        join(path, name): encoder.dimensions.shape(axes)
-        for path, equation in encoder.places("", slot)
-        for name, axes in equation.parameters.items()
+        join(place.path, name): encoder.dimensions.shape(axes)
+        for place in encoder.places("", slot)
+        for name, axes in place.parameters.items()
     }
     return {
         path: random_floats(rng, shape) / (np.sqrt(shape[0]) if path.rpartition(".")[2].startswith("W_") else 1)
@@ -139,9 +139,19 @@ def uses(encoder: Encoder, id: str) -> bool:
 
 
 def readable(profile: Profile) -> bool:
-    """Whether the inputs fit together: segments go with tokens, not with patches or a class token before them."""
+    """Whether the parts fit together: segments with tokens alone, a head that reads E with an E of width d_model."""
     tokens_alone = profile["embedding"].id == "embedding.lookup" and profile["cls"].variant == "none"
-    return profile["segment"].variant == "none" or tokens_alone
+    wide = profile["input"].variant != "factorised" or profile["head"].variant != "mlm"
+    return wide and (profile["segment"].variant == "none" or tokens_alone)
+
+
+PREPENDED = {"embedding.cls": 1, "embedding.cls_and_distillation": 2}
+"""By how many positions an equation lengthens the sequence."""
+
+
+def prepended(encoder: Encoder) -> int:
+    """How many positions stand before those of the input."""
+    return sum(number for id, number in PREPENDED.items() if uses(encoder, id))
 
 
 @st.composite
@@ -159,21 +169,22 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
         "V": (13, 1, 4),
         "segments": (2, 1),
         "channels": (3, 1),
+        "d_e": (8, 4, 6),
         "patch": (2, 3, 1),
         "classes": (17, 1),
     }
     drawn = {name: draw(st.sampled_from(choices), label=name) for name, choices in size.items()}
     # Not 2: a norm of two features is all but a sign, and magnifies rounding without bound.
-    whole_pairs = profile["position"].variant == "sinusoidal-concatenated"
+    whole_pairs = profile["position"].variant in ("sinusoidal-concatenated", "sinusoidal-tensor2tensor")
     d_model = draw(st.sampled_from((6, 4, 10) if whole_pairs else (7, 3, 6, 5)), label="d_model")
     B, rows, columns = (draw(st.sampled_from(choices)) for choices in ((2, 1, 3), (1, 2), (5, 1, 3)))
     offset, spare = draw(st.sampled_from((2, 0))), draw(st.sampled_from((1, 2)))
     n = rows * columns
     constants = {"eps": draw(st.sampled_from((1e-5, 0.1, 1e-12))), "p_drop": draw(st.sampled_from((0.3, 0, 0.5)))}
-    dimensions = Dimensions(d_model=d_model, max_len=n + offset + spare, **drawn)
+    dimensions = Dimensions(d_model=d_model, max_len=n + offset + 1 + spare, **drawn)
     encoder = Encoder(profile.replace(noise=SPREAD_NOISE, position_offset=offset, **constants), dimensions)
     data = {"B": B, "n": n, "height": rows * drawn["patch"], "width": columns * drawn["patch"]}
-    data |= {"hd": drawn["h"] * drawn["d_k"], "d_head": drawn["d_k"]}
+    data |= {"time": 2 * n, "hd": drawn["h"] * drawn["d_k"], "d_head": drawn["d_k"]}
     return encoder, dimensions.sizes() | data
 
 
@@ -182,7 +193,7 @@ def flowing(
 ) -> Iterator[Any]:
     """Random values for the positional arguments of an equation, from their annotations."""
     any_axes = draw(st.sampled_from([("B", "n"), ("B", "h", "n"), ("B",), ()]))
-    grown = equation.slot == "stack" and uses(encoder, "embedding.cls")
+    grown = prepended(encoder) if equation.slot == "stack" else 0
     for name, hint in equation.flowing.items():
         if hint is Tensor:
             read = flowing(encoder, encoder.profile[READ_BY[name]], sizes, draw, rng)
@@ -192,7 +203,7 @@ def flowing(
             yield int(rng.integers(sizes["N"]))
             continue
         axes = hint.dim_str.replace("*axes", " ".join(any_axes)).split()
-        lengths = sizes | {"n": sizes["n"] + 1} if grown else sizes
+        lengths = sizes | {"n": sizes["n"] + grown}
         shape = [
             draw(st.sampled_from((axis_size(axis[1:], lengths), 1))) if axis[0] == "#" else axis_size(axis, lengths)
             for axis in axes
@@ -230,7 +241,7 @@ def whole_encoders(draw: st.DrawFn, profile: Profile) -> Case:
     encoder, sizes = draw(encoders(profile))
     rng = draw(generators())
     inputs = flowing(encoder, profile["input"], sizes, draw, rng)
-    n = sizes["n"] + uses(encoder, "embedding.cls")
+    n = sizes["n"] + prepended(encoder)
     axes = [(sizes["B"], n), ()] if uses(encoder, "head.mean_pool") else [(sizes["B"], n), (sizes["B"], n, n), ()]
     shape = draw(st.sampled_from(axes), label="mask")
     keep = random_mask(rng, shape) if shape else None

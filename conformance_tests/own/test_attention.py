@@ -23,6 +23,7 @@ from encoder_spec.attention import (
     mask_additive,
     output,
     projections,
+    projections_linear_keys,
     projections_without_bias,
     scores,
     scores_unscaled,
@@ -48,6 +49,13 @@ def test_three_affine_maps_of_the_same_input() -> None:
 def test_three_linear_maps_of_the_same_input() -> None:
     """From x = (1, 2): Q = 1·1 + 2·10 = 21, K = 1·2 + 2·0 = 2, V = (2·3, 1·1) = (6, 1)."""
     same(projections_without_bias(X, **W), (tensor([[[21]]]), tensor([[[2]]]), tensor([[[6, 1]]])))
+
+
+@shows("ATT-13")
+def test_keys_alone_may_lack_a_bias() -> None:
+    """From x = (1, 2): Q = 21 + 100 = 121, K = 2, V = (6 + 300, 1 + 400) = (306, 401)."""
+    Q, K, V = projections_linear_keys(X, **W, b_Q=tensor([100]), b_V=tensor([300, 400]))
+    same((Q, K, V), (tensor([[[121]]]), tensor([[[2]]]), tensor([[[306, 401]]])))
 
 
 Q_BY_HAND = tensor([[[[1, 0, 1, 0], [0, 2, 0, 0]], [[2, 0, 2, 0], [0, 4, 0, 0]]]])

@@ -1,8 +1,10 @@
 """How tokens and patches become vectors, by hand."""
 
 from functools import partial
+from math import prod
 
 import torch
+from torch.nn.functional import conv1d, gelu
 
 from conformance_tests.checks import shows
 from conformance_tests.own.values import close, normal, random_parameters, refused, same, tensor
@@ -10,8 +12,11 @@ from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.embedding import (
     cls,
+    cls_and_distillation,
+    convolutions,
     embedded,
     embedding_norm,
+    factorised,
     given,
     lookup,
     no_cls,
@@ -23,7 +28,7 @@ from encoder_spec.embedding import (
     segments,
     unscaled,
 )
-from encoder_spec.profiles import BERT, TORCH_POST_LN, VASWANI_2017, VIT
+from encoder_spec.profiles import ALBERT, BERT, TORCH_POST_LN, VASWANI_2017, VIT
 
 
 @shows("EMB-1")
@@ -98,6 +103,79 @@ def test_patches_without_bias_are_maps_alone() -> None:
     """A 2 × 2 image of one channel is one patch (1, 2, 3, 4) of side 2; W = (1, 10, 100, 1000)ᵀ gives 4321."""
     image = tensor([[[[1, 2], [3, 4]]]])
     same(patches_without_bias(image, patch=2, W_patch=tensor([[1], [10], [100], [1000]])), tensor([[[4321]]]))
+
+
+@shows("EMB-14")
+def test_a_token_of_sound_reads_what_lies_around_two_samples() -> None:
+    """One channel (1, 2, 3, 4), maps (1, 10, 100): U = (0+10+200, 1+20+300, 2+30+400, 3+40+0) = (210, 321, 432, 43).
+
+    Every second U with maps (1, 2, 3): 0 + 420 + 963 = 1383 and 321 + 864 + 129 = 1314; b adds 0.5. Behind 10,
+    GELU leaves a float64 number as it is: 1 − Φ(10) < 10⁻²³.
+    """
+    maps = {"W_conv": tensor([[[1]], [[10]], [[100]]]), "W_step": tensor([[[1]], [[2]], [[3]]])}
+    X = convolutions(tensor([[[1, 2, 3, 4]]]), **maps, b_conv=tensor([0]), b_step=tensor([0.5]))
+    close(X, tensor([[[1383.5], [1314.5]]]))
+
+
+@shows("EMB-14")
+def test_the_stem_equals_two_convolutions_of_torch() -> None:
+    """Widths 3 → 7 → 7 over 11 times: ⌈11/2⌉ = 6 tokens, with GELU behind each convolution."""
+    signal, first, second = normal(0, 2, 3, 11), normal(1, 7, 3, 3), normal(2, 7, 7, 3)
+    b_conv, b_step = normal(3, 7), normal(4, 7)
+    maps = {"W_conv": first.permute(2, 1, 0), "W_step": second.permute(2, 1, 0)}
+    X = convolutions(signal, **maps, b_conv=b_conv, b_step=b_step)
+    U = gelu(conv1d(signal, first, b_conv, padding=1))
+    close(X, gelu(conv1d(U, second, b_step, stride=2, padding=1)).mT)
+    assert X.shape == (2, 6, 7), X.shape
+
+
+@shows("EMB-15")
+def test_the_distillation_token_stands_second() -> None:
+    """x_cls = (8, 9) and x_dist = (6, 7) before two tokens make four."""
+    X = cls_and_distillation(tensor([[[1, 2], [3, 4]]]), x_cls=tensor([8, 9]), x_dist=tensor([6, 7]))
+    same(X, tensor([[[8, 9], [6, 7], [1, 2], [3, 4]]]))
+
+
+@shows("EMB-16")
+def test_a_factorised_embedding_is_widened_last() -> None:
+    """d_e = 1: token 2 at position 10 sums to 12, "norm" 10·x and "dropout" x + 1 make 121.
+
+    The map (1, 2) and the bias (100, 200) widen it to (221, 442); token 5 at 20, 251, becomes (351, 702).
+    """
+    X = factorised(
+        torch.tensor([[1, 0]]),
+        embedding=partial(lookup, E=tensor([[5], [2]])),
+        embedding_scale=unscaled,
+        cls=no_cls,
+        position=lambda _: tensor([[10], [20]]),
+        segment=no_segments,
+        embedding_norm=lambda X: 10 * X,
+        dropout=lambda X: X + 1,
+        W_e=tensor([[1, 2]]),
+        b_e=tensor([100, 200]),
+    )
+    same(X, tensor([[[221, 442], [351, 702]]]))
+
+
+@shows("EMB-16")
+def test_albert_base_has_its_published_number_of_parameters() -> None:
+    """The released base model without its pooler of 768² + 768: 11 683 584 − 590 592 = 11 092 992.
+
+    Tables and norm have width 128, (30 000 + 512 + 2 + 2)·128; the map to 768 adds 128·768 + 768, and the one
+    layer 7 087 872.
+    """
+    sizes = Dimensions(d_model=768, h=12, d_ff=3072, N=12, V=30000, max_len=512, segments=2, d_e=128)
+    shapes = Encoder(ALBERT, sizes).parameter_shapes()
+    assert shapes["E"] == (30000, 128)
+    assert shapes["norm_embedding.gamma"] == (128,)
+    assert sum(map(prod, shapes.values())) == 11_092_992
+
+
+@shows("EMB-16")
+def test_a_head_that_needs_a_wide_table_is_refused() -> None:
+    """E of width d_e cannot serve a head that multiplies with an E of width d_model."""
+    with refused(match=r"head.mlm reads E as \('V', 'd_model'\), but its axes are \('V', 'd_e'\)"):
+        Encoder(ALBERT.replace(head="mlm"), Dimensions()).parameter_shapes()
 
 
 @shows("EMB-5")

@@ -9,7 +9,13 @@ from torch import Tensor
 from conformance_tests.checks import shows
 from conformance_tests.own.values import close, refused, same, tensor
 from encoder_spec.equation import equation_of
-from encoder_spec.position import learned, learned_offset, sinusoidal, sinusoidal_concatenated
+from encoder_spec.position import (
+    learned,
+    learned_offset,
+    sinusoidal,
+    sinusoidal_concatenated,
+    sinusoidal_tensor2tensor,
+)
 
 
 def sequence(n: int, d: int) -> Tensor:
@@ -112,6 +118,33 @@ def test_concatenated_sinusoids_of_an_odd_width_are_refused() -> None:
     """Three features cannot be as many sines as cosines."""
     with refused(match="d_model must be even, but is 3"):
         sinusoidal_concatenated(sequence(2, 3))
+
+
+@shows("POS-10")
+def test_frequencies_of_tensor2tensor_end_at_a_ten_thousandth() -> None:
+    """d_model = 6: three frequencies, 1, 1/100 and 1/10000; position 100 has the angles 100, 1 and 0.01."""
+    PE = sinusoidal_tensor2tensor(sequence(101, 6), offset=0)
+    close(PE[0], tensor([0, 0, 0, 1, 1, 1]))
+    close(
+        PE[100, [1, 2, 4, 5]], tensor([0.8414709848078965, 0.0099998333341667, 0.5403023058681398, 0.9999500004166653])
+    )
+    close(PE[100, [0, 3]], tensor([math.sin(100), math.cos(100)]))
+
+
+@shows("POS-10")
+def test_counting_may_start_behind_zero() -> None:
+    """With o = 2 the first of the positions is number 2: for d_model = 4 its angles are 2 and 2/10000."""
+    PE = sinusoidal_tensor2tensor(sequence(3, 4), offset=2)
+    close(PE[0], tensor([math.sin(2), math.sin(2e-4), math.cos(2), math.cos(2e-4)]))
+    close(PE[1:], sinusoidal_tensor2tensor(sequence(5, 4), offset=0)[3:])
+
+
+@shows("POS-10")
+def test_sinusoids_of_tensor2tensor_need_two_frequencies() -> None:
+    """With d_model = 2 the exponent is 0/0; with 5 the halves differ."""
+    for d in (2, 5):
+        with refused(match=f"d_model must be even and at least 4, but is {d}"):
+            sinusoidal_tensor2tensor(sequence(3, d), offset=0)
 
 
 @shows("POS-7")

@@ -28,3 +28,13 @@ def test_a_pretrained_bert_is_conformant() -> None:
     choices = {"num_layers": 6, "num_heads": 12, "d_model": 384, "d_ff": 1536, "eps": 1e-12, "activation": "gelu"}
     assert report.profile["choices"].items() >= choices.items()
     assert all((before[name] == p).all() and before[name].dtype == p.dtype for name, p in model.named_parameters())
+
+
+def test_a_sentence_transformer_is_told_where_its_encoder_is() -> None:
+    """It maps texts to sentence vectors; the encoder is a part of its first module, and conformant by itself."""
+    sentence_transformers = pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+    whole = sentence_transformers.SentenceTransformer(str(weights()), device="cpu")
+    report = check(whole).targets[0]
+    assert report.verdict == "undetermined"
+    assert any("name its `[0].model`" in note for note in report.notes), report.notes
+    assert check(whole[0].model, level="agreement").targets[0].verdict == "conformant"

@@ -53,7 +53,7 @@ class Anonymous(nn.Module):
 @some.composite
 def sizes(draw: some.DrawFn, profile: Profile) -> Dimensions:
     """Draw sizes; the first of each is one of distinct primes, so that h d_k, h d_v and d_model all differ."""
-    whole_pairs = profile["position"].variant == "sinusoidal-concatenated"
+    whole_pairs = profile["position"].variant in ("sinusoidal-concatenated", "sinusoidal-tensor2tensor")
     return Dimensions(
         d_model=draw(some.sampled_from((6, 10, 12) if whole_pairs else (7, 6, 12, 11))),
         h=draw(some.sampled_from((3, 1, 2, 4))),

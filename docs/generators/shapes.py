@@ -8,7 +8,14 @@ from encoder_spec.notation import SYMBOLS
 from generators import mathml
 
 # Axes that belong to one equation alone, and what stands for any number of axes.
-LOCAL = {"hd": r"h\,d", "d_head": "d", "height": r"\text{height}", "width": r"\text{width}", "*axes": r"\dots"}
+LOCAL = {
+    "hd": r"h\,d",
+    "d_head": "d",
+    "height": r"\text{height}",
+    "width": r"\text{width}",
+    "time": r"\text{time}",
+    "*axes": r"\dots",
+}
 
 
 def axis(name: str) -> str:

@@ -26,6 +26,14 @@ def projections_without_bias(X: Array, *, W_Q: Array, W_K: Array, W_V: Array) ->
     return Q, K, V
 
 
+def projections_linear_keys(
+    X: Array, *, W_Q: Array, W_K: Array, W_V: Array, b_Q: Array, b_V: Array
+) -> tuple[Array, Array, Array]:
+    """Q[b, j, c] = Σ_m X[b, j, m] W_Q[m, c] + b_Q[c]; V likewise, and K without its last term."""
+    Q, K, V = projections_without_bias(X, W_Q=W_Q, W_K=W_K, W_V=W_V)
+    return Q + b_Q, K, V + b_V
+
+
 def scores(Q: Array, K: Array) -> Array:
     """S[b, h, j, k] = Σ_c Q[b, h, j, c] K[b, h, k, c] / √d_k."""
     d_k = Q.shape[3]

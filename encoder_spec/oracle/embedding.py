@@ -1,5 +1,6 @@
 """Oracles of chapter 1: indices b sample, j position, c feature, v row of the vocabulary."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -45,6 +46,30 @@ def patches_without_bias(images: Array, *, patch: int, W_patch: Array) -> Array:
     return patches(images, patch=patch, W_patch=W_patch, b_patch=np.zeros(W_patch.shape[1]))
 
 
+def convolutions(signal: Array, *, W_conv: Array, b_conv: Array, W_step: Array, b_step: Array) -> Array:
+    """X[b, j] = σ(Σ_k U[b, 2j + k − 1] W_step[k] + b), U[b, t] = σ(Σ_{k,c} u[b, c, t + k − 1] W_conv[k, c] + b)."""
+    B, channels, times = signal.shape
+    U = np.zeros((B, times, len(b_conv)))
+    for b, t in np.ndindex(B, times):
+        U[b, t] = b_conv
+        for k, c in np.ndindex(3, channels):
+            if 0 <= t + k - 1 < times:
+                U[b, t] += signal[b, c, t + k - 1] * W_conv[k, c]
+    U = _gelu(U)
+    X = np.zeros((B, (times + 1) // 2, len(b_step)))
+    for b, j in np.ndindex(*X.shape[:2]):
+        X[b, j] = b_step
+        for k, m in np.ndindex(3, len(b_conv)):
+            if 0 <= 2 * j + k - 1 < times:
+                X[b, j] += U[b, 2 * j + k - 1, m] * W_step[k, m]
+    return _gelu(X)
+
+
+def _gelu(x: Array) -> Array:
+    """σ(x) = x erfc(−x/√2)/2, the GELU of chapter 7."""
+    return np.array([entry * math.erfc(-entry / math.sqrt(2)) / 2 for entry in x.flat]).reshape(x.shape)
+
+
 def cls(X: Array, *, x_cls: Array) -> Array:
     """X'[b, 0] = x_cls and X'[b, j + 1] = X[b, j]."""
     B, n, d_model = X.shape
@@ -53,6 +78,17 @@ def cls(X: Array, *, x_cls: Array) -> Array:
         longer[b, 0] = x_cls
         for j in range(n):
             longer[b, j + 1] = X[b, j]
+    return longer
+
+
+def cls_and_distillation(X: Array, *, x_cls: Array, x_dist: Array) -> Array:
+    """X'[b, 0] = x_cls, X'[b, 1] = x_dist and X'[b, j + 2] = X[b, j]."""
+    B, n, d_model = X.shape
+    longer = np.empty((B, n + 2, d_model))
+    for b in range(B):
+        longer[b, 0], longer[b, 1] = x_cls, x_dist
+        for j in range(n):
+            longer[b, j + 2] = X[b, j]
     return longer
 
 
@@ -79,6 +115,26 @@ def embedded(
     for b, j in np.ndindex(*X.shape[:2]):
         total[b, j] = X[b, j] + PE[j]
     return dropout(embedding_norm(segment(total, *segment_ids)))
+
+
+def factorised(
+    tokens: NDArray[np.generic],
+    *segment_ids: Ids,
+    embedding: Callable[..., Array],
+    embedding_scale: Callable[..., Array],
+    cls: Callable[..., Array],
+    position: Callable[..., Array],
+    segment: Callable[..., Array],
+    embedding_norm: Callable[..., Array],
+    dropout: Callable[..., Array],
+    W_e: Array,
+    b_e: Array,
+) -> Array:
+    """X⁰[b, j, c] = Σ_m Dropout(Norm(X'[b, j] + PE[j] + segment)[m]) W_e[m, c] + b_e[c]."""
+    X = cls(embedding_scale(embedding(tokens)))
+    narrow = dropout(embedding_norm(segment(X + position(X)[None], *segment_ids)))
+    total: Array = np.einsum("bjm,mc->bjc", narrow, W_e) + b_e
+    return total
 
 
 def segments(X: Array, segment_ids: Ids, *, E_seg: Array) -> Array:

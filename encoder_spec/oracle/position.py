@@ -30,6 +30,18 @@ def sinusoidal_concatenated(X: Array) -> Array:
     return PE
 
 
+def sinusoidal_tensor2tensor(X: Array, *, offset: int) -> Array:
+    """PE[pos, i] = sin((pos + o)·ω_i) and PE[pos, d/2 + i] = cos((pos + o)·ω_i) with ω_i = 10⁻⁴ⁱᐟ⁽ᵈᐟ²⁻¹⁾."""
+    _, n, d = X.shape
+    half = d // 2
+    PE = np.empty((n, d))
+    for pos, i in np.ndindex(n, half):
+        angle = (pos + offset) * 10 ** (-4 * i / (half - 1))
+        PE[pos, i] = math.sin(angle)
+        PE[pos, half + i] = math.cos(angle)
+    return PE
+
+
 def learned(X: Array, *, P: Array) -> Array:
     """PE[pos, c] = P[pos, c]."""
     _, n, _ = X.shape

@@ -1,0 +1,54 @@
+"""A functional Keras model that was written as one flat graph: which of its layers make up an encoder layer."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+
+Path = tuple[Any, ...]
+
+
+def blocks(layers: Sequence[Any]) -> Iterator[tuple[Path, Any]]:
+    """A path for each layer of the graph, those of encoder layers below ``layers``.
+
+    An encoder layer is an attention with the two maps behind it, and two norms: each behind its
+    sublayer, or each before it, where nothing but the sublayer reads what it gives.
+    """
+    place, number = 0, 0
+    while place < len(layers):
+        before = is_norm(layers[place]) and place + 1 < len(layers) and is_attention(layers[place + 1])
+        pre = before and readers(layers[place]) == 1
+        if not (pre or is_attention(layers[place])):
+            yield (outside(layers[place], number),), layers[place]
+            place += 1
+            continue
+        norms, maps = 0, 0
+        while place < len(layers) and not (maps == 2 and norms == 2):
+            layer = layers[place]
+            norms, maps = norms + is_norm(layer), maps + (not is_norm(layer) and not is_attention(layer))
+            name = f"norm_{norms}" if is_norm(layer) else "attention" if is_attention(layer) else f"linear_{maps}"
+            yield ("layers", number, name), layer
+            place += 1
+        number += 1
+
+
+def is_attention(layer: Any) -> bool:
+    """Whether a layer is Keras's attention."""
+    return isinstance(layer, keras.layers.MultiHeadAttention)
+
+
+def is_norm(layer: Any) -> bool:
+    """Whether a layer is a norm."""
+    return isinstance(layer, keras.layers.LayerNormalization | keras.layers.RMSNormalization)
+
+
+def readers(layer: Any) -> int:
+    """How many operations read what a layer gives."""
+    return len({id(node.operation) for node in layer._outbound_nodes})
+
+
+def outside(layer: Any, number: int) -> str:
+    """What a layer of the graph outside of the encoder layers is called, behind so many of them."""
+    if is_norm(layer):
+        return "final_norm" if number else "embedding_norm"
+    return str(layer.name)

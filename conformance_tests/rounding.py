@@ -1,0 +1,139 @@
+"""Rounding: the budget of a precision below float64, derived from the specification itself.
+
+Nobody computes these sums in one fixed order, so no encoder has to. The specification is
+evaluated in the precision at hand in several orders that change nothing on paper: the
+entries of the hidden states, of each head, the heads and the hidden units of the
+feed-forward network are permuted throughout. How far those results lie from float64 is how
+far an encoder may lie, with a margin for orders that were not tried.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import wraps
+
+import torch
+from torch import Tensor
+
+from conformance_tests.compare import BUDGET
+from encoder_spec.assembly import Encoder
+
+ORDERS = 6
+"""So many orders of summation are tried, beside the specification's own."""
+
+MARGIN = 4
+"""The budget in units of the largest distance found.
+
+A correct encoder's distance is one more draw beside these seven. Over 200 seeds of the encoders
+at hand it came to no more than about half of the budget in any precision.
+"""
+
+EXACT = 1e-9
+"""An order is one only if it changes no float64 result by more, relative to the largest."""
+
+SEARCHED = 100
+"""In units of roundoff: how near two values must be for one to be taken for the other while a variant is sought."""
+
+Orders = dict[str, Tensor]
+
+
+def search_budget(dtype: torch.dtype) -> float:
+    """How near two numbers of order 1 must be to be taken for the same while a variant is sought."""
+    return BUDGET if dtype is torch.float64 else SEARCHED * torch.finfo(dtype).eps
+
+
+def budget(
+    encoder: Encoder,
+    parameters: Mapping[str, Tensor],
+    inputs: tuple[Tensor, ...],
+    keep: Tensor | None,
+    dtype: torch.dtype,
+) -> float:
+    """How far an output computed in ``dtype`` may be from the specification's in float64.
+
+    Args:
+        encoder: the choice of equations.
+        parameters: in float64, with values that ``dtype`` can hold.
+        inputs: likewise, or ids.
+        keep: the mask, True = keep.
+        dtype: of the computation.
+
+    Returns:
+        The budget, infinite where the specification itself has no number in that precision.
+    """
+    with torch.no_grad():
+        exact = encoder(parameters, *inputs, keep=keep)
+        valid = slice(None) if keep is None or exact.ndim < 3 else keep
+        scale = float(exact[valid].nan_to_num().abs().max())
+        distances = [
+            distance(encoder, parameters, inputs, keep, dtype, exact, orders, valid)
+            for orders in ({}, *(orders_of(encoder, seed) for seed in range(ORDERS)))
+        ]
+    return MARGIN * max(*distances, torch.finfo(dtype).eps * max(scale, 1.0))
+
+
+def distance(
+    encoder: Encoder,
+    parameters: Mapping[str, Tensor],
+    inputs: tuple[Tensor, ...],
+    keep: Tensor | None,
+    dtype: torch.dtype,
+    exact: Tensor,
+    orders: Orders,
+    valid: Tensor | slice,
+) -> float:
+    """How far one order of summation ends from float64; 0 if it is no mere order of this encoder's sums."""
+    ordered = in_order(encoder, orders)
+    placed = {path: permuted(value, ordered.symbolic_shapes()[path], orders) for path, value in parameters.items()}
+    given = encoder.profile["input"].variant == "given"
+    read = tuple(permuted(x, ("B", "n", "d_model"), orders) if given else x for x in inputs)
+    is_hidden = encoder.profile["head"].variant == "none"
+    want = permuted(exact, ("B", "n", "d_model"), orders) if is_hidden else exact
+    if orders:
+        again = ordered(placed, *read, keep=keep)
+        if float((again - want)[valid].nan_to_num().abs().max()) > EXACT * max(
+            1.0, float(want[valid].nan_to_num().abs().max())
+        ):
+            return 0.0
+    rounded = {path: value.to(dtype) for path, value in placed.items()}
+    got = ordered(rounded, *(x.to(dtype) if x.is_floating_point() else x for x in read), keep=keep)
+    difference = (got.double() - want)[valid]
+    lost = want[valid].isfinite() & ~difference.isfinite()
+    return math.inf if lost.any() else float(difference.nan_to_num().abs().max())
+
+
+def orders_of(encoder: Encoder, seed: int) -> Orders:
+    """A random order for every axis that is summed over."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = encoder.dimensions
+
+    def shuffled(size: int) -> Tensor:
+        return torch.randperm(size, generator=generator)
+
+    heads = shuffled(sizes.h)
+    orders = {"d_model": shuffled(sizes.d_model), "d_ff": shuffled(sizes.d_ff)}
+    for axis, width in (("hd_k", sizes.d_k), ("hd_v", sizes.d_v)):
+        orders[axis] = (heads[:, None] * width + shuffled(width)).flatten()
+    return orders
+
+
+def in_order(encoder: Encoder, orders: Orders) -> Encoder:
+    """The encoder with the vectors of positions that no parameter holds in the same order as everything else."""
+    position = encoder.profile["position"]
+    if not orders or position.parameters or encoder.profile["input"].variant != "embedded":
+        return encoder
+
+    @wraps(position.function)
+    def placed(X: Tensor, **supplied: float) -> Tensor:
+        vectors: Tensor = position.function(X, **supplied)
+        return vectors[..., orders["d_model"]]
+
+    return replace(encoder, profile=encoder.profile.replace(position=replace(position, function=placed)))
+
+
+def permuted(value: Tensor, axes: tuple[str, ...], orders: Orders) -> Tensor:
+    """An array with every axis that has an order put into it."""
+    for place, axis in enumerate(axes):
+        if axis in orders:
+            value = value.index_select(place, orders[axis])
+    return value

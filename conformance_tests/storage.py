@@ -1,0 +1,117 @@
+"""How an array holds the canonical parameters of a part, and how to take each out of it.
+
+Canonical maps are input × output, with the heads side by side. Encoders store them the other
+way round, several in one array, with an axis for the heads, or as kernels of convolutions.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Take = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How an encoder stores and defines its parts, as far as names and shapes do not tell.
+
+    Attributes:
+        order: that of the packed Q, K and V.
+        by_head: they are packed head by head, with so many heads.
+        turned: square maps without a telling name are stored input × output.
+        squares: which map each square one without a name is, in the order of definition.
+        norms: the same for norms without a name.
+        gates: the same for the two inner maps of a gated feed-forward network.
+        plus: what is added to a stored γ.
+        outer: which norm the only one outside of the layers is.
+    """
+
+    order: str = "QKV"
+    by_head: int = 0
+    turned: bool = False
+    squares: str = "QKVO"
+    norms: str = "12"
+    gates: str = "1G"
+    plus: float = 0.0
+    outer: str = "norm_final"
+
+
+def places(part: str, kind: str, array: Tensor, width: int, storage: Storage) -> Sequence[tuple[str, Take]]:
+    """The canonical letters that an array holds, below its layer, and how to take each.
+
+    Args:
+        part: the part of the encoder, as ``naming.role`` calls it.
+        kind: which of the part's arrays it is: weight, bias, kernel, …
+        array: the array.
+        width: d_model.
+        storage: what is not seen in the array itself.
+    """
+    is_bias = kind in ("bias", "beta")
+    if part.startswith("norm"):
+        return [(f"{part}.{'beta' if is_bias else 'gamma'}", torch.Tensor.contiguous)] if array.ndim == 1 else []
+    if part in ("E", "P", "E_seg"):
+        return [(part, lambda w: w.reshape(-1, w.shape[-1]))]
+    if part in ("x_cls", "x_dist"):
+        return [(part, torch.flatten)]
+    if part == "patch" and array.ndim > 4:
+        return []  # a piece of a film is no patch
+    if part == "patch":
+        return [("b_patch", torch.flatten)] if is_bias else [("W_patch", lambda w: w.flatten(1).mT)]
+    if part in ("conv", "step") and not is_bias:
+        return [(f"W_{part}", lambda w: w.permute(2, 1, 0))] if array.ndim == 3 else []
+    if part in ("QKV", "KV"):
+        letters = storage.order if part == "QKV" else part
+        return [
+            (f"{'b' if is_bias else 'W'}_{letter}", packed(place, len(letters), storage, is_bias, width))
+            for place, letter in enumerate(letters)
+        ]
+    if not part or (array.ndim < 2 and not is_bias):
+        return []  # a vector with the name of a map is something else: a gate by channel, say
+    part = {"1": storage.gates[0], "G": storage.gates[1]}.get(part, part)
+    return [(f"b_{part}", torch.flatten)] if is_bias else [(f"W_{part}", oriented(part, kind, array, width, storage))]
+
+
+def packed(place: int, parts: int, storage: Storage, is_bias: bool, width: int) -> Take:
+    """Take one of the maps that are stored side by side, along the output."""
+
+    def take(w: Tensor) -> Tensor:
+        rows = w if is_bias or (w.shape[-1] == width and w.shape[0] != width) else w.mT
+        if storage.by_head:
+            rows = rows.unflatten(0, (storage.by_head, parts, -1))[:, place].flatten(0, 1)
+        else:
+            rows = rows.chunk(parts)[place]
+        return rows if is_bias else rows.mT
+
+    return take
+
+
+def oriented(part: str, kind: str, array: Tensor, width: int, storage: Storage) -> Take:
+    """Take a map as input × output.
+
+    Kernels are stored so; weights the other way round, unless their shape says otherwise. A convolution
+    of size 1 is a map. Arrays with an axis for the heads have it beside the entries of one head.
+    """
+    if array.ndim == 3 and array.shape[-1] == 1:
+        return lambda w: w.squeeze(-1).mT
+    if array.ndim == 3:
+        return lambda w: heads_side_by_side(w, part == "O", width)
+    rows, columns = array.shape if array.ndim == 2 else (0, 0)
+    if rows != columns:
+        # W_2, W_O and W_e give the hidden width, all others read it.
+        as_stored = (columns if part in ("2", "O", "e") else rows) == width
+    else:
+        as_stored = kind == "kernel" or (storage.turned and kind != "transposed")
+    return torch.Tensor.contiguous if as_stored else lambda w: w.mT
+
+
+def heads_side_by_side(w: Tensor, gives_width: bool, width: int) -> Tensor:
+    """A map with an axis for the heads as input × output: of (d, h, d_k), (h, d, d_k) or (h, d_k, d).
+
+    What gives the hidden width, W_O, has the customary order (h, d_k, d).
+    """
+    hidden = [axis for axis in range(3) if w.shape[axis] == width]
+    axis = (hidden[-1] if gives_width else hidden[0]) if hidden else (2 if gives_width else 0)
+    by_head = w.movedim(axis, 0).flatten(1)
+    return by_head.mT if gives_width else by_head
