@@ -84,7 +84,8 @@ def distance(
 ) -> float:
     """How far one order of summation ends from float64; 0 if it is no mere order of this encoder's sums."""
     ordered = in_order(encoder, orders)
-    placed = {path: permuted(value, ordered.symbolic_shapes()[path], orders) for path, value in parameters.items()}
+    axes = ordered.symbolic_shapes()
+    placed = {path: permuted(value, axes[path], orders) for path, value in parameters.items() if path in axes}
     given = encoder.profile["input"].variant == "given"
     read = tuple(permuted(x, ("B", "n", "d_model"), orders) if given else x for x in inputs)
     is_hidden = encoder.profile["head"].variant == "none"

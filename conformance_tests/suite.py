@@ -167,7 +167,7 @@ def adapted(name: str, load: Callable[[], Any], guard: Guard, seed: int, progres
             found = load()
             progress(f"{name}: making", 0, 1)
             subject = adapt(make(found))
-    except (TargetError, SubjectError):
+    except (TargetError, SubjectError, Undetermined):
         raise
     except Exception as fault:
         raise SubjectError(f"making the encoder raised {one_line(fault)}") from fault

@@ -23,7 +23,8 @@ def resolve(target: str) -> Callable[[], Any]:
     """Find what a target names, without making anything yet.
 
     Args:
-        target: a built-in name, ``package.module:attribute`` or ``path/to/file.py:attribute``.
+        target: a built-in name, ``package.module:attribute``, ``path/to/file.py:attribute``, an ONNX file,
+            or a folder with ``config.json`` and ``safetensors``.
 
     Returns:
         A function that gives the object named.
@@ -34,9 +35,12 @@ def resolve(target: str) -> Callable[[], Any]:
     if ":" not in target:
         if target in BUILTIN:
             return BUILTIN[target].make
+        if (stored := Path(target)).suffix in STORED or stored.is_dir():
+            return in_files(stored)
         known = ", ".join(BUILTIN)
         raise TargetError(
-            f"{target!r} is no built-in encoder ({known}); write package.module:attribute or path/to/file.py:attribute"
+            f"{target!r} is no built-in encoder ({known}); write package.module:attribute, path/to/file.py:attribute, "
+            "or the path of an ONNX file or of a model's folder"
         )
     place, _, attribute = target.rpartition(":")
     if not place or not attribute:
@@ -57,6 +61,37 @@ def resolve(target: str) -> Callable[[], Any]:
                 raise TargetError(f"{place} has no attribute {attribute!r}{has}")
             found = getattr(found, part)
         return found
+
+    return load
+
+
+STORED = (".onnx", ".safetensors")
+"""What files with a stored encoder end in."""
+
+
+def in_files(path: Path) -> Callable[[], Any]:
+    """Find an encoder that is stored as a file or a folder.
+
+    Raises:
+        TargetError: if there is none.
+    """
+    if not path.exists():
+        raise TargetError(f"there is no file {path}")
+    if path.suffix == ".safetensors":
+        raise TargetError(
+            f"{path} holds weights alone: name its folder, with a config.json that says what they are for"
+        )
+
+    def load() -> Any:
+        if path.is_dir():
+            from conformance_tests.frameworks import checkpoint
+
+            return checkpoint.load(path)
+        try:
+            from conformance_tests.frameworks.onnx import OnnxSubject
+        except ImportError as fault:
+            raise SubjectError(f"{path} is run by ONNX Runtime: pip install 'encoder-spec[onnx]'") from fault
+        return OnnxSubject(path)
 
     return load
 

@@ -1,1 +1,95 @@
-"""Wrong choices in the slots of this topic."""
+"""Dropout that acts in evaluation, or leaves a trace there."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from conformance_tests.deviations import deviation
+from encoder_spec.dropout import dropout as inverted
+from encoder_spec.dropout import noise
+
+DROPOUT = "dropout.identity"
+ALWAYS = ("ATT-1", "ATT-2", "ATT-13", "ATT-10", "FFN-6", "RES-1")
+"""What reads a value that was dropped out: projections, the average of the values, the second map, the residual sum."""
+
+F: TypeAlias = Callable[..., Tensor]
+
+
+@deviation("dropout-active-in-evaluation", DROPOUT, "DROP-1", "pytorch/pytorch#124464")
+def active(x: Tensor, *, P_drop: float) -> Tensor:
+    """Dropout is active in evaluation."""
+    return inverted(x, P_drop=P_drop, noise=noise)
+
+
+@deviation("dropout-of-features-in-evaluation", DROPOUT, "DROP-1")
+def of_features(x: Tensor, *, P_drop: float) -> Tensor:
+    """In evaluation dropout takes whole features to 0, the same at every position."""
+    return x * (torch.rand_like(x[..., :1, :]) >= P_drop) / (1 - P_drop)
+
+
+@deviation("dropout-of-positions-in-evaluation", DROPOUT, "DROP-1")
+def of_positions(x: Tensor, *, P_drop: float) -> Tensor:
+    """In evaluation dropout takes whole positions to 0."""
+    return x * (torch.rand_like(x[..., :1]) >= P_drop) / (1 - P_drop)
+
+
+@deviation("dropout-gaussian-in-evaluation", DROPOUT, "DROP-1")
+def gaussian(x: Tensor, *, P_drop: float) -> Tensor:
+    """In evaluation everything is multiplied by Gaussian noise about 1."""
+    return x * (1 + (P_drop / (1 - P_drop)) ** 0.5 * torch.randn_like(x))
+
+
+@deviation("dropout-active-with-gradients", DROPOUT, "DROP-1")
+def active_with_gradients(x: Tensor, *, P_drop: float) -> Tensor:
+    """Dropout is active whenever gradients are recorded, also in evaluation."""
+    return inverted(x, P_drop=P_drop, noise=noise) if torch.is_grad_enabled() else x
+
+
+@deviation("dropout-active-without-gradients", DROPOUT, ("DROP-1", "ENC-4"))
+def active_without_gradients(x: Tensor, *, P_drop: float) -> Tensor:
+    """Dropout is active whenever no gradients are recorded."""
+    return x if torch.is_grad_enabled() else inverted(x, P_drop=P_drop, noise=noise)
+
+
+@deviation("dropout-rescaled-in-evaluation", DROPOUT, ALWAYS, "commonly seen")
+def rescaled(x: Tensor, *, P_drop: float) -> Tensor:
+    """In evaluation everything is multiplied by 1 − P_drop, though training divides by it already."""
+    return x * (1 - P_drop)
+
+
+@deviation("dropout-scale-kept-in-evaluation", DROPOUT, ALWAYS)
+def scale_kept(x: Tensor, *, P_drop: float) -> Tensor:
+    """In evaluation nothing is dropped, but everything is divided by 1 − P_drop still."""
+    return x / (1 - P_drop)
+
+
+@deviation("dropout-with-fixed-seed", DROPOUT, ALWAYS)
+def with_fixed_seed(x: Tensor, *, P_drop: float) -> Tensor:
+    """In evaluation dropout draws from a seed of its own: the same entries are 0 in every call."""
+    u = torch.rand(x.shape, generator=torch.Generator().manual_seed(0), dtype=x.dtype)
+    return x * (u >= P_drop) / (1 - P_drop)
+
+
+@deviation("dropout-detached", DROPOUT, ("ENC-9", "ENC-10"))
+def detached(x: Tensor) -> Tensor:
+    """In evaluation dropout hands its input on without its gradient."""
+    return x.detach()
+
+
+@deviation("attention-dropout-active-in-evaluation", "attention", "DROP-1", "commonly seen")
+def on_weights(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    keep: Tensor,
+    *,
+    scores: F,
+    mask: F,
+    weights: F,
+    values: F,
+    P_drop: float,
+) -> Tensor:
+    """Dropout of the attention weights is active in evaluation, that of the sublayers is not."""
+    return values(active(weights(mask(scores(Q, K), keep)), P_drop=P_drop), V)

@@ -1,1 +1,409 @@
-"""Wrong choices in the slots of this topic."""
+"""Wrong stacks: layers left out or mixed up, and what spoils state, calls, gradients and precision of all of them."""
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from conformance_tests.deviations import deviation, wrong_constants
+from encoder_spec.encoder import encoder, final_norm, no_final_norm, shared, unshared
+
+STACK, FINAL, NO_FINAL = "encoder", "encoder.final_norm", "encoder.no_final_norm"
+BACKWARD = ("ENC-9", "ENC-10")
+
+F: TypeAlias = Callable[..., Tensor]
+Layers: TypeAlias = Sequence[F]
+
+# Legitimate elsewhere ----------------------------------------------------------------------
+
+deviation(
+    "final-norm-missing",
+    FINAL,
+    "ENC-17",
+    "NVIDIA-NeMo/Speech#2197",
+    definition="No norm follows the last layer.",
+)(no_final_norm)
+deviation(
+    "final-norm-too-many",
+    NO_FINAL,
+    ("ENC-14", "ENC-17"),
+    "pytorch/pytorch#24930",
+    definition="A norm with parameters of its own follows the last layer.",
+)(final_norm)
+deviation(
+    "layers-shared",
+    "encoder.unshared",
+    ("ENC-15", "ENC-17"),
+    "espnet/espnet#1278",
+    definition="One layer is used N times instead of N layers.",
+)(shared)
+deviation(
+    "layers-not-shared",
+    "encoder.shared",
+    ("ENC-16", "ENC-17"),
+    definition="Every layer has parameters of its own, where one set serves all.",
+)(unshared)
+wrong_constants(
+    "final-norm-eps",
+    "The norm at the end has an ε of its own, 1e-3.",
+    FINAL,
+    ("ENC-13", "NORM-3", "NORM-10"),
+    "commonly seen",
+    **{"norm_final.eps": 1e-3},
+)
+
+# The norm at the end -----------------------------------------------------------------------
+
+
+@deviation("final-norm-unused", FINAL, ("ENC-13", "ENC-8"), "NVIDIA-NeMo/Speech#2197")
+def unused(X: Tensor, *, norm_final: F) -> Tensor:
+    """The norm at the end exists and is not called."""
+    return X
+
+
+@deviation("final-norm-twice", FINAL, "ENC-13")
+def final_twice(X: Tensor, *, norm_final: F) -> Tensor:
+    """The norm at the end is applied to its own output once more."""
+    return norm_final(norm_final(X))
+
+
+@deviation("final-norm-on-first-position", FINAL, "ENC-13", "commonly seen")
+def on_first(X: Tensor, *, norm_final: F) -> Tensor:
+    """The norm at the end is applied to the first position alone."""
+    return torch.cat([norm_final(X[:, :1]), X[:, 1:]], dim=1)
+
+
+@deviation("final-norm-with-residual", FINAL, "ENC-13")
+def with_residual(X: Tensor, *, norm_final: F) -> Tensor:
+    """The input of the norm at the end is added to its output."""
+    return X + norm_final(X)
+
+
+@deviation("final-norm-without-parameters", NO_FINAL, "ENC-14")
+def plain(X: Tensor) -> Tensor:
+    """A norm without γ and β follows the last layer, where nothing should."""
+    return torch.nn.functional.layer_norm(X, X.shape[-1:], eps=1e-5)
+
+
+@deviation("output-activated", NO_FINAL, "ENC-14")
+def activated(X: Tensor) -> Tensor:
+    """A hyperbolic tangent follows the last layer."""
+    return torch.tanh(X)
+
+
+@deviation("output-of-unit-length", (FINAL, NO_FINAL), ("ENC-13", "ENC-14"), "commonly seen")
+def of_unit_length(X: Tensor) -> Tensor:
+    """Every output vector is scaled to length 1."""
+    return torch.nn.functional.normalize(X, dim=-1)
+
+
+# Layers and their order ------------------------------------------------------------------
+
+
+@deviation("last-layer-not-run", STACK, ("ENC-8", "ENC-13", "ENC-14"), "LukasHedegaard/continual-inference#70")
+def last_left_out(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The last layer is not run: N − 1 of N."""
+    return encoder(keep, *inputs, input=input, layers=layers[:-1], final_norm=final_norm, head=head)
+
+
+@deviation("first-layer-not-run", STACK, ("ENC-8", "ENC-2"))
+def first_left_out(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The first layer is not run."""
+    return encoder(keep, *inputs, input=input, layers=layers[1:], final_norm=final_norm, head=head)
+
+
+@deviation("last-layer-twice", STACK, "ENC-14")
+def last_twice(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The last layer is run twice."""
+    again = [*layers, layers[-1]]
+    return encoder(keep, *inputs, input=input, layers=again, final_norm=final_norm, head=head)
+
+
+@deviation("first-layer-repeated", STACK, "ENC-8", "espnet/espnet#1278")
+def first_repeated(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The first layer is run N times; the others have parameters that nothing reads."""
+    same = [layers[0]] * len(layers)
+    return encoder(keep, *inputs, input=input, layers=same, final_norm=final_norm, head=head)
+
+
+@deviation("layers-reversed", STACK, "ENC-2")
+def backwards(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The layers are run in reverse order."""
+    return encoder(keep, *inputs, input=input, layers=layers[::-1], final_norm=final_norm, head=head)
+
+
+@deviation("layers-side-by-side", STACK, "ENC-2")
+def side_by_side(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """Every layer reads the input of the first one, and their outputs are averaged."""
+    X = input(*inputs)
+    total = sum((layer(X, keep) for layer in layers), torch.zeros_like(X))
+    return head(final_norm(total / len(layers)), keep)
+
+
+@deviation("outputs-of-layers-averaged", STACK, ("ENC-13", "ENC-14"))
+def averaged(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The output is the mean of the outputs of all layers."""
+    X = input(*inputs)
+    total = torch.zeros_like(X)
+    for layer in layers:
+        X = layer(X, keep)
+        total = total + X
+    return head(final_norm(total / len(layers)), keep)
+
+
+@deviation("input-added-to-every-layer", STACK, "ENC-2", "commonly seen")
+def input_again(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The input of the stack is added to the input of every layer."""
+    E = input(*inputs)
+    X = torch.zeros_like(E)
+    for layer in layers:
+        X = layer(X + E, keep)
+    return head(final_norm(X), keep)
+
+
+@deviation("stack-with-residual", STACK, ("ENC-13", "ENC-14"))
+def around(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The input of the first layer is added to the output of the last one."""
+    E = X = input(*inputs)
+    for layer in layers:
+        X = layer(X, keep)
+    return head(final_norm(X + E), keep)
+
+
+@deviation("norm-between-layers", STACK, "ENC-2")
+def between(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The output of every layer but the last is normed without γ and β before the next reads it."""
+    X = input(*inputs)
+    for layer in layers[:-1]:
+        X = torch.nn.functional.layer_norm(layer(X, keep), X.shape[-1:])
+    return head(final_norm(layers[-1](X, keep)), keep)
+
+
+@deviation("hidden-states-clamped", STACK, "ENC-2", "commonly seen")
+def clamped(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The output of every layer is cut off at ±1."""
+    X = input(*inputs)
+    for layer in layers:
+        X = layer(X, keep).clamp(-1, 1)
+    return head(final_norm(X), keep)
+
+
+# The mask on its way ---------------------------------------------------------------------
+
+
+@deviation("mask-reaches-first-layer-only", STACK, ("MASK-2", "MASK-1"), "keras-team/keras-hub#137")
+def first_masked(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """Only the first layer is given the mask."""
+    X = layers[0](input(*inputs), keep)
+    for layer in layers[1:]:
+        X = layer(X, torch.ones_like(keep))
+    return head(final_norm(X), keep)
+
+
+@deviation("mask-misses-first-layer", STACK, ("MASK-2", "MASK-1"))
+def first_unmasked(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The first layer is not given the mask."""
+    X = layers[0](input(*inputs), torch.ones_like(keep))
+    for layer in layers[1:]:
+        X = layer(X, keep)
+    return head(final_norm(X), keep)
+
+
+@deviation("mask-ignored-without-gradients", STACK, ("ENC-4", "MASK-2"), "pytorch/pytorch#86120")
+def unmasked_fast(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """A fast path for calls without gradients does not read the mask."""
+    told = keep if torch.is_grad_enabled() else torch.ones_like(keep)
+    X = input(*inputs)
+    for layer in layers:
+        X = layer(X, told)
+    return head(final_norm(X), keep)
+
+
+@deviation("mask-of-first-sample-for-all", STACK, ("MASK-2", "MASK-1"))
+def one_mask(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The mask of the first sample serves the whole batch."""
+    X = input(*inputs)
+    for layer in layers:
+        X = layer(X, keep[:1])
+    return head(final_norm(X), keep)
+
+
+@deviation("padding-zeroed-before-first-layer", STACK, "MASK-1", "commonly seen")
+def zeroed(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """Padded positions are set to 0 before the first layer, and nothing is masked."""
+    X = input(*inputs)
+    if keep.shape[-1] == X.shape[1]:
+        X = X * keep.any(dim=1)[..., None]
+    for layer in layers:
+        X = layer(X, torch.ones_like(keep))
+    return head(final_norm(X), keep)
+
+
+# State and calls -------------------------------------------------------------------------
+
+CALLS = count()
+
+
+@deviation("batch-and-sequence-exchanged", STACK, "ENC-5", "IBM/TabFormer#14")
+def exchanged(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """Batch and sequence are exchanged: the layers attend over the samples at one position."""
+    X = input(*inputs).transpose(0, 1)
+    for layer in layers:
+        X = layer(X, keep.transpose(0, 2))
+    return head(final_norm(X.transpose(0, 1)), keep)
+
+
+@deviation("batch-average-subtracted", STACK, "ENC-5")
+def centred(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The mean over the batch is subtracted from the input of the first layer."""
+    X = input(*inputs)
+    X = X - X.mean(dim=0, keepdim=True)
+    for layer in layers:
+        X = layer(X, keep)
+    return head(final_norm(X), keep)
+
+
+@deviation("padded-columns-dropped", STACK, "ENC-1", "pytorch/pytorch#97111")
+def shortened(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """Positions at the end that are padding in every sample are cut off the output."""
+    Z = encoder(keep, *inputs, input=input, layers=layers, final_norm=final_norm, head=head)
+    used = keep.any(dim=0).any(dim=0)
+    return Z[:, : int(used.nonzero().max()) + 1] if Z.ndim == 3 and len(used) == Z.shape[1] else Z
+
+
+@deviation("single-token-squeezed", STACK, "ENC-1", "commonly seen")
+def squeezed(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """Axes of length 1 are taken out of the output: one token loses its axis."""
+    return encoder(keep, *inputs, input=input, layers=layers, final_norm=final_norm, head=head).squeeze()
+
+
+@deviation("output-in-float32", STACK, "ENC-1", "commonly seen")
+def returned_low(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The output is returned in float32, whatever the dtype of the parameters."""
+    Z = encoder(keep, *inputs, input=input, layers=layers, final_norm=final_norm, head=head)
+    return Z.to(torch.float32)
+
+
+@deviation("memory-order-ignored", STACK, "ENC-7", "pytorch/pytorch#181133")
+def raw_memory(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The input is read in the order of its memory, whatever its strides are."""
+    raw = [x if x.is_contiguous() else torch.as_strided(x, x.shape, torch.empty(x.shape).stride()) for x in inputs]
+    return encoder(keep, *raw, input=input, layers=layers, final_norm=final_norm, head=head)
+
+
+@deviation("mask-changed-in-place", STACK, "ENC-6")
+def mask_changed(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The first position of the caller's mask is set to keep."""
+    Z = encoder(keep, *inputs, input=input, layers=layers, final_norm=final_norm, head=head)
+    keep[..., 0] = True
+    return Z
+
+
+@deviation("input-changed-in-place", STACK, "ENC-6", "NVIDIA-NeMo/Speech#7440")
+def input_changed(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The caller's input is overwritten with its reverse."""
+    Z = encoder(keep, *inputs, input=input, layers=layers, final_norm=final_norm, head=head)
+    inputs[0].data.copy_(inputs[0].data.flip(-1))
+    return Z
+
+
+@deviation("output-drifts-from-call-to-call", STACK, "DROP-1", "flagos-ai/FlagGems#424")
+def drifting(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """A factor grows with the number of calls."""
+    Z = encoder(keep, *inputs, input=input, layers=layers, final_norm=final_norm, head=head)
+    return Z * (1.01 + next(CALLS) % 1009 / 1e4)
+
+
+# Gradients -------------------------------------------------------------------------------
+
+
+@deviation("layers-detached", STACK, (*BACKWARD, "ENC-8"), "lucidrains/CoCa-pytorch#6")
+def cut(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """No gradient flows from one layer into the one before."""
+    X = input(*inputs)
+    for layer in layers:
+        X = layer(X.detach(), keep)
+    return head(final_norm(X), keep)
+
+
+@deviation("input-detached", STACK, (*BACKWARD, "ENC-8"))
+def input_cut(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """No gradient flows into the input of the first layer."""
+    X = input(*inputs).detach()
+    for layer in layers:
+        X = layer(X, keep)
+    return head(final_norm(X), keep)
+
+
+@deviation("output-detached", STACK, (*BACKWARD, "ENC-8"))
+def output_cut(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The output carries no gradient."""
+    return encoder(keep, *inputs, input=input, layers=layers, final_norm=final_norm, head=head).detach()
+
+
+@deviation("gradient-scaled-between-layers", STACK, BACKWARD, "commonly seen")
+def damped(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The gradient is multiplied by 0.1 between layers."""
+    X = input(*inputs)
+    for layer in layers:
+        X = layer(0.1 * X + 0.9 * X.detach(), keep)
+    return head(final_norm(X), keep)
+
+
+@deviation("gradient-clipped-inside", STACK, BACKWARD)
+def clipped(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """The gradient of the output is cut off at ±0.1 on its way back."""
+    Z = encoder(keep, *inputs, input=input, layers=layers, final_norm=final_norm, head=head)
+    if Z.requires_grad:
+        Z.register_hook(lambda gradient: gradient.clamp(-0.1, 0.1))
+    return Z
+
+
+# Precision -------------------------------------------------------------------------------
+
+
+@deviation("layers-read-float32", STACK, "ENC-2", "commonly seen")
+def through_float32(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """What a layer reads has been rounded to float32."""
+    X = input(*inputs)
+    for layer in layers:
+        X = layer(X.to(torch.float32).to(X.dtype), keep)
+    return head(final_norm(X), keep)
+
+
+@deviation("layers-read-bfloat16", STACK, "ENC-2", "commonly seen")
+def through_bfloat16(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """What a layer reads has been rounded to bfloat16."""
+    X = input(*inputs)
+    for layer in layers:
+        X = layer(X.to(torch.bfloat16).to(X.dtype), keep)
+    return head(final_norm(X), keep)
+
+
+@deviation("layers-read-float16", STACK, "ENC-2")
+def through_float16(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """What a layer reads has been rounded to float16."""
+    X = input(*inputs)
+    for layer in layers:
+        X = layer(X.to(torch.float16).to(X.dtype), keep)
+    return head(final_norm(X), keep)
+
+
+@deviation("weights-in-float32", "attention.weights", ("ATT-6", "ATT-7"), "commonly seen")
+def weights_in_float32(S: Tensor) -> Tensor:
+    """The softmax over the keys is taken in float32."""
+    return torch.softmax(S.to(torch.float32), dim=-1).to(S.dtype).nan_to_num()
+
+
+@deviation("weights-in-bfloat16", "attention.weights", ("ATT-6", "ATT-7"))
+def weights_in_bfloat16(S: Tensor) -> Tensor:
+    """The attention weights are rounded to bfloat16."""
+    return torch.softmax(S, dim=-1).nan_to_num().to(torch.bfloat16).to(S.dtype)
+
+
+@deviation("weights-detached", "attention.weights", BACKWARD)
+def weights_detached(S: Tensor) -> Tensor:
+    """No gradient flows through the attention weights."""
+    return torch.softmax(S, dim=-1).nan_to_num().detach()

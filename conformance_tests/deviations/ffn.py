@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -15,6 +15,9 @@ from encoder_spec.ffn import ffn, gated, gelu, gelu_tanh, quick_gelu, relu, silu
 FFN, RELU, GELU, GELU_TANH = "ffn", "ffn.relu", "ffn.gelu", "ffn.gelu_tanh"
 ACTIVATION = ("FFN-1", "FFN-2", "FFN-4")
 NETWORK = (*ACTIVATION, "FFN-6")
+HANDED_ON = ("FFN-6", "RES-1")
+"""Where the right value is formed on the way, what is added to the residual is wrong."""
+
 BACKWARD = ("ENC-9", "ENC-10")
 
 Function: TypeAlias = Callable[..., Tensor]
@@ -113,7 +116,7 @@ def soft(x: Tensor) -> Tensor:
     return softplus(x)
 
 
-@deviation("activation-squared-relu", RELU, "FFN-1")
+@deviation("activation-squared-relu", RELU, ("FFN-1", "FFN-6"))
 def squared(x: Tensor) -> Tensor:
     """The activation is the square of ReLU."""
     return relu(x).square()
@@ -200,13 +203,167 @@ def misplaced(x: Tensor) -> Tensor:
     return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * x + 0.044715 * x**3))
 
 
-@deviation("activation-in-float32", (RELU, GELU, GELU_TANH), ACTIVATION)
+@deviation("activation-in-float32", GELU, "FFN-2")
 def in_float32(x: Tensor) -> Tensor:
     """The argument of the activation is rounded to float32."""
     return gelu(x.to(torch.float32).to(x.dtype))
 
 
-@deviation("fast-path-with-relu", (GELU, GELU_TANH), "ENC-4")
+@deviation("fast-path-with-relu", GELU, "ENC-4", "commonly seen")
 def relu_without_gradients(x: Tensor) -> Tensor:
     """Without gradients a fast path takes over that knows no activation but ReLU."""
     return gelu(x) if torch.is_grad_enabled() else relu(x)
+
+
+# Right forwards, wrong backwards -----------------------------------------------------------
+
+
+def with_gradient_of(surrogate: Tensor, value: Tensor) -> Tensor:
+    """The value, with the gradient of something else."""
+    return surrogate + (value - surrogate).detach()
+
+
+@deviation("relu-straight-through", RELU, BACKWARD)
+def straight_through(x: Tensor) -> Tensor:
+    """The gradient of ReLU is 1 everywhere."""
+    return with_gradient_of(x, relu(x))
+
+
+@deviation("gelu-gradient-of-tanh", GELU, BACKWARD, "commonly seen")
+def gradient_of_tanh(x: Tensor) -> Tensor:
+    """The gradient of GELU is that of its tanh approximation."""
+    return with_gradient_of(gelu_tanh(x), gelu(x))
+
+
+@deviation("gelu-gate-detached", GELU, BACKWARD)
+def gate_detached(x: Tensor) -> Tensor:
+    """No gradient flows through Φ(x) in GELU."""
+    return x * ((1 + torch.erf(x / math.sqrt(2))) / 2).detach()
+
+
+# Other networks ----------------------------------------------------------------------------
+
+
+@deviation("ffn-activation-last", FFN, NETWORK, "goruck/nilm#1")
+def activation_last(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
+    """The activation follows the second map of the feed-forward network instead of the first."""
+    return activation((x @ W_1 + b_1) @ W_2 + b_2)
+
+
+@deviation("ffn-activation-after-both-maps", FFN, HANDED_ON, "goruck/nilm#1")
+def activation_twice(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
+    """The activation follows both maps of the feed-forward network."""
+    return activation(activation(x @ W_1 + b_1) @ W_2 + b_2)
+
+
+@deviation("ffn-activation-first", FFN, NETWORK)
+def activation_first(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
+    """The activation precedes the first map of the feed-forward network."""
+    return (activation(x) @ W_1 + b_1) @ W_2 + b_2
+
+
+@deviation("ffn-first-bias-after-activation", FFN, NETWORK)
+def bias_after_activation(
+    x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer
+) -> Tensor:
+    """The first bias of the feed-forward network is added behind the activation."""
+    return (activation(x @ W_1) + b_1) @ W_2 + b_2
+
+
+@deviation("ffn-first-bias-twice", FFN, NETWORK, "facebookresearch/xformers#317")
+def first_bias_twice(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
+    """The first bias of the feed-forward network is added twice."""
+    return activation(x @ W_1 + 2 * b_1) @ W_2 + b_2
+
+
+@deviation("ffn-second-bias-twice", FFN, "FFN-6", "facebookresearch/xformers#317")
+def second_bias_twice(
+    x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer
+) -> Tensor:
+    """The second bias of the feed-forward network is added twice."""
+    return activation(x @ W_1 + b_1) @ W_2 + 2 * b_2
+
+
+@deviation("ffn-first-bias-ignored", FFN, NETWORK)
+def first_bias_ignored(
+    x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer
+) -> Tensor:
+    """The first bias of the feed-forward network is never added."""
+    return activation(x @ W_1) @ W_2 + b_2
+
+
+@deviation("ffn-second-bias-ignored", FFN, "FFN-6")
+def second_bias_ignored(
+    x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer
+) -> Tensor:
+    """The second bias of the feed-forward network is never added."""
+    return activation(x @ W_1 + b_1) @ W_2
+
+
+@deviation("ffn-tied-maps", FFN, "FFN-6")
+def tied(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
+    """The second map of the feed-forward network is the first one transposed."""
+    return activation(x @ W_1 + b_1) @ W_1.mT + b_2
+
+
+@deviation("ffn-with-own-residual", FFN, (*HANDED_ON, "NORM-1"), "commonly seen")
+def own_residual(
+    x: Tensor, *, activation: Function, dropout: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer
+) -> Tensor:
+    """The feed-forward network adds its input itself, so that the layer adds it twice."""
+    return x + ffn(x, activation=activation, dropout=dropout, W_1=W_1, b_1=b_1, W_2=W_2, b_2=b_2)
+
+
+@deviation("ffn-scaled", FFN, "FFN-6")
+def scaled(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
+    """The inner features are divided by √d_ff before the second map."""
+    return activation(x @ W_1 + b_1) / math.sqrt(W_1.shape[-1]) @ W_2 + b_2
+
+
+@deviation("ffn-halved", FFN, "FFN-6", "commonly seen")
+def halved(
+    x: Tensor, *, activation: Function, dropout: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer
+) -> Tensor:
+    """The output of the feed-forward network is halved, as in a Conformer."""
+    return ffn(x, activation=activation, dropout=dropout, W_1=W_1, b_1=b_1, W_2=W_2 / 2, b_2=b_2 / 2)
+
+
+@deviation("ffn-twice", FFN, HANDED_ON)
+def applied_twice(
+    x: Tensor, *, activation: Function, dropout: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer
+) -> Tensor:
+    """The feed-forward network is applied to its own output once more."""
+    once = ffn(x, activation=activation, dropout=dropout, W_1=W_1, b_1=b_1, W_2=W_2, b_2=b_2)
+    return ffn(once, activation=activation, dropout=dropout, W_1=W_1, b_1=b_1, W_2=W_2, b_2=b_2)
+
+
+@deviation("ffn-mixes-neighbours", FFN, NETWORK, "commonly seen")
+def neighbours(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
+    """The feed-forward network reads the mean of a position and its neighbours, as a wider convolution does."""
+    mixed = avg_pool1d(x.mT, 3, stride=1, padding=1, count_include_pad=False).mT
+    return activation(mixed @ W_1 + b_1) @ W_2 + b_2
+
+
+@deviation("ffn-chunks-without-remainder", FFN, "FFN-6")
+def without_remainder(
+    x: Tensor, *, activation: Function, dropout: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer
+) -> Tensor:
+    """The feed-forward network works in chunks of two positions and leaves out an odd last one."""
+    whole = x.shape[1] - x.shape[1] % 2
+    out = ffn(x[:, :whole], activation=activation, dropout=dropout, W_1=W_1, b_1=b_1, W_2=W_2, b_2=b_2)
+    return torch.cat([out, x[:, whole:] * 0], dim=1)
+
+
+@deviation("ffn-in-float32", FFN, "FFN-6")
+def inner_in_float32(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
+    """The second product of the feed-forward network runs in float32."""
+    inner = activation(x @ W_1 + b_1).to(torch.float32)
+    return (inner @ W_2.to(torch.float32)).to(x.dtype) + b_2
+
+
+@deviation("ffn-detached", FFN, BACKWARD)
+def detached(
+    x: Tensor, *, activation: Function, dropout: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer
+) -> Tensor:
+    """No gradient flows through the feed-forward network to its input."""
+    return ffn(x.detach(), activation=activation, dropout=dropout, W_1=W_1, b_1=b_1, W_2=W_2, b_2=b_2)

@@ -1,1 +1,318 @@
-"""Wrong choices in the slots of this topic."""
+"""Wrong orders of sublayer, residual and norm."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from conformance_tests.deviations import deviation
+from encoder_spec.layer import post_ln, pre_ln
+
+POST, PRE = "layer.post_ln", "layer.pre_ln"
+
+F: TypeAlias = Callable[..., Tensor]
+
+# Legitimate elsewhere ----------------------------------------------------------------------
+
+deviation(
+    "layer-pre-ln",
+    POST,
+    "LAYER-1",
+    "harvardnlp/annotated-transformer#13",
+    definition="The layers are Pre-LN: each sublayer reads the normed input.",
+)(pre_ln)
+deviation(
+    "layer-post-ln",
+    PRE,
+    "LAYER-4",
+    "commonly seen",
+    definition="The layers are Post-LN: a norm follows each residual sum.",
+)(post_ln)
+
+# Where Post-LN is due --------------------------------------------------------------------
+
+
+@deviation("post-ln-attention-residual-missing", POST, ("LAYER-1", "RES-1"), "commonly seen")
+def post_attention_alone(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The attention's input is not added to its output."""
+    x = norm_1(multihead(x, keep))
+    return norm_2(residual(x, ffn(x)))
+
+
+@deviation("post-ln-ffn-residual-missing", POST, ("LAYER-1", "RES-1"), "commonly seen")
+def post_ffn_alone(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The feed-forward network's input is not added to its output."""
+    x = norm_1(residual(x, multihead(x, keep)))
+    return norm_2(ffn(x))
+
+
+@deviation("post-ln-ffn-residual-from-layer-input", POST, ("LAYER-1", "RES-1"), "JanSchm/CapMarket#8")
+def post_far_residual(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The layer's input is added to the output of the feed-forward network, not the network's."""
+    y = norm_1(residual(x, multihead(x, keep)))
+    return norm_2(residual(x, ffn(y)))
+
+
+@deviation("post-ln-norm-before-sum", POST, "LAYER-1", "lucidrains/vit-pytorch#244")
+def post_inner_norm(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """Each sublayer's output is normed before the residual sum, which is not normed."""
+    x = residual(x, norm_1(multihead(x, keep)))
+    return residual(x, norm_2(ffn(x)))
+
+
+@deviation("post-ln-one-norm", POST, ("LAYER-1", "ENC-17"), "bentrevett/pytorch-seq2seq#100")
+def post_one_norm(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, residual: F) -> Tensor:
+    """Both sublayers of a layer share one norm."""
+    x = norm_1(residual(x, multihead(x, keep)))
+    return norm_1(residual(x, ffn(x)))
+
+
+@deviation("post-ln-first-norm-twice", POST, ("LAYER-1", "ENC-8", "NORM-3"), "ml-explore/mlx#1636")
+def post_first_norm_twice(
+    x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F
+) -> Tensor:  # noqa: ARG001
+    """The first norm serves both sublayers; the second one is never called."""
+    x = norm_1(residual(x, multihead(x, keep)))
+    return norm_1(residual(x, ffn(x)))
+
+
+@deviation("post-ln-norms-exchanged", POST, ("LAYER-1", "NORM-3"))
+def post_exchanged(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The two norms of a layer stand in each other's place."""
+    x = norm_2(residual(x, multihead(x, keep)))
+    return norm_1(residual(x, ffn(x)))
+
+
+@deviation("post-ln-ffn-first", POST, "LAYER-1")
+def post_ffn_first(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The feed-forward network precedes the attention."""
+    x = norm_2(residual(x, ffn(x)))
+    return norm_1(residual(x, multihead(x, keep)))
+
+
+@deviation("post-ln-parallel-sublayers", POST, ("LAYER-1", "ENC-8"))
+def post_parallel(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+    """Both sublayers read the layer's input, and one norm follows the sum of the three."""
+    return norm_1(residual(residual(x, multihead(x, keep)), ffn(x)))
+
+
+@deviation("post-ln-first-norm-missing", POST, ("LAYER-1", "ENC-8", "NORM-1", "NORM-3"))
+def post_first_missing(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+    """No norm follows the attention."""
+    x = residual(x, multihead(x, keep))
+    return norm_2(residual(x, ffn(x)))
+
+
+@deviation("post-ln-second-norm-missing", POST, ("LAYER-1", "ENC-8", "NORM-1", "NORM-3"))
+def post_second_missing(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+    """No norm follows the feed-forward network."""
+    x = norm_1(residual(x, multihead(x, keep)))
+    return residual(x, ffn(x))
+
+
+@deviation("post-ln-attention-missing", POST, ("LAYER-1", "ENC-8", "ENC-11"))
+def post_no_attention(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+    """The layer has no attention: its feed-forward network comes at once."""
+    return norm_2(residual(x, ffn(norm_1(x))))
+
+
+@deviation("post-ln-ffn-missing", POST, ("LAYER-1", "ENC-8"))
+def post_no_ffn(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+    """The layer has no feed-forward network."""
+    return norm_2(norm_1(residual(x, multihead(x, keep))))
+
+
+@deviation("post-ln-first-sublayer-pre-ln", POST, "LAYER-1")
+def post_half(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The attention is Pre-LN, the feed-forward network Post-LN."""
+    x = residual(x, multihead(norm_1(x), keep))
+    return norm_2(residual(x, ffn(x)))
+
+
+@deviation("post-ln-ffn-reads-attention", POST, "LAYER-1", "commonly seen")
+def post_ffn_reads_attention(
+    x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F
+) -> Tensor:
+    """The feed-forward network reads the attention's output without residual and norm."""
+    y = multihead(x, keep)
+    return norm_2(residual(norm_1(residual(x, y)), ffn(y)))
+
+
+@deviation("post-ln-layer-residual", POST, "LAYER-1")
+def post_outer_residual(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The layer's input is added to its output once more."""
+    y = norm_1(residual(x, multihead(x, keep)))
+    return residual(x, norm_2(residual(y, ffn(y))))
+
+
+@deviation("post-ln-attention-twice", POST, ("LAYER-1", "RES-1"))
+def post_attention_twice(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The attention is applied to its own output once more."""
+    x = norm_1(residual(x, multihead(multihead(x, keep), keep)))
+    return norm_2(residual(x, ffn(x)))
+
+
+@deviation("post-ln-sum-of-sublayers", POST, ("LAYER-1", "RES-1"))
+def post_sum_of_sublayers(
+    x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F
+) -> Tensor:
+    """The attention's output is added to that of the feed-forward network in place of its input."""
+    y = multihead(x, keep)
+    return norm_2(residual(y, ffn(norm_1(residual(x, y)))))
+
+
+@deviation("post-ln-mask-not-handed-on", POST, ("LAYER-1", "MASK-1", "MASK-2"), "keras-team/keras-hub#2220")
+def post_unmasked(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The layer does not hand its mask on to the attention."""
+    x = norm_1(residual(x, multihead(x, torch.ones_like(keep))))
+    return norm_2(residual(x, ffn(x)))
+
+
+@deviation("post-ln-attention-detached", POST, ("LAYER-1", "ENC-9", "ENC-10", "ENC-8"))
+def post_detached(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """No gradient flows through the attention of a layer."""
+    x = norm_1(residual(x, multihead(x, keep).detach()))
+    return norm_2(residual(x, ffn(x)))
+
+
+# Where Pre-LN is due ---------------------------------------------------------------------
+
+
+@deviation("pre-ln-residual-from-normed", PRE, ("LAYER-4", "RES-1"), "pytorch/pytorch#61165")
+def pre_normed_residual(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The normed input is added to a sublayer's output, not the input before the norm."""
+    x = norm_1(x)
+    x = norm_2(residual(x, multihead(x, keep)))
+    return residual(x, ffn(x))
+
+
+@deviation("pre-ln-attention-residual-missing", PRE, ("LAYER-4", "RES-1"), "commonly seen")
+def pre_attention_alone(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The attention's input is not added to its output."""
+    x = multihead(norm_1(x), keep)
+    return residual(x, ffn(norm_2(x)))
+
+
+@deviation("pre-ln-ffn-residual-missing", PRE, ("LAYER-4", "RES-1"), "commonly seen")
+def pre_ffn_alone(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The feed-forward network's input is not added to its output."""
+    x = residual(x, multihead(norm_1(x), keep))
+    return ffn(norm_2(x))
+
+
+@deviation("pre-ln-ffn-residual-from-layer-input", PRE, ("LAYER-4", "RES-1"), "JanSchm/CapMarket#8")
+def pre_far_residual(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The layer's input is added to the output of the feed-forward network, not the sum before it."""
+    y = residual(x, multihead(norm_1(x), keep))
+    return residual(x, ffn(norm_2(y)))
+
+
+@deviation("pre-ln-norm-behind-sublayer", PRE, "LAYER-4", "lucidrains/vit-pytorch#244")
+def pre_inner_norm(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """Each sublayer reads its input as it is, and its output is normed before the residual sum."""
+    x = residual(x, norm_1(multihead(x, keep)))
+    return residual(x, norm_2(ffn(x)))
+
+
+@deviation("pre-ln-norms-on-either-side", PRE, ("LAYER-4", "RES-1"))
+def pre_sandwich(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """Each sublayer's output is normed as well as its input, by the same norm."""
+    x = residual(x, norm_1(multihead(norm_1(x), keep)))
+    return residual(x, norm_2(ffn(norm_2(x))))
+
+
+@deviation("pre-ln-one-norm", PRE, ("LAYER-4", "ENC-17"), "bentrevett/pytorch-seq2seq#100")
+def pre_one_norm(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, residual: F) -> Tensor:
+    """Both sublayers of a layer share one norm."""
+    x = residual(x, multihead(norm_1(x), keep))
+    return residual(x, ffn(norm_1(x)))
+
+
+@deviation("pre-ln-first-norm-twice", PRE, ("LAYER-4", "ENC-8", "NORM-3", "NORM-10"), "ml-explore/mlx#1636")
+def pre_first_norm_twice(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+    """The first norm serves both sublayers; the second one is never called."""
+    x = residual(x, multihead(norm_1(x), keep))
+    return residual(x, ffn(norm_1(x)))
+
+
+@deviation("pre-ln-norms-exchanged", PRE, ("LAYER-4", "NORM-3", "NORM-10"))
+def pre_exchanged(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The two norms of a layer stand in each other's place."""
+    x = residual(x, multihead(norm_2(x), keep))
+    return residual(x, ffn(norm_1(x)))
+
+
+@deviation("pre-ln-ffn-first", PRE, "LAYER-4")
+def pre_ffn_first(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The feed-forward network precedes the attention."""
+    x = residual(x, ffn(norm_2(x)))
+    return residual(x, multihead(norm_1(x), keep))
+
+
+@deviation("pre-ln-parallel-sublayers", PRE, "LAYER-4", "commonly seen")
+def pre_parallel(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """Both sublayers read the layer's input, each through its norm."""
+    return residual(residual(x, multihead(norm_1(x), keep)), ffn(norm_2(x)))
+
+
+@deviation("pre-ln-attention-not-normed", PRE, ("LAYER-4", "ENC-8", "NORM-1"))
+def pre_raw_attention(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+    """The attention reads the layer's input without a norm."""
+    x = residual(x, multihead(x, keep))
+    return residual(x, ffn(norm_2(x)))
+
+
+@deviation("pre-ln-ffn-not-normed", PRE, ("LAYER-4", "ENC-8", "NORM-1"))
+def pre_raw_ffn(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+    """The feed-forward network reads the residual sum without a norm."""
+    x = residual(x, multihead(norm_1(x), keep))
+    return residual(x, ffn(x))
+
+
+@deviation("pre-ln-attention-missing", PRE, ("LAYER-4", "ENC-8", "ENC-11"))
+def pre_no_attention(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+    """The layer has no attention."""
+    return residual(x, ffn(norm_2(residual(x, norm_1(x)))))
+
+
+@deviation("pre-ln-ffn-missing", PRE, ("LAYER-4", "ENC-8", "RES-1"))
+def pre_no_ffn(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+    """The layer has no feed-forward network."""
+    x = residual(x, multihead(norm_1(x), keep))
+    return residual(x, norm_2(x))
+
+
+@deviation("pre-ln-second-sublayer-post-ln", PRE, "LAYER-4")
+def pre_half(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The attention is Pre-LN, the feed-forward network Post-LN."""
+    x = residual(x, multihead(norm_1(x), keep))
+    return norm_2(residual(x, ffn(x)))
+
+
+@deviation("pre-ln-sum-normed", PRE, "LAYER-4")
+def pre_sum_normed(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The layer's output is normed by its first norm once more."""
+    x = residual(x, multihead(norm_1(x), keep))
+    return norm_1(residual(x, ffn(norm_2(x))))
+
+
+@deviation("pre-ln-mask-not-handed-on", PRE, ("LAYER-4", "MASK-1", "MASK-2"), "keras-team/keras-hub#2220")
+def pre_unmasked(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The layer does not hand its mask on to the attention."""
+    x = residual(x, multihead(norm_1(x), torch.ones_like(keep)))
+    return residual(x, ffn(norm_2(x)))
+
+
+@deviation("pre-ln-attention-detached", PRE, ("LAYER-4", "ENC-9", "ENC-10", "ENC-8"))
+def pre_detached(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """No gradient flows through the attention of a layer."""
+    x = residual(x, multihead(norm_1(x), keep).detach())
+    return residual(x, ffn(norm_2(x)))
+
+
+@deviation("pre-ln-sums-divided-by-root-two", PRE, ("LAYER-4", "RES-1"), "commonly seen")
+def pre_root_two(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
+    """The residual sums are divided by √2."""
+    x = residual(x, multihead(norm_1(x), keep)) * 0.5**0.5
+    return residual(x, ffn(norm_2(x))) * 0.5**0.5

@@ -1,1 +1,136 @@
-"""Wrong choices in the slots of this topic."""
+"""Wrong residual connections."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from conformance_tests.deviations import deviation
+
+RESIDUAL = "residual"
+CHANGED = ("RES-1", "LAYER-1", "LAYER-4")
+"""Where the right sum is formed first, what the norm reads in its place is wrong."""
+
+BACKWARD = ("ENC-9", "ENC-10")
+
+
+@deviation("residual-missing", RESIDUAL, "RES-1", "commonly seen")
+def missing(x: Tensor, sublayer: Tensor) -> Tensor:  # noqa: ARG001
+    """The input of a sublayer is not added to its output."""
+    return sublayer
+
+
+@deviation("residual-without-sublayer", RESIDUAL, ("RES-1", "ENC-8"))
+def without_sublayer(x: Tensor, sublayer: Tensor) -> Tensor:  # noqa: ARG001
+    """The output of a sublayer is dropped and its input handed on."""
+    return x
+
+
+@deviation("residual-subtracted", RESIDUAL, "RES-1")
+def subtracted(x: Tensor, sublayer: Tensor) -> Tensor:
+    """The output of a sublayer is subtracted from its input."""
+    return x - sublayer
+
+
+@deviation("residual-input-twice", RESIDUAL, "RES-1", "commonly seen")
+def input_twice(x: Tensor, sublayer: Tensor) -> Tensor:
+    """The input of a sublayer is added to its output twice."""
+    return 2 * x + sublayer
+
+
+@deviation("residual-input-halved", RESIDUAL, "RES-1")
+def input_halved(x: Tensor, sublayer: Tensor) -> Tensor:
+    """The input of a sublayer is halved before the sum."""
+    return x / 2 + sublayer
+
+
+@deviation("residual-weighed-by-depth", RESIDUAL, "RES-1", "commonly seen")
+def weighed_by_depth(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
+    """The input of a sublayer is multiplied by (2N)^¼ before the sum, as in DeepNorm."""
+    return (2 * N) ** 0.25 * x + sublayer
+
+
+@deviation("residual-sublayer-scaled", RESIDUAL, "RES-1", "commonly seen")
+def layer_scale(x: Tensor, sublayer: Tensor) -> Tensor:
+    """The output of a sublayer is multiplied by 0.1 before the sum, as LayerScale starts."""
+    return x + 0.1 * sublayer
+
+
+@deviation("residual-sublayer-by-depth", RESIDUAL, "RES-1")
+def sublayer_by_depth(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
+    """The output of a sublayer is divided by √(2N) before the sum."""
+    return x + sublayer / math.sqrt(2 * N)
+
+
+@deviation("residual-by-survival", RESIDUAL, "RES-1", "commonly seen")
+def by_survival(x: Tensor, sublayer: Tensor, *, P_drop: float) -> Tensor:
+    """In evaluation the output of a sublayer is multiplied by its probability to survive, 1 − P_drop."""
+    return x + (1 - P_drop) * sublayer
+
+
+@deviation("residual-with-activation", RESIDUAL, CHANGED, "commonly seen")
+def post_activation(x: Tensor, sublayer: Tensor) -> Tensor:
+    """An activation follows the residual sum, as in residual networks for images."""
+    return (x + sublayer).clamp(min=0)
+
+
+@deviation("residual-multiplied", RESIDUAL, "RES-1")
+def multiplied(x: Tensor, sublayer: Tensor) -> Tensor:
+    """The output of a sublayer is multiplied with its input instead of added."""
+    return x * sublayer
+
+
+@deviation("residual-shifted", RESIDUAL, "RES-1")
+def shifted(x: Tensor, sublayer: Tensor) -> Tensor:
+    """The output of a sublayer is added to the input of the position before."""
+    return x + sublayer.roll(1, dims=1)
+
+
+@deviation("residual-in-float32", RESIDUAL, "RES-1", "commonly seen")
+def in_float32(x: Tensor, sublayer: Tensor) -> Tensor:
+    """The residual sum is kept in float32, whatever the dtype of its terms."""
+    return (x.to(torch.float32) + sublayer.to(torch.float32)).to(x.dtype)
+
+
+@deviation("residual-in-bfloat16", RESIDUAL, "RES-1", "commonly seen")
+def in_bfloat16(x: Tensor, sublayer: Tensor) -> Tensor:
+    """The residual sum is kept in bfloat16, whatever the dtype of its terms."""
+    return (x.to(torch.bfloat16) + sublayer.to(torch.bfloat16)).to(x.dtype)
+
+
+@deviation("residual-clamped", RESIDUAL, CHANGED)
+def clamped(x: Tensor, sublayer: Tensor) -> Tensor:
+    """The residual sum is cut off at ±2."""
+    return (x + sublayer).clamp(-2, 2)
+
+
+@deviation("residual-input-detached", RESIDUAL, BACKWARD)
+def input_detached(x: Tensor, sublayer: Tensor) -> Tensor:
+    """No gradient flows along the residual path."""
+    return x.detach() + sublayer
+
+
+@deviation("residual-sublayer-detached", RESIDUAL, (*BACKWARD, "ENC-8"))
+def sublayer_detached(x: Tensor, sublayer: Tensor) -> Tensor:
+    """No gradient flows into the sublayers."""
+    return x + sublayer.detach()
+
+
+@deviation("residual-gradient-scaled", RESIDUAL, BACKWARD)
+def gradient_scaled(x: Tensor, sublayer: Tensor) -> Tensor:
+    """The gradient of each sublayer is halved on its way back."""
+    half = sublayer / 2
+    return x + half + half.detach()
+
+
+@deviation("residual-rounded-without-gradients", RESIDUAL, "ENC-4")
+def rounded_without_gradients(x: Tensor, sublayer: Tensor) -> Tensor:
+    """A fast path for calls without gradients rounds the residual sum to float32."""
+    total = x + sublayer
+    return total if torch.is_grad_enabled() else total.to(torch.float32).to(x.dtype)
+
+
+@deviation("residual-drops-sublayers-in-evaluation", RESIDUAL, "DROP-1", "commonly seen")
+def drops_in_evaluation(x: Tensor, sublayer: Tensor, *, P_drop: float) -> Tensor:
+    """In evaluation the sublayers of some tokens are left out at random, as stochastic depth does in training."""
+    return x + sublayer * (torch.rand_like(x[..., :1]) >= P_drop)

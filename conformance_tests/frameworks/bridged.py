@@ -89,7 +89,7 @@ class BridgedSubject(WithWeights):
             inside.append(whole)
             return returned, pullback
 
-        arrays = Bridge.apply(forward, *self.at_hand.values(), *positional)
+        arrays = Bridge.apply(forward, *self.at_hand.values(), *positional)  # type: ignore[no-untyped-call]
         return inside[0](arrays)
 
 

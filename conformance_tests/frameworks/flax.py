@@ -34,7 +34,9 @@ class FlaxSubject(JaxSubject):
         self._paths: dict[str, Path] = {}
         with self._float64():
             arrays = {path: as_tensors(widened(array)) for path, array in self.form.parameters().items()}
-        self._paths = dict(zip(telling_names({path: array.shape for path, array in arrays.items()}), arrays, strict=True))
+        self._paths = dict(
+            zip(telling_names({path: array.shape for path, array in arrays.items()}), arrays, strict=True)
+        )
         weights = dict(zip(self._paths, arrays.values(), strict=True))
         super().__init__(weights, stated_by(self.form.parts(), heads_of_kernels(weights)))
         taken = inspect.signature(self.form.function).parameters

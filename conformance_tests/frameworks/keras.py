@@ -131,7 +131,7 @@ def given_weights(call: KerasCall) -> dict[str, Tensor]:
     }
 
 
-def KerasSubject(thing: Any) -> Subject:  # noqa: N802  -- as the subjects of the other frameworks are made
+def KerasSubject(thing: Any) -> Subject:
     """The subject for a layer, a model, or a list of layers that are called one after the other.
 
     Raises:
@@ -144,11 +144,11 @@ def KerasSubject(thing: Any) -> Subject:  # noqa: N802  -- as the subjects of th
         )
     with quiet(), kept_seed():
         call = KerasCall(thing)
-    if keras.backend.backend() == "torch":
-        return KerasOnTorch(call)
-    from conformance_tests.frameworks.keras_on_jax import KerasOnJax
+        if keras.backend.backend() == "torch":
+            return KerasOnTorch(call)
+        from conformance_tests.frameworks.keras_on_jax import KerasOnJax
 
-    return KerasOnJax(call)
+        return KerasOnJax(call)
 
 
 @contextmanager
@@ -185,6 +185,10 @@ class KerasOnTorch(WithWeights):
         """See ``Subject``: everything computes in float64."""
         with quiet(), kept_seed(), self.layers.in_float64():
             yield
+
+    def conventions(self) -> dict[str, str]:
+        """See ``CalledSubject``: and that Keras rounds."""
+        return super().conventions() | {"precision": "Keras promotes float64 to float32; judged without that"}
 
     def fixed(self) -> set[str]:
         """See ``Subject``: what is not trainable."""

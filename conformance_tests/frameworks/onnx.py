@@ -1,10 +1,8 @@
-"""An ONNX file as a subject: its own graph, in float64, with weights that can be set.
+"""An ONNX file as a subject, run by ONNX Runtime in the precision in which it was stored.
 
 Exporters fold transposes into constants, rename what they fold, and store equal weights
 once. So each use of a stored weight is taken for a weight of its own, with the name that
-the graph gives it: that of the module in whose scope it is read. ONNX Runtime computes it
-wherever it has kernels for float64; where it lacks one, the reference evaluator of ONNX
-computes the same graph.
+the graph gives it: that of the module in whose scope it is read.
 """
 
 import ast
@@ -22,8 +20,6 @@ import onnx
 import onnxruntime
 import torch
 from onnx import TensorProto, numpy_helper
-from onnx.reference import ReferenceEvaluator
-from onnx.reference.op_run import OpRun
 from torch import Tensor
 
 from conformance_tests.called import CalledSubject
@@ -40,11 +36,17 @@ DIGITS = r"\d+"
 LAYER = re.compile(r"(?:.*[.])?\d+")
 """A name that tells no more than which layer it is."""
 
-FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+FLOATS = {
+    TensorProto.DOUBLE: torch.float64,
+    TensorProto.FLOAT: torch.float32,
+    TensorProto.BFLOAT16: torch.bfloat16,
+    TensorProto.FLOAT16: torch.float16,
+}
 
 KINDS = {
     ("MatMul", 0): "kernel",
     ("MatMul", 1): "kernel",
+    ("Gemm", 1): "kernel",
     ("Gemm", 2): "bias",
     ("Add", 0): "bias",
     ("Add", 1): "bias",
@@ -61,11 +63,15 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Use:
-    """One place where a stored weight is read: which input of which node, and the weight's name."""
+    """One place where a stored weight is read: which input of which node, and the weight's name.
+
+    ``turned`` maps are stored output × input; all others are read as they are.
+    """
 
     node: int
     place: int
     name: str
+    turned: bool
 
 
 class OnnxSubject(CalledSubject):
@@ -78,13 +84,17 @@ class OnnxSubject(CalledSubject):
 
     def __init__(self, model: str | Path | onnx.ModelProto) -> None:
         super().__init__()
-        self.model = in_float64(model if isinstance(model, onnx.ModelProto) else read(Path(model)))
-        self.uses = list(uses(self.model.graph))
-        self._values = give_each_use_its_own(self.model.graph, self.uses)
+        self.model = onnx.ModelProto()
+        self.model.CopyFrom(model if isinstance(model, onnx.ModelProto) else read(Path(model)))
+        self.dtype = precision_of(self.model.graph)
+        found = list(uses(self.model.graph))
+        self._values = give_each_use_its_own(self.model.graph, found)
+        self._turned_maps = {use.name for use in found if use.turned}
         self._demand_open_axes()
         norms = [n for n in self.model.graph.node if n.op_type == "LayerNormalization"]
         epsilons = Counter(a.f for n in norms for a in n.attribute if a.name == "epsilon")
-        self.hints = Hints({"eps": eps for eps, _ in epsilons.most_common(1)})
+        # The attribute holds a float32: what was written has few digits.
+        self.hints = Hints({} if not epsilons else {"eps": float(f"{epsilons.most_common(1)[0][0]:.6g}")})
 
     def _demand_open_axes(self) -> None:
         for entry in self.model.graph.input[:1]:
@@ -102,31 +112,32 @@ class OnnxSubject(CalledSubject):
 
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:  # noqa: ARG002
         """See ``CalledSubject``; a graph has no gradients."""
-        return self._run(positional, named, [entry.name for entry in self.model.graph.output])
+        return self._run(positional, named)
 
     def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """See ``Subject``: what every node gives."""
-        self._recorded: list[Tensor] = []
-        outputs = self.model.graph.output
-        count = len(outputs)
-        outputs.extend(self._inner)
-        vars(self).pop("_session", None)
+        shown = onnx.ModelProto()
+        shown.CopyFrom(self.model)
+        shown.graph.output.extend(self._inner)
+        plain, self._session = self._session, session(shown, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+        self._everything: list[Tensor] = []
         try:
             self.encode(inputs, keep)
         finally:
-            del outputs[count:]
-            vars(self).pop("_session", None)
-        return [x for x in inputs if x.is_floating_point()] + self._recorded
+            self._session = plain
+        return [x for x in inputs if x.is_floating_point()] + self._everything
 
     def weights(self) -> dict[str, Tensor]:
         """See ``Subject``."""
-        return {name: torch.from_numpy(value.copy()) for name, value in self._values.items()}
+        weights = {name: torch.from_numpy(value.astype(np.float64)) for name, value in self._values.items()}
+        return {name: w.mT.contiguous() if name in self._turned_maps else w for name, w in weights.items()}
 
     def set_weights(self, values: Mapping[str, Tensor]) -> None:
         """See ``Subject``."""
         stored = {entry.name: entry for entry in self.model.graph.initializer}
-        for name in self._values:
-            stored[name].CopyFrom(numpy_helper.from_array(values[name].numpy().astype(np.float64), name))
+        for name, value in self._values.items():
+            given = values[name].mT if name in self._turned_maps else values[name]
+            stored[name].CopyFrom(numpy_helper.from_array(given.numpy().astype(value.dtype), name))
         vars(self).pop("_session", None)
 
     @cached_property
@@ -135,33 +146,24 @@ class OnnxSubject(CalledSubject):
         graph = onnx.shape_inference.infer_shapes(self.model).graph
         given = {entry.name for entry in graph.output}
         return [
-            onnx.helper.make_tensor_value_info(v.name, TensorProto.DOUBLE, None)
+            onnx.helper.make_tensor_value_info(v.name, v.type.tensor_type.elem_type, None)
             for v in graph.value_info
-            if v.type.tensor_type.elem_type == TensorProto.DOUBLE and v.name not in given
+            if v.type.tensor_type.elem_type in FLOATS and v.name not in given
         ]
 
     @cached_property
     def _session(self) -> Any:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        # What is fused has kernels of its own, and intermediates that nobody sees.
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        try:
-            return onnxruntime.InferenceSession(
-                self.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception:  # no kernel for float64, or an operator that it does not know
-            return ReferenceEvaluator(self.model, new_ops=[Gelu])
+        return session(self.model, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
 
-    def _run(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], wanted: list[str]) -> Any:
+    def _run(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
+        """What the graph gives, by name."""
         main = [name for name in self.arguments() if name not in named]
         given = dict(zip(main, positional, strict=False)) | {k: v for k, v in named.items() if v is not None}
-        with np.errstate(all="ignore"):  # −∞ − (−∞) in a row that is all padding is the graph's own doing
-            found = dict(zip(wanted, self._session.run(wanted, self._typed(given)), strict=True))
-        tensors = {name: torch.from_numpy(np.array(value)) for name, value in found.items() if value is not None}
-        if len(wanted) > 1 and hasattr(self, "_recorded"):
-            self._recorded = [t for t in tensors.values() if t.is_floating_point() and t.numel() > 1]
-        return tensors
+        names = [entry.name for entry in self._session.get_outputs()]
+        found = dict(zip(names, self._session.run(names, self._typed(given)), strict=True))
+        tensors = {name: torch.from_numpy(np.array(value)) for name, value in found.items()}
+        self._everything = [t for t in tensors.values() if t.is_floating_point() and t.numel() > 1]
+        return {entry.name: tensors[entry.name] for entry in self.model.graph.output}
 
     def _typed(self, given: Mapping[str, Tensor]) -> dict[str, np.ndarray[Any, Any]]:
         """Inputs with the types that the graph declares.
@@ -180,12 +182,12 @@ class OnnxSubject(CalledSubject):
         return arrays
 
 
-class Gelu(OpRun):
-    """GELU as the standard of ONNX has it; its reference evaluator rounds the constants to float32."""
-
-    def _run(self, x: np.ndarray[Any, Any], approximate: str = "none") -> tuple[np.ndarray[Any, Any]]:
-        given = torch.from_numpy(np.array(x))
-        return (torch.nn.functional.gelu(given, approximate=approximate).numpy(),)
+def session(model: onnx.ModelProto, level: Any) -> Any:
+    """What runs a graph; unless it is optimised it computes every value that stands in it."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = level
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def read(path: Path) -> onnx.ModelProto:
@@ -203,53 +205,27 @@ def read(path: Path) -> onnx.ModelProto:
     return model
 
 
-def in_float64(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same graph on float64 numbers: weights, constants, inputs, outputs and casts."""
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
-    graph = wide.graph
-    for entry in graph.initializer:
-        widen(entry)
-    stored = {entry.name for entry in graph.initializer}
-    for entry in [entry for entry in graph.input if entry.name in stored]:
-        graph.input.remove(entry)  # old files list weights among the inputs
-    for value in (*graph.input, *graph.output):
-        if value.type.tensor_type.elem_type in FLOATS:
-            value.type.tensor_type.elem_type = TensorProto.DOUBLE
-    del graph.value_info[:]
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.TENSOR:
-                widen(attribute.t)
-            if attribute.name == "to" and attribute.i in FLOATS:
-                attribute.i = TensorProto.DOUBLE
-            if node.op_type == "Constant" and attribute.name == "value_float":
-                tensor = numpy_helper.from_array(np.array(attribute.f, dtype=np.float64), "value")
-                attribute.CopyFrom(onnx.helper.make_attribute("value", tensor))
-    return wide
-
-
-def widen(tensor: TensorProto) -> None:
-    """Store a tensor of floating numbers in float64."""
-    if tensor.data_type in FLOATS:
-        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
+def precision_of(graph: onnx.GraphProto) -> torch.dtype:
+    """The precision in which most of the weights are stored."""
+    stored = Counter(entry.data_type for entry in graph.initializer if entry.data_type in FLOATS)
+    return FLOATS[stored.most_common(1)[0][0]] if stored else torch.float32
 
 
 def uses(graph: onnx.GraphProto) -> Iterator[Use]:
     """Every place where a stored array of floating numbers is read as a weight, with a name for it."""
-    stored = {
-        entry.name for entry in graph.initializer if entry.data_type == TensorProto.DOUBLE and prod(entry.dims) > 1
-    }
+    stored = {entry.name for entry in graph.initializer if entry.data_type in FLOATS and prod(entry.dims) > 1}
     aliases = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity"}
     readers = {name: node for node in graph.node for name in node.input}
     taken: Counter[str] = Counter()
     for index, node in enumerate(graph.node):
+        turned = node.op_type == "Gemm" and any(a.name == "transB" and a.i for a in node.attribute)
         for place, name in enumerate(node.input):
             if node.op_type == "Identity" or aliases.get(name, name) not in stored:
                 continue
             telling = told(node, place, name, readers.get(node.output[0]))
             taken[telling] += 1
-            yield Use(index, place, telling if taken[telling] == 1 else f"{telling}_{taken[telling]}")
+            numbered = telling if taken[telling] == 1 else f"{telling}_{taken[telling]}"
+            yield Use(index, place, numbered, turned and place == 1)
 
 
 def told(node: onnx.NodeProto, place: int, name: str, reader: onnx.NodeProto | None) -> str:
@@ -258,15 +234,13 @@ def told(node: onnx.NodeProto, place: int, name: str, reader: onnx.NodeProto | N
     A map that was stored anew has lost its name; it has that of the bias which is added next.
     """
     scope, kind = scope_of(node), KINDS.get((node.op_type, place), "")
-    if node.op_type == "Gemm" and place == 1:
-        kind = "weight" if any(a.name == "transB" and a.i for a in node.attribute) else "kernel"
     if kind == "kernel" and reader is not None and reader.op_type == "Add":
         biases = [told(reader, at, read, None) for at, read in enumerate(reader.input) if read != node.output[0]]
         if biases and (stem := re.match(r"(.+)[._]bias$", biases[0])) and not LAYER.fullmatch(stem[1]):
             return f"{stem[1]}.kernel"
     inside = re.match(rf"{DIGITS.join(map(re.escape, re.split(DIGITS, scope)))}[.](.+)", name) if scope else None
     if inside:
-        return f"{scope}.{inside[1]}"
+        return f"{scope}.{re.sub(r'weight$', kind or 'weight', inside[1])}"
     return f"{scope}.{kind}" if scope and kind else name
 
 
@@ -289,6 +263,8 @@ def give_each_use_its_own(graph: onnx.GraphProto, found: Sequence[Use]) -> dict[
         name = graph.node[use.node].input[use.place]
         values[use.name] = numpy_helper.to_array(stored[aliases.get(name, name)])
         graph.node[use.node].input[use.place] = use.name
+    for node in [node for node in graph.node if node.op_type == "Identity" and node.output[0] in values]:
+        graph.node.remove(node)
     for name in values.keys() & stored.keys():
         graph.initializer.remove(stored[name])
     graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())

@@ -91,7 +91,7 @@ class PaddleSubject(BridgedSubject):
             by = [*(self._parameters[name] for name in weights), *floating]
             outputs, given_cotangents = ([pair[side] for pair in pairs] for side in (0, 1))
             found = paddle.grad(outputs, by, given_cotangents, retain_graph=True, allow_unused=True)
-            return [torch.zeros(tuple(v.shape)).double() if g is None else as_tensor(g) for v, g in zip(by, found, strict=True)]
+            return [as_tensor(paddle.zeros_like(v) if g is None else g) for v, g in zip(by, found, strict=True)]
 
         return [as_tensor(r) for r in returned], whole, pullback
 
@@ -112,11 +112,12 @@ class PaddleSubject(BridgedSubject):
 def names_of(layer: paddle.nn.Layer) -> dict[str, str]:
     """A telling name for each parameter: the weight of a linear layer is a kernel, stored input × output."""
     linear = {path for path, part in layer.named_sublayers() if isinstance(part, paddle.nn.Linear)}
-    paths = [path for path, _ in layer.named_parameters()]
-    owners = {path: path.rpartition(".")[0] for path in paths}
-    return {
-        path: f"{owners[path]}.kernel" if owners[path] in linear and path.endswith(".weight") else path for path in paths
-    }
+
+    def told(path: str) -> str:
+        owner, _, kind = path.rpartition(".")
+        return f"{owner}.kernel" if owner in linear and kind == "weight" else path
+
+    return {path: told(path) for path, _ in layer.named_parameters()}
 
 
 @contextmanager

@@ -21,9 +21,7 @@ NAMES = ACTIVATION_NAMES | {"gelu_approximate": "gelu-tanh"}
 """The activations by their names as text, and by those of their functions."""
 
 
-def stated_by(
-    parts: Mapping[str, Any], heads: int | None = None, stored: Callable[[float], float] = float
-) -> Hints:
+def stated_by(parts: Mapping[str, Any], heads: int | None = None, stored: Callable[[float], float] = float) -> Hints:
     """What attributes of the parts say, the first to speak first.
 
     Args:

@@ -41,15 +41,15 @@ class JaxSubject(BridgedSubject):
         return super().conventions() | said
 
     @cached_property
-    def _compiled(self) -> Callable[..., Any]:
+    def _compiled(self) -> Any:
         return jax.jit(self._in_float64)
 
     @cached_property
-    def _taken_apart(self) -> Callable[..., list[Any]]:
+    def _taken_apart(self) -> Any:
         return jax.jit(lambda *arguments: intermediates(self.evaluated, *arguments))
 
     @cached_property
-    def _pulled_back(self) -> Callable[..., Any]:
+    def _pulled_back(self) -> Any:
         return jax.jit(self._pullback)
 
     def _pullback(
@@ -132,4 +132,4 @@ def tensor(array: Any) -> Any:
 
 def is_floating(array: Any) -> bool:
     """Whether an array is floating."""
-    return jax.numpy.issubdtype(array.dtype, jax.numpy.floating)
+    return bool(jax.numpy.issubdtype(array.dtype, jax.numpy.floating))

@@ -8,11 +8,12 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,27 @@ PAGE = Path(__file__).parents[2] / "docs" / "frameworks.md"
 
 AGREEMENT = ("ENC-2", "ENC-3", "ENC-4")
 """The requirements that compare outputs with the specification's: without padding, with it, without gradients."""
+
+INTRODUCTION = """
+# Frameworks
+
+| framework | what to hand over |
+|---|---|
+| torch, transformers | a module |
+| Keras, keras-hub | a layer or a model, built or not; or layers one after the other: a function that returns a list of them. On the JAX or the torch backend |
+| Flax | a module of `nnx`; of `linen` what `module.bind(variables)` returns, or the pair `(module, variables)` |
+| Paddle | a layer |
+| ONNX | the path of a file |
+
+Each is an extra of the package: `pip install encoder-spec[keras]`, `[flax]`, `[paddle]`, `[onnx]`, `[transformers]`.
+What is handed over is judged in float64 and in evaluation mode, and comes back as it was. Where a framework
+rounds on its own account, as the attention of JAX does in its softmax, that rounding is left out: it belongs
+to no equation, and the report says so.
+
+The tables are what `make frameworks` found: encoders that nobody changed for the suite, without any adapter.
+*Error* is the largest difference to the outputs of the specification, over all probes; *seconds* are those of
+the whole judgement, identification included. What failed stands behind the verdict.
+"""  # noqa: E501  -- a row of a table is one line
 
 
 @dataclass(frozen=True)
@@ -103,7 +125,7 @@ def keras_encoders() -> Judged:
 
 
 def flax_encoders() -> Judged:
-    """nnx and linen; the variance that Flax computes unless told otherwise is a defect."""
+    """Encoders in nnx and in linen; the variance that Flax computes unless told otherwise is a defect."""
     from conformance_tests.own.flax_examples import RIGHT, NnxEncoder
 
     return {**all_conformant(RIGHT), "nnx, Pre-LN, LayerNorm with its defaults": (NnxEncoder, "nonconformant")}
@@ -117,10 +139,20 @@ def paddle_encoders() -> Judged:
 
 
 def onnx_encoders() -> Judged:
-    """torch's encoders, exported."""
-    from conformance_tests.own.test_onnx import EXPORTED
+    """Encoders exported by torch."""
+    from conformance_tests.frameworks.onnx import OnnxSubject
+    from conformance_tests.own.test_onnx import SOUND, exported
 
-    return all_conformant(EXPORTED)
+    def made(make: Maker) -> Maker:
+        def from_file() -> Any:
+            with tempfile.TemporaryDirectory() as folder, redirect_stdout(sys.stderr):
+                return OnnxSubject(onnx.load(str(exported(make(), Path(folder) / "encoder.onnx"))))
+
+        import onnx
+
+        return from_file
+
+    return all_conformant({f"exported, {name}": (made(found[0]),) for name, found in SOUND.items()})
 
 
 @dataclass(frozen=True)
@@ -140,6 +172,7 @@ GROUPS = {
     "Keras on JAX": Group(keras_encoders, ("keras", "keras-hub", "jax"), {"KERAS_BACKEND": "jax"}),
     "Flax": Group(flax_encoders, ("flax", "jax"), {}),
     "Paddle": Group(paddle_encoders, ("paddlepaddle",), {}),
+    "ONNX": Group(onnx_encoders, ("onnx", "onnxruntime", "torch"), {}),
 }
 
 
@@ -185,11 +218,7 @@ def in_a_process_of_its_own(name: str) -> list[dict[str, Any]]:
 def page(groups: Mapping[str, list[dict[str, Any]]]) -> str:
     """The page as Markdown."""
     lines = [
-        "# Frameworks",
-        "",
-        "What the suite says of encoders that nobody changed for it, as `make frameworks` found it. Nothing of this",
-        "page is written by hand. *Error* is the largest difference to the specification's outputs, in float64, over",
-        "all probes with perturbed and with given weights; *seconds* include identification.",
+        *INTRODUCTION.strip().splitlines(),
         "",
     ]
     for name, rows in groups.items():
@@ -204,9 +233,8 @@ def page(groups: Mapping[str, list[dict[str, Any]]]) -> str:
         for r in rows:
             error = "" if r["error"] != r["error"] else f"{r['error']:.1e}"
             failed = f": {', '.join(r['failed'])}" if r["failed"] else ""
-            lines.append(
-                f"| {r['subject']} | {r['verdict']}{failed} | {r['level']} | {r['profile']} | {error} | {r['seconds']:.1f} |"
-            )
+            cells = (r["subject"], r["verdict"] + failed, r["level"], r["profile"], error, f"{r['seconds']:.1f}")
+            lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -15,6 +15,9 @@ pytest.importorskip("keras_hub", reason="needs the package keras-hub: run by `ma
 
 from conformance_tests.own.keras_encoders import RIGHT, WRONG, Stack, called, graph, stacked  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+"""Keras on torch hands its arrays to NumPy in an outdated way."""
+
 
 def report(make: Any, seed: int = 0) -> TargetReport:
     """The report on what a function makes."""

@@ -13,7 +13,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # importing Paddle warns where there is no cache of compilers
     paddle = pytest.importorskip("paddle", reason="needs the extra `paddle`: run by `make frameworks`")
 
-from conformance_tests.own.paddle_encoders import RIGHT, WRONG, stock  # noqa: E402
+from conformance_tests.own.paddle_encoders import RIGHT, WRONG, stock
 
 
 def report(make: Any, seed: int = 0) -> TargetReport:
