@@ -7,6 +7,7 @@ not suffice, two are tried together. Where nothing matches, nothing is claimed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -20,6 +21,8 @@ from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.intermediates import Recorded
 from conformance_tests.opening import opened
 from conformance_tests.run import FAST, PADDED, UNPADDED, Case, Run
+from conformance_tests.subject import Undetermined
+from conformance_tests.targets import SubjectError
 from conformance_tests.weights import GIVEN
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
@@ -73,22 +76,29 @@ def explanations(run: Run, progress: Progress = silent) -> list[Explanation]:
     """
     candidates = [d for d in deviations().values() if d.applies(run.encoder.profile)]
     asked = list(observations(run))
+    if not asked:
+        return []
     single = list(reproducing(run, asked, ((d,) for d in candidates), progress, len(candidates)))
     if largest_difference(run, run.encoder, asked) is not None:
         return list(behaving_alike(run, (d for explanation in single for d in explanation.deviations)))
     if single:
-        return ranked(single)
+        return ranked(run, single)
     at_random = list(behaving_alike(run, (d for d in candidates if is_random(run, d))))
     if at_random:
         return at_random
     likely = most_explaining(run, candidates)
     pairs = [(a, b) for a, b in combinations(candidates, 2) if a.slot != b.slot and (a in likely or b in likely)]
-    return ranked(reproducing(run, asked, pairs, progress, len(pairs)))
+    return ranked(run, reproducing(run, asked, pairs, progress, len(pairs)))
 
 
-def ranked(found: Iterable[Explanation]) -> list[Explanation]:
-    """The closest first; of equal ones those that come first in the catalogue."""
-    return sorted(found, key=lambda e: e.residual)
+def ranked(run: Run, found: Iterable[Explanation]) -> list[Explanation]:
+    """Those first that leave no parameter without a use; of these the closest."""
+    parameters = run.parameters(GIVEN).keys()
+
+    def idle(explanation: Explanation) -> int:
+        return len(parameters - with_deviations(run.encoder, explanation.deviations).parameter_shapes().keys())
+
+    return sorted(found, key=lambda e: (idle(e), e.residual))
 
 
 @dataclass(frozen=True)
@@ -217,8 +227,11 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> Iterator[Explan
     failed = failing(run)
     for d in candidates:
         module = EncoderModule(with_deviations(run.encoder, (d,)), dtype=torch.float64)
-        module.load({path: a for path, a in run.parameters(GIVEN).items() if path in module.encoder.parameter_shapes()})
-        with opened(module, run.seed, run.encoder.profile) as other:
+        needed, parameters = module.encoder.parameter_shapes(), run.parameters(GIVEN)
+        if not needed.keys() <= parameters.keys():
+            continue
+        module.load({path: parameters[path] for path in needed})
+        with suppress(Undetermined, SubjectError), opened(module, run.seed, run.encoder.profile) as other:
             if failing(other) == failed:
                 yield Explanation((d,), 0.0)
 

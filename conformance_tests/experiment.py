@@ -11,7 +11,6 @@ from conformance_tests.rounding import budget
 from encoder_spec.assembly import Encoder
 from encoder_spec.notation import SpecificationError
 
-
 FAR = 1e4
 """In units of roundoff: no order of sums loses more of its digits, with the weights of an experiment."""
 

@@ -21,7 +21,7 @@ from encoder_spec.assembly import Intermediate, Trace
 SIDE_BY_SIDE = {"projections", "merge"}
 """The slots whose values hold all heads in one axis; an encoder may form them with an axis for each."""
 
-READ_BY = {"scores": (0, 1), "values": (2,)}
+READ_BY = {"split": (0, 1, 2), "scores": (0, 1), "values": (2,)}
 """Which of Q, K and V the equation in a slot reads."""
 
 

@@ -4,6 +4,7 @@ import torch
 
 from conformance_tests.checks import decides
 from conformance_tests.run import PADDED, Case, Run
+from conformance_tests.weights import SHARP
 
 
 @decides("ATT-1", "ATT-2", "ATT-13", level="trace")
@@ -36,13 +37,13 @@ def test_rows_of_weights_are_probabilities(run: Run) -> None:
 
 @decides("ATT-9", level="black-box")
 def test_extreme_scores_give_finite_outputs(run: Run) -> None:
-    """Inputs a thousand times larger give scores beyond ±10⁴, and still numbers."""
-    case = run.case(probe="extreme")
-    output = run.output(case)
-    assert output.isfinite().all(), (
-        f"attention.weights: {int((~output.isfinite()).sum())} of {output.numel()} outputs are not finite for large "
-        f"scores [{run.context(case)}]; subtract the largest score of each row before exp"
-    )
+    """Inputs a thousand times larger, or large queries and keys, give scores beyond ±10³, and still numbers."""
+    for case in run.cases(Case(probe="extreme"), Case(SHARP)):
+        output = run.output(case)
+        assert output.isfinite().all(), (
+            f"attention.weights: {int((~output.isfinite()).sum())} of {output.numel()} outputs are not finite for "
+            f"large scores [{run.context(case)}]; subtract the largest score of each row before exp"
+        )
 
 
 @decides("MASK-1", "MASK-4", level="trace")
@@ -56,7 +57,7 @@ def test_masked_scores_vanish_and_kept_scores_stay(run: Run) -> None:
 def test_content_of_padding_reaches_no_valid_position(run: Run) -> None:
     """Other content at padded positions, a thousand times larger, changes no valid output."""
     run.demand_mask()
-    for case in run.cases(*PADDED, *(c._replace(gradients=False) for c in PADDED)):
+    for case in run.cases(*PADDED, Case(SHARP, "scattered"), *(c._replace(gradients=False) for c in PADDED)):
         probe = run.probes[case.probe]
         changed = run.encode(case, probe.with_other_padding())
         run.demand_equal(

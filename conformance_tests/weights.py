@@ -3,7 +3,8 @@
 As given, weights hide defects: γ = 1, β = 0, equal layers, biases of zero. So an encoder
 is judged with perturbed weights too; with faint sublayers, whose small variances show
 where ε stands; and with a large offset in the sublayers' biases, which a norm takes out
-again if it computes its variance with care.
+again if it computes its variance with care; and with queries and keys so large that scores run into the
+hundreds, where fills of masks that are merely large are beaten and exponentials overflow.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,7 +17,7 @@ from conformance_tests.compare import Unsupported
 from conformance_tests.mapping import ParameterMapping
 from conformance_tests.subject import Subject
 
-PERTURBED, FAINT, OFFSET, GIVEN = "perturbed", "faint", "offset", "given"
+PERTURBED, FAINT, OFFSET, SHARP, GIVEN = "perturbed", "faint", "offset", "sharp", "given"
 
 FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "x_cls")
 """What is made small so that the inputs of the norms are small too."""
@@ -41,11 +42,13 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
             return {GIVEN: self.given}
         perturbed = self.perturbed()
         small = self.mapping.names_of(*FAINT_LETTERS) - self.fixed
+        sharpened = self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K")
         moved = self.mapping.names_of("b_O", "b_2")
         sets = {
             PERTURBED: perturbed,
             FAINT: {name: 1e-4 * w if name in small else w for name, w in perturbed.items()},
             OFFSET: {name: w + 1e4 if name in moved else w for name, w in perturbed.items()},
+            SHARP: {name: 30 * w if name in sharpened else w for name, w in perturbed.items()},
         }
         return {GIVEN: self.given} | {name: self._held(weights) for name, weights in sets.items()}
 

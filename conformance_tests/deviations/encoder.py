@@ -69,7 +69,7 @@ def final_twice(X: Tensor, *, norm_final: F) -> Tensor:
     return norm_final(norm_final(X))
 
 
-@deviation("final-norm-on-first-position", FINAL, "ENC-13", "commonly seen")
+@deviation("final-norm-on-first-position", FINAL, ("ENC-13", "NORM-1"), "commonly seen")
 def on_first(X: Tensor, *, norm_final: F) -> Tensor:
     """The norm at the end is applied to the first position alone."""
     return torch.cat([norm_final(X[:, :1]), X[:, 1:]], dim=1)
@@ -81,19 +81,13 @@ def with_residual(X: Tensor, *, norm_final: F) -> Tensor:
     return X + norm_final(X)
 
 
-@deviation("final-norm-without-parameters", NO_FINAL, "ENC-14")
-def plain(X: Tensor) -> Tensor:
-    """A norm without γ and β follows the last layer, where nothing should."""
-    return torch.nn.functional.layer_norm(X, X.shape[-1:], eps=1e-5)
-
-
 @deviation("output-activated", NO_FINAL, "ENC-14")
 def activated(X: Tensor) -> Tensor:
     """A hyperbolic tangent follows the last layer."""
     return torch.tanh(X)
 
 
-@deviation("output-of-unit-length", (FINAL, NO_FINAL), ("ENC-13", "ENC-14"), "commonly seen")
+@deviation("output-of-unit-length", NO_FINAL, "ENC-14", "commonly seen")
 def of_unit_length(X: Tensor) -> Tensor:
     """Every output vector is scaled to length 1."""
     return torch.nn.functional.normalize(X, dim=-1)
@@ -102,7 +96,7 @@ def of_unit_length(X: Tensor) -> Tensor:
 # Layers and their order ------------------------------------------------------------------
 
 
-@deviation("last-layer-not-run", STACK, ("ENC-8", "ENC-13", "ENC-14"), "LukasHedegaard/continual-inference#70")
+@deviation("last-layer-not-run", STACK, ("ENC-8", "ENC-2"), "LukasHedegaard/continual-inference#70")
 def last_left_out(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
     """The last layer is not run: N − 1 of N."""
     return encoder(keep, *inputs, input=input, layers=layers[:-1], final_norm=final_norm, head=head)
@@ -114,7 +108,7 @@ def first_left_out(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, fina
     return encoder(keep, *inputs, input=input, layers=layers[1:], final_norm=final_norm, head=head)
 
 
-@deviation("last-layer-twice", STACK, "ENC-14")
+@deviation("last-layer-twice", STACK, ("ENC-14", "ENC-2"))
 def last_twice(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
     """The last layer is run twice."""
     again = [*layers, layers[-1]]
@@ -142,7 +136,7 @@ def side_by_side(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_
     return head(final_norm(total / len(layers)), keep)
 
 
-@deviation("outputs-of-layers-averaged", STACK, ("ENC-13", "ENC-14"))
+@deviation("outputs-of-layers-averaged", STACK, ("ENC-14", "ENC-2"))
 def averaged(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
     """The output is the mean of the outputs of all layers."""
     X = input(*inputs)
@@ -163,7 +157,7 @@ def input_again(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_n
     return head(final_norm(X), keep)
 
 
-@deviation("stack-with-residual", STACK, ("ENC-13", "ENC-14"))
+@deviation("stack-with-residual", STACK, ("ENC-14", "ENC-2"))
 def around(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
     """The input of the first layer is added to the output of the last one."""
     E = X = input(*inputs)
@@ -230,7 +224,7 @@ def one_mask(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm
     return head(final_norm(X), keep)
 
 
-@deviation("padding-zeroed-before-first-layer", STACK, "MASK-1", "commonly seen")
+@deviation("padding-zeroed-before-first-layer", STACK, ("ENC-3", "MASK-1"), "commonly seen")
 def zeroed(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
     """Padded positions are set to 0 before the first layer, and nothing is masked."""
     X = input(*inputs)
@@ -246,7 +240,7 @@ def zeroed(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: 
 CALLS = count()
 
 
-@deviation("batch-and-sequence-exchanged", STACK, "ENC-5", "IBM/TabFormer#14")
+@deviation("batch-and-sequence-exchanged", STACK, ("ENC-5", "ENC-1"), "IBM/TabFormer#14")
 def exchanged(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
     """Batch and sequence are exchanged: the layers attend over the samples at one position."""
     X = input(*inputs).transpose(0, 1)
@@ -399,8 +393,8 @@ def weights_in_float32(S: Tensor) -> Tensor:
 
 @deviation("weights-in-bfloat16", "attention.weights", ("ATT-6", "ATT-7"))
 def weights_in_bfloat16(S: Tensor) -> Tensor:
-    """The attention weights are rounded to bfloat16."""
-    return torch.softmax(S, dim=-1).nan_to_num().to(torch.bfloat16).to(S.dtype)
+    """The softmax over the keys is taken in bfloat16."""
+    return torch.softmax(S.to(torch.bfloat16), dim=-1).to(S.dtype).nan_to_num()
 
 
 @deviation("weights-detached", "attention.weights", BACKWARD)

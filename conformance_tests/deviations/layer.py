@@ -71,7 +71,7 @@ def post_one_norm(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, r
 @deviation("post-ln-first-norm-twice", POST, ("LAYER-1", "ENC-8", "NORM-3"), "ml-explore/mlx#1636")
 def post_first_norm_twice(
     x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F
-) -> Tensor:  # noqa: ARG001
+) -> Tensor:
     """The first norm serves both sublayers; the second one is never called."""
     x = norm_1(residual(x, multihead(x, keep)))
     return norm_1(residual(x, ffn(x)))
@@ -92,33 +92,33 @@ def post_ffn_first(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, 
 
 
 @deviation("post-ln-parallel-sublayers", POST, ("LAYER-1", "ENC-8"))
-def post_parallel(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+def post_parallel(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """Both sublayers read the layer's input, and one norm follows the sum of the three."""
     return norm_1(residual(residual(x, multihead(x, keep)), ffn(x)))
 
 
 @deviation("post-ln-first-norm-missing", POST, ("LAYER-1", "ENC-8", "NORM-1", "NORM-3"))
-def post_first_missing(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+def post_first_missing(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """No norm follows the attention."""
     x = residual(x, multihead(x, keep))
     return norm_2(residual(x, ffn(x)))
 
 
 @deviation("post-ln-second-norm-missing", POST, ("LAYER-1", "ENC-8", "NORM-1", "NORM-3"))
-def post_second_missing(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+def post_second_missing(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """No norm follows the feed-forward network."""
     x = norm_1(residual(x, multihead(x, keep)))
     return residual(x, ffn(x))
 
 
 @deviation("post-ln-attention-missing", POST, ("LAYER-1", "ENC-8", "ENC-11"))
-def post_no_attention(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+def post_no_attention(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """The layer has no attention: its feed-forward network comes at once."""
     return norm_2(residual(x, ffn(norm_1(x))))
 
 
 @deviation("post-ln-ffn-missing", POST, ("LAYER-1", "ENC-8"))
-def post_no_ffn(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+def post_no_ffn(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """The layer has no feed-forward network."""
     return norm_2(norm_1(residual(x, multihead(x, keep))))
 
@@ -230,7 +230,7 @@ def pre_one_norm(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, re
 
 
 @deviation("pre-ln-first-norm-twice", PRE, ("LAYER-4", "ENC-8", "NORM-3", "NORM-10"), "ml-explore/mlx#1636")
-def pre_first_norm_twice(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+def pre_first_norm_twice(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """The first norm serves both sublayers; the second one is never called."""
     x = residual(x, multihead(norm_1(x), keep))
     return residual(x, ffn(norm_1(x)))
@@ -257,27 +257,27 @@ def pre_parallel(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, no
 
 
 @deviation("pre-ln-attention-not-normed", PRE, ("LAYER-4", "ENC-8", "NORM-1"))
-def pre_raw_attention(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+def pre_raw_attention(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """The attention reads the layer's input without a norm."""
     x = residual(x, multihead(x, keep))
     return residual(x, ffn(norm_2(x)))
 
 
 @deviation("pre-ln-ffn-not-normed", PRE, ("LAYER-4", "ENC-8", "NORM-1"))
-def pre_raw_ffn(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+def pre_raw_ffn(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """The feed-forward network reads the residual sum without a norm."""
     x = residual(x, multihead(norm_1(x), keep))
     return residual(x, ffn(x))
 
 
 @deviation("pre-ln-attention-missing", PRE, ("LAYER-4", "ENC-8", "ENC-11"))
-def pre_no_attention(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+def pre_no_attention(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """The layer has no attention."""
     return residual(x, ffn(norm_2(residual(x, norm_1(x)))))
 
 
 @deviation("pre-ln-ffn-missing", PRE, ("LAYER-4", "ENC-8", "RES-1"))
-def pre_no_ffn(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:  # noqa: ARG001
+def pre_no_ffn(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """The layer has no feed-forward network."""
     x = residual(x, multihead(norm_1(x), keep))
     return residual(x, norm_2(x))

@@ -198,14 +198,14 @@ def without_parameters(x: Tensor, *, statistics: Moments, eps: float) -> Tensor:
 
 
 @deviation("norm-gamma-ignored", NORM, ("NORM-3", "ENC-8"))
-def gamma_ignored(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:  # noqa: ARG001
+def gamma_ignored(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:
     """The norm has a γ and does not multiply by it."""
     mu, var = statistics(x)
     return (x - mu) / torch.sqrt(var + eps) + beta
 
 
 @deviation("norm-beta-ignored", NORM, ("NORM-3", "ENC-8"))
-def beta_ignored(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:  # noqa: ARG001
+def beta_ignored(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:
     """The norm has a β and does not add it."""
     mu, var = statistics(x)
     return gamma * (x - mu) / torch.sqrt(var + eps)
@@ -252,7 +252,7 @@ def rms_with_beta(x: Tensor, *, gamma: Vector, beta: Vector, eps: float) -> Tens
 
 
 @deviation("norm-omitted", NORM, MEAN)
-def omitted(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:  # noqa: ARG001
+def omitted(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:
     """The norm only multiplies by γ and adds β: nothing is normalised."""
     return gamma * x + beta
 

@@ -1,1 +1,206 @@
-"""Wrong choices in the slots of this topic."""
+"""Wrong positions: other angles, other orders of sine and cosine, another place to count from."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from conformance_tests.deviations import deviation
+from encoder_spec.position import learned, sinusoidal, sinusoidal_concatenated
+
+SINUSOIDAL, LEARNED, OFFSET = "position.sinusoidal", "position.learned", "position.learned_offset"
+TABLES = (LEARNED, OFFSET)
+
+
+def waves(X: Tensor, exponents: Tensor, first: int = 0, base: float = 10000.0) -> Tensor:
+    """Sine at even and cosine at odd features, of pos / base^exponent."""
+    n, d = X.shape[-2:]
+    angles = torch.arange(first, first + n, dtype=torch.float64)[:, None] / base ** exponents[: (d + 1) // 2]
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, :d].to(X)
+
+
+def turned(X: Tensor, of_sine: Tensor, of_cosine: Tensor, quarter: tuple[float, float] = (0.0, 0.5)) -> Tensor:
+    """Two sines in turn, each with exponents and a phase (in units of π) of its own."""
+    pos = torch.arange(X.shape[-2], dtype=torch.float64)[:, None]
+    waves = [torch.sin(pos / 10000**e + q * torch.pi) for e, q in zip((of_sine, of_cosine), quarter, strict=True)]
+    return torch.stack(waves, dim=-1).flatten(-2)[:, : X.shape[-1]].to(X)
+
+
+def pairs(X: Tensor) -> Tensor:
+    """2i / d for every pair of features."""
+    d = X.shape[-1]
+    return 2 * torch.arange((d + 1) // 2, dtype=torch.float64) / d
+
+
+deviation(
+    "position-concatenated",
+    SINUSOIDAL,
+    "POS-1",
+    "commonly seen",
+    definition="All sines stand first and all cosines last, instead of in turn.",
+)(sinusoidal_concatenated)
+deviation(
+    "position-interleaved",
+    "position.sinusoidal_concatenated",
+    "POS-6",
+    "commonly seen",
+    definition="Sines and cosines stand in turn, instead of all sines first.",
+)(sinusoidal)
+deviation(
+    "position-table-without-offset",
+    OFFSET,
+    "POS-9",
+    "commonly seen",
+    definition="The learned table is read from its first row on, without the offset.",
+)(learned)
+
+
+@deviation(
+    "position-doubled-index",
+    SINUSOIDAL,
+    "POS-1",
+    ("jadore801120/attention-is-all-you-need-pytorch#32", "Kyubyong/transformer#38"),
+)
+def doubled_index(X: Tensor) -> Tensor:
+    """The exponent doubles the index twice: 2·2i/d instead of 2i/d."""
+    return waves(X, 2 * pairs(X))
+
+
+@deviation("position-halved-index", SINUSOIDAL, "POS-1")
+def halved_index(X: Tensor) -> Tensor:
+    """The exponent is i/d instead of 2i/d."""
+    return waves(X, pairs(X) / 2)
+
+
+@deviation("position-cosine-has-own-exponent", SINUSOIDAL, "POS-1", "maxjcohen/transformer#62")
+def own_exponent(X: Tensor) -> Tensor:
+    """Cosine columns use the exponent (2i + 1)/d instead of that of their sine."""
+    return turned(X, pairs(X), pairs(X) + 1 / X.shape[-1])
+
+
+@deviation("position-base-1000", SINUSOIDAL, "POS-1", "maxjcohen/transformer#62")
+def base_1000(X: Tensor) -> Tensor:
+    """The wavelengths grow to 1000 · 2π instead of 10000 · 2π."""
+    return waves(X, pairs(X), base=1000.0)
+
+
+@deviation("position-exponent-zero", SINUSOIDAL, "POS-1", "Kyubyong/transformer#81")
+def exponent_zero(X: Tensor) -> Tensor:
+    """Integer division makes every exponent 0, so that all waves are equal."""
+    return waves(X, 0 * pairs(X))
+
+
+@deviation("position-divides-by-half-width-less-one", SINUSOIDAL, "POS-1", "commonly seen")
+def half_width_less_one(X: Tensor) -> Tensor:
+    """The exponent runs from 0 to 1 over the pairs: i/(d/2 − 1) instead of 2i/d."""
+    d = X.shape[-1]
+    return waves(X, torch.arange((d + 1) // 2, dtype=torch.float64) / max(1, d // 2 - 1))
+
+
+@deviation("position-starts-at-one", SINUSOIDAL, "POS-1", "graykode/nlp-tutorial#73")
+def from_one(X: Tensor) -> Tensor:
+    """The first position is 1 instead of 0."""
+    return waves(X, pairs(X), first=1)
+
+
+@deviation("position-sine-and-cosine-exchanged", SINUSOIDAL, "POS-1")
+def exchanged(X: Tensor) -> Tensor:
+    """Even features are the cosine and odd features the sine."""
+    return turned(X, pairs(X), pairs(X), (0.5, 0.0))
+
+
+@deviation("position-all-sines", SINUSOIDAL, "POS-1")
+def all_sines(X: Tensor) -> Tensor:
+    """Odd features are sines as well."""
+    return turned(X, pairs(X), pairs(X), (0.0, 0.0))
+
+
+@deviation("position-in-degrees", SINUSOIDAL, "POS-1")
+def degrees(X: Tensor) -> Tensor:
+    """The angles are multiplied by π."""
+    d = X.shape[-1]
+    angles = torch.arange(X.shape[-2], dtype=torch.float64)[:, None] * torch.pi / 10000 ** pairs(X)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, :d].to(X)
+
+
+@deviation("position-rescaled-to-length", SINUSOIDAL, "POS-1")
+def rescaled(X: Tensor) -> Tensor:
+    """Positions are divided by the length of the sequence."""
+    n = X.shape[-2]
+    angles = torch.arange(n, dtype=torch.float64)[:, None] / n / 10000 ** pairs(X)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, : X.shape[-1]].to(X)
+
+
+@deviation("position-reversed", SINUSOIDAL, "POS-1")
+def reversed_waves(X: Tensor) -> Tensor:
+    """Positions are counted from the end of the sequence."""
+    n, d = X.shape[-2:]
+    angles = torch.arange(n - 1, -1, -1, dtype=torch.float64)[:, None] / 10000 ** pairs(X)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, :d].to(X)
+
+
+@deviation("position-missing", SINUSOIDAL, "POS-1", "commonly seen")
+def missing(X: Tensor) -> Tensor:
+    """No position is added."""
+    return torch.zeros_like(X[0])
+
+
+@deviation("position-one-vector-for-all", SINUSOIDAL, "POS-1", "DiffPoseTalk/DiffPoseTalk#20")
+def one_for_all(X: Tensor) -> Tensor:
+    """Every token gets the vector of position 1."""
+    return waves(X[:, :1], pairs(X), first=1).expand(X.shape[-2:])
+
+
+@deviation("position-of-the-batch", SINUSOIDAL, ("POS-1", "ENC-5"), "tanjimin/C.Origami#42")
+def of_the_batch(X: Tensor) -> Tensor:
+    """The position is that of the sample in the batch, not that of the token in its sequence."""
+    return waves(X.transpose(0, 1), pairs(X))[:, None].expand_as(X)
+
+
+@deviation("position-added-twice", SINUSOIDAL, ("POS-1", "EMB-7", "EMB-11"), "commonly seen")
+def twice(X: Tensor) -> Tensor:
+    """The vectors are added twice: by the table's owner and by its caller."""
+    return 2 * waves(X, pairs(X))
+
+
+@deviation("position-adds-its-argument", SINUSOIDAL, ("POS-1", "EMB-7", "ENC-2"), "commonly seen")
+def with_argument(X: Tensor) -> Tensor:
+    """The sum is formed as x + pe(x) where pe(x) contains x already."""
+    return X + waves(X, pairs(X))
+
+
+@deviation("position-scaled-by-root-of-width", SINUSOIDAL, ("POS-1", "EMB-7", "EMB-11"), "commonly seen")
+def scaled(X: Tensor, *, d_model: int) -> Tensor:
+    """The vectors are multiplied by √d_model together with the embedding."""
+    return d_model**0.5 * waves(X, pairs(X))
+
+
+@deviation("position-in-half-precision", SINUSOIDAL, ("POS-1", "EMB-7", "EMB-11"), "lyuwenyu/RT-DETR#677")
+def half_precision(X: Tensor) -> Tensor:
+    """The table is kept in float16, whatever the encoder computes in."""
+    return waves(X, pairs(X)).half().to(X)
+
+
+@deviation("position-in-single-precision", SINUSOIDAL, "POS-1", "commonly seen")
+def single_precision(X: Tensor) -> Tensor:
+    """The angles are computed in float32, whatever the encoder computes in."""
+    d = X.shape[-1]
+    angles = torch.arange(X.shape[-2], dtype=torch.float32)[:, None] / 10000 ** pairs(X).float()
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, :d].to(X)
+
+
+@deviation("learned-position-reversed", TABLES, ("POS-7", "POS-9", "EMB-7", "EMB-8", "EMB-11"))
+def learned_reversed(X: Tensor, *, P: Float[Tensor, "max_len d_model"]) -> Tensor:
+    """The rows of the table are read from the end of the sequence."""
+    return P[torch.arange(X.shape[-2] - 1, -1, -1)]
+
+
+@deviation("learned-position-missing", TABLES, ("POS-7", "POS-9", "EMB-7", "EMB-8", "EMB-11"))
+def learned_missing(X: Tensor, *, P: Float[Tensor, "max_len d_model"]) -> Tensor:
+    """The table exists and is never added."""
+    return torch.zeros_like(X[0])
+
+
+@deviation("learned-position-of-the-batch", LEARNED, ("POS-7", "ENC-5"), "tanjimin/C.Origami#42")
+def learned_of_the_batch(X: Tensor, *, P: Float[Tensor, "max_len d_model"]) -> Tensor:
+    """The row is that of the sample in the batch, not that of the token in its sequence."""
+    return P[: len(X), None].expand_as(X)

@@ -15,13 +15,13 @@ BACKWARD = ("ENC-9", "ENC-10")
 
 
 @deviation("residual-missing", RESIDUAL, "RES-1", "commonly seen")
-def missing(x: Tensor, sublayer: Tensor) -> Tensor:  # noqa: ARG001
+def missing(x: Tensor, sublayer: Tensor) -> Tensor:
     """The input of a sublayer is not added to its output."""
     return sublayer
 
 
 @deviation("residual-without-sublayer", RESIDUAL, ("RES-1", "ENC-8"))
-def without_sublayer(x: Tensor, sublayer: Tensor) -> Tensor:  # noqa: ARG001
+def without_sublayer(x: Tensor, sublayer: Tensor) -> Tensor:
     """The output of a sublayer is dropped and its input handed on."""
     return x
 

@@ -25,7 +25,7 @@ def load(folder: Path) -> Any:
     except ImportError as fault:
         raise SubjectError(f"{folder} is run by transformers: pip install 'encoder-spec[transformers]'") from fault
     # Its advice on how to load is not about this encoder.
-    transformers.logging.set_verbosity_error()
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
         model, told = transformers.AutoModel.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, output_loading_info=True

@@ -70,8 +70,8 @@ class KerasCall:
         """
         policy = keras.DTypePolicy("float64")
         floating = [v for v in self.variables.values() if keras.backend.is_float_dtype(v._dtype)]
-        graphs = [graph for part in self.parts.values() if (graph := getattr(part, "_functional", None)) is not None]
-        parts = [*self.parts.values(), *graphs]
+        parts = [part for layer in self.layers for part in layer._flatten_layers()]
+        parts += [graph for part in parts if (graph := getattr(part, "_functional", None)) is not None]
         # A graph casts what it is given to the type of its symbolic inputs.
         inputs = [x for part in parts for x in getattr(part, "_inputs", None) or ()]
         inputs += [x for part in parts for x in part._layers if isinstance(x, keras.layers.InputLayer)]

@@ -1,6 +1,7 @@
 """Layers of Keras get their variables when they are called: with what, their parts must tell."""
 
 import copy
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,13 +37,20 @@ def built(layer: Any) -> Any:
         try:
             tried(inputs)
         except Exception as fault:
-            refusal = refusal or one_line(fault)
+            refusal = refusal or told(fault)
             continue
         return tried
     raise SubjectError(
         f"{type(layer).__name__} is not built, and calling it on sequences of {POSITIONS} raised {refusal}: "
         "call it once with an input of the right shape before handing it over"
     )
+
+
+def told(fault: Exception) -> str:
+    """What an exception says in one line; Keras puts the layer that raised it before it, and colours it."""
+    lines = [line for line in re.sub(r"\x1b\[\d+m", "", str(fault)).splitlines() if line]
+    said = lines[1] if len(lines) > 1 and lines[0].startswith("Exception encountered") else one_line(fault)
+    return said.rstrip(".:")
 
 
 def copied(layer: Any) -> Any:

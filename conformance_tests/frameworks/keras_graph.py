@@ -1,5 +1,6 @@
 """A functional Keras model that was written as one flat graph: which of its layers make up an encoder layer."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,12 +15,14 @@ def blocks(layers: Sequence[Any]) -> Iterator[tuple[Path, Any]]:
     An encoder layer is an attention with the two maps behind it, and two norms: each behind its
     sublayer, or each before it, where nothing but the sublayer reads what it gives.
     """
+    names = plain_names(layers)
     place, number = 0, 0
     while place < len(layers):
         before = is_norm(layers[place]) and place + 1 < len(layers) and is_attention(layers[place + 1])
         pre = before and readers(layers[place]) == 1
         if not (pre or is_attention(layers[place])):
-            yield (outside(layers[place], number),), layers[place]
+            norm = "final_norm" if number else "embedding_norm"
+            yield (norm if is_norm(layers[place]) else names[place],), layers[place]
             place += 1
             continue
         norms, maps = 0, 0
@@ -47,8 +50,7 @@ def readers(layer: Any) -> int:
     return len({id(node.operation) for node in layer._outbound_nodes})
 
 
-def outside(layer: Any, number: int) -> str:
-    """What a layer of the graph outside of the encoder layers is called, behind so many of them."""
-    if is_norm(layer):
-        return "final_norm" if number else "embedding_norm"
-    return str(layer.name)
+def plain_names(layers: Sequence[Any]) -> list[str]:
+    """The names of layers without the number of the session, where that leaves them apart."""
+    plain = [re.sub(r"_\d+$", "", str(layer.name)) for layer in layers]
+    return [name if plain.count(name) == 1 else str(layer.name) for name, layer in zip(plain, layers, strict=True)]

@@ -3,20 +3,22 @@
 Keras numbers the layers of a class throughout a session (``dense_7``), which says nothing.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
 from keras.src.models.functional import Functional
 
-from conformance_tests.frameworks.keras_graph import blocks
+from conformance_tests.frameworks.keras_graph import blocks, plain_names
 from conformance_tests.frameworks.numbered import Path, telling_names
+from conformance_tests.naming import NORM, role
 
 MAPS = (keras.layers.Dense, keras.layers.EinsumDense, keras.layers.Conv1D)
 OWN = ("_layers", "_modules", "_tracker")
 """Attributes in which Keras itself keeps the parts of a layer; models of a graph have more such."""
 
-OF_KERAS_HUB = {"feedforward_intermediate_dense": "linear_1", "feedforward_output_dense": "linear_2"}
+NORMS = (keras.layers.LayerNormalization, keras.layers.RMSNormalization)
 
 
 def named_layers(layers: Sequence[Any]) -> dict[str, Any]:
@@ -59,6 +61,7 @@ def paths_of(layers: Sequence[Any]) -> dict[Path, Any]:
 def parts_of(layer: Any) -> Iterator[tuple[Path, Any]]:
     """The parts directly below a layer: its attributes, then those that it keeps in order alone."""
     named: set[int] = set()
+    width = width_of(layer)
     # On the torch backend attributes that are layers stand where torch keeps its modules.
     for name, value in (vars(layer) | vars(layer).get("_modules", {})).items():
         if name in OWN or (name.startswith("_") and isinstance(layer, keras.Sequential | Functional)):
@@ -66,7 +69,7 @@ def parts_of(layer: Any) -> Iterator[tuple[Path, Any]]:
         for below, part in inside(value):
             if id(part) not in named:
                 named.add(id(part))
-                yield (telling(name.strip("_"), part), *below), part
+                yield (telling(name.strip("_"), part, width), *below), part
     yield from stacked([part for part in layer._layers if id(part) not in named])
 
 
@@ -89,7 +92,7 @@ def stacked(layers: Sequence[Any]) -> Iterator[tuple[Path, Any]]:
         yield from blocks(weighty)
         return
     number = 0
-    for layer in weighty:
+    for layer, name in zip(weighty, plain_names(weighty), strict=True):
         parts = list(layer._flatten_layers(include_self=False))
         if parts and not any(isinstance(part, keras.layers.Embedding) for part in parts):
             yield ("layers", number), layer
@@ -97,13 +100,26 @@ def stacked(layers: Sequence[Any]) -> Iterator[tuple[Path, Any]]:
         elif isinstance(layer, keras.layers.LayerNormalization):
             yield ("final_norm" if number else "embedding_norm",), layer
         else:
-            yield (layer.name,), layer
+            yield (name,), layer
 
 
-def telling(name: str, part: Any) -> str:
-    """An attribute under a name that says what it is: an attention is called so, whoever calls it ``att``."""
-    is_attention = isinstance(part, keras.layers.MultiHeadAttention) and "att" not in name and "mha" not in name
-    return f"{name}_attention" if is_attention or name == "att" else OF_KERAS_HUB.get(name, name)
+def telling(name: str, part: Any, width: int) -> str:
+    """An attribute under a name that says what it is, whatever it is called: its class and its shape are known."""
+    if isinstance(part, keras.layers.MultiHeadAttention):
+        return name if role(f"{name}.query_output", in_layer=True, is_norm=False) == "O" else f"{name}_attention"
+    if isinstance(part, NORMS) and not re.search(NORM, name):
+        number = re.search(r"\d+$", name)
+        return f"norm_{number[0] if number else name}"
+    shape = tuple(part.kernel.shape) if isinstance(part, MAPS) and part.built else ()
+    if len(shape) == 2 and shape[0] != shape[1] and width in shape and not role(name, in_layer=True, is_norm=False):
+        return "linear_1" if shape[0] == width else "linear_2"
+    return name
+
+
+def width_of(layer: Any) -> int:
+    """The width of the hidden states, as the norms directly inside a layer tell it; 0 if there are none."""
+    norms = (part for part in layer._layers if isinstance(part, NORMS) and part.weights)
+    return next((part.weights[0].shape[0] for part in norms), 0)
 
 
 def variable_name(layer: Any, variable: Any) -> str:

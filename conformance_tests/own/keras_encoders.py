@@ -83,6 +83,38 @@ def graph(pre: bool) -> Callable[[], Any]:
     return make
 
 
+def sinusoids() -> Any:
+    """A functional model from token ids, with keras-hub's sinusoids."""
+    ids = keras.Input((None,), dtype="int32")
+    x = layers.Embedding(41, 32)(ids)
+    x = x + keras_hub.layers.SinePositionEncoding()(x)
+    for _ in range(2):
+        x = keras_hub.layers.TransformerEncoder(72, 4)(x)
+    return keras.Model(ids, x)
+
+
+class ByHand(layers.Layer):
+    """A Post-LN layer whose attention is written out; the names of its parts say next to nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wq, self.wk, self.wv, self.wo, self.d2 = (layers.Dense(32) for _ in range(5))
+        self.d1 = layers.Dense(72, activation="relu")
+        self.n1, self.n2 = (layers.LayerNormalization(epsilon=1e-6) for _ in range(2))
+
+    def call(self, x: Any, mask: Any = None) -> Any:
+        ops, (batch, n, _) = keras.ops, keras.ops.shape(x)
+        q, k, v = (
+            ops.transpose(ops.reshape(part(x), (batch, n, 4, 8)), (0, 2, 1, 3)) for part in (self.wq, self.wk, self.wv)
+        )
+        scores = ops.matmul(q, ops.transpose(k, (0, 1, 3, 2))) / 8**0.5
+        if mask is not None:
+            scores = ops.where(mask[:, None, None, :], scores, -1e9)
+        heads = ops.transpose(ops.matmul(ops.softmax(scores), v), (0, 2, 1, 3))
+        x = self.n1(x + self.wo(ops.reshape(heads, (batch, n, 32))))
+        return self.n2(x + self.d2(self.d1(x)))
+
+
 def post(eps: float, activation: str) -> dict[str, Any]:
     """The choices of a Post-LN encoder."""
     return SIZES | {"layer": "post-ln", "final_norm": "none", "eps": eps, "activation": activation}
@@ -96,8 +128,13 @@ RIGHT: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     ),
     "keras-hub, TransformerEncoder in a Sequential": (called, post(1e-5, "relu")),
     "keras-hub, BertBackbone": (backbone, post(1e-12, "gelu-tanh") | {"segment": "added", "position": "learned"}),
+    "keras-hub, TransformerEncoder behind sinusoids": (
+        sinusoids,
+        post(1e-5, "relu") | {"position": "sinusoidal", "embedding_scale": "none"},
+    ),
     "Keras, layers as in tutorials": (Stack, post(1e-3, "gelu")),
     "Keras, the same with dropout in the attention": (lambda: Stack(lambda: Block(0.1)), post(1e-3, "gelu")),
+    "Keras, attention by hand": (lambda: Stack(ByHand), post(1e-6, "relu")),
     "Keras, functional Post-LN": (graph(pre=False), post(1e-6, "relu")),
     "Keras, functional Pre-LN": (
         graph(pre=True),

@@ -38,7 +38,8 @@ def test_an_encoder_of_keras_is_conformant(name: str, seed: int) -> None:
     assert found.verdict == "conformant", said(found)
     assert {key: found.profile["choices"].get(key) for key in choices} == choices
     assert found.level == "gradient"
-    assert "True = keep" in found.profile["conventions"]["mask"]
+    # Keras hands masks of token ids on by itself: this one has no argument for it.
+    assert found.profile["conventions"].get("mask", "True = keep").endswith("True = keep")
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -109,4 +110,4 @@ def test_a_layer_that_accepts_no_likely_input_asks_for_a_call() -> None:
 
     found = report(lambda: Odd())
     assert found.verdict == "error"
-    assert "call it once with an input of the right shape" in said(found)
+    assert "ValueError: 91 features are wanted: call it once with an input of the right shape" in said(found)
