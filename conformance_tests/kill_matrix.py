@@ -1,7 +1,7 @@
 """The kill matrix: every deviation run as a subject, and the requirements that notice it.
 
 A suite that finds no fault has shown nothing until it has shown that it can. Each
-deviation is judged against every published profile that makes the choice it gets wrong,
+deviation is judged against a published profile for every equation that it is mistaken for,
 and with ``auto``, where a deviation that is a legitimate variant elsewhere is identified
 as that variant. ``matrix.json`` keeps the outcome; the build computes it anew.
 """
@@ -12,9 +12,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from conformance_tests.deviations import Deviation, deviations
+from conformance_tests.deviations.look_alikes import look_alikes
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import requirements
@@ -54,21 +56,19 @@ class Row:
 Case = tuple[str, str, str]
 
 
-def cases() -> list[Case]:
-    """Every deviation with every profile to which it applies, judged against that profile; then judged freely."""
+def cases(all_profiles: bool = False) -> list[Case]:
+    """Every deviation within a profile for each equation that it is mistaken for; then judged freely.
+
+    Args:
+        all_profiles: take every published profile that makes the choice, and not the first alone.
+    """
     found = []
     for d in deviations().values():
-        within = [p.name for p in PROFILES.values() if d.applies(p)]
+        applying = [p for p in PROFILES.values() if d.applies(p)]
+        first = {p[d.slot].id: p.name for p in reversed(applying)}
+        within = [p.name for p in applying if all_profiles or first[p[d.slot].id] == p.name]
         found += [(d.id, name, name) for name in within] + [(d.id, name, AUTO) for name in within[:1]]
     return found
-
-
-def representative(every: Iterable[Case]) -> list[Case]:
-    """Each deviation against the first profile to which it applies, and judged freely."""
-    first: dict[tuple[str, bool], Case] = {}
-    for case in every:
-        first.setdefault((case[0], case[2] == AUTO), case)
-    return list(first.values())
 
 
 def deviating(deviation: Deviation, within: str) -> EncoderModule:
@@ -85,15 +85,16 @@ def row(case: Case) -> Row:
     from conformance_tests.suite import check
 
     id, within, judged_as = case
-    target = check(deviating(deviations()[id], within), profile=judged_as).targets[0]
+    target = check(deviating((deviations() | look_alikes())[id], within), profile=judged_as).targets[0]
     diagnosis = tuple(dict.fromkeys(d["deviation"] for d in target.diagnosis))
     return Row(*case, target.verdict, tuple(r.id for r in target.of("fail")), target.departs_at, diagnosis)
 
 
 def computed(wanted: Iterable[Case], workers: int, progress: Callable[[int, int], None]) -> list[Row]:
-    """Judge these cases, in several processes."""
+    """Judge these cases, of deviations or look-alikes, in several processes."""
     listed = list(wanted)
-    with ProcessPoolExecutor(workers) as pool:
+    # Fresh processes: under test, this one checks the shapes of every call, which takes its time.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         found = []
         for done, one in enumerate(pool.map(row, listed, chunksize=4)):
             found.append(one)
@@ -142,7 +143,8 @@ def main() -> None:
     from conformance_tests.terminal import progress
 
     with progress(enabled=True) as show:
-        rows = computed(cases(), os.cpu_count() or 1, lambda done, of: show("kill matrix", done, of))
+        wanted = cases(all_profiles="--all-profiles" in sys.argv)
+        rows = computed(wanted, os.cpu_count() or 1, lambda done, of: show("kill matrix", done, of))
     write(rows)
     found = list(faults(rows))
     print("\n".join([*found, f"{len(deviations())} deviations, {len(rows)} rows, {len(found)} faults"]))

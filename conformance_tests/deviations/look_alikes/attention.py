@@ -82,7 +82,7 @@ def to_base_two(S: Tensor) -> Tensor:
 @look_alike("softmax-uniform-where-nothing-is-kept", WEIGHTS)
 def uniform_where_empty(S: Tensor) -> Tensor:
     """The weights of a fully masked row are uniform."""
-    return torch.softmax(S.masked_fill((-math.inf == S).all(dim=-1, keepdim=True), 0), dim=-1)
+    return torch.softmax(S.masked_fill(S.eq(-math.inf).all(dim=-1, keepdim=True), 0), dim=-1)
 
 
 @look_alike("values-by-einsum", VALUES)
