@@ -181,7 +181,8 @@ def explain(run: Run, report: TargetReport, progress: Progress) -> None:
         return
     departed = run.departure
     report.departs_at = departed.spec.equation.id if departed else None
-    found = explanations(run, lambda done, of: progress(f"{report.target}: explaining", done, of))
+    with torch.random.fork_rng(devices=[]):  # some deviations draw, which is no doing of the subject
+        found = explanations(run, lambda done, of: progress(f"{report.target}: explaining", done, of))
     report.diagnosis = [
         {
             "deviation": wrong.id,
