@@ -46,14 +46,14 @@ class TargetReport:
     target: str
     verdict: str = "error"
     level: str = "static"
-    dtype: str = "float64"
-    """The precision in which it was judged."""
     profile: dict[str, Any] = field(default_factory=dict)
     requirements: list[Result] = field(default_factory=list)
     diagnosis: list[dict[str, Any]] = field(default_factory=list)
     departs_at: str | None = None
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    dtype: str = "float64"
+    """The precision in which it was judged."""
 
     def counts(self) -> Counter[str]:
         """How many requirements had each outcome."""
