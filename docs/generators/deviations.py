@@ -64,12 +64,12 @@ def summary(rows: Iterable[Row]) -> str:
 
 def card(d: Deviation, rows: list[Row]) -> str:
     """One deviation: what it computes, its code beside the right one, what notices it, where it was seen."""
-    failing = list(dict.fromkeys(id for r in rows if r.judged_as != AUTO for id in r.killed_by))
+    failing = list(dict.fromkeys(id for r in rows if r.judged_as != AUTO for id in r.killed_by)) or d.noticed_by
     facts = [
         ("Mistaken for", ", ".join(map(equation_link, d.of))),
         ("Noticed by", ", ".join(map(requirement_link, failing))),
         ("Judged freely", judged_freely(rows)),
-        ("Run in", ", ".join(profile_link(r.within) for r in rows if r.judged_as != AUTO)),
+        ("Run in", ", ".join(profile_link(r.within) for r in rows if r.judged_as != AUTO) or "no profile yet"),
         ("Seen in", ", ".join(map(thread, d.evidence)) or "no thread that we know of"),
     ]
     wrong = "".join(figure("Wrong", name, choice) for name, choice in d.replaces.items())
