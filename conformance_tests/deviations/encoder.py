@@ -303,7 +303,7 @@ def input_changed(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final
     return Z
 
 
-@deviation("output-drifts-from-call-to-call", STACK, "DROP-1", "flagos-ai/FlagGems#424")
+@deviation("output-drifts-from-call-to-call", STACK, "DROP-1")
 def drifting(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
     """A factor grows with the number of calls."""
     Z = encoder(keep, *inputs, input=input, layers=layers, final_norm=final_norm, head=head)

@@ -32,7 +32,7 @@ deviation(
     "activation-relu",
     (GELU, GELU_TANH),
     ("FFN-2", "FFN-4"),
-    "NVlabs/Forecasting-Model-Search#6",
+    ("NVlabs/Forecasting-Model-Search#6", "PaddlePaddle/PaddleNLP#1048"),
     definition="The activation is ReLU.",
 )(relu)
 deviation(
@@ -46,7 +46,7 @@ deviation(
     "activation-gelu-tanh",
     (RELU, GELU),
     ("FFN-1", "FFN-2"),
-    "kyutai-labs/pocket-tts#278",
+    ("kyutai-labs/pocket-tts#278", "huggingface/text-embeddings-inference#753"),
     definition="The activation is the tanh approximation of GELU.",
 )(gelu_tanh)
 deviation(
@@ -250,7 +250,7 @@ def activation_last(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner
     return activation((x @ W_1 + b_1) @ W_2 + b_2)
 
 
-@deviation("ffn-activation-after-both-maps", FFN, HANDED_ON, "goruck/nilm#1")
+@deviation("ffn-activation-after-both-maps", FFN, HANDED_ON)
 def activation_twice(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
     """The activation follows both maps of the feed-forward network."""
     return activation(activation(x @ W_1 + b_1) @ W_2 + b_2)
@@ -344,7 +344,7 @@ def neighbours(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2
     return activation(mixed @ W_1 + b_1) @ W_2 + b_2
 
 
-@deviation("ffn-chunks-without-remainder", FFN, "FFN-6")
+@deviation("ffn-chunks-without-remainder", FFN, NETWORK)
 def without_remainder(
     x: Tensor, *, activation: Function, dropout: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer
 ) -> Tensor:

@@ -54,7 +54,7 @@ def post_far_residual(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: 
     return norm_2(residual(x, ffn(y)))
 
 
-@deviation("post-ln-norm-before-sum", POST, "LAYER-1", "lucidrains/vit-pytorch#244")
+@deviation("post-ln-norm-before-sum", POST, ("LAYER-1", "RES-1"), "lucidrains/vit-pytorch#244")
 def post_inner_norm(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """Each sublayer's output is normed before the residual sum, which is not normed."""
     x = residual(x, norm_1(multihead(x, keep)))
@@ -139,7 +139,7 @@ def post_ffn_reads_attention(
     return norm_2(residual(norm_1(residual(x, y)), ffn(y)))
 
 
-@deviation("post-ln-layer-residual", POST, "LAYER-1")
+@deviation("post-ln-layer-residual", POST, ("LAYER-1", "ENC-2"))
 def post_outer_residual(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """The layer's input is added to its output once more."""
     y = norm_1(residual(x, multihead(x, keep)))
@@ -290,7 +290,7 @@ def pre_half(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2
     return norm_2(residual(x, ffn(x)))
 
 
-@deviation("pre-ln-sum-normed", PRE, "LAYER-4")
+@deviation("pre-ln-sum-normed", PRE, ("LAYER-4", "ENC-2"))
 def pre_sum_normed(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """The layer's output is normed by its first norm once more."""
     x = residual(x, multihead(norm_1(x), keep))

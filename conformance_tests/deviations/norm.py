@@ -70,8 +70,17 @@ deviation(
 )(std_plus_eps)
 
 for value, seen in ((1e-5, "huggingface/transformers#15332"), (1e-6, "commonly seen"), (1e-12, "commonly seen")):
-    wrong_constants(f"norm-eps-{value:.0e}", f"ε is {value:.0e}.", (NORM, UNBIASED), VARIANCE, seen, eps=value)
-wrong_constants("norm-eps-of-keras", "ε is 1e-03.", (NORM, UNBIASED), VARIANCE, "keras-team/keras-hub#642", eps=1e-3)
+    wrong_constants(
+        f"norm-eps-{value:.0e}", f"The ε of the norms is {value:.0e}.", (NORM, UNBIASED), VARIANCE, seen, eps=value
+    )
+wrong_constants(
+    "norm-eps-of-keras",
+    "The ε of the norms is 1e-03.",
+    (NORM, UNBIASED),
+    VARIANCE,
+    "keras-team/keras-hub#642",
+    eps=1e-3,
+)
 wrong_constants("norm-without-eps", "There is no ε: it is 0.", (NORM, UNBIASED), VARIANCE, "commonly seen", eps=0.0)
 
 # Other statistics --------------------------------------------------------------------------
@@ -154,7 +163,7 @@ def about_median(x: Tensor) -> tuple[Tensor, Tensor]:
     return middle, (x - middle).square().mean(dim=-1, keepdim=True)
 
 
-@deviation("norm-variance-in-one-pass", STATISTICS, "NORM-6", "commonly seen")
+@deviation("norm-variance-in-one-pass", STATISTICS, "NORM-6", ("tracel-ai/burn#5607", "microsoft/onnxruntime#28463"))
 def in_one_pass(x: Tensor) -> tuple[Tensor, Tensor]:
     """The variance of the norm is the mean of x² less μ², which loses every digit at a large offset."""
     mu = x.mean(dim=-1, keepdim=True)
@@ -229,6 +238,13 @@ def by_variance(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, 
     """The norm divides by σ² + ε: the root is missing."""
     mu, var = statistics(x)
     return gamma * (x - mu) / (var + eps) + beta
+
+
+@deviation("norm-square-for-root", NORM, "NORM-3", "131250208/TPlinker-joint-extraction#37")
+def square_for_root(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:
+    """The norm divides by the square of σ² + ε instead of its root."""
+    mu, var = statistics(x)
+    return gamma * (x - mu) / (var + eps).square() + beta
 
 
 @deviation("norm-eps-under-and-outside-root", NORM, "NORM-3")

@@ -82,44 +82,37 @@ def sum_over_heads(C: Tensor, *, h: int, W_O: MapOut, b_O: Vector) -> Tensor:
     return torch.stack([head @ rows for head, rows in parts]).sum(dim=0) + b_O
 
 
-@look_alike("heads-permuted", "multihead")
-def permuted(
-    X: Tensor,
-    keep: Tensor,
-    *,
-    h: int,
-    projections: Callable[..., Three],
-    split: F,
-    attention: F,
-    W_O: MapOut,
-    b_O: Vector,
-) -> Tensor:
+@look_alike("heads-permuted", "multihead.output")
+def permuted(C: Tensor, *, h: int, W_O: MapOut, b_O: Vector) -> Tensor:
     """The heads stand in reverse order, and the rows of W_O with them."""
-    heads = attention(*(split(x).flip(1) for x in projections(X)), keep).flip(1)
-    backwards = heads.flip(1).transpose(1, 2).flatten(-2)
-    return backwards @ W_O.unflatten(0, (h, -1)).flip(0).flatten(0, 1) + b_O
+    heads = C.unflatten(-1, (h, -1)).flip(-2).flatten(-2)
+    return heads @ W_O.unflatten(0, (h, -1)).flip(0).flatten(0, 1) + b_O
 
 
 @look_alike("multihead-of-torch", "multihead")
-def multihead_of_torch(
-    X: Tensor,
-    keep: Tensor,
-    *,
-    h: int,
-    W_Q: Map,
-    W_K: Map,
-    W_V: ValueMap,
-    W_O: MapOut,
-    b_Q: Bias,
-    b_K: Bias,
-    b_V: ValueBias,
-    b_O: Vector,
-) -> Tensor:
-    """The sublayer is torch's own, with its weights packed and transposed and its input sequence first."""
-    x = X.transpose(0, 1)
-    packed_weight, packed_bias = torch.cat([W_Q, W_K, W_V], dim=1).mT, torch.cat([b_Q, b_K, b_V])
+def multihead_of_torch(X: Tensor, keep: Tensor, *, h: int, projections: Callable[..., Three], output: F) -> Tensor:
+    """Heads and attention are those of torch's own sublayer, sequence first, its maps being the identity."""
+    Q, K, V = (x.transpose(0, 1) for x in projections(X))
+    same = torch.eye(Q.shape[-1], dtype=X.dtype)
     barred = ~keep.expand(len(X), X.shape[1], X.shape[1]).repeat_interleave(h, 0)
-    out, _ = functional.multi_head_attention_forward(
-        x, x, x, X.shape[-1], h, packed_weight, packed_bias, None, None, False, 0.0, W_O.mT, b_O, attn_mask=barred
+    heads, _ = functional.multi_head_attention_forward(
+        Q,
+        K,
+        V,
+        Q.shape[-1],
+        h,
+        in_proj_weight=None,
+        in_proj_bias=None,
+        bias_k=None,
+        bias_v=None,
+        add_zero_attn=False,
+        dropout_p=0.0,
+        out_proj_weight=same,
+        out_proj_bias=None,
+        attn_mask=barred,
+        use_separate_proj_weight=True,
+        q_proj_weight=same,
+        k_proj_weight=same,
+        v_proj_weight=same,
     )
-    return out.transpose(0, 1)
+    return output(heads.transpose(0, 1))
