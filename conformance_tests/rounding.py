@@ -24,8 +24,8 @@ ORDERS = 6
 MARGIN = 4
 """The budget in units of the largest distance found.
 
-A correct encoder's distance is one more draw beside these seven. Over 200 seeds of the encoders
-at hand it came to no more than about half of the budget in any precision.
+A correct encoder's distance is one more draw beside these seven: for the built-in encoders, and for
+pretrained weights in float32, it came to about a quarter to a third of the budget.
 """
 
 EXACT = 1e-9
