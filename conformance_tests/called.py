@@ -190,7 +190,8 @@ class CalledSubject(Subject):
 
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
         """See ``Subject``."""
-        return self._turned(hidden_states(self.returned(inputs, keep, gradients), self.width)).cpu()
+        hidden = self._turned(hidden_states(self.returned(inputs, keep, gradients), self.width))
+        return hidden if hidden.is_meta else hidden.cpu()  # a tensor without values cannot be moved; the guard names it
 
     def returned(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
         """Everything that the encoder returns, in its own order of axes."""

@@ -32,7 +32,7 @@ def listed(parts: Sequence[str]) -> str:
 def encoder_inside(mapping: ParameterMapping) -> str:
     """The part of a whole model that holds its encoder, as one writes it behind the model: ``.bert``, ``[0].model``.
 
-    Empty if the parameters of the encoder have no owner in common, as in an encoder itself.
+    Empty if the parameters of the encoder have no owner in common but the list of its layers, as in an encoder itself.
     """
     owners = [name.split(".")[:-1] for source in mapping.sources.values() for name in source.names]
     common: list[str] = []
@@ -40,6 +40,10 @@ def encoder_inside(mapping: ParameterMapping) -> str:
         if len(set(here)) > 1:
             break
         common.append(here[0])
+    if all(path.startswith("layers.") for path in mapping.sources):
+        if common and common[-1].isdigit():
+            common.pop()
+        common = common[:-1]
     return "".join(f"[{part}]" if re.fullmatch(r"\d+", part) else f".{part}" for part in common)
 
 

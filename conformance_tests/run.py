@@ -78,11 +78,18 @@ class Run(Computed):
 
     def demand_output_per_position(self) -> None:
         """Go on only where the output has the positions of the input, one for one."""
+        self.demand_shaped(self.case())
         profile = self.encoder.profile
         if profile["head"].variant not in ("none", "mlm"):
             raise Unsupported("the head does not give an output for each position")
         if profile["input"].variant == "embedded" and profile["embedding"].variant != "lookup":
             raise Unsupported("an image has no sequence of its own")
+
+    def demand_shaped(self, case: Case) -> None:
+        """Go on only with an output of the right shape: parts of another one say nothing."""
+        got, want = tuple(self.output(case).shape), tuple(self.expected(case).shape)
+        if got != want:
+            raise Blocked(f"the output has shape {got} already, where the specification gives {want}")
 
     def demand_mask(self) -> None:
         """Go on only with a subject that takes a mask."""

@@ -70,6 +70,7 @@ def test_output_without_gradients_agrees_too(run: Run) -> None:
 def test_samples_of_a_batch_are_independent(run: Run) -> None:
     """The first and the last sample alone give what they give in the batch."""
     for case in run.cases(Case(), Case(gradients=False)):
+        run.demand_shaped(case)
         for sample in (0, -1):
             alone = run.encode(case, run.probes[case.probe].only(sample))
             run.demand_equal(alone[0], run.output(case)[sample], f"encoder: Z of sample {sample} alone", case)
