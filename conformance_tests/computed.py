@@ -42,6 +42,10 @@ PADDED = (Case(probe="scattered"), Case(probe="right"))
 FAST = tuple(case._replace(gradients=False) for case in (Case(), *PADDED))
 
 
+ENTRANCES = {"E", "W_patch", "W_conv"}
+"""The parameters that meet the input first: ids, an image or a signal."""
+
+
 @dataclass
 class Computed:
     """A subject beside the specification's encoder."""
@@ -71,6 +75,9 @@ class Computed:
     @contextmanager
     def _asking(self, case: Case) -> Iterator[None]:
         """Ask the subject, with the weights of a case; whatever it raises is a finding about the subject."""
+        unread = [e for e in ENTRANCES & self.encoder.parameter_shapes().keys() if e not in self.mapping.sources]
+        if unread:
+            raise Blocked(f"the profile reads its input through {unread[0]}, which the encoder does not have")
         self.weight_sets.use(case.weights)
         try:
             yield

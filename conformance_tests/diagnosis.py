@@ -18,6 +18,7 @@ from conformance_tests.checks import Level
 from conformance_tests.compare import Blocked, Disagreement, Unsupported, demand_equal
 from conformance_tests.deciding import decide, planned
 from conformance_tests.deviations import Deviation, deviations
+from conformance_tests.identify import differences
 from conformance_tests.intermediates import Recorded
 from conformance_tests.opening import opened
 from conformance_tests.run import FAST, PADDED, UNPADDED, Case, Run
@@ -27,6 +28,7 @@ from conformance_tests.weights import GIVEN
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
 from encoder_spec.notation import SpecificationError
+from encoder_spec.profiles import Profile
 
 Progress = Callable[[int, int], None]
 
@@ -67,23 +69,24 @@ def lowered(sentence: str) -> str:
     return f"{first.lower() if first.istitle() and len(first) > 1 else first} {rest}"
 
 
-def explanations(run: Run, progress: Progress = silent) -> list[Explanation]:
+def explanations(run: Run, declared: Profile | None = None, progress: Progress = silent) -> list[Explanation]:
     """What is wrong with a subject, the closest agreement first; nothing if nothing in the catalogue matches.
 
     Args:
         run: the subject beside the profile that it departs from.
+        declared: that profile, if it was declared: then the subject may compute another legitimate choice.
         progress: told how many deviations have been tried, and of how many.
     """
     candidates = [d for d in deviations().values() if d.applies(run.encoder.profile)]
     asked = list(observations(run))
-    if not asked:
-        return []
-    single = list(reproducing(run, asked, ((d,) for d in candidates), progress, len(candidates)))
-    if largest_difference(run, run.encoder, asked) is not None:
+    single = list(reproducing(run, asked, ((d,) for d in candidates), progress, len(candidates))) if asked else []
+    if asked and largest_difference(run, run.encoder, asked) is not None:
         return list(behaving_alike(run, (d for explanation in single for d in explanation.deviations)))
     if single:
         return ranked(run, single)
-    if asked[0].got[0].shape != run.expected(asked[0].case).shape:
+    if declared is not None and (choice := other_choice(run)):
+        return [choice]
+    if not asked or not has_its_shape(run, asked[0]):
         return []  # two wrong equations that change no shape change none together
     at_random = list(behaving_alike(run, (d for d in candidates if is_random(run, d))))
     if at_random:
@@ -91,6 +94,39 @@ def explanations(run: Run, progress: Progress = silent) -> list[Explanation]:
     likely = most_explaining(run, candidates)
     pairs = [(a, b) for a, b in combinations(candidates, 2) if a.slot != b.slot and (a in likely or b in likely)]
     return ranked(run, reproducing(run, asked, pairs, progress, len(pairs)))
+
+
+def other_choice(run: Run) -> Explanation | None:
+    """The legitimate choice of equations that a subject makes instead of the declared one, if it is such a choice.
+
+    Each equation that differs is a deviation here: right elsewhere, but not in this profile.
+    """
+    wanted = run.encoder.profile
+    run.weight_sets.use(GIVEN)
+    with suppress(Undetermined, SubjectError, *UNDECIDED), opened(run.subject, run.seed) as free:
+        if free.identified:
+            differing = differences(free.encoder, wanted)
+            wrong = tuple(
+                chosen_instead(wanted, free.encoder.profile, place, *pair) for place, pair in differing.items()
+            )
+            return Explanation(wrong, free.largest_error(Case(GIVEN))) if wrong else None
+    return None
+
+
+def chosen_instead(wanted: Profile, chosen: Profile, place: str, mine: str | float, theirs: str | float) -> Deviation:
+    """A choice that differs from the declared one, as a deviation."""
+    filled = {place: chosen.equations[place]} if place in chosen.equations else {place: float(mine)}
+    slot = place if place in wanted.equations else "norm"
+    text = f"{place.replace('_', ' ')} is {mine} (the profile has {theirs})"
+    return Deviation(f"{place}={mine}", text, (wanted[slot].id,), (), filled)
+
+
+def has_its_shape(run: Run, observed: "Observation") -> bool:
+    """Whether an output has the shape that the specification gives it, as far as that can be evaluated."""
+    try:
+        return observed.got[0].shape == run.expected(observed.case).shape
+    except UNDECIDED:
+        return True
 
 
 def ranked(run: Run, found: Iterable[Explanation]) -> list[Explanation]:
@@ -234,7 +270,8 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> Iterator[Explan
             continue
         module.load({path: parameters[path] for path in needed})
         with suppress(Undetermined, SubjectError), opened(module, run.seed, run.encoder.profile) as other:
-            if failing(other) == failed:
+            # Where a parameter is missing the outputs may be right; which one it is tells the deviations apart.
+            if failing(other) == failed and other.stated_parameters().keys() == run.stated_parameters().keys():
                 yield Explanation((d,), 0.0)
 
 

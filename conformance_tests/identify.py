@@ -5,33 +5,20 @@ What they leave open is searched, nearest to the encoder's own hints first, and 
 by agreement of the outputs and nothing else.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isqrt
-from typing import Any
-
-from torch import Tensor
 
 from conformance_tests.epsilon import EPSILONS
 from conformance_tests.experiment import Experiment
 from conformance_tests.hints import Hints
 from conformance_tests.intermediates import Recorded
 from conformance_tests.search import Axes, agrees, candidates, guided, most_tried, nearest
+from conformance_tests.structure import admissible
 from encoder_spec.assembly import Encoder
-from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import variants
-from encoder_spec.notation import SpecificationError
-from encoder_spec.profiles import CONSTANTS, PROFILES, VASWANI_2017, Profile
+from encoder_spec.profiles import PROFILES, Profile
 
 OPEN_SLOTS = ("layer", "norm", "activation", "scores", "embedding_scale", "position")
 """The slots whose variants differ without differing in parameters."""
-
-NEEDED = {
-    "attention projections": {"W_Q", "W_K", "W_V"},
-    "output projections": {"W_O"},
-    "feed-forward maps": {"W_1", "W_2"},
-}
-"""The maps without which there is no encoder."""
 
 
 @dataclass(frozen=True)
@@ -46,101 +33,6 @@ class Identification:
     tried: int
     explained: int = 0
     given_up: bool = False
-
-
-def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
-    """The encoder that the parameters alone determine; open slots as hinted, or as in Vaswani 2017.
-
-    Raises:
-        SpecificationError: if the shapes are those of no encoder.
-    """
-    letters = {path.rpartition(".")[2] for path in parameters}
-    layers = {path.split(".")[1] for path in parameters if path.startswith("layers.")}
-    for part, needed in NEEDED.items():
-        if not needed <= letters:
-            absent = ", ".join(sorted(needed - letters))
-            raise SpecificationError(f"there are no {part} among the parameters ({absent})")
-    choices: dict[str, Any] = {
-        slot: fitting[0]
-        for slot in ("embedding", "cls", "position", "segment", "projections", "output", "norm", "ffn", "head")
-        if (fitting := admissible(slot, letters))
-    }
-    of_layers = {path.rpartition(".")[2] for path in parameters if ".norm_1." in path}
-    for place in ("norm_final", "norm_embedding"):
-        here = {path.rpartition(".")[2] for path in parameters if path.startswith(f"{place}.")}
-        if here and of_layers and here != of_layers:
-            choices[place] = admissible("norm", here)[0]
-    if not of_layers:
-        raise SpecificationError("there are no norms of the layers among the parameters")
-    choices["norm"] = admissible("norm", of_layers)[0]
-    choices["input"] = "given"
-    if {"E", "W_patch", "W_conv"} & letters:
-        choices["input"] = "factorised" if "W_e" in letters else "embedded"
-    choices["embedding_norm"] = "norm" if "norm_embedding.gamma" in parameters else "none"
-    choices["final_norm"] = "norm" if "norm_final.gamma" in parameters else "none"
-    shared = is_shared(parameters, layers)
-    N = hints.sizes.get("N", len(layers)) if shared else len(layers)
-    choices["sharing"] = "all" if N > 1 and shared else "none"
-    if choices.get("embedding", "lookup") != "lookup" or choices["segment"] == "added":
-        choices["embedding_scale"] = "none"
-    stated = {
-        k: v for k, v in hints.choices.items() if k.rpartition(".")[2] in CONSTANTS or v in admissible(k, letters)
-    }
-    encoder = Encoder(VASWANI_2017.replace(**({"eps": EPSILONS[0]} | choices | stated)), sizes(parameters, hints, N))
-    for path, shape in encoder.parameter_shapes().items():
-        got = tuple(parameters[path].shape) if path in parameters else shape
-        if got != shape:
-            raise SpecificationError(f"{path} has shape {got}, but beside the other parameters it must be {shape}")
-    return encoder
-
-
-def admissible(slot: str, letters: set[str]) -> list[str]:
-    """The variants of a slot whose parameters are all there, those that use most of them."""
-    fits = {name: len(e.parameters) for name, e in variants(slot).items() if set(e.parameters) <= letters}
-    most = max(fits.values(), default=0)
-    return [name for name, used in fits.items() if used == most]
-
-
-def is_shared(parameters: Mapping[str, Tensor], layers: set[str]) -> bool:
-    """Whether all layers use one set of arrays: a single set, or the same memory in each."""
-    paths = [f"layers.{l}.W_1" for l in layers]
-    return len({parameters[path].data_ptr() if path in parameters else 0 for path in paths}) == 1
-
-
-def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
-    """The sizes that the shapes of the parameters tell."""
-    found = {"N": N, "h": hints.sizes.get("h", 1)}
-    for path, axes in {
-        "layers.0.W_Q": ("d_model", "hd_k"),
-        "layers.0.W_V": ("d_model", "hd_v"),
-        "layers.0.W_1": ("d_model", "d_ff"),
-        "E": ("V", "d_e"),
-        "P": ("max_len", "d_e"),
-        "E_seg": ("segments", "d_e"),
-        "W_conv": ("3", "channels", "d_model"),
-        "W_cls": ("d_model", "classes"),
-    }.items():
-        if path in parameters:
-            here = dict(zip(axes, parameters[path].shape, strict=True))
-            if here.get("d_e") not in (None, found.get("d_e", here.get("d_e"))):
-                raise SpecificationError(
-                    f"the input has width {found['d_e']}, but {path} has width {here['d_e']}: no slot has such a table"
-                )
-            found |= here
-    if found.pop("3", 3) != 3:
-        raise SpecificationError("the convolutions of the input are not of width 3")
-    if "W_e" not in parameters and found.get("d_e", found["d_model"]) != found["d_model"]:
-        raise SpecificationError(f"the input has width {found['d_e']}, but the layers {found['d_model']}")
-    hd_k, hd_v = found.pop("hd_k"), found.pop("hd_v")
-    if hd_k % found["h"]:
-        raise SpecificationError(f"{found['h']} heads do not divide the {hd_k} columns of W_Q")
-    stated = {k: v for k, v in hints.sizes.items() if k in ("patch", "channels", "classes")}
-    if "W_patch" in parameters:
-        entries = len(parameters["W_patch"])
-        sides = {entries // c: c for c in (3, 1, 4, 2) if entries % c == 0 and isqrt(entries // c) ** 2 == entries // c}
-        area = stated.get("patch", isqrt(next(iter(sides), entries))) ** 2
-        stated |= {"patch": isqrt(area), "channels": max(1, entries // area)}
-    return Dimensions(**(found | stated | {"d_k": hd_k // found["h"], "d_v": hd_v // found["h"]}))
 
 
 def open_axes(start: Encoder, hints: Hints) -> Axes:
@@ -197,17 +89,17 @@ def identify(
     return Identification(closest, False, tried + more, found)
 
 
-def nearest_profile(encoder: Encoder) -> tuple[Profile, dict[str, tuple[str | float, str | float]]]:
-    """The published profile with the fewest differences: name → (the encoder's choice, the profile's)."""
+def differences(encoder: Encoder, profile: Profile) -> dict[str, tuple[str | float, str | float]]:
+    """Where an encoder chooses otherwise than a profile: name → (its choice, the profile's)."""
     mine = {k: v for k, v in encoder.choices().items() if k in encoder.profile.choices()}
+    theirs = profile.choices()
+    # A place or a constant of a place, norm_final or norm_final.eps, is compared with its slot or constant.
+    wanted = {k: theirs.get(k, theirs.get(k.rpartition(".")[2], theirs.get(k.partition("_")[0], ""))) for k in mine}
+    return {k: (v, wanted[k]) for k, v in mine.items() if v != wanted[k]}
 
-    def differences(profile: Profile) -> dict[str, tuple[str | float, str | float]]:
-        theirs = profile.choices()
-        # A place or a constant of a place, norm_final or norm_final.eps, is compared with its slot or constant.
-        published = {
-            k: theirs.get(k, theirs.get(k.rpartition(".")[2], theirs.get(k.partition("_")[0], ""))) for k in mine
-        }
-        return {k: (v, published[k]) for k, v in mine.items() if v != published[k]}
 
-    best = min(PROFILES.values(), key=lambda p: (len(differences(p)), "input" in differences(p)))
-    return best, differences(best)
+def nearest_profile(encoder: Encoder) -> tuple[Profile, dict[str, tuple[str | float, str | float]]]:
+    """The published profile with the fewest differences, and these."""
+    ranked = {name: differences(encoder, profile) for name, profile in PROFILES.items()}
+    best = min(ranked, key=lambda name: (len(ranked[name]), "input" in ranked[name]))
+    return PROFILES[best], ranked[best]

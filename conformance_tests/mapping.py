@@ -66,6 +66,10 @@ class ParameterMapping:
         left = {name for s in self.sources.values() for name in s.names} - used
         return replace(self, sources=kept, unmapped=(*self.unmapped, *sorted(left)))
 
+    def is_absent(self, path: str) -> bool:
+        """Whether the encoder has no such map, so that the identity stands in its place."""
+        return path.endswith(".W_O") and path in self.sources and not self.sources[path].names
+
     def conventions(self) -> dict[str, str]:
         """How the parameters are stored, in words, where it is not as the equations write them."""
         found = {"Q, K, V": self.packing} if self.packing else {}
@@ -153,3 +157,16 @@ def norms_without_parameters(mapping: ParameterMapping, width: int) -> dict[str,
     normed = {".".join(path.split(".")[:2]) for path in mapping.sources if ".norm_" in path}
     gamma = torch.ones(width, dtype=torch.float64)
     return {f"{layer}.{norm}.gamma": gamma for layer in sorted(layers - normed) for norm in ("norm_1", "norm_2")}
+
+
+def absent_outputs(mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """W_O = I for the layers that have W_V and no W_O: what the encoder computes is then still understood."""
+    values = {path.rpartition(".")[0]: path for path in mapping.sources if path.endswith(".W_V")}
+    absent = {layer: path for layer, path in values.items() if f"{layer}.W_O" not in mapping.sources}
+    found = {layer: mapping.sources[path] for layer, path in absent.items()}
+    maps = {layer: source.take(*(weights[name] for name in source.names)) for layer, source in found.items()}
+    return {
+        f"{layer}.W_O": torch.eye(len(W_V), dtype=W_V.dtype)
+        for layer, W_V in maps.items()
+        if W_V.shape[0] == W_V.shape[1]
+    }

@@ -25,6 +25,9 @@ def what_is_missing(reason: str, mapping: ParameterMapping) -> str:
     sure = {path.rpartition(".")[2] for path, s in mapping.sources.items() if not set(s.names) & set(mapping.guessed)}
     absent = [letter for letter in NEEDED if letter not in sure]
     pairs = list(zip(absent, by_layer(unknown), strict=False))
+    if not pairs and not mapping.unmapped:
+        read = ", ".join(f"{name} as {path}" for name, path in guesses(mapping)[:MOST_SHOWN])
+        return f"{reason}; neither name nor shape tells apart some of its parameters, read here as follows: {read}"
     if not pairs:
         return f"{reason}, and no slot of the specification has its parameters {shown}"
     stated = ", ".join(f'"{letter}": "{name}"' for letter, name in pairs)
@@ -32,6 +35,11 @@ def what_is_missing(reason: str, mapping: ParameterMapping) -> str:
     return f"{reason}; {what} its parameters {shown}. Say which are {', '.join(absent)}, for instance:" + lines(
         f"parameters={{{stated}}}"
     )
+
+
+def guesses(mapping: ParameterMapping) -> list[tuple[str, str]]:
+    """The parameters that neither name nor shape tells apart, each with what it was taken for."""
+    return [(n, path) for path, source in mapping.sources.items() for n in source.names if n in mapping.guessed]
 
 
 def table_is_missing(weights: Mapping[str, Tensor], mapping: ParameterMapping) -> str:

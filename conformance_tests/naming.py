@@ -38,6 +38,7 @@ NORMS = (
     ("norm_2", norm(r"(?:norm|ln)_?(?:2|b)(?:$|\.)|(?:sub)?layers?\.1")),
     ("norm_1", norm(r"before|input|(?:norm|ln)_?(?:1|a)(?:$|\.)|(?:sub)?layers?\.0")),
     ("norm_2", rf"^(?:layer_?)?(?:{NORM})$"),
+    *((f"norm_{place}", rf"(?:^|[._])n_?{place}$") for place in "12"),
 )
 
 # The order matters: what is packed comes before its parts.

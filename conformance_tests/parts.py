@@ -1,7 +1,8 @@
 """Which part of an encoder each weight is: by what its author says, by its name, by its shape."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -58,6 +59,9 @@ def survey(weights: Mapping[str, Tensor], stated: Mapping[str, str]) -> list[Nam
     """Every weight with what its author or its name says of it."""
     said = list(stated_names(stated, weights))
     taken = {name for n in said for name in n.names}
+    left = [name for name in weights if name not in taken]
+    if numbered_behind(left):
+        return said + [parse_numbered_behind(name) for name in left]
     return said + gathered([parse(name, layer) for name, layer in in_layers(weights) if name not in taken])
 
 
@@ -100,6 +104,30 @@ def in_layers(weights: Mapping[str, Tensor]) -> Iterator[tuple[str, str]]:
         else:
             outside = layered or role(stem_and_kind(name)[0], in_layer=False, is_norm=False)
             yield name, "" if outside else "layers.0."
+
+
+BEHIND = re.compile(r"^(.+?)\.(\d+)\.(\w+)$")
+"""A part, the number of its layer, and which of its arrays it is."""
+
+FEWEST_PARTS = 5
+"""So many parts have a list each, where layers are spread over lists; lists of heads are four at most."""
+
+
+def numbered_behind(names: Iterable[str]) -> bool:
+    """Whether every part has a list with an entry for each layer, and no layer a module of its own."""
+    lists: dict[str, set[str]] = {}
+    for found in filter(None, map(BEHIND.match, names)):
+        lists.setdefault(found[1], set()).add(found[2])
+    same = Counter(map(frozenset, lists.values())).most_common(1)
+    return bool(same) and same[0][1] >= FEWEST_PARTS
+
+
+def parse_numbered_behind(name: str) -> Named:
+    """What a name says whose part stands before the number of its layer."""
+    found = BEHIND.match(name)
+    if not found:
+        return Named((name,), "", *stem_and_kind(name))
+    return Named((name,), f"layers.{found[2]}.", *stem_and_kind(f"{found[1]}.{found[3]}"))
 
 
 def parse(name: str, layer: str) -> Named:

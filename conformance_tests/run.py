@@ -102,9 +102,13 @@ class Run(Computed):
             if not self.agrees(case):
                 raise Blocked(f"the outputs disagree with the specification already on probe {case.probe}")
 
+    def stated_parameters(self) -> dict[str, Tensor]:
+        """The subject's own parameters by canonical path, as it keeps them."""
+        return {path: w for path, w in self.parameters(GIVEN).items() if not self.mapping.is_absent(path)}
+
     def demand_parameter_count(self, what: str, *suffixes: str) -> None:
         """The arrays whose paths end so have as many entries as their declared shapes."""
-        got = sum(a.numel() for p, a in self.parameters(GIVEN).items() if p.endswith(suffixes))
+        got = sum(a.numel() for p, a in self.stated_parameters().items() if p.endswith(suffixes))
         declared = self.encoder.parameter_shapes()
         want = sum(prod(shape) for path, shape in declared.items() if path.endswith(suffixes))
         assert got == want, f"{what}: {got:,} parameters, but the declared shapes sum to {want:,}"
@@ -123,10 +127,16 @@ class Run(Computed):
             return aligned[place] if place < len(aligned) else None
         return None
 
+    def largest_error(self, case: Case) -> float:
+        """The largest difference of the output, where it agrees."""
+        return demand_equal(
+            self.output(case), self.expected(case), "", valid=self.valid(case), budget=self.budget(case)
+        ).error
+
     def agrees(self, case: Case) -> bool:
         """Whether the subject's output equals the specification's."""
         try:
-            demand_equal(self.output(case), self.expected(case), "", valid=self.valid(case), budget=self.budget(case))
+            self.largest_error(case)
         except Disagreement:
             return False
         return True

@@ -5,6 +5,7 @@ after the other; without intermediates, of the outputs.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,8 +14,8 @@ from torch import Tensor
 from conformance_tests.epsilon import fitted
 from conformance_tests.evidence import Calls, Evidence
 from conformance_tests.hints import Hints
-from conformance_tests.identify import Identification, admissible, identify, open_axes, structure
-from conformance_tests.mapping import ParameterMapping, reading
+from conformance_tests.identify import Identification, identify, open_axes
+from conformance_tests.mapping import ParameterMapping, absent_outputs, reading
 from conformance_tests.missing import lines, what_is_missing
 from conformance_tests.outside import (
     demand_nothing_outside,
@@ -35,6 +36,7 @@ from conformance_tests.search import (
     with_eps,
 )
 from conformance_tests.storage import Storage
+from conformance_tests.structure import admissible, as_declared, structure
 from conformance_tests.subject import Subject, Undetermined
 from conformance_tests.tables import layout_of, stored_sinusoids
 from conformance_tests.weights import WeightSets
@@ -101,6 +103,8 @@ class Settling:
 
     def _read(self, storage: Storage) -> ParameterMapping:
         mapping = reading(self.weights, storage, self.subject.hints.parameters)
+        if not parts_outside(mapping, self.subject.hints):
+            mapping = mapping.with_constants(absent_outputs(mapping, self.weights))
         table = self._table(mapping)
         return mapping if table is None else mapping.with_constants({"P": table})
 
@@ -132,9 +136,13 @@ class Settling:
         Raises:
             Undetermined: if the parameters are those of no encoder.
         """
+        parameters, hints = mapping.canonical(self.weights), self._hints(mapping)
         try:
-            return structure(mapping.canonical(self.weights), self._hints(mapping))
+            return structure(parameters, hints)
         except SpecificationError as reason:
+            if self.declared is not None:
+                with suppress(SpecificationError):
+                    return as_declared(self.declared, parameters, hints)
             demand_nothing_outside(mapping, self.subject.hints, str(reason))
             raise Undetermined(what_is_missing(str(reason), mapping)) from None
 

@@ -142,7 +142,7 @@ def check_one(
                 report.notes.append(unknown)
                 report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
             progress(f"{name}: explaining", 1, 1)
-            explain(run, report, progress)
+            explain(run, declared, report, progress)
     except Undetermined as reason:
         report.verdict = "undetermined"
         report.notes.append(str(reason))
@@ -175,14 +175,14 @@ def adapted(name: str, load: Callable[[], Any], guard: Guard, seed: int, progres
     return subject
 
 
-def explain(run: Run, report: TargetReport, progress: Progress) -> None:
+def explain(run: Run, declared: Profile | None, report: TargetReport, progress: Progress) -> None:
     """Write into the report of a subject that failed where it departs, and which deviation it has."""
     if not report.of("fail"):
         return
     departed = run.departure
     report.departs_at = departed.spec.equation.id if departed else None
     with torch.random.fork_rng(devices=[]):  # some deviations draw, which is no doing of the subject
-        found = explanations(run, lambda done, of: progress(f"{report.target}: explaining", done, of))
+        found = explanations(run, declared, lambda done, of: progress(f"{report.target}: explaining", done, of))
     report.diagnosis = [
         {
             "deviation": wrong.id,

@@ -10,7 +10,7 @@ from conformance_tests.weights import FAINT, GIVEN
 def test_parameters_are_those_that_the_equations_declare(run: Run) -> None:
     """No parameter is missing, none is too many, and each has its declared shape."""
     declared = run.encoder.parameter_shapes()
-    present = {path: tuple(array.shape) for path, array in run.parameters(GIVEN).items()}
+    present = {path: tuple(array.shape) for path, array in run.stated_parameters().items()}
     wrong = [
         f"{path} is {present.get(path, 'missing')}, declared {declared.get(path, 'nowhere')}"
         for path in sorted(declared.keys() | present.keys())

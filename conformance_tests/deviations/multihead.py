@@ -109,6 +109,12 @@ def before_linear_projection(C: Tensor, *, W_O: Float[Tensor, "hd_v d_model"]) -
     return C
 
 
+@deviation("output-absent", (AFFINE, LINEAR), ("ENC-17", "MH-8"), "commonly seen")
+def absent(C: Tensor) -> Tensor:
+    """There is no output projection: the heads, side by side, are the result."""
+    return C
+
+
 @deviation("output-transposed", AFFINE, "MH-4", "commonly seen")
 def output_transposed(C: Tensor, *, W_O: Float[Tensor, "hd_v d_model"], b_O: Float[Tensor, "d_model"]) -> Tensor:
     """The heads are multiplied by W_Oᵀ."""
