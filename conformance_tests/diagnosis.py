@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import inf
 
 import torch
 from torch import Tensor
@@ -42,7 +43,7 @@ UNDECIDED = (Blocked, Disagreement, Unsupported)
 NOT_DEFINED = (SpecificationError, RuntimeError, IndexError, ValueError, KeyError, TypeError)
 """What a wrong equation may raise where it has no value."""
 
-FIRST_OF_TWO = 12
+FIRST_OF_TWO = 6
 """So many deviations, those that explain most by themselves, are tried together with every other one."""
 
 
@@ -88,9 +89,8 @@ def explanations(run: Run, declared: Profile | None = None, progress: Progress =
         return [choice]
     if not asked or not has_its_shape(run, asked[0]):
         return []  # two wrong equations that change no shape change none together
-    at_random = list(behaving_alike(run, (d for d in candidates if is_random(run, d))))
-    if at_random:
-        return at_random
+    if answers_at_random(run):
+        return list(behaving_alike(run, (d for d in candidates if is_random(run, d))))
     likely = most_explaining(run, candidates)
     pairs = [(a, b) for a, b in combinations(candidates, 2) if a.slot != b.slot and (a in likely or b in likely)]
     return ranked(run, reproducing(run, asked, pairs, progress, len(pairs)))
@@ -220,6 +220,13 @@ def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Ten
     return (*(() if by_input is None else (by_input,)), *(by_path[path] for path in sorted(by_path)))
 
 
+def answers_at_random(run: Run) -> bool:
+    """Whether the subject gives another output each time."""
+    case = run.case()
+    again = run.encode(case, run.probes[case.probe])
+    return not torch.equal(again.nan_to_num(), run.output(case).nan_to_num())
+
+
 def is_random(run: Run, d: Deviation) -> bool:
     """Whether a deviation gives another output each time."""
     case = run.case()
@@ -232,29 +239,38 @@ def is_random(run: Run, d: Deviation) -> bool:
 
 
 def most_explaining(run: Run, candidates: Sequence[Deviation]) -> list[Deviation]:
-    """The deviations with which most of the specification's intermediates stand among the subject's.
+    """The deviations that explain more by themselves than the specification does: with another one it may be all.
 
-    Without intermediates nothing tells them apart before both are right, and the first ones are taken.
+    More of its intermediates stand among the subject's, and fewer are missing there: one that leaves steps out has
+    fewer of both. Of a subject that shows none, the outputs are nearer.
     """
     masked = run.subject.takes_mask
+    case = next((c for c in run.cases(*UNPADDED, *(PADDED if masked else ())) if not run.agrees(c)), run.case())
+    probe, parameters = run.probes[case.probe], run.parameters(case.weights)
+    run.weight_sets.use(case.weights)
     try:
-        case = next((c for c in run.cases(*UNPADDED, *(PADDED if masked else ())) if not run.agrees(c)), run.case())
-        probe = run.probes[case.probe]
-        run.weight_sets.use(case.weights)
         recorded = Recorded(run.subject.record(probe.inputs, probe.keep))
     except UNDECIDED:
-        return list(candidates)
+        recorded = None
+    output = run.output(case)
 
-    def found(d: Deviation) -> int:
+    def explained(encoder: Encoder) -> tuple[float, float]:
+        """Two numbers, both of which are larger the more is explained."""
         try:
-            trace = with_deviations(run.encoder, (d,)).trace(
-                run.parameters(case.weights), *probe.copy().inputs, keep=probe.keep
-            )
+            trace = encoder.trace(parameters, *probe.copy().inputs, keep=probe.keep)
         except NOT_DEFINED:
-            return -1
-        return sum(recorded.has(i.value.detach()) for i in trace if isinstance(i.value, Tensor))
+            return -inf, -inf
+        if recorded is None:
+            near = -float((trace[-1].value - output).abs().nan_to_num(inf).median())
+            return near, near
+        values = [i.value.detach() for i in trace if isinstance(i.value, Tensor)]
+        found = sum(map(recorded.has, values))
+        return found, found - len(values)
 
-    return sorted(candidates, key=found, reverse=True)[:FIRST_OF_TWO]
+    least = explained(run.encoder)
+    counts = {d: explained(with_deviations(run.encoder, (d,))) for d in candidates}
+    better = [d for d in candidates if all(more > less for more, less in zip(counts[d], least, strict=True))]
+    return sorted(better, key=counts.__getitem__, reverse=True)[:FIRST_OF_TWO]
 
 
 def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> Iterator[Explanation]:

@@ -1,7 +1,7 @@
 """From an encoder to a run: adapt it, map its weights, identify its variant."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ import torch
 from conformance_tests.frameworks.ready_made import ready_made
 from conformance_tests.run import Run
 from conformance_tests.settling import Settling
-from conformance_tests.subject import BEST, AdaptedSubject, ArraySubject, Precision, Subject
+from conformance_tests.subject import BEST, AdaptedSubject, ArraySubject, Precision, Subject, Undetermined
 from conformance_tests.targets import SubjectError
 from conformance_tests.torch_subject import TorchSubject
 from conformance_tests.weights import GIVEN, WeightSets
@@ -54,12 +54,42 @@ def opened(thing: Any, seed: int, declared: Profile | None = None, precision: Pr
     """Make a run for an encoder: map its weights and identify its variant.
 
     What it computes is found out in the best precision that it has; then it is judged in the one asked for.
+    An encoder that computes a part of itself in a lower precision, whatever it is given, is judged in that one,
+    if that explains why it disagrees.
 
     Raises:
         Undetermined: if its parameters are those of no encoder, or include unknown ones that matter.
     """
     subject = adapt(thing)
-    with single_thread(), subject.borrowed():
+    with single_thread(), subject.borrowed(), ExitStack() as stack:
+        run, reason = entered(stack, settled_run(subject, seed, declared, BEST, precision))
+        part = subject.narrowest_part()
+        if part and precision == BEST and not (run and run.identified):
+            narrow = Precision(part)
+            lower, _ = entered(inner := ExitStack(), settled_run(subject, seed, declared, narrow, narrow))
+            with inner:
+                if lower and lower.identified:
+                    yield lower
+                    return
+        if run is None:
+            raise reason or AssertionError
+        yield run
+
+
+def entered(stack: ExitStack, making: AbstractContextManager[Run]) -> tuple[Run, None] | tuple[None, Undetermined]:
+    """A run that the stack ends, or the reason why there is none."""
+    try:
+        return stack.enter_context(making), None
+    except Undetermined as reason:
+        return None, reason
+
+
+@contextmanager
+def settled_run(
+    subject: Subject, seed: int, declared: Profile | None, found_out_in: Precision, judged_in: Precision
+) -> Iterator[Run]:
+    """A run of a subject whose variant is found out in one precision, and which is judged in another."""
+    with subject.computing_in(found_out_in):
         settling = Settling(subject, seed, declared)
         try:
             settled = settling.settle()
@@ -67,8 +97,9 @@ def opened(thing: Any, seed: int, declared: Profile | None = None, precision: Pr
             if declared is None:
                 mapping = mapping.restricted(encoder.parameter_shapes())
             settling.put_back()
-            with subject.computing_in(precision):
-                sets = settled.sets if precision == BEST else WeightSets(subject, mapping, seed, settled.stored)
+            with subject.computing_in(judged_in):
+                same = judged_in == found_out_in
+                sets = settled.sets if same else WeightSets(subject, mapping, seed, settled.stored)
                 try:
                     yield Run(subject, encoder, mapping, sets, seed, settled.found.agrees, settled.stored)
                 finally:

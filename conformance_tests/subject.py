@@ -94,6 +94,10 @@ class Subject:
             raise Undetermined(f"it can be judged in {name_of(self.dtype)} alone, where it is")
         yield
 
+    def narrowest_part(self) -> torch.dtype | None:
+        """The precision below its own in which it computes a part of itself whatever it is given, if that is known."""
+        return None
+
     def fixed(self) -> set[str]:
         """The names of the weights that are not to be learned."""
         return set()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from conformance_tests.diagnosis import explanations
 from conformance_tests.expected import Expected, ExpectedFailure, apply_expected, expected_failures
 from conformance_tests.guard import Guard
 from conformance_tests.identify import nearest_profile
-from conformance_tests.opening import adapt, opened
+from conformance_tests.opening import adapt, entered, opened
 from conformance_tests.report import Report, Result, TargetReport
 from conformance_tests.reproduction import again
 from conformance_tests.run import Run
@@ -134,6 +134,8 @@ def check_one(
         ):
             report.dtype = name_of(subject.dtype)
             describe(run, declared, report)
+            if precision == BEST and subject.dtype is subject.narrowest_part():
+                report.notes.append(f"computes a part in {report.dtype} whatever it is given: judged in {report.dtype}")
             verify(run, level, report, repro, progress, watch)
             report.requirements, notes = apply_expected(report.requirements, expected, name, repro)
             report.notes.extend(notes)
@@ -181,8 +183,8 @@ def explain(run: Run, declared: Profile | None, report: TargetReport, progress: 
         return
     departed = run.departure
     report.departs_at = departed.spec.equation.id if departed else None
-    with torch.random.fork_rng(devices=[]):  # some deviations draw, which is no doing of the subject
-        found = explanations(run, declared, lambda done, of: progress(f"{report.target}: explaining", done, of))
+    with torch.random.fork_rng(devices=[]), coarsest(run, declared) as seen:  # some deviations draw random numbers
+        found = explanations(seen, declared, lambda done, of: progress(f"{report.target}: explaining", done, of))
     report.diagnosis = [
         {
             "deviation": wrong.id,
@@ -195,6 +197,17 @@ def explain(run: Run, declared: Profile | None, report: TargetReport, progress: 
         for explanation in found
         for wrong in explanation.deviations
     ]
+
+
+@contextmanager
+def coarsest(run: Run, declared: Profile | None) -> Iterator[Run]:
+    """The run in the precision to which the subject rounds a part of itself: there its rounding explains nothing."""
+    part = run.subject.narrowest_part()
+    with ExitStack() as stack:
+        lower = None
+        if part not in (None, run.subject.dtype):
+            lower, _ = entered(stack, opened(run.subject, run.seed, declared, Precision(part)))
+        yield lower or run
 
 
 def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:

@@ -28,6 +28,7 @@ class TorchSubject(CalledSubject):
         self.device = "cpu"
         self.hints = hints_of(module)
         named = module.named_parameters(remove_duplicate=False)
+        self._part: torch.dtype | None = None
         self._frozen = {name for name, p in named if not p.requires_grad}
 
     @contextmanager
@@ -73,6 +74,10 @@ class TorchSubject(CalledSubject):
 
     def _placed(self, x: Tensor) -> Tensor:
         return x.to(self.device, self.dtype if x.is_floating_point() else x.dtype)
+
+    def narrowest_part(self) -> torch.dtype | None:
+        """See ``Subject``: float32, if it was recorded to hold numbers that float32 has rounded."""
+        return self._part
 
     def fixed(self) -> set[str]:
         """See ``Subject``: what asks for no gradient."""
@@ -120,7 +125,8 @@ class TorchSubject(CalledSubject):
         """See ``Subject``: its floating inputs, and the result of every operation, with attention unfused."""
         recorder = Recorder()
         with sdpa_kernel([SDPBackend.MATH]), recorder:
-            self.encode(inputs, keep)
+            output = self.encode(inputs, keep)
+        self._part = recorder.narrowed if output.dtype is self.dtype else None
         return [x for x in inputs if x.is_floating_point()] + recorder.results
 
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
@@ -151,6 +157,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.results: list[Tensor] = []
+        self.narrowed: torch.dtype | None = None
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -164,7 +171,15 @@ class Recorder(TorchDispatchMode):
             numbers = isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 1
             if numbers and not any(is_same_data(value, a) for a in args):
                 self.results.append(value.detach().clone())
+                if value.dtype is torch.float32 and is_rounded(value):
+                    self.narrowed = torch.float32
         return result
+
+
+def is_rounded(value: Tensor) -> bool:
+    """Whether numbers are no whole ones: a mask, positions and lengths are exact in any precision."""
+    finite = value[value.isfinite()]
+    return bool((finite != finite.round()).any())
 
 
 def is_same_data(value: Tensor, argument: Any) -> bool:

@@ -200,6 +200,7 @@ def equation_of(function: Callable[..., Any]) -> Equation:
     raise LookupError(f"{function!r} is no equation: decorate it with @equation")
 
 
+@cache
 def load_all() -> None:
     """Import every topic, which fills the registries (and imports torch)."""
     for topic in TOPICS:

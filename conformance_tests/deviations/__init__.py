@@ -12,6 +12,7 @@ constant, stands in the catalogue under the equation that it is mistaken for.
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from inspect import getdoc
 from typing import Any, TypeVar
 
@@ -123,6 +124,7 @@ def tuple_of(given: str | tuple[str, ...]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else given
 
 
+@cache
 def deviations() -> dict[str, Deviation]:
     """Every deviation, by id, in the order of the topics."""
     for topic in TOPICS:

@@ -358,15 +358,6 @@ def clipped(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm:
 # Precision -------------------------------------------------------------------------------
 
 
-@deviation("layers-read-float32", STACK, "ENC-2", "commonly seen")
-def through_float32(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
-    """What a layer reads has been rounded to float32."""
-    X = input(*inputs)
-    for layer in layers:
-        X = layer(X.to(torch.float32).to(X.dtype), keep)
-    return head(final_norm(X), keep)
-
-
 @deviation("layers-read-bfloat16", STACK, "ENC-2", "commonly seen")
 def through_bfloat16(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
     """What a layer reads has been rounded to bfloat16."""
@@ -383,12 +374,6 @@ def through_float16(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, fin
     for layer in layers:
         X = layer(X.to(torch.float16).to(X.dtype), keep)
     return head(final_norm(X), keep)
-
-
-@deviation("weights-in-float32", "attention.weights", ("ATT-6", "ATT-7"), "commonly seen")
-def weights_in_float32(S: Tensor) -> Tensor:
-    """The softmax over the keys is taken in float32."""
-    return torch.softmax(S.to(torch.float32), dim=-1).to(S.dtype).nan_to_num()
 
 
 @deviation("weights-in-bfloat16", "attention.weights", ("ATT-6", "ATT-7"))

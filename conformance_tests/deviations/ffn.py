@@ -203,12 +203,6 @@ def misplaced(x: Tensor) -> Tensor:
     return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * x + 0.044715 * x**3))
 
 
-@deviation("activation-in-float32", GELU, "FFN-2")
-def in_float32(x: Tensor) -> Tensor:
-    """The argument of the activation is rounded to float32."""
-    return gelu(x.to(torch.float32).to(x.dtype))
-
-
 @deviation("fast-path-with-relu", GELU, "ENC-4", "commonly seen")
 def relu_without_gradients(x: Tensor) -> Tensor:
     """Without gradients a fast path takes over that knows no activation but ReLU."""
@@ -352,13 +346,6 @@ def without_remainder(
     whole = x.shape[1] - x.shape[1] % 2
     out = ffn(x[:, :whole], activation=activation, dropout=dropout, W_1=W_1, b_1=b_1, W_2=W_2, b_2=b_2)
     return torch.cat([out, x[:, whole:] * 0], dim=1)
-
-
-@deviation("ffn-in-float32", FFN, "FFN-6")
-def inner_in_float32(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
-    """The second product of the feed-forward network runs in float32."""
-    inner = activation(x @ W_1 + b_1).to(torch.float32)
-    return (inner @ W_2.to(torch.float32)).to(x.dtype) + b_2
 
 
 @deviation("ffn-detached", FFN, BACKWARD)

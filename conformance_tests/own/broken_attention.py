@@ -220,14 +220,6 @@ class CausalMask(Attention):
         return super().mask(scores, pad).masked_fill(later, -1e30)
 
 
-@breaks("attention.weights", "ATT-6")
-class AttentionInSinglePrecision(Attention):
-    """The softmax is computed in float32 whatever the input."""
-
-    def weigh(self, scores: Tensor, pad: Tensor | None) -> Tensor:
-        return scores.float().softmax(-1).to(scores.dtype)
-
-
 @breaks("attention.output", "ATT-10", "DROP-1")
 class DropoutInEvaluation(Attention):
     """Weights, right in themselves, are dropped in evaluation too."""

@@ -116,3 +116,9 @@ def in_blocks(Q: Tensor, K: Tensor, V: Tensor, keep: Tensor) -> Tensor:
         exp, shrunk = torch.exp(S - new), torch.exp(top - new)
         total, head, top = shrunk * total + exp.sum(dim=-1, keepdim=True), shrunk * head + exp @ v, new
     return head / total.clamp(min=1e-300)
+
+
+@look_alike("weights-in-float32", "attention.weights")
+def weights_in_float32(S: Tensor) -> Tensor:
+    """The softmax over the keys is taken in float32, as many encoders do for the sake of float16."""
+    return torch.softmax(S.to(torch.float32), dim=-1).to(S.dtype).nan_to_num()

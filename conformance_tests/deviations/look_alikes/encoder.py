@@ -93,3 +93,12 @@ def memory_of_its_own(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, f
     for layer in layers:
         X = layer(X.transpose(0, 1).contiguous().transpose(0, 1), keep.clone())
     return head(final_norm(X), keep)
+
+
+@look_alike("layers-read-float32", STACK)
+def through_float32(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """What a layer reads has been rounded to float32."""
+    X = input(*inputs)
+    for layer in layers:
+        X = layer(X.to(torch.float32).to(X.dtype), keep)
+    return head(final_norm(X), keep)

@@ -87,3 +87,10 @@ def in_slices(x: Tensor, *, activation: F, W_1: Inwards, b_1: Inner, W_2: Outwar
     slices = zip(W_1.chunk(2, 1), b_1.chunk(2), W_2.chunk(2), strict=True)
     first, second = (activation(x @ w + b) @ v for w, b, v in slices)
     return first + second + b_2
+
+
+@look_alike("ffn-in-float32", FFN)
+def inner_in_float32(x: Tensor, *, activation: F, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
+    """The second product of the feed-forward network runs in float32."""
+    inner = activation(x @ W_1 + b_1).to(torch.float32)
+    return (inner @ W_2.to(torch.float32)).to(x.dtype) + b_2
