@@ -210,12 +210,14 @@ def working_mask(
         if output is None or unmasked is None:
             continue
         accepted = accepted or (form if tells_of_a_mask(form.argument) or form.tells_lengths() else None)
-        # Padding without content of its own, in an image, shows by what a mask that hides nothing changes.
+        # Padding without content of its own, in an image, shows by what a mask that hides nothing changes alone.
         pairs = ((call(form, "other padding"), output), (call(form, "everything kept"), unmasked))
-        like, unlike = next(((a, b) for a, b in pairs if a is not None), (output, unmasked))
-        if not output.shape[:2] == like.shape[:2] == keep.shape:
+        known = [(a, b) for a, b in pairs if a is not None] or [(output, unmasked)]
+        if any(x.shape[:2] != keep.shape for x in (output, *(a for a, _ in known))):
             continue
-        hides = output[keep].isfinite().all() and torch.allclose(like[keep], unlike[keep], rtol=0, atol=1e-9)
+        hides = output[keep].isfinite().all() and all(
+            torch.allclose(a[keep], b[keep], rtol=0, atol=1e-9) for a, b in known
+        )
         if hides and not torch.allclose(output[keep], unmasked[keep], rtol=0, atol=1e-9):
             return form
     return accepted

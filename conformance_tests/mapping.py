@@ -17,6 +17,9 @@ from conformance_tests.parts import Named, heads_told, hidden_width, packing, pa
 from conformance_tests.storage import Storage, Take, places
 from encoder_spec.equation import equations
 
+OTHER_END = {"norm_final": "norm_embedding", "norm_embedding": "norm_final"}
+"""The norms outside of the layers, each with the other one."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -114,8 +117,8 @@ def reading(
     width = hidden_width(weights)
     named = survey(weights, stated or {})
     parts, guessed = parts_of(named, weights, width, storage)
-    if storage.outer != "norm_final":
-        parts = {key: storage.outer if part == "norm_final" else part for key, part in parts.items()}
+    if storage.outer_norm == "the other":
+        parts = {key: OTHER_END.get(part, part) for key, part in parts.items()}
     sources: dict[str, Source] = {}
     unmapped: list[str] = []
     for n in named:

@@ -42,10 +42,10 @@ def open_storage(
     if {"norm_1", "norm_2"} <= first:
         questions.append([{"norms": order} for order in ("12", "21")])
     outside = {parts[n.layer, n.stem] for n in named if not n.layer}
-    if {"norm_final"} == {part for part in outside if part.startswith("norm")} and outside & {"E", "patch"}:
-        questions.append([{"outer": place} for place in ("norm_final", "norm_embedding")])
-    packed = {n.stem for n in of_layers if parts[n.layer, n.stem] == "QKV"}
-    if packed and not all(stem.endswith(DOCUMENTED) for stem in packed):
+    if len({part for part in outside if part.startswith("norm")}) == 1 and outside & {"E", "patch"}:
+        questions.append([{"outer_norm": place} for place in ("as named", "the other")])
+    packed = {n.names[0] for n in of_layers if not n.is_bias and parts[n.layer, n.stem] == "QKV"}
+    if packed and not all(name.endswith(DOCUMENTED) for name in packed):
         heads = [h] if h else [k for k in range(2, width + 1) if width % k == 0]
         customary: list[Answer] = [{"order": "".join(order), "by_head": 0} for order in permutations("QKV")]
         questions.append([*customary[:1], *({"order": "QKV", "by_head": k} for k in heads), *customary[1:]])
@@ -66,7 +66,7 @@ def open_storage(
     return [answers for answers in questions if len(answers) > 1]
 
 
-DOCUMENTED = "in_proj"
+DOCUMENTED = "in_proj_weight"
 """A packed array of torch's: its documentation has the order Q, K, V, and another one is a defect."""
 
 TOLD = ("kernel", "transposed", "bias", "beta")

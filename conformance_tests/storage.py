@@ -25,7 +25,7 @@ class Storage:
         norms: the same for norms without a name.
         gates: the same for the two inner maps of a gated feed-forward network.
         plus: what is added to a stored γ.
-        outer: which norm the only one outside of the layers is.
+        outer_norm: whether the only norm outside of the layers, behind or before them, stands where its name says.
     """
 
     order: str = "QKV"
@@ -35,7 +35,7 @@ class Storage:
     norms: str = "12"
     gates: str = "1G"
     plus: float = 0.0
-    outer: str = "norm_final"
+    outer_norm: str = "as named"
 
 
 def places(part: str, kind: str, array: Tensor, width: int, storage: Storage) -> Sequence[tuple[str, Take]]:

@@ -168,11 +168,12 @@ class Recorder(TorchDispatchMode):
         """Run the operation and keep what it returns."""
         result = func(*args, **(kwargs or {}))
         for value in result if isinstance(result, tuple | list) else (result,):
-            numbers = isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 1
-            if numbers and not any(is_same_data(value, a) for a in args):
+            if not isinstance(value, Tensor) or not value.is_floating_point():
+                continue
+            if value.numel() > 1 and not any(is_same_data(value, a) for a in args):
                 self.results.append(value.detach().clone())
-                if value.dtype is torch.float32 and is_rounded(value):
-                    self.narrowed = torch.float32
+            if value.dtype is torch.float32 and is_rounded(value):
+                self.narrowed = torch.float32
         return result
 
 

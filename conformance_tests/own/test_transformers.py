@@ -22,6 +22,11 @@ SHIFTED = {"position": "learned-offset", "position_offset": 2}
 PRE = {"layer": "pre-ln", "final_norm": "norm"}
 POST = {"layer": "post-ln", "final_norm": "none"}
 
+PROPHET = {f"num_{what}_layers": 2 for what in ("encoder", "decoder")} | {
+    f"{name.format(what)}": n
+    for what in ("encoder", "decoder")
+    for name, n in (("num_{}_attention_heads", 4), ("{}_ffn_dim", 72))
+}
 TEXTS = {
     "BERT": (maker("Bert", **TEXT), POST | {"eps": 1e-12, "activation": "gelu", "segment": "added"}),
     "BERT with tanh-GELU": (maker("Bert", hidden_act="gelu_new", **TEXT), {"activation": "gelu-tanh"}),
@@ -76,6 +81,21 @@ TRANSLATIONS = {
     "M2M100": (
         maker("M2M100", "encoder", **TRANSLATION),
         PRE | {"position": "sinusoidal-tensor2tensor", "position_offset": 2, "embedding_scale": "sqrt-d-model"},
+    ),
+    "BigBirdPegasus, full": (
+        maker("BigBirdPegasus", "encoder", attention_type="original_full", **TRANSLATION),
+        PRE | {"projections": "linear", "activation": "gelu-tanh"},
+    ),
+    "ProphetNet": (
+        maker(
+            "ProphetNet",
+            "encoder",
+            vocab_size=41,
+            hidden_size=32,
+            max_position_embeddings=31,
+            **PROPHET,
+        ),
+        POST | {"position": "learned-offset", "position_offset": 1},
     ),
     "NLLB": (maker("NllbMoe", "encoder", num_experts=2, **TRANSLATION), PRE | {"position_offset": 2}),
     "FSMT": (

@@ -19,8 +19,12 @@ def test_an_encoder_in_a_tutorials_style_is_conformant(name: str, seed: int) -> 
 
 
 @pytest.mark.parametrize("name", all_tutorials())
-def test_the_same_encoder_with_one_thing_wrong_is_found_out(name: str) -> None:
-    """It departs where it was broken; an object of arrays shows no intermediates, and departs nowhere that is seen."""
+def test_the_same_encoder_with_one_thing_wrong_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It departs where it was broken; an object of arrays shows no intermediates, and departs nowhere that is seen.
+
+    What the diagnosis says of it is no matter here, and takes its time.
+    """
+    monkeypatch.setattr("conformance_tests.suite.explanations", lambda *_: [])
     written = all_tutorials()[name]
     report = check(written.broken).targets[0]
     assert report.verdict == "nonconformant", report.notes
