@@ -31,7 +31,9 @@ def test_segments_are_added_or_absent(run: Run) -> None:
 
 @decides("EMB-10", "EMB-12", level="trace")
 def test_embeddings_are_normed_or_not(run: Run) -> None:
-    """The value of the slot ``embedding_norm`` stands among the encoder's intermediates."""
+    """The value of the slot ``embedding_norm`` stands among the encoder's intermediates, and is what goes on."""
+    for case in run.cases(Case()):
+        demand_order(run, case, "embedding_norm")
     run.demand_intermediate("embedding_norm")
 
 

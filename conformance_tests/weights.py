@@ -45,10 +45,11 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         except Unsupported:
             return {GIVEN: self.given}
         perturbed = self.perturbed()
-        small = (self.mapping.names_of(*FAINT_LETTERS) | self.mapping.names_at(FAINT_PLACE)) - self.fixed
-        sharpened = self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K")
-        loud = self.mapping.names_of("W_1", "b_1")
-        moved = self.mapping.names_of("b_O", "b_2")
+        places = self.mapping.names_of(*FAINT_LETTERS) | self.mapping.names_at(FAINT_PLACE)
+        small = self._with_equals(places) - self.fixed
+        sharpened = self._with_equals(self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K"))
+        loud = self._with_equals(self.mapping.names_of("W_1", "b_1"))
+        moved = self._with_equals(self.mapping.names_of("b_O", "b_2"))
         sets = {
             PERTURBED: perturbed,
             FAINT: {name: 1e-4 * w if name in small else w for name, w in perturbed.items()},
@@ -57,6 +58,11 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
             LOUD: {name: 30 * w if name in loud else w for name, w in perturbed.items()},
         }
         return {GIVEN: self.given} | {name: self._held(weights) for name, weights in sets.items()}
+
+    def _with_equals(self, names: Collection[str]) -> set[str]:
+        """These names and those that share memory with one of them, which must stay equal to it."""
+        memory = {id(self.given[name]) for name in names}
+        return {name for name, w in self.given.items() if id(w) in memory}
 
     def _held(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Weights that the precision of the computation can hold, in float64."""

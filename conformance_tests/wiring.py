@@ -53,7 +53,7 @@ def demand_order(run: Run, case: Case, giver: str) -> None:
 
 
 def misread_in(run: Run, case: Case) -> Misread | None:
-    """The part of a layer, or the layer, that is right at another input, where the subject departs inside a layer.
+    """The part of a layer, or the layer, that is right at another input, where the subject departs inside of one.
 
     None if it departs elsewhere, or if the part itself is wrong.
     """
@@ -70,10 +70,22 @@ def misread_in(run: Run, case: Case) -> Misread | None:
         return None
     if not holds(run, case, trace, layer, recorded):
         return Misread(trace[part], trace[layer].equation)
-    # What is given is always among the arrays of the subject, which says nothing of what the first layer reads.
-    first_layer = all(step.equation.slot != "layer" for step in trace[:layer])
-    given = run.encoder.profile["input"].variant == "given"
-    return Misread(trace[layer], run.encoder.profile["input" if first_layer and given else "stack"])
+    return Misread(trace[layer], giver_of(run, case, trace, layer, recorded))
+
+
+def giver_of(run: Run, case: Case, trace: Sequence[Intermediate], layer: int, recorded: Recorded) -> Equation:
+    """What should have given a layer its input: the stack, or what makes the input of the first layer.
+
+    A given input is always among the arrays of the subject, and a sum is formed before it is normed: that they
+    are found does not vouch for what the first layer reads.
+    """
+    profile = run.encoder.profile
+    layers = [place for place, step in enumerate(trace) if step.equation.slot == "layer"]
+    last = {"given": "input", "embedded": "embedding_norm"}.get(profile["input"].variant, "stack")
+    enters_as_it_is = profile[last].variant in ("given", "none")
+    X = next(step.value for step in trace if step.equation.slot == "input")
+    read_by_another = any(recorded.has(at(run, case, trace, other)(X)) for other in layers[1:])
+    return profile[last if layer == layers[0] and enters_as_it_is and not read_by_another else "stack"]
 
 
 def arrays_of(run: Run, case: Case) -> Recorded:
