@@ -20,7 +20,7 @@ from conformance_tests.mapping import ParameterMapping
 from conformance_tests.probes import Probe, Probes
 from conformance_tests.rounding import budget
 from conformance_tests.subject import Subject, name_of
-from conformance_tests.weights import FAINT, GIVEN, PERTURBED, WeightSets
+from conformance_tests.weights import FAINT, GIVEN, LOUD, PERTURBED, WeightSets
 from encoder_spec.assembly import Encoder, Trace
 from encoder_spec.notation import SpecificationError
 
@@ -37,7 +37,7 @@ class Case(NamedTuple):
         return f"{self.weights} weights, probe {self.probe}, {path}"
 
 
-UNPADDED = (Case(), Case(probe="single"), Case(FAINT, "faint"), Case(GIVEN))
+UNPADDED = (Case(), Case(probe="single"), Case(FAINT, "faint"), Case(LOUD), Case(GIVEN))
 PADDED = (Case(probe="scattered"), Case(probe="right"))
 FAST = tuple(case._replace(gradients=False) for case in (Case(), *PADDED))
 

@@ -114,8 +114,12 @@ class Run(Computed):
         assert got == want, f"{what}: {got:,} parameters, but the declared shapes sum to {want:,}"
 
     @cached_property
-    def departure(self) -> Aligned | None:
-        """The first intermediate that is wrong, in the first case whose output is; None if all agree."""
+    def departure(self) -> tuple[Case, Aligned] | None:
+        """The first case whose output is wrong, and the first intermediate that is wrong in it.
+
+        None if all agree. Where every intermediate is right, the output is made of them wrongly: by the
+        last equation.
+        """
         for case in self.cases(*UNPADDED, *(PADDED if self.subject.takes_mask else ())):
             try:
                 if self.agrees(case):
@@ -124,7 +128,10 @@ class Run(Computed):
             except (Blocked, Disagreement, Unsupported):
                 return None
             place = departure(aligned)
-            return aligned[place] if place < len(aligned) else None
+            if place < len(aligned):
+                return case, aligned[place]
+            last = "final_norm" if self.encoder.profile["head"].variant == "none" else "head"
+            return case, next(a for a in aligned if a.spec.equation.slot == last)
         return None
 
     def largest_error(self, case: Case) -> float:

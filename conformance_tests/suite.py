@@ -20,6 +20,7 @@ from conformance_tests.reproduction import again
 from conformance_tests.run import Run
 from conformance_tests.subject import BEST, Precision, Subject, Undetermined, name_of
 from conformance_tests.targets import SubjectError, TargetError, make, one_line, resolve
+from conformance_tests.wiring import departs_at
 from encoder_spec.equation import requirements
 from encoder_spec.profiles import Profile
 from encoder_spec.profiles import profile as published
@@ -181,8 +182,7 @@ def explain(run: Run, declared: Profile | None, report: TargetReport, progress: 
     """Write into the report of a subject that failed where it departs, and which deviation it has."""
     if not report.of("fail"):
         return
-    departed = run.departure
-    report.departs_at = departed.spec.equation.id if departed else None
+    report.departs_at = departs_at(run)
     with torch.random.fork_rng(devices=[]), coarsest(run, declared) as seen:  # some deviations draw random numbers
         found = explanations(seen, declared, lambda done, of: progress(f"{report.target}: explaining", done, of))
     report.diagnosis = [

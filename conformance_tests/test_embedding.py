@@ -1,7 +1,8 @@
 """Checks of chapter 1: the embedding."""
 
 from conformance_tests.checks import decides
-from conformance_tests.run import Run
+from conformance_tests.run import Case, Run
+from conformance_tests.wiring import demand_order
 
 
 @decides("EMB-1", "EMB-4", "EMB-13", "EMB-14", level="trace")
@@ -30,11 +31,21 @@ def test_segments_are_added_or_absent(run: Run) -> None:
 
 @decides("EMB-10", "EMB-12", level="trace")
 def test_embeddings_are_normed_or_not(run: Run) -> None:
-    """The value of the slot ``embedding_norm`` stands among the encoder's intermediates."""
+    """The value of the slot ``embedding_norm`` stands among the encoder's intermediates, and is what goes on."""
+    for case in run.cases(Case()):
+        demand_order(run, case, "embedding_norm")
     run.demand_intermediate("embedding_norm")
 
 
 @decides("EMB-7", "EMB-16", level="trace")
 def test_input_is_the_sum_of_its_embeddings(run: Run) -> None:
     """The value of the slot ``input`` stands among the encoder's intermediates."""
+    run.demand_intermediate("input")
+
+
+@decides("EMB-9", level="trace")
+def test_given_embeddings_enter_the_first_layer(run: Run) -> None:
+    """The first layer reads the input itself, and not what something before it has made of it."""
+    for case in run.cases(Case()):
+        demand_order(run, case, "input")
     run.demand_intermediate("input")

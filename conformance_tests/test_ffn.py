@@ -1,13 +1,14 @@
 """Checks of chapter 7: the feed-forward network."""
 
 from conformance_tests.checks import decides
-from conformance_tests.run import Run
+from conformance_tests.run import Case, Run
+from conformance_tests.weights import LOUD
 
 
 @decides("FFN-1", "FFN-2", "FFN-4", "FFN-11", "FFN-12", level="trace")
 def test_activation_is_its_variant(run: Run) -> None:
-    """The activation's output stands among the encoder's intermediates."""
-    run.demand_intermediate("activation")
+    """The activation's output stands among the encoder's intermediates, also where it is large."""
+    run.demand_intermediate("activation", Case(), Case(LOUD))
 
 
 @decides("FFN-6", "FFN-10", "FFN-13", level="trace")

@@ -9,7 +9,7 @@ from conformance_tests.wiring import demand_order
 def test_sublayer_residual_and_norm_have_the_order_of_their_variant(run: Run) -> None:
     """Every layer's output is among the encoder's intermediates, and no part of it reads another part's input."""
     for case in run.cases(Case()):
-        demand_order(run, case)
+        demand_order(run, case, "layer")
     run.demand_intermediate("layer")
 
 

@@ -2,9 +2,10 @@
 
 As given, weights hide defects: γ = 1, β = 0, equal layers, biases of zero. So an encoder
 is judged with perturbed weights too; with faint sublayers, whose small variances show
-where ε stands; and with a large offset in the sublayers' biases, which a norm takes out
-again if it computes its variance with care; and with queries and keys so large that scores run into the
-hundreds, where fills of masks that are merely large are beaten and exponentials overflow.
+where ε stands; with a large offset in the sublayers' biases, which a norm takes out
+again if it computes its variance with care; with queries and keys so large that scores run into the
+hundreds, where fills of masks that are merely large are beaten and exponentials overflow; and with
+inner features of the feed-forward network as large as dozens, where an activation that is cut off shows it.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -17,14 +18,17 @@ from conformance_tests.compare import Unsupported
 from conformance_tests.mapping import ParameterMapping
 from conformance_tests.subject import Subject
 
-PERTURBED, FAINT, OFFSET, SHARP, GIVEN = "perturbed", "faint", "offset", "sharp", "given"
+PERTURBED, FAINT, OFFSET, SHARP, LOUD, GIVEN = "perturbed", "faint", "offset", "sharp", "loud", "given"
 
 FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "x_cls")
 """What is made small so that the inputs of the norms are small too."""
 
+FAINT_PLACE = "norm_1"
+"""The norm that is made small for the same reason: in a Post-LN layer the second norm reads what it gives."""
+
 
 class WeightSets(Mapping[str, Mapping[str, Tensor]]):
-    """The subject's weights as given, perturbed and faint, by the subject's own names."""
+    """The subject's weights as given and as the suite changes them, by the subject's own names."""
 
     def __init__(self, subject: Subject, mapping: ParameterMapping, seed: int, fixed: Collection[str] = ()) -> None:
         self.subject = subject
@@ -41,16 +45,24 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         except Unsupported:
             return {GIVEN: self.given}
         perturbed = self.perturbed()
-        small = self.mapping.names_of(*FAINT_LETTERS) - self.fixed
-        sharpened = self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K")
-        moved = self.mapping.names_of("b_O", "b_2")
+        places = self.mapping.names_of(*FAINT_LETTERS) | self.mapping.names_at(FAINT_PLACE)
+        small = self._with_equals(places) - self.fixed
+        sharpened = self._with_equals(self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K"))
+        loud = self._with_equals(self.mapping.names_of("W_1", "b_1"))
+        moved = self._with_equals(self.mapping.names_of("b_O", "b_2"))
         sets = {
             PERTURBED: perturbed,
             FAINT: {name: 1e-4 * w if name in small else w for name, w in perturbed.items()},
             OFFSET: {name: w + 1e4 if name in moved else w for name, w in perturbed.items()},
             SHARP: {name: 30 * w if name in sharpened else w for name, w in perturbed.items()},
+            LOUD: {name: 30 * w if name in loud else w for name, w in perturbed.items()},
         }
         return {GIVEN: self.given} | {name: self._held(weights) for name, weights in sets.items()}
+
+    def _with_equals(self, names: Collection[str]) -> set[str]:
+        """These names and those that share memory with one of them, which must stay equal to it."""
+        memory = {id(self.given[name]) for name in names}
+        return {name for name, w in self.given.items() if id(w) in memory}
 
     def _held(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Weights that the precision of the computation can hold, in float64."""

@@ -6,7 +6,7 @@ but for the normed input. Then what is wrong is the equation that hands the inpu
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,16 +16,46 @@ from conformance_tests.epsilon import slot_of
 from conformance_tests.intermediates import Recorded, departure
 from conformance_tests.run import Case, Run
 from encoder_spec.assembly import Intermediate
+from encoder_spec.equation import Equation
 
 PARTS = ("multihead", "ffn", "norm", "residual")
 """The slots that a layer uses itself."""
 
 
-def misplaced_in_layer(run: Run, case: Case) -> Intermediate | None:
-    """The part of a layer that is right at another input, where the subject departs inside a layer.
+class Misread(NamedTuple):
+    """An equation that is right at another input, and the one that should have given it its own."""
 
-    None if it departs elsewhere, if the part itself is wrong, or if the whole layer is right at another
-    input: then the stack hands it on wrongly.
+    reader: Intermediate
+    giver: Equation
+
+
+def departs_at(run: Run) -> str | None:
+    """The first equation that is wrong; None if the outputs agree or the subject shows no intermediates."""
+    if run.departure is None:
+        return None
+    case, first = run.departure
+    misread = misread_in(run, case)
+    return (misread.giver if misread else first.spec.equation).id
+
+
+def demand_order(run: Run, case: Case, giver: str) -> None:
+    """Go on only if the equation in a slot, such as ``layer``, gives every other one the input that it must.
+
+    Raises:
+        Disagreement: if it does not.
+        Unsupported: if the subject shows no intermediates.
+    """
+    misread = None if run.agrees(case) else misread_in(run, case)
+    if misread is not None and misread.giver.slot == giver:
+        reader = misread.reader
+        what = f"{misread.giver.id}: {reader.equation.id} ({reader.path}) reads another input than it must be given"
+        raise Disagreement(f"{what} [{run.context(case)}]")
+
+
+def misread_in(run: Run, case: Case) -> Misread | None:
+    """The part of a layer, or the layer, that is right at another input, where the subject departs inside of one.
+
+    None if it departs elsewhere, or if the part itself is wrong.
     """
     aligned = run.aligned(case)
     place = departure(aligned)
@@ -36,9 +66,26 @@ def misplaced_in_layer(run: Run, case: Case) -> Intermediate | None:
     part = next(i for i, step in enumerate(trace) if i >= first and step.equation.slot in PARTS)
     layer = next(i for i, step in enumerate(trace) if i >= part and step.equation.slot == "layer")
     recorded = arrays_of(run, case)
-    if holds(run, case, trace, part, recorded) and not holds(run, case, trace, layer, recorded):
-        return trace[part]
-    return None
+    if not holds(run, case, trace, part, recorded):
+        return None
+    if not holds(run, case, trace, layer, recorded):
+        return Misread(trace[part], trace[layer].equation)
+    return Misread(trace[layer], giver_of(run, case, trace, layer, recorded))
+
+
+def giver_of(run: Run, case: Case, trace: Sequence[Intermediate], layer: int, recorded: Recorded) -> Equation:
+    """What should have given a layer its input: the stack, or what makes the input of the first layer.
+
+    A given input is always among the arrays of the subject, and a sum is formed before it is normed: that they
+    are found does not vouch for what the first layer reads.
+    """
+    profile = run.encoder.profile
+    layers = [place for place, step in enumerate(trace) if step.equation.slot == "layer"]
+    last = {"given": "input", "embedded": "embedding_norm"}.get(profile["input"].variant, "stack")
+    enters_as_it_is = profile[last].variant in ("given", "none")
+    X = next(step.value for step in trace if step.equation.slot == "input")
+    read_by_another = any(recorded.has(at(run, case, trace, other)(X)) for other in layers[1:])
+    return profile[last if layer == layers[0] and enters_as_it_is and not read_by_another else "stack"]
 
 
 def arrays_of(run: Run, case: Case) -> Recorded:
@@ -62,8 +109,9 @@ def at(run: Run, case: Case, trace: Sequence[Intermediate], place: int) -> Calla
         return lambda x: x + trace[place - 1].value
     slot = slot_of(run.encoder, path) if slot == "norm" else slot
     function: Callable[..., Any] = run.encoder.bind(run.parameters(case.weights), path=path, slot=slot)
-    everything = torch.ones(1, 1, 1, dtype=torch.bool)
-    return (lambda x: function(x, everything)) if slot in ("multihead", "layer") else function
+    keep = run.probes[case.probe].keep
+    kept = torch.ones(1, 1, 1, dtype=torch.bool) if keep is None else keep[:, None]
+    return (lambda x: function(x, kept)) if slot in ("multihead", "layer") else function
 
 
 def hidden_states(like: Tensor, recorded: Recorded) -> Iterator[Tensor]:
@@ -72,17 +120,3 @@ def hidden_states(like: Tensor, recorded: Recorded) -> Iterator[Tensor]:
     for flat in recorded.of_size(like.numel()):
         yield flat.reshape(B, n, d)
         yield flat.reshape(n, B, d).transpose(0, 1)
-
-
-def demand_order(run: Run, case: Case) -> None:
-    """Go on only if no part of a layer is right at another input than its layer must give it.
-
-    Raises:
-        Disagreement: if one is.
-        Unsupported: if the subject shows no intermediates.
-    """
-    part = None if run.agrees(case) else misplaced_in_layer(run, case)
-    if part is not None:
-        layer = run.encoder.profile["layer"].id
-        what = f"{layer}: {part.equation.id} ({part.path}) reads another input than the layer must give it"
-        raise Disagreement(f"{what} [{run.context(case)}]")

@@ -93,7 +93,7 @@ class SecondResidualDropped(Layer):
         return self.norm2(self.feed_forward(x))
 
 
-@breaks("residual", "RES-1")
+@breaks("layer.post_ln", "RES-1")
 class ResidualOfTheLayersInput(Layer):
     """The second sum adds the layer's input instead of the sublayer's."""
 
@@ -102,7 +102,7 @@ class ResidualOfTheLayersInput(Layer):
         return self.norm2(x + self.feed_forward(y))
 
 
-@breaks("residual", "RES-1")
+@breaks("layer.pre_ln", "RES-1")
 class ResidualOfTheNormedInput(PreNorm):
     """Pre-LN, but the residual path is normed too."""
 
@@ -122,7 +122,7 @@ class NormBeforeTheSum(Layer):
         return x + self.norm2(self.feed_forward(x))
 
 
-@breaks("attention.projections", "ENC-2", profile="torch-post-ln")
+@breaks("layer.post_ln", "ENC-2", profile="torch-post-ln")
 class PreNormWherePostNormIsDeclared(PreNorm):
     """A legitimate order in the wrong place: the first sublayer reads what it should not."""
 

@@ -27,7 +27,7 @@ class FirstLayerRunsTwice(Encoder):
         return src
 
 
-@breaks("attention.projections", "ENC-2")
+@breaks("encoder", "ENC-2")
 class LayersInReverse(Encoder):
     """The last layer runs first."""
 
@@ -121,7 +121,7 @@ class MemoryReadAsItLies(Encoder):
         return super().forward(src.as_strided(src.shape, (length * width, width, 1)), src_key_padding_mask)
 
 
-@breaks(None, "ENC-1")
+@breaks("encoder.no_final_norm", "ENC-1")
 class SinglePrecisionOutput(Encoder):
     """The output is float32 for float64 input."""
 
@@ -129,7 +129,7 @@ class SinglePrecisionOutput(Encoder):
         return super().forward(src, src_key_padding_mask).float()
 
 
-@breaks(None, "ENC-1")
+@breaks("encoder.no_final_norm", "ENC-1")
 class OutputWithoutLastPosition(Encoder):
     """One position gets lost."""
 
@@ -167,7 +167,7 @@ class TrimmedToTheLongestSequence(Encoder):
         return output[:, : int((~src_key_padding_mask).any(0).nonzero().max()) + 1]
 
 
-@breaks("attention.projections", "ENC-2", "MH-7")
+@breaks("embedding.given", "ENC-2", "MH-7")
 class PositionsAdded(Encoder):
     """Given embeddings, it adds positions of its own."""
 

@@ -109,7 +109,7 @@ class TorchSigmoidGelu(nn.TransformerEncoderLayer):
         return self.linear2(x * (1.702 * x).sigmoid())
 
 
-@breaks("attention.projections", "ENC-2", profile="torch-post-ln")
+@breaks("layer.post_ln", "ENC-2", profile="torch-post-ln")
 class TorchPreNormWherePostNormIsDeclared(nn.TransformerEncoderLayer):
     """A legitimate order in the wrong place, in spite of what ``norm_first`` says."""
 
