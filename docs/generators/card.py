@@ -19,10 +19,10 @@ def card(equation: Equation, known: set[Callable[..., Any]]) -> str:
             heading(3, equation.title, equation.id),
             "",
             '<div class="equation">',
-            head(equation),
             f'<div class="formula" tabindex="0">{formula}</div>',
-            '<div class="columns">',
-            f"<div>{notes(equation)}{legend(equation)}</div>",
+            legend(equation),
+            '<div class="columns facts">',
+            f"<div>{head(equation)}{notes(equation)}</div>",
             f"<div>{signature(equation)}</div>",
             "</div>",
             f'<div class="columns">{symbols.mark_code(code, symbols.marks(formula))}</div>',
@@ -66,10 +66,11 @@ def notes(equation: Equation) -> str:
 
 def legend(equation: Equation) -> str:
     """What the letters of the shapes mean."""
-    rows = [
-        (mathml.render(SYMBOLS[letter].latex), prose(SYMBOLS[letter].meaning)) for letter in shapes.letters(equation)
-    ]
-    return table((), rows, kind="legend") if rows else ""
+    items = "".join(
+        f"<li>{mathml.render(SYMBOLS[letter].latex)} {prose(SYMBOLS[letter].meaning)}</li>"
+        for letter in shapes.letters(equation)
+    )
+    return f'<ul class="legend">{items}</ul>' if items else ""
 
 
 def signature(equation: Equation) -> str:

@@ -7,7 +7,7 @@ import torch
 
 from encoder_spec.cost import crossovers, customary, number, parameters
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.equation import equations, requirements, slots, variants
+from encoder_spec.equation import TOPICS, equations, requirements, slots, variants
 from encoder_spec.ffn import gelu, gelu_tanh
 from encoder_spec.notation import SYMBOLS
 from encoder_spec.profiles import CONSTANTS, PROFILES, TORCH_POST_LN, UNIVERSAL, VASWANI_2017, VIT, Profile
@@ -90,7 +90,7 @@ def slot_map() -> str:
             f"<code>{VASWANI_2017[slot].variant}</code>",
             f"<code>{VIT[slot].variant}</code>",
         )
-        for slot in slots()
+        for slot in sorted(slots(), key=lambda slot: TOPICS.index(VASWANI_2017[slot].topic))
     ]
     head = ("Slot", "Equations that can fill it", profile_link(VASWANI_2017.name), profile_link(VIT.name))
     return table(head, rows)
