@@ -1,6 +1,7 @@
 """The site: it builds strictly, everything citable has an address, and nothing comes from elsewhere."""
 
 import importlib.util
+import posixpath
 import re
 import subprocess
 import sys
@@ -47,7 +48,7 @@ class Page(HTMLParser):
 
 
 class Site(NamedTuple):
-    """A built site: its folder and its pages by name."""
+    """A built site: its folder and its pages by their paths in it."""
 
     folder: Path
     pages: dict[str, Page]
@@ -60,7 +61,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return Site(folder, {path.name: Page(path.read_text(encoding="utf-8")) for path in folder.glob("*.html")})
+    pages = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.html")}
+    return Site(folder, {name: Page(path.read_text(encoding="utf-8")) for name, path in pages.items()})
 
 
 def test_every_topic_has_its_page(site: Site) -> None:
@@ -98,7 +100,8 @@ def test_every_link_within_the_site_arrives(site: Site) -> None:
             target = urlsplit(link)
             if target.scheme or name == "404.html":
                 continue
-            arrived = target.path.removeprefix("./") or name
+            here = posixpath.dirname(name)
+            arrived = posixpath.normpath(posixpath.join(here, target.path)) if target.path else name
             if arrived == ".":
                 arrived = "index.html"
             assert arrived in site.pages, f"{name} links to {link}, which does not exist"

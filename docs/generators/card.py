@@ -6,24 +6,26 @@ from typing import Any
 from encoder_spec.equation import Equation, slots, variants
 from encoder_spec.notation import SYMBOLS
 from encoder_spec.profiles import PROFILES
-from generators import evidence, listing, mathml, shapes
+from generators import evidence, listing, mathml, shapes, symbols
 from generators.html import cite, code, equation_link, heading, link, paragraphs, profile_link, prose, table
 
 
 def card(equation: Equation, known: set[Callable[..., Any]]) -> str:
     """The Markdown of an equation's card; ``known`` are the functions that have a card of their own."""
+    code = sources(equation, known)
+    formula = symbols.mark_formula(mathml.render(equation.latex, display=True), symbols.names(code))
     return "\n".join(
         [
-            heading(2, equation.title, equation.id),
+            heading(3, equation.title, equation.id),
             "",
             '<div class="equation">',
-            head(equation),
-            f'<div class="formula" tabindex="0">{mathml.render(equation.latex, display=True)}</div>',
-            '<div class="columns">',
-            f"<div>{notes(equation)}{legend(equation)}</div>",
+            f'<div class="formula" tabindex="0">{formula}</div>',
+            legend(equation),
+            '<div class="columns facts">',
+            f"<div>{head(equation)}{notes(equation)}</div>",
             f"<div>{signature(equation)}</div>",
             "</div>",
-            f'<div class="columns">{sources(equation, known)}</div>',
+            f'<div class="columns">{symbols.mark_code(code, symbols.marks(formula))}</div>',
             '<p class="caption">Requirements</p>',
             '<ul class="requirements">',
             *map(evidence.item, evidence.of(equation)),
@@ -64,21 +66,22 @@ def notes(equation: Equation) -> str:
 
 def legend(equation: Equation) -> str:
     """What the letters of the shapes mean."""
-    rows = [
-        (mathml.render(SYMBOLS[letter].latex), prose(SYMBOLS[letter].meaning)) for letter in shapes.letters(equation)
-    ]
-    return table((), rows, kind="legend") if rows else ""
+    items = "".join(
+        f"<li>{mathml.render(SYMBOLS[letter].latex)} {prose(SYMBOLS[letter].meaning)}</li>"
+        for letter in shapes.letters(equation)
+    )
+    return f'<ul class="legend">{items}</ul>' if items else ""
 
 
 def signature(equation: Equation) -> str:
     """What the equation reads, learns, is given and returns."""
-    rows = [(f"<code>{name}</code>", "reads", shape(hint)) for name, hint in equation.flowing.items()]
-    rows += [(f"<code>{name}</code>", "learns", shapes.typeset(axes)) for name, axes in equation.parameters.items()]
+    rows = [(symbols.named(name), "reads", shape(hint)) for name, hint in equation.flowing.items()]
+    rows += [(symbols.named(name), "learns", shapes.typeset(axes)) for name, axes in equation.parameters.items()]
     rows += [
-        (f"<code>{name}</code>", "is given", prose(SYMBOLS[name].meaning) if name in SYMBOLS else "a number")
+        (symbols.named(name), "is given", prose(SYMBOLS[name].meaning) if name in SYMBOLS else "a number")
         for name in equation.constants
     ]
-    rows += [(f"<code>{name}</code>", "calls", fillers(name)) for name in equation.slots]
+    rows += [(symbols.named(name), "calls", fillers(name)) for name in equation.slots]
     rows.append(("result", "returns", shape(equation.returns)))
     return table(("Name", "", "Shape, meaning or equations"), rows)
 

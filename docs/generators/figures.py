@@ -5,6 +5,7 @@ replaced by them. Heat maps are transparent where a value is small, so that they
 light and a dark page alike.
 """
 
+import hashlib
 import io
 import re
 from collections.abc import Sequence
@@ -83,5 +84,7 @@ def show(figure: Figure, says: str, caption: str = "") -> Shown:
         count=1,
     )
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    own = hashlib.sha256(svg.encode()).hexdigest()[:8]  # Matplotlib counts from 1 in every figure
+    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>f{own}-", svg)
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return Shown(f'<figure class="plot">{svg}{below}</figure>')

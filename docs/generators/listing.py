@@ -31,20 +31,26 @@ def bare(function: Callable[..., Any], *, without_docstring: bool = True) -> str
     return "\n".join(line for number, line in lines if number >= node.lineno and number not in skipped)
 
 
-def helpers(function: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
-    """The functions of the same module that a function calls, directly or not, innermost first."""
+def helpers(
+    function: Callable[..., Any], elsewhere: Collection[Callable[..., Any]] = ()
+) -> Iterator[Callable[..., Any]]:
+    """The functions of the same module that a function calls, directly or not, innermost first; none ``elsewhere``."""
     function = inspect.unwrap(function)
-    names = {node.id for node in ast.walk(definition(whole(function))) if isinstance(node, ast.Name)}
+    body = definition(whole(function))
+    names = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}
+    # An argument called mask is whatever stands in that slot, not the function mask of the module.
+    names -= {node.arg for node in ast.walk(body) if isinstance(node, ast.arg)}
     for name in sorted(names):
         found = function.__globals__.get(name)
-        if inspect.isfunction(found) and found.__module__ == function.__module__ and found is not function:
-            yield from helpers(found)
+        own = inspect.isfunction(found) and found.__module__ == function.__module__ and found is not function
+        if own and found not in elsewhere:
+            yield from helpers(found, elsewhere)
             yield found
 
 
 def together(function: Callable[..., Any], elsewhere: Collection[Callable[..., Any]] = ()) -> list[Callable[..., Any]]:
     """A function after the helpers of its module that it needs, but for those shown ``elsewhere``."""
-    return [*dict.fromkeys(helper for helper in helpers(function) if helper not in elsewhere), function]
+    return [*dict.fromkeys(helpers(function, elsewhere)), function]
 
 
 def implementation(function: Callable[..., Any], elsewhere: Collection[Callable[..., Any]] = ()) -> str:

@@ -6,6 +6,7 @@ from elsewhere.
 """
 
 import hashlib
+import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,9 @@ import encoder_spec
 
 SOURCES = (Path(encoder_spec.__file__).parent, Path(conformance_tests.__file__).parent, Path(__file__).parent)
 """What executed pages import, beside packages with a version."""
+
+PAGE = re.compile(r"^((?!\w+:)[^#?]*)\.(?:md|py)(?=$|[#?])")
+"""The source of another page of the site, which an executed page links to."""
 
 
 def fingerprint() -> str:
@@ -47,4 +51,6 @@ def clean(html: str) -> str:
             code = soup.new_tag("code")
             code.extend(list(pre.contents))
             pre.append(code)
+    for a in soup.select("a[href]"):
+        a["href"] = PAGE.sub(r"\1.html", str(a["href"]))
     return str(soup)

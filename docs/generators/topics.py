@@ -1,10 +1,8 @@
-"""One page for each topic of the specification, with a card for each of its equations."""
-
-import importlib
-import inspect
+"""One page for each topic of the specification: its chapter, with a card for each of its equations."""
 
 from encoder_spec.equation import TOPICS, Equation, equations
 from generators.card import card
+from generators.chapter import chapter
 from generators.html import heading, prose
 
 TITLES = {
@@ -22,23 +20,26 @@ TITLES = {
 }
 
 
+OTHERS = {
+    "notation": "Notation and shapes",
+    "map": "The map: one equation per slot",
+}
+"""Chapters that treat no topic of their own."""
+
+
 def pages() -> dict[str, str]:
-    """The page of every topic, by path."""
-    return {f"{topic}.md": page(topic) for topic in TOPICS}
+    """The page of every chapter, by path."""
+    others = {f"{name}.md": f"{heading(1, title, name + '-page')}\n\n{chapter(name)}" for name, title in OTHERS.items()}
+    return others | {f"{topic}.md": page(topic) for topic in TOPICS}
 
 
 def page(topic: str) -> str:
-    """The page of one topic: its module's text, a list of its equations, their cards."""
+    """The page of one topic: its chapter, with the cards in their places and a list of them after the opening."""
     own = [e for e in equations().values() if e.topic == topic]
     known = {f for e in equations().values() for f in (e.function, e.oracle)}
-    cards = [card(equation, known) for equation in own]
-    return "\n".join([heading(1, TITLES[topic], topic + "-page"), "", lead(topic), "", contents(own), "", *cards])
-
-
-def lead(topic: str) -> str:
-    """The module's own docstring as the opening of the page."""
-    text = inspect.getdoc(importlib.import_module(f"encoder_spec.{topic}")) or ""
-    return "\n".join(f'<p class="lead">{prose(" ".join(part.split()))}</p>' for part in text.split("\n\n"))
+    text = chapter(topic, {equation.id: card(equation, known) for equation in own})
+    opening, _, rest = text.partition("\n## ")
+    return "\n".join([heading(1, TITLES[topic], topic + "-page"), "", opening, contents(own), "", f"## {rest}"])
 
 
 def contents(own: list[Equation]) -> str:
