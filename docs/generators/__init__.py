@@ -1,8 +1,8 @@
 """What writes the generated pages: plain Python that emits Markdown and HTML fragments.
 
 ``pages()`` gives every generated page and ``scripts()`` the data of those that scripts enliven;
-``docs/hooks.py`` hands them to MkDocs and knows nothing else. Nothing here repeats the specification: formulas, code, tests and tables are
-taken from the registries.
+``docs/hooks.py`` hands them to MkDocs and knows nothing else. Nothing here repeats the
+specification: formulas, code, tests and tables are taken from the registries.
 """
 
 from generators import calculator, cost, deviations, errata, overview, profiles, sources, topics

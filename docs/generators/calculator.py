@@ -132,8 +132,9 @@ def form() -> str:
     head = "".join(f'<th scope="col">{column}</th>' for column in COLUMNS)
     return (
         '<form id="calculator" class="calculator" hidden>'
-        f'<div class="fields"><label><span>Preset</span><select name="preset">{presets}<option value="">own sizes</option>'
-        f'</select></label><label><span>Profile</span><select name="profile">{profiles}</select></label>'
+        f'<div class="fields"><label><span>Preset</span><select name="preset">{presets}'
+        f'<option value="">own sizes</option></select></label>'
+        f'<label><span>Profile</span><select name="profile">{profiles}</select></label>'
         '<label><span>Precision</span><select name="bytes"><option value="8">float64</option>'
         '<option value="4" selected>float32</option><option value="2">float16, bfloat16</option></select></label></div>'
         f'<div class="fields numbers">{numbers}</div>'
