@@ -5,7 +5,7 @@
 specification: formulas, code, tests and tables are taken from the registries.
 """
 
-from generators import calculator, cost, deviations, errata, overview, profiles, sources, topics
+from generators import calculator, cost, deviations, diagrams, errata, overview, profiles, sources, topics
 
 __all__ = ["pages", "scripts"]
 
@@ -14,6 +14,7 @@ def pages() -> dict[str, str]:
     """The Markdown of every generated page, by its path below ``docs``."""
     return {
         **topics.pages(),
+        "diagrams.md": diagrams.page(),
         "profiles.md": profiles.page(),
         "cost.md": cost.page(),
         "sizes.md": calculator.page(),
