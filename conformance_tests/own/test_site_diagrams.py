@@ -66,7 +66,8 @@ def test_every_box_leads_to_an_equation_that_the_profile_uses(name: str) -> None
     """Dropout is drawn as in training, where it does something; what a profile leaves empty has no box."""
     from generators.diagrams import stack
 
-    figure = ElementTree.fromstring(stack(name))
+    figure = ElementTree.fromstring(stack(name)).find("svg")
+    assert figure is not None
     linked = {link.attrib["href"].partition("#")[2] for link in figure.iter("a")}
     chosen = {e.id for slot, e in PROFILES[name].equations.items() if e.variant != "none" or slot == "dropout"}
     assert linked - {"dropout"} <= chosen
