@@ -5,7 +5,7 @@
 specification: formulas, code, tests and tables are taken from the registries.
 """
 
-from generators import calculator, cost, deviations, diagrams, errata, overview, profiles, sources, topics
+from generators import calculator, cost, deviations, diagrams, errata, kills, overview, profiles, sources, topics
 
 __all__ = ["pages", "scripts"]
 
@@ -19,6 +19,7 @@ def pages() -> dict[str, str]:
         "cost.md": cost.page(),
         "sizes.md": calculator.page(),
         "what-goes-wrong.md": deviations.page(),
+        "kill-matrix.md": kills.page(),
         "errata.md": errata.page(),
         "equations-and-requirements.md": overview.page(),
         "sources.md": sources.page(),
