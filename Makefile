@@ -36,10 +36,10 @@ test: $(READY)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 docs: $(READY)
-	$(BIN)/python -m mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 serve: $(READY)
-	$(BIN)/python -m mkdocs serve
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 lint: $(READY)
 	$(BIN)/ruff check .

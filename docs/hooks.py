@@ -27,16 +27,16 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages.
+    """Add the generated pages and scripts.
 
     Raises:
         PluginError: if an equation lacks its formula, its oracle or the test of a requirement.
     """
     try:
-        pages = generators.pages()
+        generated = generators.pages() | generators.scripts()
     except (GapError, FormulaError, LookupError) as problem:
         raise PluginError(str(problem)) from problem
-    for path, text in pages.items():
+    for path, text in generated.items():
         files.append(File.generated(config, path, content=text))
     return files
 

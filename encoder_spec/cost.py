@@ -105,7 +105,7 @@ PARTS = {"attention": "multihead", "FFN": "ffn", "layer": "layer"}
 def monomial(number: int) -> Expr:
     """The product of letters whose prime sizes multiply to ``number``."""
     factor, letters = letters_of(number)
-    return factor * prod(symbol(letter) for letter in letters.elements())
+    return Integer(factor) * prod(symbol(letter) for letter in letters.elements())
 
 
 def spent(profile: Profile, slot: str) -> Costs:
@@ -130,16 +130,21 @@ def flops(profile: Profile) -> Costs:
 def input_flops(profile: Profile) -> Expr:
     """The FLOPs of the embedding and of the input's own maps: no other of its equations has matrix products.
 
-    The embedding reads as many tokens as the layers do, less those that the slot ``cls`` prepends.
+    The embedding reads as many tokens as the layers do, less those that are prepended.
     """
     uses = profile["input"].slots
     if "embedding" not in uses:
         return Integer(0)
-    prepended = measure(profile, "cls").value.shape[1] - SIZES["n"] if "cls" in uses else 0
     cost = total(spent(profile, "embedding").values())
     maps = [axes for name, axes in profile["input"].parameters.items() if name.startswith("W_")]
     widened = total(2 * symbol("B") * n * prod(map(symbol, axes)) for axes in maps)
-    return sympy.expand(cost.subs(n, n - prepended) + widened)
+    return sympy.expand(cost.subs(n, n - prepended(profile)) + widened)
+
+
+def prepended(profile: Profile) -> int:
+    """How many tokens the layers see beyond those that the embedding reads."""
+    joins = "cls" in profile["input"].slots
+    return measure(profile, "cls").value.shape[1] - SIZES["n"] if joins else 0
 
 
 def activations(profile: Profile) -> Costs:

@@ -4,14 +4,16 @@ Every letter gets a prime of its own as its size, and the equations run on torch
 device, where tensors have shapes but no entries. A product of sizes then factorises in one
 way only, hence into one monomial of letters: the 2·(B·n·d_ff)·d_model FLOPs of a matrix
 product are measured as one number and read back as that expression. d_model, h, d_k and d_v
-are independent of each other here, as ``Dimensions`` allows.
+are independent of each other here, as ``Dimensions`` allows; widths are twice a prime, because
+some positions need an even one.
 
-A sum of sizes does not factorise so: an axis n + 1 leaves the factor 102, and is refused.
+A sum of sizes does not factorise so: an axis n + 1 leaves the factor 104, and is refused.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import sympy
@@ -27,8 +29,8 @@ from encoder_spec.notation import demand
 from encoder_spec.profiles import Profile
 
 LETTERS = (
-    "n",
     "B",
+    "n",
     "d_model",
     "h",
     "d_k",
@@ -42,7 +44,8 @@ LETTERS = (
     "patch",
     "d_e",
 )
-SIZES = dict(zip(LETTERS, sympy.primerange(101, 200), strict=False))
+PRIMES = dict(zip(LETTERS, sympy.primerange(101, 200), strict=False))
+SIZES = PRIMES | {width: 2 * PRIMES[width] for width in ("d_model", "d_e")}
 
 PRODUCTS = ("__matmul__", "matmul", "mm", "bmm", "linear")
 UNREAD = ("einsum", "tensordot", "addmm", "baddbmm", "conv1d", "conv2d", "scaled_dot_product_attention")
@@ -54,13 +57,14 @@ def letters_of(number: int) -> tuple[int, Counter[str]]:
     Raises:
         SpecificationError: if what the letters leave is no small factor.
     """
-    letters = {prime: letter for letter, prime in SIZES.items()}
+    letters = {prime: letter for letter, prime in PRIMES.items()}
     powers: dict[int, int] = sympy.factorint(number)
     found = Counter({letters[prime]: power for prime, power in powers.items() if prime in letters})
-    rest = number
-    for letter in found.elements():
-        rest //= SIZES[letter]
-    demand(rest < min(letters), f"{number} is no product of sizes: it leaves {rest}, as an axis n + 1 would")
+    rest, remainder = divmod(number, prod(SIZES[letter] for letter in found.elements()))
+    demand(
+        not remainder and rest < min(letters),
+        f"{number} is no product of sizes: it leaves {rest}, as an axis n + 1 would",
+    )
     return rest, found
 
 

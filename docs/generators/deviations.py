@@ -24,7 +24,8 @@ from generators.topics import TITLES
 LEAD = (
     "A conformance suite is worth what it catches. Each defect below is a wrong equation in one slot, as people have "
     "really shipped it. The suite runs every one of them as an encoder: what is listed under “noticed by” failed, "
-    "and the diagnosis named it."
+    "and the diagnosis named it. All of it as a table to search: "
+    '<a href="kill-matrix.html">the kill matrix</a>.'
 )
 
 

@@ -1,0 +1,105 @@
+"""The tables of the site that can be filtered: what they say, and that the filters keep what is asked for."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance_tests.kill_matrix import AUTO, Row, on_file
+from conformance_tests.own.browser import PROGRAM, Browser, browser
+
+ROOT = Path(__file__).parents[2]
+MISSING = [name for name in ("pykatex", "pygments") if importlib.util.find_spec(name) is None]
+if MISSING:
+    pytest.skip(f"the site needs {', '.join(MISSING)}: pip install 'encoder-spec[docs]'", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def generators_on_path() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "docs"))
+        yield
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """The page of the kill matrix, as its generator writes it, with its script."""
+    if PROGRAM is None:
+        pytest.skip("the script of the site runs in Chromium, which is not installed here")
+    from generators import kills
+
+    folder = tmp_path_factory.mktemp("matrix")
+    (folder / "javascripts").mkdir()
+    own = (ROOT / "docs" / "javascripts" / "filter.js").read_text(encoding="utf-8")
+    (folder / "javascripts" / "filter.js").write_text(own, encoding="utf-8")
+    page = f"<!doctype html><meta charset='utf-8'><title>Matrix</title>{kills.page()}"
+    (folder / "matrix.html").write_text(page, encoding="utf-8")
+    with browser(folder / "browser") as chromium:
+        yield chromium.open((folder / "matrix.html").as_uri() + "?slot=scores")
+
+
+def shown(page: Browser) -> int:
+    return int(page.evaluate("document.querySelectorAll('tbody > tr:not([hidden])').length"))
+
+
+def choose(page: Browser, **values: str) -> None:
+    page.evaluate("document.forms[0].reset()")
+    for field, value in values.items():
+        page.evaluate(
+            f"field = document.forms[0].elements.{field}; field.value = '{value}';"
+            "field.dispatchEvent(new Event('input', { bubbles: true }))"
+        )
+
+
+def declared() -> list[Row]:
+    return [row for row in on_file() if row.judged_as != AUTO]
+
+
+def test_the_address_of_a_page_can_choose(matrix: Browser) -> None:
+    from conformance_tests.deviations import deviations
+
+    matrix.open(matrix.evaluate("location.href").partition("?")[0] + "?slot=scores")
+    assert shown(matrix) == sum(deviations()[row.deviation].slot == "scores" for row in declared()) > 0
+
+
+def test_a_requirement_keeps_the_deviations_that_it_notices(matrix: Browser) -> None:
+    choose(matrix, requirement="MASK-2")
+    assert shown(matrix) == sum("MASK-2" in row.killed_by for row in declared()) > 0
+
+
+def test_filters_and_words_must_all_agree(matrix: Browser) -> None:
+    """In a search every word counts, in any order and in upper or lower case."""
+    choose(matrix, slot="scores", words="scaled no-such-word")
+    assert shown(matrix) == 0
+    choose(matrix, slot="scores", words="SCALED scores")
+    assert 0 < shown(matrix) < len(declared())
+
+
+def test_showing_all_shows_every_row(matrix: Browser) -> None:
+    choose(matrix, silent="no")
+    assert 0 < shown(matrix) < len(declared())
+    matrix.evaluate("document.querySelector('button[type=reset]').click()")
+    matrix.evaluate("new Promise(done => setTimeout(done))")
+    assert shown(matrix) == len(declared())
+    assert matrix.evaluate("document.querySelector('output').textContent") == f"{shown(matrix)} of {shown(matrix)} rows"
+
+
+@pytest.mark.parametrize(
+    ("noticed_by", "shows"),
+    [
+        (("ENC-2", "ENC-17"), "shapes and parameters"),
+        (("ENC-2", "MASK-2"), "outputs alone"),
+        (("ATT-2", "ENC-2"), "comparison of outputs: silent"),
+        (("ENC-8",), "gradients: silent"),
+        ((), "nothing"),
+    ],
+)
+def test_a_deviation_shows_at_the_weakest_level_of_what_notices_it(noticed_by: tuple[str, ...], shows: str) -> None:
+    """ENC-17 needs shapes alone, MASK-2 outputs alone, ENC-2 the specification's outputs, ENC-8 gradients."""
+    from generators.kills import entry
+
+    row = Row("scores-not-scaled", "bert", "bert", "nonconformant", noticed_by, None, ())
+    found = entry(row, [row])
+    assert found.values["shows"] == [shows]
+    assert found.values["silent"] == ["yes" if "silent" in shows else "no"]
