@@ -40,6 +40,7 @@ from conformance_tests.structure import admissible, as_declared, structure
 from conformance_tests.subject import Subject, Undetermined
 from conformance_tests.tables import layout_of, stored_sinusoids
 from conformance_tests.weights import WeightSets
+from conformance_tests.wrong_input import behind_wrong_input
 from encoder_spec.assembly import Encoder
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
@@ -155,7 +156,12 @@ class Settling:
         return start, axes
 
     def _judged(self, mapping: ParameterMapping, evidence: Evidence) -> Identification:
-        return identify(evidence.read_as(mapping), *self._open(mapping), evidence.recorded)
+        start, axes = self._open(mapping)
+        found = identify(evidence.read_as(mapping), start, axes, evidence.recorded)
+        if evidence.recorded is None or found.agrees or self._forms_projections(found.encoder, mapping, evidence):
+            return found
+        behind = behind_wrong_input(found.encoder, axes, evidence.read_as(mapping)[0], evidence.recorded)
+        return replace(found, encoder=behind)
 
     def _otherwise(
         self,

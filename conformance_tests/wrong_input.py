@@ -1,0 +1,57 @@
+"""Identification behind a wrong input: what layers choose shows only if they read what the subject's layers read.
+
+An encoder that forgets its positions departs before its first layer, and nothing behind is among its
+intermediates. With the deviation of its input in the slot, the rest of it is identified as ever.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from conformance_tests.deviations import Deviation, deviations
+from conformance_tests.epsilon import fitted
+from conformance_tests.experiment import Experiment
+from conformance_tests.intermediates import Recorded
+from conformance_tests.search import Axes, candidates, guided, projections
+from encoder_spec.assembly import Encoder
+
+INPUT_SLOTS = ("embedding", "embedding_scale", "position", "segment", "cls", "embedded", "input")
+
+NOT_DEFINED = (RuntimeError, IndexError, ValueError, TypeError)
+"""What a wrong equation may raise where it has no value."""
+
+
+def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded) -> Encoder:
+    """The encoder with the choices of its layers as they show behind a wrong input; itself if none explains them.
+
+    Args:
+        encoder: what the subject comes closest to, in vain.
+        axes: the open choices.
+        experiment: the call of the subject that was recorded.
+        recorded: its intermediates.
+    """
+    inside = {axis: values for axis, values in axes.items() if axis.partition("_")[0] not in INPUT_SLOTS}
+    orders = {axis: values for axis, values in inside.items() if axis in ("layer", "norm")}
+    for wrong in wrong_inputs(encoder):
+        for candidate in candidates(replace(encoder, profile=wrong.within(encoder.profile)), orders):
+            if reads_what_the_subject_reads(candidate, experiment, recorded):
+                best, _ = guided(candidate, inside, experiment, recorded)
+                right = {slot: encoder.profile[slot] for slot in wrong.replaces if slot in encoder.profile.equations}
+                return best.replace(**right)
+    return encoder
+
+
+def wrong_inputs(encoder: Encoder) -> Iterator[Deviation]:
+    """The deviations of what the first layer reads."""
+    used = {e.id for e in encoder.equations()}
+    for d in deviations().values():
+        if d.slot in INPUT_SLOTS and used & set(d.of) and not d.is_variant and d.applies(encoder.profile):
+            yield d
+
+
+def reads_what_the_subject_reads(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> bool:
+    """Whether Q, K and V of the first layer are among the subject's intermediates."""
+    try:
+        values = projections(fitted(encoder, "eps", experiment, recorded), experiment)
+    except NOT_DEFINED:
+        return False
+    return bool(values) and all(map(recorded.has, values))
