@@ -54,7 +54,7 @@ class Precision:
         if dtype not in (None, *DTYPES):
             raise SpecificationError(f"there is no dtype {dtype!r} here: choose among {', '.join(DTYPES)}")
         try:
-            torch.empty(1, device=device)
+            torch.zeros(1, device=device).item()  # a device that holds numbers, unlike meta
         except (RuntimeError, AssertionError, NotImplementedError) as fault:
             raise SpecificationError(f"there is no device {device!r} here: {str(fault).splitlines()[0]}") from None
         return cls(None if dtype is None else getattr(torch, dtype), device)
