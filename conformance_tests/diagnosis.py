@@ -77,7 +77,7 @@ def explanations(run: Run, progress: Progress = silent) -> list[Explanation]:
     candidates = [d for d in deviations().values() if d.applies(run.encoder.profile)]
     asked = list(observations(run))
     if not asked:
-        return []
+        return list(behaving_alike(run, (d for d in candidates if not is_defined(run, d))))
     single = list(reproducing(run, asked, ((d,) for d in candidates), progress, len(candidates)))
     if largest_difference(run, run.encoder, asked) is not None:
         return list(behaving_alike(run, (d for explanation in single for d in explanation.deviations)))
@@ -182,15 +182,26 @@ def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Ten
     return (*(() if by_input is None else (by_input,)), *(by_path[path] for path in sorted(by_path)))
 
 
-def is_random(run: Run, d: Deviation) -> bool:
-    """Whether a deviation gives another output each time."""
-    case = run.case()
-    encoder = with_deviations(run.encoder, (d,))
+def is_defined(run: Run, d: Deviation) -> bool:
+    """Whether a deviation has a value for the inputs of this run."""
     try:
-        once, again = (evaluated(run, encoder, Observation(case, ()))[0] for _ in range(2))
+        evaluated(run, with_deviations(run.encoder, (d,)), Observation(run.case(), ()))
     except NOT_DEFINED:
         return False
-    return not torch.equal(once.nan_to_num(), again.nan_to_num())
+    return True
+
+
+def is_random(run: Run, d: Deviation) -> bool:
+    """Whether a deviation gives another output each time, with gradients or without."""
+    encoder = with_deviations(run.encoder, (d,))
+    for case in (run.case(), run.case(gradients=False)):
+        try:
+            once, again = (evaluated(run, encoder, Observation(case, ()))[0] for _ in range(2))
+        except NOT_DEFINED:
+            return False
+        if not torch.equal(once.nan_to_num(), again.nan_to_num()):
+            return True
+    return False
 
 
 def most_explaining(run: Run, candidates: Sequence[Deviation]) -> list[Deviation]:

@@ -9,6 +9,7 @@ from encoder_spec.position import learned, sinusoidal, sinusoidal_concatenated
 
 SINUSOIDAL, LEARNED, OFFSET = "position.sinusoidal", "position.learned", "position.learned_offset"
 TABLES = (LEARNED, OFFSET)
+CONCATENATED, TENSOR2TENSOR = "position.sinusoidal_concatenated", "position.sinusoidal_tensor2tensor"
 
 
 def waves(X: Tensor, exponents: Tensor, first: int = 0, base: float = 10000.0) -> Tensor:
@@ -40,7 +41,7 @@ deviation(
 )(sinusoidal_concatenated)
 deviation(
     "position-interleaved",
-    "position.sinusoidal_concatenated",
+    CONCATENATED,
     "POS-6",
     "commonly seen",
     definition="Sines and cosines stand in turn, instead of all sines first.",
@@ -204,3 +205,25 @@ def learned_missing(X: Tensor, *, P: Float[Tensor, "max_len d_model"]) -> Tensor
 def learned_of_the_batch(X: Tensor, *, P: Float[Tensor, "max_len d_model"]) -> Tensor:
     """The row is that of the sample in the batch, not that of the token in its sequence."""
     return P[: len(X), None].expand_as(X)
+
+
+@deviation("position-cosines-first", CONCATENATED, "POS-6")
+def cosines_first(X: Tensor) -> Tensor:
+    """All cosines stand before all sines."""
+    angles = torch.arange(X.shape[-2], dtype=torch.float64)[:, None] / 10000 ** pairs(X)
+    return torch.cat([angles.cos(), angles.sin()], dim=-1).to(X)
+
+
+deviation(
+    "position-frequencies-of-the-paper",
+    TENSOR2TENSOR,
+    "POS-10",
+    "commonly seen",
+    definition="The exponent is 2i/d, where it is to run from 0 to 1.",
+)(sinusoidal_concatenated)
+deviation(
+    "position-tensor2tensor-in-turn",
+    TENSOR2TENSOR,
+    "POS-10",
+    definition="Sines and cosines of tensor2tensor stand in turn, instead of all sines first.",
+)(half_width_less_one)
