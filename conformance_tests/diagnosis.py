@@ -87,7 +87,9 @@ def explanations(run: Run, declared: Profile | None = None, progress: Progress =
         return ranked(run, single)
     if declared is not None and (choice := other_choice(run)):
         return [choice]
-    if not asked or not has_its_shape(run, asked[0]):
+    if not asked:
+        return list(behaving_alike(run, (d for d in candidates if not is_defined(run, d))))
+    if not has_its_shape(run, asked[0]):
         return []  # two wrong equations that change no shape change none together
     if answers_at_random(run):
         return list(behaving_alike(run, (d for d in candidates if is_random(run, d))))
@@ -221,21 +223,31 @@ def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Ten
 
 
 def answers_at_random(run: Run) -> bool:
-    """Whether the subject gives another output each time."""
-    case = run.case()
-    again = run.encode(case, run.probes[case.probe])
-    return not torch.equal(again.nan_to_num(), run.output(case).nan_to_num())
+    """Whether the subject gives another output each time, with gradients or without."""
+    again = ((run.encode(case, run.probes[case.probe]), run.output(case)) for case in run.cases(Case(), *FAST[:1]))
+    return any(not torch.equal(now.nan_to_num(), before.nan_to_num()) for now, before in again)
+
+
+def is_defined(run: Run, d: Deviation) -> bool:
+    """Whether a deviation has a value for the inputs of this run."""
+    try:
+        evaluated(run, with_deviations(run.encoder, (d,)), Observation(run.case(), ()))
+    except NOT_DEFINED:
+        return False
+    return True
 
 
 def is_random(run: Run, d: Deviation) -> bool:
-    """Whether a deviation gives another output each time."""
-    case = run.case()
+    """Whether a deviation gives another output each time, with gradients or without."""
     encoder = with_deviations(run.encoder, (d,))
-    try:
-        once, again = (evaluated(run, encoder, Observation(case, ()))[0] for _ in range(2))
-    except NOT_DEFINED:
-        return False
-    return not torch.equal(once.nan_to_num(), again.nan_to_num())
+    for case in (run.case(), run.case(gradients=False)):
+        try:
+            once, again = (evaluated(run, encoder, Observation(case, ()))[0] for _ in range(2))
+        except NOT_DEFINED:
+            return False
+        if not torch.equal(once.nan_to_num(), again.nan_to_num()):
+            return True
+    return False
 
 
 def most_explaining(run: Run, candidates: Sequence[Deviation]) -> list[Deviation]:

@@ -24,6 +24,9 @@ SIDE_BY_SIDE = {"projections", "merge"}
 READ_BY = {"split": (0, 1, 2), "scores": (0, 1), "values": (2,)}
 """Which of Q, K and V the equation in a slot reads."""
 
+SAYING_LITTLE = ("position", "statistics")
+"""Slots whose values may be right though what stands before them is wrong."""
+
 
 @dataclass(frozen=True)
 class Aligned:
@@ -214,11 +217,13 @@ def departure(aligned: list[Aligned]) -> int:
     """The place of the first intermediate that is wrong, behind the last one that is found.
 
     What is missing before that was never formed; with nothing wrong the place is behind the end.
-    Positions do not depend on content: that they are found does not vouch for the embedding before them.
+    Positions do not depend on content, and a mean hides the order of what it is taken over: that they are
+    found does not vouch for what stands before them. An equation that leaves its input as it is cannot be
+    where a value is first missing: what hands that value to it is.
     Scores need no V, and the weights do not vouch for it: what is wrong behind a projection that
     is missing too is that projection.
     """
-    told = (place for place, a in enumerate(aligned) if a.found and a.spec.equation.topic != "position")
+    told = (place for place, a in enumerate(aligned) if a.found and a.spec.equation.slot not in SAYING_LITTLE)
     place = 1 + max(told, default=-1)
     place += next((ahead for ahead, a in enumerate(aligned[place:]) if not a.found), len(aligned) - place)
     needed = READ_BY.get(aligned[place].spec.equation.slot, ()) if place < len(aligned) else ()
@@ -226,4 +231,7 @@ def departure(aligned: list[Aligned]) -> int:
     for before, a in enumerate(aligned[:place]):
         if (a.spec.equation.slot, a.spec.path) == ("projections", path) and a.part in needed and not a.found:
             return before
+    if place < len(aligned) and aligned[place].spec.equation.variant == "none":
+        slot = aligned[place].spec.equation.slot
+        return next(i for i, a in enumerate(aligned) if i > place and slot in a.spec.equation.slots)
     return place

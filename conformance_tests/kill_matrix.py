@@ -1,7 +1,7 @@
 """The kill matrix: every deviation run as a subject, and the requirements that notice it.
 
 A suite that finds no fault has shown nothing until it has shown that it can. Each
-deviation is judged against a published profile for every equation that it is mistaken for,
+deviation is judged against a profile for every equation that it is mistaken for,
 and with ``auto``, where a deviation that is a legitimate variant elsewhere is identified
 as that variant. ``matrix.json`` keeps the outcome; the build computes it anew.
 """
@@ -12,16 +12,18 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.deviations.look_alikes import look_alikes
+from conformance_tests.fingerprint import fingerprint
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.equation import requirements
+from encoder_spec.equation import equations, requirements
 from encoder_spec.module import EncoderModule
-from encoder_spec.profiles import PROFILES
+from encoder_spec.profiles import PROFILES, VASWANI_2017, Profile
 
 FILE = Path(__file__).with_name("matrix.json")
 
@@ -56,15 +58,31 @@ class Row:
 Case = tuple[str, str, str]
 
 
+@cache
+def settings() -> dict[str, Profile]:
+    """Where deviations are put: the published profiles, then one for each equation that none of them uses.
+
+    Such a profile is the first published one whose equation in that slot reads the same, but for this slot.
+    """
+    found = dict(PROFILES)
+    for e in equations().values():
+        if all(p[e.slot].id != e.id for p in PROFILES.values()):
+            reads = e.flowing.keys()
+            base = next((p for p in PROFILES.values() if p[e.slot].flowing.keys() == reads), VASWANI_2017)
+            name = f"{base.name} with {e.slot} = {e.variant}"
+            found[name] = base.replace(name=name, **{e.slot: e.variant})
+    return found
+
+
 def cases(all_profiles: bool = False) -> list[Case]:
     """Every deviation within a profile for each equation that it is mistaken for; then judged freely.
 
     Args:
-        all_profiles: take every published profile that makes the choice, and not the first alone.
+        all_profiles: take every profile that makes the choice, and not the first alone.
     """
     found = []
     for d in deviations().values():
-        applying = [p for p in PROFILES.values() if d.applies(p)]
+        applying = [p for p in settings().values() if d.applies(p)]
         first = {p[d.slot].id: p.name for p in reversed(applying)}
         within = [p.name for p in applying if all_profiles or first[p[d.slot].id] == p.name]
         found += [(d.id, name, name) for name in within] + [(d.id, name, AUTO) for name in within[:1]]
@@ -72,12 +90,12 @@ def cases(all_profiles: bool = False) -> list[Case]:
 
 
 def deviating(deviation: Deviation, within: str) -> EncoderModule:
-    """A published profile with a deviation in it, as a module with small sizes and random weights."""
+    """A profile with a deviation in it, as a module with small sizes and random weights."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return EncoderModule(Encoder(deviation.within(PROFILES[within]), SMALL))
+        return EncoderModule(Encoder(deviation.within(settings()[within]), SMALL))
 
 
 def row(case: Case) -> Row:
@@ -85,7 +103,8 @@ def row(case: Case) -> Row:
     from conformance_tests.suite import check
 
     id, within, judged_as = case
-    target = check(deviating((deviations() | look_alikes())[id], within), profile=judged_as).targets[0]
+    wrong = (deviations() | look_alikes())[id]
+    target = check(deviating(wrong, within), profile=settings().get(judged_as, AUTO)).targets[0]
     diagnosis = tuple(dict.fromkeys(d["deviation"] for d in target.diagnosis))
     return Row(*case, target.verdict, tuple(r.id for r in target.of("fail")), target.departs_at, diagnosis)
 
@@ -103,15 +122,29 @@ def computed(wanted: Iterable[Case], workers: int, progress: Callable[[int, int]
 
 
 def write(rows: Iterable[Row]) -> None:
-    """Put the matrix on file, one line for each row, so that a change of it can be read."""
+    """Put the matrix on file with what it was computed from, one line for each row, so that a change can be read."""
     lines = ",\n ".join(json.dumps(asdict(r), ensure_ascii=False) for r in rows)
-    FILE.write_text(f"[{lines}]\n", encoding="utf-8")
+    FILE.write_text(f'{{"sources": "{fingerprint()}", "rows": [\n {lines}\n]}}\n', encoding="utf-8")
 
 
 def on_file() -> list[Row]:
     """The matrix as it was computed last."""
-    entries = json.loads(FILE.read_text(encoding="utf-8"))
+    entries = json.loads(FILE.read_text(encoding="utf-8"))["rows"]
     return [Row(**e | {"killed_by": tuple(e["killed_by"]), "diagnosis": tuple(e["diagnosis"])}) for e in entries]
+
+
+def is_stale() -> bool:
+    """Whether equations, checks or deviations have changed since the matrix was computed."""
+    return bool(json.loads(FILE.read_text(encoding="utf-8"))["sources"] != fingerprint())
+
+
+def names_its_equation(row: Row) -> bool:
+    """Whether the report names the slot or the equation that is wrong.
+
+    Where two deviations compute the same numbers, no report can tell which of them it was.
+    """
+    d, known = deviations()[row.deviation], deviations()
+    return row.departs_at in d.of or d.slot in {known[id].slot for id in row.diagnosis}
 
 
 def faults(rows: Iterable[Row]) -> Iterator[str]:
@@ -127,6 +160,8 @@ def faults(rows: Iterable[Row]) -> Iterator[str]:
             yield f"{r.deviation} in {r.within} is {r.verdict}: no requirement fails"
         elif not set(d.noticed_by) & set(r.killed_by):
             yield f"{r.deviation} in {r.within} is noticed by {', '.join(r.killed_by)} alone, not by {d.noticed_by}"
+        elif not names_its_equation(r):
+            yield f"{r.deviation} in {r.within} is taken for {r.departs_at} {r.diagnosis}"
     yield from (f"{id} kills nothing: its check is too weak, or it is not needed" for id in idle(killing))
 
 

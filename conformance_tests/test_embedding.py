@@ -2,7 +2,8 @@
 
 from conformance_tests.checks import decides
 from conformance_tests.run import Case, Run
-from conformance_tests.wiring import demand_order
+from conformance_tests.wiring import demand_order, demand_unformed
+from encoder_spec.embedding import scale
 
 
 @decides("EMB-1", "EMB-4", "EMB-13", "EMB-14", level="trace")
@@ -13,19 +14,25 @@ def test_tokens_or_patches_become_their_vectors(run: Run) -> None:
 
 @decides("EMB-2", "EMB-3", level="trace")
 def test_embedding_has_the_scale_of_its_variant(run: Run) -> None:
-    """The value of the slot ``embedding_scale`` stands among the encoder's intermediates."""
+    """The value of the slot ``embedding_scale`` stands among the intermediates; no other one, if it is idle."""
+    if run.encoder.profile["embedding_scale"].variant == "none":
+        demand_unformed(run, run.case(), "embedding", scale)
     run.demand_intermediate("embedding_scale")
 
 
 @decides("EMB-5", "EMB-6", "EMB-15", level="trace")
 def test_class_token_stands_first_or_is_absent(run: Run) -> None:
-    """The value of the slot ``cls`` stands among the encoder's intermediates."""
+    """The value of the slot ``cls`` stands among the encoder's intermediates, and Z is as long as it."""
+    got, want = run.output(run.case()).shape[:2], run.expected(run.case()).shape[:2]
+    assert got == want, f"{run.encoder.profile['cls'].id}: Z has {got[1:]} positions, but the spec gives {want[1:]}"
     run.demand_intermediate("cls")
 
 
 @decides("EMB-8", "EMB-11", level="trace")
 def test_segments_are_added_or_absent(run: Run) -> None:
-    """The value of the slot ``segment`` stands among the encoder's intermediates."""
+    """The value of the slot ``segment`` stands among the encoder's intermediates, and is what goes on unless normed."""
+    for case in run.cases(Case()):
+        demand_order(run, case, "embedding_norm")
     run.demand_intermediate("segment")
 
 
@@ -37,15 +44,9 @@ def test_embeddings_are_normed_or_not(run: Run) -> None:
     run.demand_intermediate("embedding_norm")
 
 
-@decides("EMB-7", "EMB-16", level="trace")
-def test_input_is_the_sum_of_its_embeddings(run: Run) -> None:
-    """The value of the slot ``input`` stands among the encoder's intermediates."""
-    run.demand_intermediate("input")
-
-
-@decides("EMB-9", level="trace")
-def test_given_embeddings_enter_the_first_layer(run: Run) -> None:
-    """The first layer reads the input itself, and not what something before it has made of it."""
+@decides("EMB-7", "EMB-9", "EMB-16", level="trace")
+def test_first_layer_reads_the_input_that_its_variant_makes(run: Run) -> None:
+    """The value of the slot ``input`` stands among the encoder's intermediates, and is what goes on."""
     for case in run.cases(Case()):
         demand_order(run, case, "input")
     run.demand_intermediate("input")

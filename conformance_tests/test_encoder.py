@@ -44,7 +44,7 @@ def test_output_has_the_shape_and_dtype_of_the_hidden_states(run: Run) -> None:
 
 @decides("ENC-2", level="agreement")
 def test_output_agrees_without_padding(run: Run) -> None:
-    """Z equals the specification's with the subject's weights given, perturbed, faint and loud, and for one token."""
+    """Z equals the specification's, with weights as given, perturbed, faint and loud, and for one token."""
     for case in run.cases(*UNPADDED):
         run.demand_agreement(case)
 

@@ -6,5 +6,7 @@ from conformance_tests.run import PADDED, Case, Run
 
 @decides("HEAD-1", "HEAD-2", "HEAD-3", "HEAD-4", "HEAD-5", level="trace")
 def test_head_computes_its_variant(run: Run) -> None:
-    """The value of the slot ``head`` stands among the encoder's intermediates, with and without padding."""
+    """The value of the slot ``head`` stands among the encoder's intermediates, and is what is returned."""
     run.demand_intermediate("head", Case(), *(PADDED if run.subject.takes_mask else ()))
+    case = run.case()
+    run.demand_equal(run.output(case), run.expected(case), f"{run.encoder.profile['head'].id}: y", case)

@@ -52,6 +52,22 @@ def demand_order(run: Run, case: Case, giver: str) -> None:
         raise Disagreement(f"{what} [{run.context(case)}]")
 
 
+def demand_unformed(run: Run, case: Case, slot: str, change: Callable[[Tensor], Tensor]) -> None:
+    """Go on only if a subject that departs does not form what a change makes of the value of a slot.
+
+    Raises:
+        Disagreement: if it does.
+        Unsupported: if the subject shows no intermediates.
+    """
+    if run.agrees(case):
+        return
+    arrays = arrays_of(run, case)
+    for here in run.aligned(case):
+        if here.spec.equation.slot == slot and arrays.has(change(here.want)):
+            what = f"{here.spec.equation.id}: {here.letter} is changed by {change.__name__}, which the profile has not"
+            raise Disagreement(f"{what} [{run.context(case)}]")
+
+
 def misread_in(run: Run, case: Case) -> Misread | None:
     """The part of a layer, or the layer, that is right at another input, where the subject departs inside of one.
 
@@ -74,18 +90,18 @@ def misread_in(run: Run, case: Case) -> Misread | None:
 
 
 def giver_of(run: Run, case: Case, trace: Sequence[Intermediate], layer: int, recorded: Recorded) -> Equation:
-    """What should have given a layer its input: the stack, or what makes the input of the first layer.
+    """What should have given a layer its input: the stack, or the last equation of what makes the first one's.
 
-    A given input is always among the arrays of the subject, and a sum is formed before it is normed: that they
-    are found does not vouch for what the first layer reads.
+    What is given is always among the arrays of the subject, and a sum is formed before it is normed: that
+    they are found does not vouch for what the first layer reads.
     """
     profile = run.encoder.profile
     layers = [place for place, step in enumerate(trace) if step.equation.slot == "layer"]
-    last = {"given": "input", "embedded": "embedding_norm"}.get(profile["input"].variant, "stack")
-    enters_as_it_is = profile[last].variant in ("given", "none")
     X = next(step.value for step in trace if step.equation.slot == "input")
-    read_by_another = any(recorded.has(at(run, case, trace, other)(X)) for other in layers[1:])
-    return profile[last if layer == layers[0] and enters_as_it_is and not read_by_another else "stack"]
+    another_reads_it = any(recorded.has(at(run, case, trace, other)(X)) for other in layers[1:])
+    if layer != layers[0] or another_reads_it:
+        return profile["stack"]
+    return profile["embedding_norm" if profile["input"].variant == "embedded" else "input"]
 
 
 def arrays_of(run: Run, case: Case) -> Recorded:

@@ -1,4 +1,4 @@
-"""Wrong projections, scores, weights and values; what is wrong with masks stands in ``masks``."""
+"""Wrong projections and scores; wrong masks stand in ``masks``, weights and values in ``weights``."""
 
 import math
 from typing import TypeAlias
@@ -7,13 +7,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conformance_tests.deviations import deviation, masks
-from encoder_spec.attention import projections_linear_keys, projections_without_bias, scores_unscaled
+from conformance_tests.deviations import deviation, masks, weights
+from encoder_spec.attention import projections_linear_keys, projections_without_bias, scores, scores_unscaled
 
-__all__ = ["masks"]
+__all__ = ["masks", "weights"]
 
 AFFINE, LINEAR = "attention.projections", "attention.projections_without_bias"
-SCORES, WEIGHTS, VALUES = "attention.scores", "attention.weights", "attention.output"
+LINEAR_KEYS = "attention.projections_linear_keys"
+SCORES, UNSCALED = "attention.scores", "attention.scores_unscaled"
 
 Map: TypeAlias = Float[Tensor, "d_model hd_k"]
 ValueMap: TypeAlias = Float[Tensor, "d_model hd_v"]
@@ -105,6 +106,18 @@ def doubled_input(X: Tensor, *, W_Q: Map, W_K: Map, W_V: ValueMap) -> Projected:
     return X @ W_Q, X @ W_K, 2 * X @ W_V
 
 
+@deviation("keys-from-the-query-map-beside-biases", LINEAR_KEYS, "ATT-13")
+def linear_keys_from_queries(X: Tensor, *, W_Q: Map, b_Q: Bias, W_K: Map, W_V: ValueMap, b_V: ValueBias) -> Projected:
+    """K, which has no bias, is computed with the map of the queries."""
+    return X @ W_Q + b_Q, X @ W_Q, X @ W_V + b_V
+
+
+@deviation("biases-beside-linear-keys-exchanged", LINEAR_KEYS, "ATT-13")
+def biases_beside_exchanged(X: Tensor, *, W_Q: Map, b_Q: Bias, W_K: Map, W_V: ValueMap, b_V: ValueBias) -> Projected:
+    """The biases of queries and values are exchanged, where the keys have none."""
+    return X @ W_Q + b_V, X @ W_K, X @ W_V + b_Q
+
+
 # Scores ------------------------------------------------------------------------------------
 
 deviation(
@@ -114,6 +127,20 @@ deviation(
     "PAIR-code/tiny-transformers#71",
     definition="The scores are not divided by √d_k.",
 )(scores_unscaled)
+
+deviation(
+    "scores-scaled",
+    UNSCALED,
+    ("ATT-5", "ATT-6"),
+    "commonly seen",
+    definition="The scores are divided by √d_k where they are to stay as they are.",
+)(scores)
+
+
+@deviation("unscaled-scores-of-keys-alone", UNSCALED, "ATT-5")
+def keys_alone(Q: Tensor, K: Tensor) -> Tensor:
+    """The scores are KKᵀ, not scaled."""
+    return K @ K.mT
 
 
 @deviation("scores-scaled-by-d-model", SCORES, "ATT-3", "lucidrains/vit-pytorch#65")
@@ -164,7 +191,7 @@ def queries_alone(Q: Tensor, K: Tensor) -> Tensor:
     return Q @ Q.mT / math.sqrt(Q.shape[-1])
 
 
-@deviation("scores-of-cosine", SCORES, "ATT-3", "commonly seen")
+@deviation("scores-of-cosine", (SCORES, UNSCALED), ("ATT-3", "ATT-5"), "commonly seen")
 def cosine(Q: Tensor, K: Tensor) -> Tensor:
     """The scores are the cosines of the angles between queries and keys."""
     return torch.nn.functional.normalize(Q, dim=-1) @ torch.nn.functional.normalize(K, dim=-1).mT
@@ -180,108 +207,3 @@ def negative(Q: Tensor, K: Tensor) -> Tensor:
 def in_half(Q: Tensor, K: Tensor) -> Tensor:
     """The product of queries and keys is rounded to bfloat16."""
     return (Q @ K.mT / math.sqrt(Q.shape[-1])).bfloat16().to(Q)
-
-
-# Weights and values ------------------------------------------------------------------------
-
-
-@deviation(
-    "softmax-over-queries", WEIGHTS, ("ATT-6", "ATT-7"), "labmlai/annotated_deep_learning_paper_implementations#146"
-)
-def over_queries(S: Tensor) -> Tensor:
-    """The softmax runs over the queries instead of the keys."""
-    return S.softmax(-2).nan_to_num()
-
-
-@deviation("softmax-over-heads", WEIGHTS, ("ATT-6", "ATT-7"), "commonly seen")
-def over_heads(S: Tensor) -> Tensor:
-    """The softmax runs over the heads."""
-    return S.softmax(1).nan_to_num()
-
-
-@deviation("softmax-over-the-batch", WEIGHTS, ("ATT-6", "ENC-5"))
-def over_batch(S: Tensor) -> Tensor:
-    """The softmax runs over the samples of the batch."""
-    return S.softmax(0).nan_to_num()
-
-
-@deviation("softmax-over-all-pairs", WEIGHTS, ("ATT-6", "ATT-7"))
-def over_pairs(S: Tensor) -> Tensor:
-    """The softmax runs over queries and keys together."""
-    return S.flatten(-2).softmax(-1).view_as(S).nan_to_num()
-
-
-@deviation("softmax-missing", WEIGHTS, ("ATT-6", "ATT-7"))
-def no_softmax(S: Tensor) -> Tensor:
-    """The scores are used as weights, without a softmax."""
-    return S.nan_to_num(neginf=0.0)
-
-
-@deviation("softmax-twice", WEIGHTS, ("ATT-6", "ATT-10"))
-def softmax_twice(S: Tensor) -> Tensor:
-    """The softmax is taken twice."""
-    return S.softmax(-1).nan_to_num().softmax(-1)
-
-
-@deviation("softmax-plus-one", WEIGHTS, ("ATT-6", "ATT-7"), "commonly seen")
-def plus_one(S: Tensor) -> Tensor:
-    """The sum under the exponentials has 1 added, so that rows sum to less than 1."""
-    top = S.amax(-1, keepdim=True).clamp(min=0)
-    exp = (S - top).exp()
-    return exp / (exp.sum(-1, keepdim=True) + (-top).exp())
-
-
-@deviation("softmax-of-base-two", WEIGHTS, "ATT-6")
-def base_two(S: Tensor) -> Tensor:
-    """The powers are those of 2 instead of e."""
-    return (S * math.log(2)).softmax(-1).nan_to_num()
-
-
-@deviation("softmax-without-shift", WEIGHTS, ("ATT-9", "ENC-2"), "commonly seen")
-def no_shift(S: Tensor) -> Tensor:
-    """The largest score is not subtracted before the exponential, which overflows."""
-    exp = S.exp()
-    return exp / exp.sum(-1, keepdim=True)
-
-
-@deviation("sigmoid-for-softmax", WEIGHTS, ("ATT-6", "ATT-7"))
-def sigmoid(S: Tensor) -> Tensor:
-    """Each weight is the sigmoid of its score; rows do not sum to 1."""
-    return S.sigmoid()
-
-
-@deviation("weights-rounded-to-float16", WEIGHTS, ("ATT-6", "ENC-2"), "commonly seen")
-def rounded(S: Tensor) -> Tensor:
-    """The weights are rounded to float16 on their way to the values."""
-    return S.softmax(-1).nan_to_num().half().to(S)
-
-
-@deviation("weights-with-floor", WEIGHTS, ("ATT-6", "ATT-7", "ATT-10"))
-def floored(S: Tensor) -> Tensor:
-    """A small constant is added to every weight, against division by zero."""
-    return S.softmax(-1).nan_to_num() + 1e-9
-
-
-@deviation("values-transposed-weights", VALUES, "ATT-10")
-def transposed_weights(A: Tensor, V: Tensor) -> Tensor:
-    """The values are averaged with Aᵀ."""
-    return A.mT @ V
-
-
-@deviation("values-averaged-evenly", VALUES, "ATT-10")
-def evenly(A: Tensor, V: Tensor) -> Tensor:
-    """The values are averaged evenly over the positions, whatever the weights."""
-    return V.mean(-2, keepdim=True).expand_as(V)
-
-
-@deviation("values-summed-of-the-largest", VALUES, "ATT-10")
-def largest(A: Tensor, V: Tensor) -> Tensor:
-    """Only the value with the largest weight is taken."""
-    chosen = torch.nn.functional.one_hot(A.argmax(-1), A.shape[-1]).to(A)
-    return chosen @ V
-
-
-@deviation("values-divided-by-length", VALUES, ("ATT-10", "MH-3"))
-def by_positions(A: Tensor, V: Tensor) -> Tensor:
-    """The average is divided by the number of positions once more."""
-    return A @ V / A.shape[-1]

@@ -1,4 +1,4 @@
-"""Wrong norms: other statistics, ε in another place, γ and β used otherwise."""
+"""Wrong norms: ε in another place, γ and β used otherwise; wrong statistics stand in ``statistics``."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -7,12 +7,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conformance_tests.deviations import deviation, wrong_constants
+from conformance_tests.deviations import deviation, statistics, wrong_constants
 from encoder_spec.norm import layer_norm, layer_norm_without_bias, rms, std_plus_eps, unbiased_std_plus_eps
 
-NORM, UNBIASED, STATISTICS = "norm.layer_norm", "norm.unbiased_std_plus_eps", "norm.statistics"
+__all__ = ["statistics"]
+
+NORM, UNBIASED, OUTSIDE = "norm.layer_norm", "norm.unbiased_std_plus_eps", "norm.std_plus_eps"
+WITHOUT_BETA, RMS = "norm.layer_norm_without_bias", "norm.rms"
 MEAN, VARIANCE = ("NORM-1", "NORM-3", "NORM-10"), ("NORM-3", "NORM-10")
-BACKWARD = ("ENC-9", "ENC-10")
+EPS = (*VARIANCE, "NORM-7", "NORM-8", "NORM-12")
 
 Moments: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 Vector: TypeAlias = Float[Tensor, "d_model"]
@@ -76,125 +79,25 @@ for value, seen in ((1e-5, "huggingface/transformers#15332"), (1e-6, "commonly s
 wrong_constants(
     "norm-eps-of-keras",
     "The ε of the norms is 1e-03.",
-    (NORM, UNBIASED),
-    VARIANCE,
+    (NORM, UNBIASED, OUTSIDE, WITHOUT_BETA, RMS),
+    EPS,
     "keras-team/keras-hub#642",
     eps=1e-3,
 )
-wrong_constants("norm-without-eps", "There is no ε: it is 0.", (NORM, UNBIASED), VARIANCE, "commonly seen", eps=0.0)
-
-# Other statistics --------------------------------------------------------------------------
-
-
-@deviation("norm-unbiased-variance", STATISTICS, VARIANCE, "codertimo/BERT-pytorch#30")
-def unbiased(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The variance of the norm divides by d − 1."""
-    return x.mean(dim=-1, keepdim=True), x.var(dim=-1, keepdim=True)
-
-
-@deviation("norm-over-sequence", STATISTICS, MEAN, "jadore801120/attention-is-all-you-need-pytorch#17")
-def over_sequence(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm takes mean and variance over the positions of a sequence, for each feature."""
-    return x.mean(dim=1, keepdim=True), x.var(dim=1, keepdim=True, unbiased=False)
-
-
-@deviation("norm-over-sequence-and-features", STATISTICS, MEAN, "patrick-kidger/equinox#471")
-def over_sample(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm takes mean and variance over positions and features of a sample together."""
-    return x.mean(dim=(1, 2), keepdim=True), x.var(dim=(1, 2), keepdim=True, unbiased=False)
-
-
-@deviation("norm-over-batch", STATISTICS, MEAN, "commonly seen")
-def over_batch(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm takes mean and variance over the samples of the batch, for each position and feature."""
-    return x.mean(dim=0, keepdim=True), x.var(dim=0, keepdim=True, unbiased=False)
-
-
-@deviation("norm-over-batch-and-sequence", STATISTICS, MEAN, "commonly seen")
-def over_tokens(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm takes mean and variance over all tokens of the batch, for each feature, as batch norm does."""
-    return x.mean(dim=(0, 1), keepdim=True), x.var(dim=(0, 1), keepdim=True, unbiased=False)
-
-
-@deviation("norm-over-everything", STATISTICS, MEAN)
-def over_everything(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm takes one mean and one variance over the whole batch."""
-    return x.mean().expand(1, 1, 1), x.var(unbiased=False).expand(1, 1, 1)
-
-
-@deviation("norm-over-head-groups", STATISTICS, MEAN)
-def over_groups(x: Tensor, *, h: int) -> tuple[Tensor, Tensor]:
-    """The norm takes mean and variance over each of h groups of features, as group norm does."""
-    groups = x.unflatten(-1, (h, -1))
-    mu, var = groups.mean(dim=-1), groups.var(dim=-1, unbiased=False)
-    return mu.repeat_interleave(groups.shape[-1], -1), var.repeat_interleave(groups.shape[-1], -1)
-
-
-@deviation("norm-variance-about-zero", STATISTICS, VARIANCE)
-def about_zero(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm subtracts the mean, but divides by the root mean square of what it was before."""
-    return x.mean(dim=-1, keepdim=True), x.square().mean(dim=-1, keepdim=True)
-
-
-@deviation("norm-mean-not-subtracted", STATISTICS, MEAN)
-def without_mean(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm divides by the standard deviation without subtracting the mean."""
-    return torch.zeros_like(x[..., :1]), x.var(dim=-1, keepdim=True, unbiased=False)
-
-
-@deviation("norm-sum-of-squares", STATISTICS, VARIANCE)
-def summed(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm divides by the Euclidean length of x − μ: the sum of squares is not divided by d."""
-    mu = x.mean(dim=-1, keepdim=True)
-    return mu, (x - mu).square().sum(dim=-1, keepdim=True)
-
-
-@deviation("norm-mean-absolute-deviation", STATISTICS, VARIANCE)
-def absolute(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm divides by the mean absolute deviation instead of the standard deviation."""
-    mu = x.mean(dim=-1, keepdim=True)
-    return mu, (x - mu).abs().mean(dim=-1, keepdim=True).square()
-
-
-@deviation("norm-median", STATISTICS, MEAN)
-def about_median(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm subtracts the median instead of the mean."""
-    middle = x.median(dim=-1, keepdim=True).values
-    return middle, (x - middle).square().mean(dim=-1, keepdim=True)
-
-
-@deviation("norm-variance-in-one-pass", STATISTICS, "NORM-6", ("tracel-ai/burn#5607", "microsoft/onnxruntime#28463"))
-def in_one_pass(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The variance of the norm is the mean of x² less μ², which loses every digit at a large offset."""
-    mu = x.mean(dim=-1, keepdim=True)
-    return mu, (x.square().mean(dim=-1, keepdim=True) - mu.square()).clamp(min=0)
-
-
-@deviation("norm-statistics-in-float32", STATISTICS, MEAN, "commonly seen")
-def in_float32(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm takes mean and variance in float32, whatever the dtype of its input."""
-    low = x.to(torch.float32)
-    return low.mean(-1, keepdim=True).to(x.dtype), low.var(-1, keepdim=True, unbiased=False).to(x.dtype)
-
-
-@deviation("norm-statistics-in-bfloat16", STATISTICS, MEAN)
-def in_bfloat16(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm takes mean and variance in bfloat16, whatever the dtype of its input."""
-    low = x.to(torch.bfloat16)
-    return low.mean(-1, keepdim=True).to(x.dtype), low.var(-1, keepdim=True, unbiased=False).to(x.dtype)
-
-
-@deviation("norm-statistics-detached", STATISTICS, BACKWARD)
-def detached(x: Tensor) -> tuple[Tensor, Tensor]:
-    """No gradient flows through mean and variance of the norm."""
-    return x.detach().mean(dim=-1, keepdim=True), x.detach().var(dim=-1, keepdim=True, unbiased=False)
-
-
-@deviation("norm-variance-detached", STATISTICS, BACKWARD)
-def variance_detached(x: Tensor) -> tuple[Tensor, Tensor]:
-    """No gradient flows through the variance of the norm."""
-    return x.mean(dim=-1, keepdim=True), x.detach().var(dim=-1, keepdim=True, unbiased=False)
-
+wrong_constants(
+    "norm-without-eps",
+    "There is no ε: it is 0.",
+    (NORM, UNBIASED, OUTSIDE, WITHOUT_BETA, RMS),
+    EPS,
+    "commonly seen",
+    eps=0.0,
+)
+deviation("norm-eps-under-root", OUTSIDE, "NORM-8", definition="ε is added to the variance, under the root.")(
+    layer_norm
+)
+deviation(
+    "rms-mean-subtracted", RMS, ("NORM-12", "NORM-1"), definition="The root-mean-square norm subtracts the mean."
+)(layer_norm_without_bias)
 
 # Other formulas ----------------------------------------------------------------------------
 
@@ -279,3 +182,38 @@ def all_in_float32(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vecto
     low = (a.to(torch.float32) for a in (gamma, beta))
     scale, shift = low
     return layer_norm(x.to(torch.float32), statistics=statistics, gamma=scale, beta=shift, eps=eps).to(x.dtype)
+
+
+# Norms without β ---------------------------------------------------------------------------
+
+
+@deviation("bare-norm-eps-outside-root", WITHOUT_BETA, "NORM-7", "commonly seen")
+def bare_eps_outside(x: Tensor, *, statistics: Moments, gamma: Vector, eps: float) -> Tensor:
+    """The norm, which has no β, adds ε to the standard deviation."""
+    mu, var = statistics(x)
+    return gamma * (x - mu) / (torch.sqrt(var) + eps)
+
+
+@deviation("bare-norm-gamma-ignored", WITHOUT_BETA, ("NORM-7", "ENC-8"))
+def bare_gamma_ignored(x: Tensor, *, statistics: Moments, gamma: Vector, eps: float) -> Tensor:
+    """The norm, which has no β, does not multiply by its γ."""
+    mu, var = statistics(x)
+    return (x - mu) / torch.sqrt(var + eps)
+
+
+@deviation("rms-eps-outside-root", RMS, "NORM-12", "commonly seen")
+def rms_eps_outside(x: Tensor, *, gamma: Vector, eps: float) -> Tensor:
+    """The root-mean-square norm adds ε outside the root."""
+    return gamma * x / (x.square().mean(dim=-1, keepdim=True).sqrt() + eps)
+
+
+@deviation("rms-of-sum", RMS, "NORM-12")
+def rms_of_sum(x: Tensor, *, gamma: Vector, eps: float) -> Tensor:
+    """The root-mean-square norm divides by the length of x: its sum is not divided by d."""
+    return gamma * x / torch.sqrt(x.square().sum(dim=-1, keepdim=True) + eps)
+
+
+@deviation("rms-gamma-plus-one", RMS, "NORM-12", "commonly seen")
+def rms_gamma_plus_one(x: Tensor, *, gamma: Vector, eps: float) -> Tensor:
+    """The root-mean-square norm multiplies by 1 + γ, though γ is stored as it is."""
+    return rms(x, gamma=1 + gamma, eps=eps)

@@ -9,6 +9,7 @@ from encoder_spec.position import learned, sinusoidal, sinusoidal_concatenated
 
 SINUSOIDAL, LEARNED, OFFSET = "position.sinusoidal", "position.learned", "position.learned_offset"
 TABLES = (LEARNED, OFFSET)
+CONCATENATED, TENSOR2TENSOR = "position.sinusoidal_concatenated", "position.sinusoidal_tensor2tensor"
 
 
 def waves(X: Tensor, exponents: Tensor, first: int = 0, base: float = 10000.0) -> Tensor:
@@ -40,7 +41,7 @@ deviation(
 )(sinusoidal_concatenated)
 deviation(
     "position-interleaved",
-    "position.sinusoidal_concatenated",
+    CONCATENATED,
     "POS-6",
     "commonly seen",
     definition="Sines and cosines stand in turn, instead of all sines first.",
@@ -180,14 +181,6 @@ def half_precision(X: Tensor) -> Tensor:
     return waves(X, pairs(X)).half().to(X)
 
 
-@deviation("position-in-single-precision", SINUSOIDAL, "POS-1", "commonly seen")
-def single_precision(X: Tensor) -> Tensor:
-    """The angles are computed in float32, whatever the encoder computes in."""
-    d = X.shape[-1]
-    angles = torch.arange(X.shape[-2], dtype=torch.float32)[:, None] / 10000 ** pairs(X).float()
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, :d].to(X)
-
-
 @deviation("learned-position-reversed", TABLES, ("POS-7", "POS-9", "EMB-7", "EMB-8", "EMB-11"))
 def learned_reversed(X: Tensor, *, P: Float[Tensor, "max_len d_model"]) -> Tensor:
     """The rows of the table are read from the end of the sequence."""
@@ -204,3 +197,25 @@ def learned_missing(X: Tensor, *, P: Float[Tensor, "max_len d_model"]) -> Tensor
 def learned_of_the_batch(X: Tensor, *, P: Float[Tensor, "max_len d_model"]) -> Tensor:
     """The row is that of the sample in the batch, not that of the token in its sequence."""
     return P[: len(X), None].expand_as(X)
+
+
+@deviation("position-cosines-first", CONCATENATED, "POS-6")
+def cosines_first(X: Tensor) -> Tensor:
+    """All cosines stand before all sines."""
+    angles = torch.arange(X.shape[-2], dtype=torch.float64)[:, None] / 10000 ** pairs(X)
+    return torch.cat([angles.cos(), angles.sin()], dim=-1).to(X)
+
+
+deviation(
+    "position-frequencies-of-the-paper",
+    TENSOR2TENSOR,
+    "POS-10",
+    "commonly seen",
+    definition="The exponent is 2i/d, where it is to run from 0 to 1.",
+)(sinusoidal_concatenated)
+deviation(
+    "position-tensor2tensor-in-turn",
+    TENSOR2TENSOR,
+    "POS-10",
+    definition="Sines and cosines of tensor2tensor stand in turn, instead of all sines first.",
+)(half_width_less_one)

@@ -1,0 +1,157 @@
+"""Wrong inputs of rarer kinds: bare patches, sounds, two special tokens, factorised tables, given embeddings."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from conformance_tests.deviations import deviation
+from encoder_spec.embedding import cls, patches
+from encoder_spec.ffn import gelu, relu
+from encoder_spec.position import sinusoidal
+
+BARE_PATCHES, SOUND = "embedding.patches_without_bias", "embedding.convolutions"
+TWO_TOKENS, FACTORISED, GIVEN = "embedding.cls_and_distillation", "embedding.factorised", "embedding.given"
+
+F: TypeAlias = Callable[..., Tensor]
+PatchMap: TypeAlias = Float[Tensor, "patch_area d_model"]
+Taps: TypeAlias = Float[Tensor, "3 channels d_model"]
+InnerTaps: TypeAlias = Float[Tensor, "3 d_model d_model"]
+Vector: TypeAlias = Float[Tensor, "d_model"]
+
+# Patches and sounds ------------------------------------------------------------------------
+
+
+@deviation("bare-patches-channels-last", BARE_PATCHES, "EMB-13", "commonly seen")
+def channels_last(images: Tensor, *, patch: int, W_patch: PatchMap) -> Tensor:
+    """The entries of a patch, whose map has no bias, are flattened with the channels last."""
+    x_p = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
+    return x_p.permute(0, 2, 4, 3, 5, 1).flatten(-3).flatten(1, 2) @ W_patch
+
+
+@deviation("bare-patches-turned", BARE_PATCHES, "EMB-13", "commonly seen")
+def turned(images: Tensor, *, patch: int, W_patch: PatchMap) -> Tensor:
+    """Rows and columns of the image are exchanged; the map of the patches has no bias."""
+    return patches(images.mT, patch=patch, W_patch=W_patch, b_patch=W_patch.new_zeros(W_patch.shape[-1]))
+
+
+def convolved(u: Tensor, W: Tensor, step: int = 1, first: int = 0) -> Tensor:
+    """Σ_k u[t + k − 1] W[k] at every ``step``-th t from ``first`` on, with zeros outside of u."""
+    padded = pad(u, (0, 0, 1, 1))
+    return sum((padded[:, first + k : k + u.shape[1] : step] @ W[k] for k in range(3)), torch.zeros(()))
+
+
+@deviation("convolutions-activated-once", SOUND, "EMB-14")
+def activated_once(signal: Tensor, *, W_conv: Taps, b_conv: Vector, W_step: InnerTaps, b_step: Vector) -> Tensor:
+    """No activation follows the second convolution."""
+    return convolved(gelu(convolved(signal.mT, W_conv) + b_conv), W_step, 2) + b_step
+
+
+@deviation("convolutions-with-relu", SOUND, "EMB-14", "commonly seen")
+def with_relu(signal: Tensor, *, W_conv: Taps, b_conv: Vector, W_step: InnerTaps, b_step: Vector) -> Tensor:
+    """The convolutions are followed by ReLU instead of GELU."""
+    return relu(convolved(relu(convolved(signal.mT, W_conv) + b_conv), W_step, 2) + b_step)
+
+
+@deviation("convolutions-reversed", SOUND, "EMB-14")
+def kernels_reversed(signal: Tensor, *, W_conv: Taps, b_conv: Vector, W_step: InnerTaps, b_step: Vector) -> Tensor:
+    """The kernels run backwards in time, as in a convolution proper."""
+    U = gelu(convolved(signal.mT, W_conv.flip(0)) + b_conv)
+    return gelu(convolved(U, W_step.flip(0), 2) + b_step)
+
+
+@deviation("convolutions-of-odd-times", SOUND, "EMB-14")
+def of_odd_times(signal: Tensor, *, W_conv: Taps, b_conv: Vector, W_step: InnerTaps, b_step: Vector) -> Tensor:
+    """The second convolution is taken about the odd times instead of the even ones."""
+    U = gelu(convolved(signal.mT, W_conv) + b_conv)
+    return gelu(convolved(U, W_step, 2, first=1) + b_step)
+
+
+# Special tokens ----------------------------------------------------------------------------
+
+
+@deviation("distillation-token-first", TWO_TOKENS, "EMB-15", "commonly seen")
+def distillation_first(X: Tensor, *, x_cls: Vector, x_dist: Vector) -> Tensor:
+    """The distillation token stands before the class token."""
+    return torch.cat([x_dist.expand(len(X), 1, -1), x_cls.expand(len(X), 1, -1), X], dim=1)
+
+
+@deviation("distillation-token-last", TWO_TOKENS, "EMB-15")
+def distillation_last(X: Tensor, *, x_cls: Vector, x_dist: Vector) -> Tensor:
+    """The distillation token stands after the last token."""
+    return torch.cat([x_cls.expand(len(X), 1, -1), X, x_dist.expand(len(X), 1, -1)], dim=1)
+
+
+@deviation("class-token-twice", TWO_TOKENS, ("EMB-15", "ENC-8"))
+def class_twice(X: Tensor, *, x_cls: Vector, x_dist: Vector) -> Tensor:
+    """The class token stands in the place of the distillation token, too."""
+    return torch.cat([x_cls.expand(len(X), 2, -1), X], dim=1)
+
+
+deviation(
+    "class-token-added",
+    "embedding.no_cls",
+    ("EMB-6", "ENC-17"),
+    "commonly seen",
+    definition="A learned class token is put before the first token, where none is due.",
+)(cls)
+
+
+@deviation("segment-of-ones-added", "embedding.no_segments", ("EMB-11", "EMB-12"))
+def segment_of_ones(X: Tensor) -> Tensor:
+    """A segment of which nobody was asked is added to every position, a vector of ones."""
+    return X + 1
+
+
+# The whole input ---------------------------------------------------------------------------
+
+
+@deviation("factorised-bias-ignored", FACTORISED, ("EMB-16", "ENC-8"))
+def bias_ignored(
+    tokens: Tensor,
+    *segment_ids: Tensor,
+    embedding: F,
+    embedding_scale: F,
+    cls: F,
+    position: F,
+    segment: F,
+    embedding_norm: F,
+    W_e: Float[Tensor, "d_e d_model"],
+    b_e: Vector,
+) -> Tensor:
+    """The map behind the factorised table has a bias, which is never added."""
+    X = cls(embedding_scale(embedding(tokens)))
+    return embedding_norm(segment(X + position(X), *segment_ids)) @ W_e
+
+
+@deviation("factorised-map-activated", FACTORISED, "EMB-16")
+def map_activated(
+    tokens: Tensor,
+    *segment_ids: Tensor,
+    embedding: F,
+    embedding_scale: F,
+    cls: F,
+    position: F,
+    segment: F,
+    embedding_norm: F,
+    W_e: Float[Tensor, "d_e d_model"],
+    b_e: Vector,
+) -> Tensor:
+    """A GELU follows the map behind the factorised table."""
+    X = cls(embedding_scale(embedding(tokens)))
+    return gelu(embedding_norm(segment(X + position(X), *segment_ids)) @ W_e + b_e)
+
+
+@deviation("given-embeddings-with-positions", GIVEN, ("EMB-9", "MH-7"), "commonly seen")
+def with_positions(X: Tensor) -> Tensor:
+    """Sinusoids are added to embeddings that are given with their positions."""
+    return X + sinusoidal(X)
+
+
+@deviation("given-embeddings-scaled", GIVEN, "EMB-9", "commonly seen")
+def given_scaled(X: Tensor, *, d_model: int) -> Tensor:
+    """Embeddings that are given are multiplied by √d_model once more."""
+    return X * d_model**0.5
