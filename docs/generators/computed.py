@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -11,7 +12,7 @@ from encoder_spec.equation import TOPICS, equations, requirements, slots, varian
 from encoder_spec.ffn import gelu, gelu_tanh
 from encoder_spec.notation import SYMBOLS
 from encoder_spec.profiles import CONSTANTS, PROFILES, TORCH_POST_LN, UNIVERSAL, VASWANI_2017, VIT, Profile
-from generators import mathml
+from generators import architecture, examples, mathml
 from generators.html import equation_link, link, profile_link, prose, table
 
 VALUES: dict[str, Callable[[], str]] = {}
@@ -198,3 +199,25 @@ def largest_difference_of_gelus() -> str:
 def shrinkage_of_the_unbiased_norm() -> str:
     """By how much d − 1 instead of d shrinks what is normed, at the width of the base model."""
     return f"{1 - math.sqrt((BASE.d_model - 1) / BASE.d_model):.2%}"
+
+
+VALUES["architecture"] = architecture.picture
+VALUES |= {
+    f"example_{name}": partial(examples.snippet, kind, path)
+    for name, kind, path in (
+        ("variant_implementation", "variant", "encoder_spec/ffn.py"),
+        ("variant_oracle", "variant", "encoder_spec/oracle/ffn.py"),
+        ("variant_check", "variant", "conformance_tests/test_ffn.py"),
+        ("variant_demonstration", "variant", "conformance_tests/own/test_ffn.py"),
+        ("variant_profile", "variant", "encoder_spec/profiles.py"),
+        ("equation_implementation", "equation", "encoder_spec/ffn.py"),
+        ("equation_oracle", "equation", "encoder_spec/oracle/ffn.py"),
+        ("equation_proof", "equation", "encoder_spec/proof/ffn.py"),
+        ("equation_check", "equation", "conformance_tests/test_ffn.py"),
+        ("equation_demonstration", "equation", "conformance_tests/own/test_ffn.py"),
+        ("deviation", "deviation", "conformance_tests/deviations/ffn.py"),
+        ("framework_itself", "framework", "tinynet.py"),
+        ("framework_subject", "framework", "conformance_tests/frameworks/tinynet.py"),
+        ("framework_line", "framework", "conformance_tests/frameworks/ready_made.py"),
+    )
+}

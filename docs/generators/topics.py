@@ -23,6 +23,7 @@ TITLES = {
 OTHERS = {
     "notation": "Notation and shapes",
     "map": "The map: one equation per slot",
+    "contribute": "Contribute",
 }
 """Chapters that treat no topic of their own."""
 
