@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -15,9 +16,17 @@ sys.path.insert(0, HERE)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [HERE, os.environ.get("PYTHONPATH")]))
 
 import generators  # noqa: E402
-from generators import mathfont, notebook  # noqa: E402
+from generators import mathfont, notebook, policy  # noqa: E402
 from generators.evidence import GapError  # noqa: E402
 from generators.mathml import FormulaError  # noqa: E402
+
+SERVED: list[bool] = []
+"""Filled when the site is served while somebody writes it, which needs a script of MkDocs in each page."""
+
+
+def on_startup(command: str, dirty: bool) -> None:  # noqa: ARG001
+    """Remember whether the site is built or served."""
+    SERVED[:] = [True] * (command == "serve")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -44,6 +53,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Leave of an executed page what belongs to the page."""
     return notebook.clean(html) if page.file.src_uri.endswith(".py") else html
+
+
+@event_priority(-100)
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
+    """Forbid scripts and anything from elsewhere, but for what the page was built with."""
+    return output if SERVED else policy.protect(output)
+
+
+@event_priority(-100)
+def on_post_template(output_content: str, template_name: str, config: MkDocsConfig) -> str:  # noqa: ARG001
+    """The same for pages without Markdown, such as 404.html."""
+    return output_content if SERVED or not template_name.endswith(".html") else policy.protect(output_content)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -1,7 +1,7 @@
 """Judge the encoders of every framework, and put the result on file: ``make frameworks``.
 
-Each group runs in a process of its own: Keras has one backend for a process. The page
-``docs/frameworks.md`` and the numbers beside it are what was found, with the versions that it was found with.
+Each group runs in a process of its own: Keras has one backend for a process. ``docs/frameworks.json`` is
+what was found, with the versions that it was found with; the site shows it.
 """
 
 import json
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,39 +26,17 @@ Choices = Mapping[str, Any]
 Judged = Mapping[str, tuple[Maker, str, Choices]]
 """By name: a function that makes an encoder, the verdict that it must get, and choices that must be found."""
 
-PAGE = Path(__file__).parents[2] / "docs" / "frameworks.md"
+FILE = Path(__file__).parents[2] / "docs" / "frameworks.json"
 
 TANH = {"activation": "gelu-tanh"}
 
 AGREEMENT = ("ENC-2", "ENC-3", "ENC-4")
 """The requirements that compare outputs with the specification's: without padding, with it, without gradients."""
 
-INTRODUCTION = """
-# Frameworks
-
-| framework | what to hand over |
-|---|---|
-| torch, transformers | a module |
-| Keras, keras-hub | a layer or a model, built or not; or layers one after the other: a function that returns a list of them. On the JAX or the torch backend |
-| Flax | a module of `nnx`; of `linen` what `module.bind(variables)` returns, or the pair `(module, variables)` |
-| Paddle | a layer |
-| ONNX | the path of a file |
-
-Each is an extra of the package: `pip install encoder-spec[keras]`, `[flax]`, `[paddle]`, `[onnx]`, `[transformers]`.
-What is handed over is judged in float64 and in evaluation mode, and comes back as it was; an ONNX file is judged
-in its own precision, with a budget derived from it. Where a framework
-rounds on its own account, as the attention of JAX does in its softmax, that rounding is left out: it belongs
-to no equation, and the report says so.
-
-The tables are what `make frameworks` found: encoders that nobody changed for the suite, without any adapter.
-*Error* is the largest difference to the outputs of the specification, over all probes; *seconds* are those of
-the whole judgement, identification included. What failed stands behind the verdict, and why below the table.
-"""  # noqa: E501  -- a row of a table is one line
-
 
 @dataclass(frozen=True)
 class Row:
-    """What was found out about one encoder."""
+    """What was found out about one encoder, and on which day."""
 
     subject: str
     versions: str
@@ -69,6 +48,11 @@ class Row:
     seconds: float
     failed: tuple[str, ...]
     reason: str
+    dtype: str
+    judged: str
+    choices: Choices
+    conventions: Mapping[str, str]
+    notes: tuple[str, ...]
 
 
 def conformant(encoders: Mapping[str, tuple[Maker, Choices]]) -> Judged:
@@ -203,7 +187,8 @@ def row(name: str, versions: str, verdict: str, choices: Choices, found: TargetR
     profile = found.profile.get("name", "")
     return Row(
         name, versions, found.verdict, unexpected, found.level, profile, max(errors, default=None),
-        found.seconds, failed, reason,
+        found.seconds, failed, reason, found.dtype, datetime.now(UTC).date().isoformat(), chosen,
+        found.profile.get("conventions", {}), tuple(found.notes),
     )  # fmt: skip
 
 
@@ -233,42 +218,16 @@ def in_a_process_of_its_own(name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def page(groups: Mapping[str, list[dict[str, Any]]]) -> str:
-    """The page as Markdown."""
-    lines = [
-        *INTRODUCTION.strip().splitlines(),
-        "",
-    ]
-    for name, rows in groups.items():
-        lines += [
-            f"## {name}",
-            "",
-            f"{rows[0]['versions']}",
-            "",
-            "| encoder | verdict | level | profile | error | seconds |",
-            "|---|---|---|---|---|---|",
-        ]
-        for r in rows:
-            error = "" if r["error"] is None else f"{r['error']:.1e}"
-            failed = f": {', '.join(r['failed'])}" if r["failed"] else ""
-            cells = (r["subject"], r["verdict"] + failed, r["level"], r["profile"], error, f"{r['seconds']:.1f}")
-            lines.append(f"| {' | '.join(cells)} |")
-        reasons = [f"- {r['subject']}: `{r['reason'].replace('`', '')}`" for r in rows if r["reason"]]
-        lines += ["", *reasons, ""]
-    return "\n".join(lines)
-
-
 def main() -> int:
-    """Judge all groups and write the page; 1 if a verdict is another than expected."""
+    """Judge all groups and put what was found on file; 1 if a verdict is another than expected."""
     begun = time.perf_counter()
     groups = {name: in_a_process_of_its_own(name) for name in GROUPS}
-    PAGE.write_text(page(groups))
-    PAGE.with_suffix(".json").write_text(json.dumps(groups, indent=1, ensure_ascii=False) + "\n")
+    FILE.write_text(json.dumps(groups, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     unexpected = [r for rows in groups.values() for r in rows if r["unexpected"]]
     for r in unexpected:
         print(f"{r['subject']}: {r['verdict']}, but {r['unexpected']}: {r['reason']}")
     count = sum(map(len, groups.values()))
-    print(f"{count} encoders, {count - len(unexpected)} as expected, {time.perf_counter() - begun:.0f} s: {PAGE}")
+    print(f"{count} encoders, {count - len(unexpected)} as expected, {time.perf_counter() - begun:.0f} s: {FILE}")
     return bool(unexpected)
 
 

@@ -1,68 +1,16 @@
 """The site: it builds strictly, everything citable has an address, and nothing comes from elsewhere."""
 
-import importlib.util
 import posixpath
 import re
-import subprocess
-import sys
-from html.parser import HTMLParser
-from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from conformance_tests.own.site import ROOT, Site, need_site
 from encoder_spec.equation import TOPICS, Equation, equations, requirements
 from encoder_spec.profiles import PROFILES
 
-ROOT = Path(__file__).parents[2]
-MISSING = [
-    name
-    for name in ("mkdocs", "material", "mkdocs_jupyter", "pykatex", "fontTools", "ziamath", "bs4")
-    if importlib.util.find_spec(name) is None
-]
-if MISSING:
-    pytest.skip(f"the site needs {', '.join(MISSING)}: pip install 'encoder-spec[docs]'", allow_module_level=True)
-
-
-class Page(HTMLParser):
-    """The addresses of a page: where it can be entered, where it leads, what it loads."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.anchors: list[str] = []
-        self.links: list[str] = []
-        self.loaded: list[str] = []
-        self.html = html
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note the addresses of one element."""
-        values = {name: value or "" for name, value in attrs}
-        if "id" in values:
-            self.anchors.append(values["id"])
-        if tag == "a" and "href" in values:
-            self.links.append(values["href"])
-        elif tag != "a":
-            self.loaded += [values[name] for name in ("src", "href", "srcset", "data", "poster") if name in values]
-
-
-class Site(NamedTuple):
-    """A built site: its folder and its pages by their paths in it."""
-
-    folder: Path
-    pages: dict[str, Page]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The site, built strictly as ``make docs`` does, but into another folder."""
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    pages = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.html")}
-    return Site(folder, {name: Page(path.read_text(encoding="utf-8")) for name, path in pages.items()})
+need_site()
 
 
 def test_every_topic_has_its_page(site: Site) -> None:

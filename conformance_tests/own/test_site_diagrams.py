@@ -1,20 +1,16 @@
 """The diagrams of the site: what they connect is what the formulas say, and every box leads somewhere."""
 
-import importlib.util
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from jaxtyping import config
 
+from conformance_tests.own.site import ROOT, need_site
 from encoder_spec.equation import equations
 from encoder_spec.profiles import PROFILES
 
-ROOT = Path(__file__).parents[2]
-MISSING = [name for name in ("pykatex", "pygments") if importlib.util.find_spec(name) is None]
-if MISSING:
-    pytest.skip(f"the site needs {', '.join(MISSING)}: pip install 'encoder-spec[docs]'", allow_module_level=True)
+need_site()
 
 
 @pytest.fixture(autouse=True)

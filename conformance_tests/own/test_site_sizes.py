@@ -1,25 +1,21 @@
 """The calculator of the site: what its script computes is what Python computes."""
 
-import importlib.util
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conformance_tests.own.browser import PROGRAM, Browser, browser
+from conformance_tests.own.site import ROOT, need_site
 from encoder_spec.cost import activations, crossovers, flops, number, parameters
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.profiles import PROFILES, profile
 from encoder_spec.steps import steps
 
-ROOT = Path(__file__).parents[2]
 if PROGRAM is None:
     pytest.skip("the script of the site runs in Chromium, which is not installed here", allow_module_level=True)
-MISSING = [name for name in ("pykatex", "pygments") if importlib.util.find_spec(name) is None]
-if MISSING:
-    pytest.skip(f"the site needs {', '.join(MISSING)}: pip install 'encoder-spec[docs]'", allow_module_level=True)
+need_site()
 
 # Primes, so that no two letters can stand for each other; d_k and d_v are not d_model/h.
 ODD = Dimensions(

@@ -1,18 +1,14 @@
 """The tables of the site that can be filtered: what they say, and that the filters keep what is asked for."""
 
-import importlib.util
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from conformance_tests.kill_matrix import AUTO, Row, on_file
 from conformance_tests.own.browser import PROGRAM, Browser, browser
+from conformance_tests.own.site import ROOT, need_site
 
-ROOT = Path(__file__).parents[2]
-MISSING = [name for name in ("pykatex", "pygments") if importlib.util.find_spec(name) is None]
-if MISSING:
-    pytest.skip(f"the site needs {', '.join(MISSING)}: pip install 'encoder-spec[docs]'", allow_module_level=True)
+need_site()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -103,3 +99,30 @@ def test_a_deviation_shows_at_the_weakest_level_of_what_notices_it(noticed_by: t
     found = entry(row, [row])
     assert found.values["shows"] == [shows]
     assert found.values["silent"] == ["yes" if "silent" in shows else "no"]
+
+
+def test_every_judged_encoder_has_a_row_and_a_section() -> None:
+    from generators import encoders
+
+    matrix, sections = encoders.page(), encoders.each()
+    found = encoders.judged()
+    assert len({e.id for e in found}) == len(found) > 100
+    for e in found:
+        assert f'href="encoders.html#{e.id}"' in matrix, e.id
+        section = sections.partition(f'id="{e.id}"')[2].partition("</section>")[0]
+        assert e.verdict in section, e.id
+        assert e.versions in section, e.id
+        assert e.judged in section, e.id
+
+
+def test_the_section_of_an_encoder_names_its_variants_and_what_failed() -> None:
+    """Flax computes the variance as a difference unless told otherwise: NORM-6 fails."""
+    from generators import encoders
+
+    by_name = {e.subject: e for e in encoders.judged()}
+    bert = encoders.section(by_name["BERT"])
+    assert 'href="profiles.html#bert"' in bert
+    assert 'href="layer.html#layer.post_ln"' in bert
+    assert 'href="ffn.html#ffn.gelu"' in bert
+    flax = encoders.section(by_name["nnx, Pre-LN, LayerNorm with its defaults"])
+    assert 'href="norm.html#NORM-6"' in flax

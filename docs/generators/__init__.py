@@ -5,7 +5,19 @@
 specification: formulas, code, tests and tables are taken from the registries.
 """
 
-from generators import calculator, cost, deviations, diagrams, errata, kills, overview, profiles, sources, topics
+from generators import (
+    calculator,
+    cost,
+    deviations,
+    diagrams,
+    encoders,
+    errata,
+    kills,
+    overview,
+    profiles,
+    sources,
+    topics,
+)
 
 __all__ = ["pages", "scripts"]
 
@@ -20,6 +32,8 @@ def pages() -> dict[str, str]:
         "sizes.md": calculator.page(),
         "what-goes-wrong.md": deviations.page(),
         "kill-matrix.md": kills.page(),
+        "frameworks.md": encoders.page(),
+        "encoders.md": encoders.each(),
         "errata.md": errata.page(),
         "equations-and-requirements.md": overview.page(),
         "sources.md": sources.page(),

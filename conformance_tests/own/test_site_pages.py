@@ -1,0 +1,119 @@
+"""Every page in a browser: nothing from elsewhere, no complaint, no sideways scrolling, accessible in both themes."""
+
+import functools
+import http.server
+import importlib.util
+import threading
+from collections.abc import Iterator
+from importlib.resources import files
+
+import pytest
+
+from conformance_tests.own.browser import PROGRAM, Browser, browser
+from conformance_tests.own.site import Site, need_site
+
+need_site()
+if PROGRAM is None:
+    pytest.skip("the pages are opened in Chromium, which is not installed here", allow_module_level=True)
+
+NARROW, WIDE = 390, 1280
+
+STANDARD = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def server(site: Site) -> Iterator[str]:
+    """The address of a web server that shows the site."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(site.folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+
+
+def pages(site: Site) -> list[str]:
+    """Every page that a reader can meet, by its path."""
+    found = [str(path.relative_to(site.folder)) for path in sorted(site.folder.rglob("*.html"))]
+    assert "index.html" in found
+    return [path for path in found if path != "404.html"]
+
+
+def foreign(chromium: Browser, home: str) -> list[str]:
+    return [address for address in chromium.requests() if not address.startswith((home, "data:"))]
+
+
+def test_every_page_works_from_a_file(site: Site, chromium: Browser) -> None:
+    """What the theme needs, what the page shows and nothing else is loaded, and the console stays empty."""
+    for path in pages(site):
+        chromium.open((site.folder / path).as_uri())
+        assert foreign(chromium, site.folder.as_uri()) == [], path
+        assert chromium.complaints() == [], path
+
+
+def test_every_page_works_from_a_server(site: Site, chromium: Browser, server: str) -> None:
+    for path in pages(site):
+        chromium.open(f"{server}/{path}")
+        assert foreign(chromium, server) == [], path
+        assert chromium.complaints() == [], path
+
+
+def test_the_policy_refuses_scripts_and_other_hosts(site: Site, chromium: Browser, server: str) -> None:
+    """A script that is put into the page does not run, and the address of another host is not asked."""
+    for home in (site.folder.as_uri(), server):
+        chromium.open(f"{home}/index.html")
+        chromium.evaluate(
+            "s = document.createElement('script'); s.textContent = 'intruded = 1'; document.body.append(s)"
+        )
+        assert chromium.evaluate("typeof intruded") == "undefined", home
+        chromium.evaluate(
+            "i = document.createElement('img'); i.src = 'https://example.invalid/a.png'; document.body.append(i)"
+        )
+        chromium.evaluate("new Promise(done => setTimeout(done, 100))")
+        assert sum("Content Security Policy" in complaint for complaint in chromium.complaints()) == 2, home
+        assert foreign(chromium, home) == [], home
+
+
+def test_no_page_is_wider_than_the_screen(site: Site, chromium: Browser) -> None:
+    chromium.dress(NARROW)
+    for path in pages(site):
+        chromium.open((site.folder / path).as_uri())
+        assert chromium.evaluate("document.documentElement.scrollWidth") <= NARROW, path
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("axe_core_python") is None, reason="axe is not installed: pip install axe-core-python"
+)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation(site: Site, chromium: Browser, scheme: str) -> None:
+    """axe-core's rules of WCAG 2.0 and 2.1, levels A and AA."""
+    axe = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
+    chromium.dress(WIDE, scheme=scheme)
+    found = []
+    for path in pages(site):
+        chromium.open((site.folder / path).as_uri())
+        chromium.evaluate(axe + "; 0")
+        chosen = chromium.evaluate("document.body.dataset.mdColorScheme")
+        assert chosen == {"light": "default", "dark": "slate"}[scheme], path
+        found += [f"{path}: {violation}" for violation in violations(chromium)]
+    assert found == []
+
+
+def violations(chromium: Browser) -> list[str]:
+    """The rules that the open page breaks, each with the first places."""
+    places = "v.nodes.slice(0, 3).map(n => `${n.target} ${n.failureSummary}`).join(' | ')"
+    listed: list[str] = chromium.evaluate(
+        f"axe.run(document, {{ runOnly: {STANDARD}, resultTypes: ['violations'] }})"
+        f".then(found => found.violations.map(v => `${{v.id}} (${{v.nodes.length}}): ${{{places}}}`))"
+    )
+    return listed

@@ -1,0 +1,218 @@
+"""The conformance matrix of real encoders, and what was found out about each of them.
+
+``frameworks.json`` is what ``make frameworks`` found; nothing here judges anything.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from encoder_spec.equation import slots, variants
+from encoder_spec.profiles import PROFILES
+from generators.filters import SCRIPT, Entry, filtered
+from generators.html import (
+    equation_link,
+    folded,
+    heading,
+    link,
+    paragraphs,
+    profile_link,
+    requirement_link,
+    slug,
+    table,
+)
+
+FILE = Path(__file__).parents[1] / "frameworks.json"
+
+HANDED_OVER = (
+    ("torch, transformers", "a module"),
+    (
+        "Keras, keras-hub",
+        "a layer or a model, built or not; or layers one after the other: a function that returns a list of them. "
+        "On the JAX or the torch backend",
+    ),
+    (
+        "Flax",
+        "a module of <code>nnx</code>; of <code>linen</code> what <code>module.bind(variables)</code> returns, or the "
+        "pair <code>(module, variables)</code>",
+    ),
+    ("Paddle", "a layer"),
+    ("ONNX", "the path of a file"),
+)
+
+LEAD = (
+    "Encoders that nobody changed for the suite, judged without any adapter: what each one computes, how far the "
+    "evidence goes, and how near its outputs are to those of the specification. The same as data: "
+    '<a href="frameworks.json">frameworks.json</a>.'
+)
+
+HOW = (
+    "Each framework is an extra of the package: ``pip install encoder-spec[keras]``, ``[flax]``, ``[paddle]``, "
+    "``[onnx]``, ``[transformers]``.",
+    "What is handed over is judged in float64 and in evaluation mode, and comes back as it was; an ONNX file is judged "
+    "in its own precision, with a budget derived from it. Where a framework rounds on its own account, as the "
+    "attention of JAX does in its softmax, that rounding is left out: it belongs to no equation, and the report "
+    "says so.",
+    "“Undetermined” is an encoder with parts that no slot of the specification has, such as relative positions: it "
+    "is not wrong, it is another thing, and the report names the part.",
+)
+
+HEADER = ("Encoder", "Framework", "Verdict", "Level", "Profile", "Largest difference", "Layer", "Norm", "Activation")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One encoder of ``frameworks.json``."""
+
+    group: str
+    row: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        return self.row[name]
+
+    @property
+    def id(self) -> str:
+        """Its anchor."""
+        return f"{slug(self.group)}-{slug(self.subject)}"
+
+    @property
+    def difference(self) -> str:
+        """The largest difference to the specification's outputs, over all probes."""
+        if self.error is None:
+            return ""
+        digits, power = f"{self.error:.1e}".split("e")
+        return f"{digits} · 10<sup>{int(power)}</sup>".replace("-", "−")
+
+
+@cache
+def judged() -> list[Judged]:
+    """Every encoder, in the order of the file."""
+    groups = json.loads(FILE.read_text(encoding="utf-8"))
+    return [Judged(group, row) for group, rows in groups.items() for row in rows]
+
+
+def by_group() -> Iterator[tuple[str, list[Judged]]]:
+    """The encoders of each framework."""
+    for group, encoders in groupby(judged(), key=lambda e: e.group):
+        yield group, list(encoders)
+
+
+def page() -> str:
+    """The Markdown of the matrix."""
+    found = judged()
+    choices = {
+        "framework": ("Framework", {e.group: e.group for e in found}),
+        "verdict": ("Verdict", {e.verdict: e.verdict for e in found}),
+        "level": ("Level", {e.level: e.level for e in found}),
+        "profile": ("Profile", {name: name for name in (*PROFILES, "unpublished")}),
+        **{slot: (slot.capitalize(), {v: v for v in variants(slot)}) for slot in ("layer", "norm", "activation")},
+    }
+    ran = [(escape(group), encoders[0].versions, when(encoders), str(len(encoders))) for group, encoders in by_group()]
+    return "\n".join(
+        [
+            "---\nhide: [toc]\n---",
+            heading(1, "Frameworks", "frameworks"),
+            "",
+            f'<p class="lead">{LEAD}</p>',
+            "",
+            filtered("conformance-matrix", HEADER, list(map(entry, found)), choices),
+            SCRIPT,
+            "",
+            heading(2, "What was run", "what-was-run"),
+            "",
+            table(("Framework", "Versions", "Judged on", "Encoders"), ran),
+            "",
+            heading(2, "What to hand over", "what-to-hand-over"),
+            "",
+            table(("Framework", "Target"), HANDED_OVER),
+            "",
+            paragraphs(HOW),
+            "",
+        ]
+    )
+
+
+def when(encoders: list[Judged]) -> str:
+    """The days on which encoders were judged."""
+    return ", ".join(sorted({e.judged for e in encoders}))
+
+
+def entry(e: Judged) -> Entry:
+    """One encoder as a row of the matrix."""
+    chosen = {slot: str(e.choices[slot]) for slot in ("layer", "norm", "activation") if slot in e.choices}
+    failed = "".join(f", {requirement_link(id)}" for id in e.failed)
+    return Entry(
+        (
+            link(f"encoders.html#{e.id}", escape(e.subject)),
+            escape(e.group),
+            verdict(e) + failed,
+            e.level,
+            profile_of(e),
+            e.difference,
+            *(chosen.get(slot, "") for slot in ("layer", "norm", "activation")),
+        ),
+        {
+            "framework": [e.group],
+            "verdict": [e.verdict],
+            "level": [e.level],
+            "profile": [e.profile],
+            **{slot: [chosen.get(slot, "")] for slot in ("layer", "norm", "activation")},
+        },
+    )
+
+
+def verdict(e: Judged) -> str:
+    """The verdict, marked."""
+    return f'<span class="verdict {e.verdict}">{e.verdict}</span>'
+
+
+def profile_of(e: Judged) -> str:
+    """The published profile, if it is one."""
+    return profile_link(e.profile) if e.profile in PROFILES else e.profile
+
+
+# One by one --------------------------------------------------------------------------------
+
+
+def each() -> str:
+    """The Markdown of the page with a section for each encoder."""
+    lead = 'Each encoder of <a href="frameworks.html">the matrix</a>, with everything that was found out about it.'
+    parts = ["---\nhide: [toc]\n---", heading(1, "Encoders, one by one", "encoders"), ""]
+    parts += [f'<p class="lead">{lead}</p>', ""]
+    for group, encoders in by_group():
+        parts += [heading(2, group, f"encoders-{slug(group)}"), "", *map(section, encoders), ""]
+    return "\n".join(parts)
+
+
+def section(e: Judged) -> str:
+    """One encoder."""
+    facts = [
+        ("Verdict", verdict(e)),
+        ("Level", e.level),
+        ("Profile", profile_of(e)),
+        ("Agreement", f"largest difference {e.difference} in {e.dtype}" if e.difference else ""),
+        ("Failed", ", ".join(map(requirement_link, e.failed))),
+        ("Calling convention", "; ".join(f"{escape(key)}: {escape(text)}" for key, text in e.conventions.items())),
+        ("Judged", f"{e.judged} with {escape(e.versions)}, in {e.seconds:.1f} s"),
+    ]
+    said = [f"<p><code>{escape(e.reason)}</code></p>" if e.failed else ""]
+    said += [f"<p>{escape(note[:1].upper() + note[1:])}</p>" for note in e.notes]
+    chosen = table((), [(escape(slot), choice(slot, value)) for slot, value in e.choices.items()])
+    everything = folded("Its choice of equations", chosen) if e.choices else ""
+    return (
+        f'<section class="encoder" id="{e.id}"><h3>{escape(e.subject)}</h3>'
+        f"{table((), [fact for fact in facts if fact[1]], kind='head')}{''.join(said)}{everything}</section>"
+    )
+
+
+def choice(slot: str, value: object) -> str:
+    """A variant, leading to its equation; constants and sizes as they are."""
+    place = slot if slot in slots() else slot.partition("_")[0]
+    if place in slots() and value in variants(place):
+        return equation_link(variants(place)[str(value)].id)
+    return escape(f"{value:g}" if isinstance(value, float) else str(value))
