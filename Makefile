@@ -7,6 +7,8 @@
 #   make lint    ruff and mypy
 #   make bench   measure ratios, side by side in one run
 #   make matrix  run every deviation as a subject, and put on file what notices it
+#   make resolution   measure which deviations each precision can tell from rounding, and put it on file
+#   make seeds   judge correct encoders with many seeds, and put on file how near they come to an alarm
 #   make frameworks   judge the encoders of every framework in an environment of its own, and put it on file
 #   make setup   create .venv; the second time it takes no time
 
@@ -17,7 +19,7 @@ READY := .venv/.ready
 FRAMEWORKS := .venv-frameworks/bin
 FRAMEWORKS_READY := .venv-frameworks/.ready
 
-.PHONY: setup check test docs serve lint bench matrix frameworks
+.PHONY: setup check test docs serve lint bench matrix resolution seeds frameworks
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -51,6 +53,12 @@ bench: $(READY)
 
 matrix: $(READY)
 	$(BIN)/python -m conformance_tests.kill_matrix
+
+resolution: $(READY)
+	$(BIN)/python -m conformance_tests.resolution
+
+seeds: $(READY)
+	$(BIN)/python -m conformance_tests.own.seeds
 
 # keras-hub asks for the whole of TensorFlow, which its layers do not use on another backend.
 $(FRAMEWORKS_READY): pyproject.toml constraints.txt

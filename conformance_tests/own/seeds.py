@@ -1,0 +1,102 @@
+"""Many seeds: correct encoders judged again and again, and how near they come to a false alarm: ``make seeds``.
+
+A seed makes the encoder's weights, the probes and the weights of the suite. What was found is put on file
+beside the site, whose page on precision shows it.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from conformance_tests.builtin import reference, torch_encoder
+from conformance_tests.own.tutorials import all_tutorials
+from conformance_tests.suite import check
+from encoder_spec.profiles import PROFILES
+
+FILE = Path(__file__).parents[2] / "docs" / "seeds.json"
+
+Make = Callable[[], Any]
+
+TORCH: dict[str, Make] = {
+    "torch, Post-LN": torch_encoder(),
+    "torch, Pre-LN": torch_encoder(norm_first=True),
+    "torch, GELU": torch_encoder(activation="gelu"),
+    "torch, without biases": torch_encoder(bias=False),
+    "torch, ε = 1e-12": torch_encoder(layer_norm_eps=1e-12),
+}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One encoder judged with many seeds in one precision.
+
+    Attributes:
+        encoder: its name.
+        dtype: the precision.
+        seeds: how many, from 0 on.
+        alarms: the seeds with which it is not conformant.
+        largest: the largest error that passed, in units of its budget.
+    """
+
+    encoder: str
+    dtype: str
+    seeds: int
+    alarms: list[int]
+    largest: float
+
+
+def encoders() -> dict[str, Make]:
+    """Every correct encoder at hand, by name."""
+    found = {f"profile {name}": reference(name) for name in PROFILES} | TORCH
+    found |= {f"tutorial {name}": tutorial.make for name, tutorial in all_tutorials().items()}
+    if find_spec("transformers"):
+        from conformance_tests.own.test_transformers import RIGHT
+
+        found |= {f"transformers {name}": make for name, (make, _) in RIGHT.items()}
+    return found
+
+
+def jobs() -> Iterator[tuple[str, str, int]]:
+    """What is run: encoder, precision, number of seeds; fewer where judging one takes longer."""
+    for name in encoders():
+        published = name.startswith(("profile ", "torch"))
+        yield name, "float64", 200 if published else 10
+        if published:
+            yield from ((name, dtype, 10) for dtype in ("float32", "bfloat16", "float16"))
+
+
+def sweep(job: tuple[str, str, int]) -> Sweep:
+    """Judge one encoder with every seed."""
+    name, dtype, seeds = job
+    make, alarms, largest = encoders()[name], [], 0.0
+    for seed in range(seeds):
+        target = check(make, seed=seed, dtype=dtype).targets[0]
+        if target.verdict != "conformant":
+            alarms.append(seed)
+        ratios = [r.error / r.budget for r in target.of("pass") if r.error is not None and r.budget]
+        largest = max([largest, *ratios])
+    return Sweep(name, dtype, seeds, alarms, largest)
+
+
+def main() -> None:
+    """Run every sweep and put the outcome on file; the exit status says whether there was an alarm."""
+    todo, found = list(jobs()), []
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        for one in pool.map(sweep, todo):
+            found.append(one)
+            what = f"alarm with seeds {one.alarms}" if one.alarms else f"largest error {one.largest:.3f} of its budget"
+            print(f"{len(found)} of {len(todo)}: {one.encoder} in {one.dtype}: {what}", flush=True)
+    lines = ",\n ".join(json.dumps(asdict(s), ensure_ascii=False) for s in found)
+    FILE.write_text(f"[{lines}]\n", encoding="utf-8")
+    sys.exit(any(s.alarms for s in found))
+
+
+if __name__ == "__main__":
+    main()
