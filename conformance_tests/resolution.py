@@ -7,7 +7,7 @@ acquits nobody of it. ``resolution.json`` keeps the effects in units of the budg
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -89,6 +89,15 @@ def budgets(within: str, case: Case) -> dict[str, float]:
 def on_file() -> list[Resolved]:
     """What was computed last."""
     return [Resolved(**entry) for entry in json.loads(FILE.read_text(encoding="utf-8"))]
+
+
+def unresolved(found: Sequence[Resolved], dtype: str) -> list[str]:
+    """The deviations that change outputs, and in this precision no more than rounding may, in any profile."""
+    reached = {one.deviation: False for one in found if one.effect.get("float64", 0.0) >= 1}
+    for one in found:
+        if one.deviation in reached and one.effect.get(dtype, 0.0) >= 1:
+            reached[one.deviation] = True
+    return [deviation for deviation, is_told in reached.items() if not is_told]
 
 
 def main() -> None:

@@ -135,6 +135,7 @@ def check_one(
         ):
             report.dtype = name_of(subject.dtype)
             describe(run, declared, report)
+            report.notes.extend(below_resolution(report.dtype))
             if precision == BEST and subject.dtype is subject.narrowest_part():
                 report.notes.append(f"computes a part in {report.dtype} whatever it is given: judged in {report.dtype}")
             verify(run, level, report, repro, progress, watch)
@@ -233,6 +234,16 @@ def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
     if differences:
         differ = ", ".join(f"{slot} {mine} (there {theirs})" for slot, (mine, theirs) in differences.items())
         report.notes.append(f"no published profile; the nearest is {nearest.name}, which differs in {differ}")
+
+
+def below_resolution(dtype: str) -> list[str]:
+    """What a verdict in a precision below float64 leaves open, in words; nothing if that is nothing."""
+    if dtype == "float64":
+        return []
+    from conformance_tests.resolution import on_file, unresolved
+
+    below = len(unresolved(on_file(), dtype))
+    return [f"{below} of the known deviations are not decidable in {dtype}: nothing is said of them"] if below else []
 
 
 def requirements_of(target: Any, profile: str | Profile = "auto", level: str = "gradient", seed: int = 0) -> list[str]:

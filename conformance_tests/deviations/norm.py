@@ -176,14 +176,6 @@ def omitted(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps:
     return gamma * x + beta
 
 
-@deviation("norm-in-float32", NORM, MEAN, "commonly seen")
-def all_in_float32(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:
-    """The norm rounds its input to float32 and its output with it."""
-    low = (a.to(torch.float32) for a in (gamma, beta))
-    scale, shift = low
-    return layer_norm(x.to(torch.float32), statistics=statistics, gamma=scale, beta=shift, eps=eps).to(x.dtype)
-
-
 # Norms without β ---------------------------------------------------------------------------
 
 

@@ -86,12 +86,6 @@ def shifted(x: Tensor, sublayer: Tensor) -> Tensor:
     return x + sublayer.roll(1, dims=1)
 
 
-@deviation("residual-in-float32", RESIDUAL, "RES-1", "commonly seen")
-def in_float32(x: Tensor, sublayer: Tensor) -> Tensor:
-    """The residual sum is kept in float32, whatever the dtype of its terms."""
-    return (x.to(torch.float32) + sublayer.to(torch.float32)).to(x.dtype)
-
-
 @deviation("residual-in-bfloat16", RESIDUAL, "RES-1", "commonly seen")
 def in_bfloat16(x: Tensor, sublayer: Tensor) -> Tensor:
     """The residual sum is kept in bfloat16, whatever the dtype of its terms."""

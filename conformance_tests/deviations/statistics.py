@@ -94,13 +94,6 @@ def in_one_pass(x: Tensor) -> tuple[Tensor, Tensor]:
     return mu, (x.square().mean(dim=-1, keepdim=True) - mu.square()).clamp(min=0)
 
 
-@deviation("norm-statistics-in-float32", STATISTICS, MEAN, "commonly seen")
-def in_float32(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm takes mean and variance in float32, whatever the dtype of its input."""
-    low = x.to(torch.float32)
-    return low.mean(-1, keepdim=True).to(x.dtype), low.var(-1, keepdim=True, unbiased=False).to(x.dtype)
-
-
 @deviation("norm-statistics-in-bfloat16", STATISTICS, MEAN)
 def in_bfloat16(x: Tensor) -> tuple[Tensor, Tensor]:
     """The norm takes mean and variance in bfloat16, whatever the dtype of its input."""

@@ -85,6 +85,11 @@ def sweep(job: tuple[str, str, int]) -> Sweep:
     return Sweep(name, dtype, seeds, alarms, largest)
 
 
+def on_file() -> list[Sweep]:
+    """What was found last."""
+    return [Sweep(**entry) for entry in json.loads(FILE.read_text(encoding="utf-8"))]
+
+
 def main() -> None:
     """Run every sweep and put the outcome on file; the exit status says whether there was an alarm."""
     todo, found = list(jobs()), []

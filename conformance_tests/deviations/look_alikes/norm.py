@@ -67,3 +67,10 @@ def in_one_pass_from_a_shift(x: Tensor) -> tuple[Tensor, Tensor]:
 def deviation_of_torch(x: Tensor, *, gamma: Vector, beta: Vector, eps: float) -> Tensor:
     """The norm divides by torch's standard deviation plus ε."""
     return gamma * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps) + beta
+
+
+@look_alike("norm-in-float32", NORM)
+def in_float32(x: Tensor, *, gamma: Vector, beta: Vector, eps: float) -> Tensor:
+    """The norm is computed in float32, whatever the dtype of its input."""
+    gamma, beta = gamma.to(torch.float32), beta.to(torch.float32)
+    return functional.layer_norm(x.to(torch.float32), gamma.shape, gamma, beta, eps).to(x.dtype)

@@ -1,0 +1,77 @@
+"""The page on precision: what each dtype can tell from rounding, and how near correct encoders come to an alarm."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from conformance_tests.deviations import deviations
+from conformance_tests.own import seeds
+from conformance_tests.resolution import Resolved, on_file, unresolved
+from conformance_tests.rounding import MARGIN, ORDERS
+from conformance_tests.subject import DTYPES
+from generators.html import heading, link, prose, table
+
+LEAD = (
+    "Meaning is judged in float64, where rounding is a million times smaller than any mistake. Below that the "
+    "question has a second half: how far may a correct encoder be off?"
+)
+
+BUDGETS = (
+    f"No sum in an encoder has a fixed order. So the suite evaluates the specification itself in the precision at "
+    f"hand, in its own order and in {ORDERS} others: the features, the heads and the hidden units are permuted "
+    f"throughout, which changes nothing on paper. The largest distance from float64, times {MARGIN}, is the budget. "
+    f"Every comparison of a report prints its error and its budget."
+)
+
+RESOLUTION = (
+    "The effect of a wrong equation is a number of the mathematics; the budget is one of the precision. Each deviation "
+    "of the catalogue was put into a profile that it gets wrong, and the largest change of an output measured over all "
+    "probes. Where it stays below the budget, nobody can tell it from rounding in that precision: passing there "
+    "acquits of none of the deviations listed."
+)
+
+SEEDS = (
+    "A suite that raises false alarms is soon ignored. Correct encoders were judged with many seeds, each of which "
+    "makes other weights and other probes. The last column is the largest error that passed, in units of its budget: "
+    "1 would be an alarm."
+)
+
+
+def page() -> str:
+    """The Markdown of the page."""
+    sections = (
+        ("The budget", "budget", prose(BUDGETS)),
+        ("What each precision can tell", "resolution", f"{prose(RESOLUTION)}\n\n{resolution(on_file())}"),
+        ("Many seeds", "seeds", f"{prose(SEEDS)}\n\n{swept(seeds.on_file())}"),
+    )
+    parts = [heading(1, "Precision and seeds", "precision"), "", f'<p class="lead">{LEAD}</p>', ""]
+    for title, anchor, text in sections:
+        parts += [heading(2, title, anchor), "", text, ""]
+    return "\n".join(parts)
+
+
+def resolution(found: Sequence[Resolved]) -> str:
+    """How many deviations each precision can tell from rounding, and which it cannot."""
+    told = {one.deviation for one in found if one.effect.get("float64", 0.0) >= 1}
+    rows = []
+    for dtype in DTYPES:
+        below = unresolved(found, dtype)
+        names = ", ".join(link(f"what-goes-wrong.html#{id}", id) for id in below) or "none"
+        rows.append((dtype, str(len(told) - len(below)), names))
+    other = len(deviations().keys() - told)
+    note = f"{other} further deviations change no output: they show in gradients, parameters or behaviour."
+    return f"{table(('precision', 'told from rounding', 'below its resolution'), rows)}\n\n{prose(note)}"
+
+
+def swept(found: Sequence[seeds.Sweep]) -> str:
+    """The sweeps by kind of encoder and precision."""
+
+    def kind(one: seeds.Sweep) -> tuple[str, str, int]:
+        return one.encoder.partition(" ")[0].rstrip(","), one.dtype, one.seeds
+
+    rows = []
+    for (group, dtype, number), some in groupby(sorted(found, key=kind), key=kind):
+        listed = list(some)
+        alarms = sum(len(one.alarms) for one in listed)
+        largest = max(one.largest for one in listed)
+        rows.append((group, dtype, str(len(listed)), str(number), str(alarms), f"{largest:.3f}"))
+    return table(("encoders", "precision", "how many", "seeds each", "alarms", "largest error"), rows, kind="numbers")
