@@ -53,7 +53,7 @@ def test_masked_scores_vanish_and_kept_scores_stay(run: Run) -> None:
     run.demand_intermediate("mask", *PADDED)
 
 
-@decides("MASK-2", level="black-box")
+@decides("MASK-2", "MASK-7", level="black-box")
 def test_content_of_padding_reaches_no_valid_position(run: Run) -> None:
     """Other content at padded positions, a thousand times larger, changes no valid output."""
     run.demand_mask()
@@ -65,7 +65,7 @@ def test_content_of_padding_reaches_no_valid_position(run: Run) -> None:
         )
 
 
-@decides("MASK-3", level="black-box")
+@decides("MASK-3", "MASK-8", level="black-box")
 def test_mask_that_keeps_everything_changes_nothing(run: Run) -> None:
     """A mask without padding gives what no mask gives."""
     run.demand_mask()
