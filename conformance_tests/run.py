@@ -66,6 +66,10 @@ class Run(Computed):
         possible = [c for c in cases if (keep := self.probes[c.probe].keep) is None or self.subject.can_hide(keep)]
         return list(dict.fromkeys(c if c.weights in self.weight_sets else c._replace(weights=GIVEN) for c in possible))
 
+    def with_and_without_padding(self) -> list[Case]:
+        """The plain case, and the padded ones where masks are taken."""
+        return self.cases(Case(), *(PADDED if self.subject.takes_mask else ()))
+
     def case(self, weights: str = PERTURBED, probe: str = "plain", gradients: bool = True) -> Case:
         """One case, with the weights that this subject can take."""
         return self.cases(Case(weights, probe, gradients))[0]

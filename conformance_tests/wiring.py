@@ -6,6 +6,7 @@ but for the normed input. Then what is wrong is the equation that hands the inpu
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import torch
@@ -69,7 +70,7 @@ def demand_unformed(run: Run, case: Case, slot: str, change: Callable[[Tensor], 
 
 
 def misread_in(run: Run, case: Case) -> Misread | None:
-    """The part of a layer, or the layer, that is right at another input, where the subject departs inside of one.
+    """What is right at another input, where the subject departs inside of a layer: scores, a part, or the layer.
 
     None if it departs elsewhere, or if the part itself is wrong.
     """
@@ -79,6 +80,8 @@ def misread_in(run: Run, case: Case) -> Misread | None:
         return None
     trace = [a.spec for a in aligned if a.part == 0]
     first = sum(a.part == 0 for a in aligned[: place + 1]) - 1
+    if trace[first].equation.slot == "scores" and are_of_other_heads(run, case, trace, first):
+        return Misread(trace[first], run.encoder.profile["split"])
     part = next(i for i, step in enumerate(trace) if i >= first and step.equation.slot in PARTS)
     layer = next(i for i, step in enumerate(trace) if i >= part and step.equation.slot == "layer")
     recorded = arrays_of(run, case)
@@ -109,6 +112,23 @@ def arrays_of(run: Run, case: Case) -> Recorded:
     probe = run.probes[case.probe]
     run.weight_sets.use(case.weights)
     return Recorded(run.subject.record(probe.inputs, probe.keep))
+
+
+def are_of_other_heads(run: Run, case: Case, trace: Sequence[Intermediate], place: int) -> bool:
+    """Whether scores are right for queries and keys whose entries go to the heads in another order of axes."""
+    Q, K, _ = next(step.value for step in reversed(trace[:place]) if step.equation.slot == "projections")
+    h, recorded = run.encoder.dimensions.h, arrays_of(run, case)
+    scores = run.encoder.profile["scores"].function
+    split = zip(*(splits(x, h) for x in (Q, K)), strict=True)
+    return any(recorded.has(scores(q, k)) for q, k in split)
+
+
+def splits(x: Tensor, h: int) -> Iterator[Tensor]:
+    """The heads (B, h, n, d) that result if the memory of (B, n, h·d) is read as any order of these axes."""
+    B, n, width = x.shape
+    sizes = (B, h, n, width // h)
+    for order in permutations(range(4)):
+        yield x.reshape([sizes[axis] for axis in order]).permute([order.index(axis) for axis in range(4)])
 
 
 def holds(run: Run, case: Case, trace: Sequence[Intermediate], place: int, recorded: Recorded) -> bool:

@@ -129,6 +129,8 @@ def mask(S: Float[Tensor, "B h n n"], keep: Bool[Tensor, "#B #n #n"]) -> Float[T
     return S.masked_fill(~keep[:, None], -math.inf)
 
 
+@requirement("MASK-8", "With 0 added everywhere the mask changes nothing.")
+@requirement("MASK-7", "The content of masked keys, if it is finite, never reaches a valid position.")
 @requirement("MASK-4", "Adding 0 for kept and −∞ for masked keys equals the boolean mask.", algebraic=True)
 @equation("attention.mask_additive", slot="mask", variant="additive")
 def mask_additive(S: Float[Tensor, "B h n n"], keep: Bool[Tensor, "#B #n #n"]) -> Float[Tensor, "B h n n"]:

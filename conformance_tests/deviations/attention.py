@@ -27,7 +27,7 @@ Projected: TypeAlias = tuple[Tensor, Tensor, Tensor]
 deviation(
     "projections-without-bias",
     AFFINE,
-    ("ENC-17", "ATT-1"),
+    ("ENC-17", "ATT-1", "MH-8"),
     "commonly seen",
     definition="The projections have no biases.",
 )(projections_without_bias)

@@ -63,7 +63,7 @@ def post_inner_norm(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F,
     return residual(x, norm_2(ffn(x)))
 
 
-@deviation("post-ln-one-norm", POST, ("LAYER-1", "ENC-17"), "bentrevett/pytorch-seq2seq#100")
+@deviation("post-ln-one-norm", POST, ("LAYER-1", "LAYER-3", "ENC-17"), "bentrevett/pytorch-seq2seq#100")
 def post_one_norm(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, residual: F) -> Tensor:
     """Both sublayers of a layer share one norm."""
     x = norm_1(residual(x, multihead(x, keep)))

@@ -91,7 +91,7 @@ def last_head_dropped(heads: Tensor) -> Tensor:
 deviation(
     "output-without-bias",
     AFFINE,
-    ("ENC-17", "MH-4"),
+    ("ENC-17", "MH-4", "MH-8"),
     "commonly seen",
     definition="The output projection has no bias.",
 )(output_without_bias)
@@ -147,7 +147,7 @@ def activated(C: Tensor, *, W_O: Float[Tensor, "hd_v d_model"], b_O: Float[Tenso
     return (C @ W_O + b_O).relu()
 
 
-@deviation("values-are-keys", MULTIHEAD, ("ATT-10", "MH-6", "ENC-2"))
+@deviation("values-are-keys", MULTIHEAD, ("ATT-10", "ENC-2"))
 def values_are_keys(
     X: Tensor,
     keep: Tensor,
@@ -163,7 +163,7 @@ def values_are_keys(
     return output(merge(attention(split(Q), split(K), split(K), keep)))
 
 
-@deviation("heads-not-split", MULTIHEAD, ("ATT-3", "MH-6", "ENC-2"), "commonly seen")
+@deviation("heads-not-split", MULTIHEAD, ("ATT-3", "MH-1", "ENC-2"), "commonly seen")
 def not_split(
     X: Tensor,
     keep: Tensor,

@@ -57,6 +57,14 @@ def plus_one(S: Tensor) -> Tensor:
     return exp / (exp.sum(-1, keepdim=True) + (-top).exp())
 
 
+@deviation("padding-counted-under-softmax", WEIGHTS, ("ATT-6", "MASK-5"), "commonly seen")
+def padding_counted(S: Tensor) -> Tensor:
+    """Each masked key adds 1 to the sum under the exponentials, so that rows sum to less than 1."""
+    top = S.amax(-1, keepdim=True).clamp(min=torch.finfo(S.dtype).min)
+    exp = (S - top).exp()
+    return exp / (exp.sum(-1, keepdim=True) + S.isinf().sum(-1, keepdim=True)).clamp(min=1)
+
+
 @deviation("softmax-of-base-two", WEIGHTS, "ATT-6")
 def base_two(S: Tensor) -> Tensor:
     """The powers are those of 2 instead of e."""

@@ -10,6 +10,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from encoder_spec.equation import equations, requirements
+from encoder_spec.profiles import PROFILES
 from encoder_spec.sources import SOURCES
 
 CITATION = re.compile(rf"\b(?:{'|'.join(map(re.escape, SOURCES))})(?!\w)")
@@ -38,8 +39,9 @@ def requirement_link(id: str) -> str:
 
 
 def profile_link(name: str) -> str:
-    """A link to a profile."""
-    return link(f"profiles.html#{name}", f"<code>{escape(name)}</code>")
+    """A link to a published profile; the name alone of any other."""
+    shown = f"<code>{escape(name)}</code>"
+    return link(f"profiles.html#{name}", shown) if name in PROFILES else shown
 
 
 def anchor(id: str, content: str) -> str:
