@@ -21,7 +21,7 @@ def test_every_equation_has_an_address_and_its_formula(site: Site) -> None:
     for id, equation in equations().items():
         page = site.pages[f"{equation.topic}.html"]
         assert page.anchors.count(id) == 1, f"{id} is no address on its page"
-        card = page.html.partition(f'id="{id}"')[2].partition("<h2")[0]
+        card = re.split("<h[23]", page.html.partition(f'id="{id}"')[2])[0]
         assert '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">' in card, f"{id} shows no formula"
         assert f">{equation.function.__name__}</span>" in card, f"{id} shows no code"
 
@@ -66,6 +66,15 @@ def test_nothing_is_loaded_from_another_host(site: Site) -> None:
     for sheet in site.folder.rglob("*.css"):
         loaded = re.findall(r"(?:url\(|@import\s)\s*[\"']?((?:https?:)?//[^\"')]*)", sheet.read_text(encoding="utf-8"))
         assert not loaded, f"{sheet.name} loads {loaded}"
+
+
+def test_a_chapter_is_prose_around_its_cards(site: Site) -> None:
+    """Headings of its own beside those of the cards, and the script that lights up letters."""
+    for topic in TOPICS:
+        html = site.pages[f"{topic}.html"].html
+        assert len(re.findall("<h2", html)) >= 3, f"{topic} tells nothing"
+        assert html.count('<div class="equation">') == sum(e.topic == topic for e in equations().values())
+        assert '<script src="javascripts/symbols.js">' in html
 
 
 def test_executed_pages_show_their_results_and_no_scripts_of_their_own(site: Site) -> None:

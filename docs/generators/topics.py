@@ -34,13 +34,19 @@ def pages() -> dict[str, str]:
     return others | {f"{topic}.md": page(topic) for topic in TOPICS}
 
 
+HINT = (
+    '<p class="hint">Point at a letter of a formula, or go to it with the Tab key: '
+    "its identifier lights up in the code.</p>"
+)
+
+
 def page(topic: str) -> str:
     """The page of one topic: its chapter, with the cards in their places and a list of them after the opening."""
     own = [e for e in equations().values() if e.topic == topic]
     known = {f for e in equations().values() for f in (e.function, e.oracle)}
     text = chapter(topic, {equation.id: card(equation, known) for equation in own})
     opening, _, rest = text.partition("\n## ")
-    return "\n".join([heading(1, TITLES[topic], topic + "-page"), "", opening, contents(own), "", f"## {rest}"])
+    return "\n".join([heading(1, TITLES[topic], topic + "-page"), "", opening, contents(own), HINT, "", f"## {rest}"])
 
 
 def contents(own: list[Equation]) -> str:
