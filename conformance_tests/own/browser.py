@@ -19,11 +19,14 @@ from typing import Any, Self
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 """The browser that is installed here, if there is one."""
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which an answer is no longer waited for."""
 
 FORGET = "try { localStorage.clear() } catch { }"
 """Run before each page, which else keeps the scheme of the page before."""
+
+MOUSE = "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4"
+"""A browser without a window has no mouse either, for which the theme takes it for a telephone's."""
 
 Message = dict[str, Any]
 
@@ -128,7 +131,7 @@ def browser(profile: Path) -> Iterator[Browser]:
         os.dup2(theirs[0], 3)
         os.dup2(theirs[1], 4)
 
-    options = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe")
+    options = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe", MOUSE)
     process = subprocess.Popen(
         [PROGRAM, *options, f"--user-data-dir={profile}", "about:blank"],
         preexec_fn=connect,

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.kill_matrix import AUTO, Row, on_file
-from encoder_spec.equation import Equation, equations
+from encoder_spec.equation import TOPICS, Equation, equations
 from generators import listing
 from generators.html import (
     anchor,
@@ -34,7 +34,8 @@ def page() -> str:
     rows = on_file()
     lead = f'<p class="lead">{LEAD}</p>'
     parts = [heading(1, "What goes wrong", "what-goes-wrong"), "", lead, "", summary(rows), ""]
-    for topic, group in groupby(deviations().values(), key=topic_of):
+    by_topic = sorted(deviations().values(), key=lambda d: TOPICS.index(topic_of(d)))
+    for topic, group in groupby(by_topic, key=topic_of):
         parts += [heading(2, TITLES[topic], f"wrong-{topic}"), "", '<div class="equation">']
         parts += [card(d, [r for r in rows if r.deviation == d.id]) for d in group]
         parts += ["</div>", ""]
