@@ -6,6 +6,7 @@ from elsewhere.
 """
 
 import hashlib
+import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,8 @@ import encoder_spec
 
 SOURCES = (Path(encoder_spec.__file__).parent, Path(conformance_tests.__file__).parent, Path(__file__).parent)
 """What executed pages import, beside packages with a version."""
+
+SOURCE_OF_PAGE = re.compile(r"\.(?:md|py)(?=#|$)")
 
 
 def fingerprint() -> str:
@@ -37,6 +40,9 @@ def clean(html: str) -> str:
         foreign.decompose()
     for cell in soup.select("[id^='cell-id=']"):
         del cell["id"]  # drawn at random for each build
+    for link in soup.select("a[href]"):
+        if "://" not in link["href"]:
+            link["href"] = SOURCE_OF_PAGE.sub(".html", link["href"])  # MkDocs does so on other pages alone
     for permalink in soup.select(".anchor-link"):
         permalink["class"] = "headerlink"
         permalink["title"] = "Permanent link"
