@@ -10,6 +10,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,11 +20,22 @@ from typing import Any, Self
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 """The browser that is installed here, if there is one."""
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which an answer is no longer waited for."""
 
 FORGET = "try { localStorage.clear() } catch { }"
 """Run before each page, which else keeps the scheme of the page before."""
+
+MOUSE = "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4"
+"""A browser without a window has no mouse either, for which the theme takes it for a telephone's."""
+
+LAUNCH = """
+import os, sys
+for end, place in zip(sys.argv[1:3], (3, 4)):
+    os.dup2(int(end), place)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""What becomes the browser, which finds its pipes at the numbers 3 and 4."""
 
 Message = dict[str, Any]
 
@@ -123,16 +135,10 @@ def browser(profile: Path) -> Iterator[Browser]:
     assert PROGRAM is not None
     (to_read, to_write), (from_read, from_write) = os.pipe(), os.pipe()
     theirs = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_read, from_write)]
-
-    def connect() -> None:
-        os.dup2(theirs[0], 3)
-        os.dup2(theirs[1], 4)
-
-    options = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe")
+    options = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe", MOUSE)
     process = subprocess.Popen(
-        [PROGRAM, *options, f"--user-data-dir={profile}", "about:blank"],
-        preexec_fn=connect,
-        pass_fds=(3, 4),
+        [sys.executable, "-S", "-c", LAUNCH, *map(str, theirs), PROGRAM, *options, f"--user-data-dir={profile}"],
+        pass_fds=theirs,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -45,7 +45,7 @@ class Page(HTMLParser):
 
 
 class Site(NamedTuple):
-    """A built site: its folder and its pages by their paths in it."""
+    """A built site: its folder and its pages by their path in it."""
 
     folder: Path
     pages: dict[str, Page]
@@ -53,14 +53,17 @@ class Site(NamedTuple):
 
 def built(folder: Path) -> Site:
     """The site in ``folder``, built strictly as ``make docs`` does unless another process has built it there."""
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
+    with folder.with_suffix(".outcome").open("a+") as outcome:
+        fcntl.flock(outcome, fcntl.LOCK_EX)
+        if outcome.tell() == 0:
             command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
-            assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    pages = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.html")}
-    return Site(folder, {name: Page(path.read_text(encoding="utf-8")) for name, path in pages.items()})
+            outcome.write(f"{done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+        outcome.seek(0)
+        status, _, said = outcome.read().partition("\n")
+    assert status == "0", said
+    found = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.html"))}
+    return Site(folder, {name: Page(path.read_text(encoding="utf-8")) for name, path in found.items()})
 
 
 @pytest.fixture(scope="session")

@@ -83,8 +83,14 @@ def show(figure: Figure, says: str, caption: str = "") -> Shown:
         svg,
         count=1,
     )
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    own = hashlib.sha256(svg.encode()).hexdigest()[:8]  # Matplotlib counts from 1 in every figure
-    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>f{own}-", svg)
+    svg = own_ids(re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL))
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return Shown(f'<figure class="plot">{svg}{below}</figure>')
+
+
+def own_ids(svg: str) -> str:
+    """The same figure with ids that no other figure of a page has, and those alone that something refers to."""
+    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', svg))
+    own = f"plot-{hashlib.sha256(svg.encode()).hexdigest()[:8]}-"
+    svg = re.sub(r' id="([^"]+)"', lambda found: f' id="{own}{found[1]}"' if found[1] in used else "", svg)
+    return re.sub(r'(url\(|href=")#', rf"\1#{own}", svg)
