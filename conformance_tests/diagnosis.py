@@ -93,7 +93,7 @@ def explanations(run: Run, declared: Profile | None = None, progress: Progress =
         return []  # two wrong equations that change no shape change none together
     if answers_at_random(run):
         return list(behaving_alike(run, (d for d in candidates if is_random(run, d))))
-    likely = most_explaining(run, candidates)
+    likely = most_explaining(run, asked, candidates)
     pairs = [(a, b) for a, b in combinations(candidates, 2) if a.slot != b.slot and (a in likely or b in likely)]
     return ranked(run, reproducing(run, asked, pairs, progress, len(pairs)))
 
@@ -224,7 +224,10 @@ def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Ten
 
 def answers_at_random(run: Run) -> bool:
     """Whether the subject gives another output each time, with gradients or without."""
-    again = ((run.encode(case, run.probes[case.probe]), run.output(case)) for case in run.cases(Case(), *FAST[:1]))
+    try:
+        again = [(run.encode(case, run.probes[case.probe]), run.output(case)) for case in run.cases(Case(), *FAST[:1])]
+    except UNDECIDED:
+        return False
     return any(not torch.equal(now.nan_to_num(), before.nan_to_num()) for now, before in again)
 
 
@@ -250,21 +253,22 @@ def is_random(run: Run, d: Deviation) -> bool:
     return False
 
 
-def most_explaining(run: Run, candidates: Sequence[Deviation]) -> list[Deviation]:
+def most_explaining(run: Run, asked: Sequence[Observation], candidates: Sequence[Deviation]) -> list[Deviation]:
     """The deviations that explain more by themselves than the specification does: with another one it may be all.
 
     More of its intermediates stand among the subject's, and fewer are missing there: one that leaves steps out has
     fewer of both. Of a subject that shows none, the outputs are nearer.
     """
-    masked = run.subject.takes_mask
-    case = next((c for c in run.cases(*UNPADDED, *(PADDED if masked else ())) if not run.agrees(c)), run.case())
+    wrong = next(o for o in asked if largest_difference(run, run.encoder, [o]) is None)
+    if wrong.gradients:
+        return []
+    case, output = wrong.case, wrong.got[0]
     probe, parameters = run.probes[case.probe], run.parameters(case.weights)
     run.weight_sets.use(case.weights)
     try:
         recorded = Recorded(run.subject.record(probe.inputs, probe.keep))
     except UNDECIDED:
         recorded = None
-    output = run.output(case)
 
     def explained(encoder: Encoder) -> tuple[float, float]:
         """Two numbers, both of which are larger the more is explained."""
