@@ -219,7 +219,10 @@ def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Ten
         with torch.set_grad_enabled(observation.case.gradients):
             return (encoder(parameters, *probe.inputs, keep=probe.keep).detach(),)
     by_input, by_path = run.expected_gradients(observation.case, run.cotangent(observation.case), encoder)
-    return (*(() if by_input is None else (by_input,)), *(by_path[path] for path in sorted(by_path)))
+    learned = sorted(path for path, source in run.mapping.sources.items() if source.names)
+    # What the wrong equation has no use for may be there all the same, and get no gradient.
+    of_parameters = (by_path[path] if path in by_path else torch.zeros_like(parameters[path]) for path in learned)
+    return (*(() if by_input is None else (by_input,)), *of_parameters)
 
 
 def answers_at_random(run: Run) -> bool:
