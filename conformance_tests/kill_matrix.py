@@ -154,8 +154,14 @@ def names_its_equation(row: Row) -> bool:
 
     Where two deviations compute the same numbers, no report can tell which of them it was.
     """
-    d, known = deviations()[row.deviation], deviations()
-    return row.departs_at in d.of or d.slot in {known[id].slot for id in row.diagnosis}
+    d = deviations()[row.deviation]
+    return row.departs_at in d.of or d.slot in map(slot_named_by, row.diagnosis)
+
+
+def slot_named_by(id: str) -> str:
+    """The slot that a diagnosis speaks of: that of a deviation, or of another legitimate choice, ``segment=none``."""
+    known = deviations()
+    return known[id].slot if id in known else id.partition("=")[0]
 
 
 def faults(rows: Iterable[Row]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 from conformance_tests.deviations import Deviation, deviations
-from conformance_tests.kill_matrix import SMALL, in_processes
+from conformance_tests.kill_matrix import SMALL, in_processes, slot_named_by
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
 from encoder_spec.profiles import PROFILES, Profile
@@ -44,8 +44,7 @@ class Row:
     @property
     def names_both(self) -> bool:
         """Whether the explanation names the slots of both."""
-        known = deviations()
-        return {known[id].slot for id in self.diagnosis} == {known[id].slot for id in self.deviations}
+        return set(map(slot_named_by, self.diagnosis)) == set(map(slot_named_by, self.deviations))
 
     @property
     def names_first(self) -> bool:
