@@ -19,8 +19,12 @@ TOKEN = re.compile(rf"``(?P<code>[^`]+)``|(?P<id>\b[A-Z]+-\d+\b)|(?P<number>\d+)
 
 
 def code(source: str) -> str:
-    """A block of highlighted Python."""
-    return str(highlight(source, PythonLexer(), HtmlFormatter(cssclass="highlight", wrapcode=True))).strip()
+    """A block of highlighted Python.
+
+    The theme lets the keyboard scroll a block only where there is a mouse: the lines have a box of their own.
+    """
+    html = str(highlight(source, PythonLexer(), HtmlFormatter(cssclass="highlight", wrapcode=True))).strip()
+    return html.replace("<code>", '<code><span class="lines" tabindex="0">', 1).replace("</code>", "</span></code>")
 
 
 def link(target: str, text: str) -> str:
