@@ -84,6 +84,32 @@ def test_the_policy_refuses_scripts_and_other_hosts(site: Site, chromium: Browse
         assert sum("Content Security Policy" in complaint for complaint in chromium.complaints()) == 2, home
 
 
+SEARCH = """
+new Promise(done => {
+  document.querySelector('#__search').click()
+  const words = document.querySelector('.md-search__input')
+  words.focus()
+  words.value = 'softmax'
+  words.dispatchEvent(new Event('keyup', { bubbles: true }))
+  const look = setInterval(() => {
+    const found = [...document.querySelectorAll('.md-search-result__link')].map(link => link.getAttribute('href'))
+    if (found.length) { clearInterval(look); done(found) }
+  }, 50)
+  setTimeout(() => done([]), 60000)
+})
+"""
+"""What a reader does who looks for a word, and where the results lead."""
+
+
+def test_search_finds_an_equation_from_a_file_and_from_a_server(site: Site, chromium: Browser, server: str) -> None:
+    chromium.dress(WIDE)
+    for home in (site.folder.as_uri(), server):
+        chromium.open(f"{home}/pictures/scale.html")
+        found = chromium.evaluate(SEARCH)
+        assert any("attention.html" in address for address in found), f"{home}: {found}"
+        assert chromium.complaints() == [], home
+
+
 def test_no_page_is_wider_than_the_screen(site: Site, chromium: Browser) -> None:
     chromium.dress(NARROW)
     for path in pages(site):
