@@ -20,8 +20,8 @@ from typing import Any, Self
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 """The browser that is installed here, if there is one."""
 
-PATIENCE = 120.0
-"""Seconds after which an answer is no longer waited for."""
+PATIENCE = 300.0
+"""Seconds after which an answer is no longer waited for; axe takes a minute for the longest page on a busy machine."""
 
 FORGET = "try { localStorage.clear() } catch { }"
 """Run before each page, which else keeps the scheme of the page before."""

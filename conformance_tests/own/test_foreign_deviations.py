@@ -83,22 +83,22 @@ BERT: dict[str, tuple[Break, str]] = {
         each("BertOutput", forward(without_residual)),
         "post-ln-ffn-residual-missing",
     ),
-    "segments unused": (
-        each("BertEmbeddings", lambda e: setattr(e, "token_type_embeddings", Nothing(e.token_type_embeddings))),
-        "segments-missing",
+    "segments exchanged": (
+        each("BertEmbeddings", lambda e: setattr(e, "token_type_embeddings", Exchanged(e.token_type_embeddings))),
+        "segments-exchanged",
     ),
 }
 
 
-class Nothing(nn.Module):
-    """A table whose rows are never read."""
+class Exchanged(nn.Module):
+    """A table of two rows, of which each id gets the other one."""
 
     def __init__(self, table: nn.Embedding) -> None:
         super().__init__()
         self.weight = table.weight
 
     def forward(self, ids: Tensor) -> Tensor:
-        return torch.zeros(*ids.shape, self.weight.shape[-1], dtype=self.weight.dtype)
+        return functional.embedding(1 - ids, self.weight)
 
 
 @pytest.mark.parametrize("name", BERT)

@@ -1,6 +1,9 @@
 """The site: it builds strictly, everything citable has an address, and nothing comes from elsewhere."""
 
+import gzip
 import re
+from functools import cache
+from pathlib import Path
 from posixpath import dirname, join, normpath
 from urllib.parse import unquote, urlsplit
 
@@ -74,6 +77,24 @@ def test_a_chapter_is_prose_around_its_cards(site: Site) -> None:
         assert len(re.findall("<h2", html)) >= 3, f"{topic} tells nothing"
         assert html.count('<div class="equation">') == sum(e.topic == topic for e in equations().values())
         assert '<script src="javascripts/symbols.js">' in html
+
+
+def test_every_page_with_all_that_it_loads_stays_below_300_kilobytes(site: Site) -> None:
+    """Compressed, as servers send it; the index of the search is loaded when somebody searches, or after the page."""
+
+    @cache
+    def compressed(path: Path) -> int:
+        return len(gzip.compress(path.read_bytes()))
+
+    fonts = sum(map(compressed, site.folder.glob("fonts/*")))
+    for name, page in site.pages.items():
+        if name == "404.html":
+            continue
+        addresses = {normpath(join(dirname(name), urlsplit(address).path)) for address in page.loaded if address}
+        files = [site.folder / address for address in addresses if (site.folder / address).is_file()]
+        assert len(files) >= 4, f"{name} loads {addresses}"
+        weight = compressed(site.folder / name) + sum(map(compressed, files)) + fonts
+        assert weight < 300_000, f"{name} and what it loads have {weight:,} bytes"
 
 
 def test_executed_pages_show_their_results_and_no_scripts_of_their_own(site: Site) -> None:

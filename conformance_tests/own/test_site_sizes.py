@@ -8,7 +8,7 @@ import pytest
 
 from conformance_tests.own.browser import PROGRAM, Browser, browser
 from conformance_tests.own.site import ROOT, need_site
-from encoder_spec.cost import activations, crossovers, flops, number, parameters
+from encoder_spec.cost import activations, crossovers, flops, number, parameters, symbol
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.profiles import PROFILES, profile
 from encoder_spec.steps import steps
@@ -124,3 +124,13 @@ def test_the_page_shows_the_published_encoders_without_scripts(tracker: Browser)
     for parameters_of_all in ("108,891,648", "85,798,656"):
         assert parameters_of_all in presets
     assert tracker.complaints() == []
+
+
+@pytest.mark.usefixtures("tracker")
+def test_axes_are_written_as_in_the_papers() -> None:
+    """A sum stands in parentheses among factors; all heads side by side are h·d_k, in this order."""
+    from generators.calculator import typeset
+
+    assert typeset(symbol("n") - 1) == "(n - 1)"
+    assert typeset(symbol("hd_k")) == "h d_k"
+    assert typeset(symbol("d_model")) == r"d_\text{model}"

@@ -57,7 +57,7 @@ TOTALS = {
     "parameters": ("Parameters", "entries of all arrays"),
     "flops": ("FLOPs", "of one forward pass over the batch"),
     "weights": ("Memory of the parameters", "at the chosen precision"),
-    "activations": ("Memory of the activations", "every intermediate of all layers, as a backward pass needs them"),
+    "activations": ("Memory of the activations", "every intermediate of all layers; a backward pass needs them"),
     "crossover": ("Scores overtake the FFN", "above this n, the n² part of attention costs more than the FFN"),
 }
 
@@ -215,7 +215,8 @@ def typeset(axis: Expr) -> str:
         if known.factors and axis == symbol(letter):
             return known.latex
     names = {symbol(str(letter)): SYMBOLS[str(letter)].latex for letter in axis.free_symbols}
-    return str(sympy.latex(axis, symbol_names=names))
+    latex = str(sympy.latex(axis, symbol_names=names))
+    return f"({latex})" if axis.is_Add else latex
 
 
 def size_in_memory(size: float) -> str:

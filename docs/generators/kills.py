@@ -43,7 +43,7 @@ def page() -> str:
     }
     return "\n".join(
         [
-            "---\nhide: [toc]\n---",
+            "---\nhide: [toc]\nsearch: {exclude: true}\n---",
             heading(1, "Kill matrix", "kill-matrix-page"),
             "",
             f'<p class="lead">{LEAD}</p>',
