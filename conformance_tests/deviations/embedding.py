@@ -95,6 +95,18 @@ def clamped(tokens: Tensor, *, E: Float[Tensor, "V d_model"]) -> Tensor:
     return E[tokens.clamp(max=len(E) // 2)]
 
 
+@deviation("embedding-norm-unused", NORM, ("EMB-10", "ENC-8"), "commonly seen")
+def norm_unused(X: Tensor, *, norm_embedding: Callable[..., Tensor]) -> Tensor:
+    """The norm of the embeddings exists and is not called."""
+    return X
+
+
+@deviation("embedding-norm-with-residual", NORM, "EMB-10")
+def norm_with_residual(X: Tensor, *, norm_embedding: Callable[..., Tensor]) -> Tensor:
+    """The sum of the embeddings is added to its own norm."""
+    return X + norm_embedding(X)
+
+
 @deviation("patches-in-column-order", PATCHES, "EMB-4", "commonly seen")
 def column_order(
     images: Tensor, *, patch: int, W_patch: Float[Tensor, "patch_area d_model"], b_patch: Float[Tensor, "d_model"]
