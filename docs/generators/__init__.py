@@ -42,4 +42,4 @@ def pages() -> dict[str, str]:
 
 def scripts() -> dict[str, str]:
     """What the scripts of the site work on, by path below ``docs``: no page fetches anything."""
-    return {"javascripts/encoders.js": calculator.script()}
+    return {"javascripts/encoders.js": functions.script()}
