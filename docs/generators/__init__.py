@@ -12,6 +12,7 @@ from generators import (
     diagrams,
     encoders,
     errata,
+    functions,
     kills,
     overview,
     profiles,
