@@ -31,10 +31,10 @@ def tracker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     folder = tmp_path_factory.mktemp("tracker")
     with pytest.MonkeyPatch.context() as patch, browser(folder / "browser") as chromium:
         patch.syspath_prepend(str(ROOT / "docs"))
-        from generators import calculator
+        from generators import calculator, functions
 
         (folder / "javascripts").mkdir()
-        (folder / "javascripts" / "encoders.js").write_text(calculator.script(), encoding="utf-8")
+        (folder / "javascripts" / "encoders.js").write_text(functions.script(), encoding="utf-8")
         own = (ROOT / "docs" / "javascripts" / "calculator.js").read_text(encoding="utf-8")
         (folder / "javascripts" / "calculator.js").write_text(own, encoding="utf-8")
         page = f"<!doctype html><meta charset='utf-8'><title>Sizes</title>{calculator.page()}"

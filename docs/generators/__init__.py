@@ -12,6 +12,7 @@ from generators import (
     diagrams,
     encoders,
     errata,
+    functions,
     kills,
     overview,
     precision,
@@ -44,4 +45,4 @@ def pages() -> dict[str, str]:
 
 def scripts() -> dict[str, str]:
     """What the scripts of the site work on, by path below ``docs``: no page fetches anything."""
-    return {"javascripts/encoders.js": calculator.script()}
+    return {"javascripts/encoders.js": functions.script()}
