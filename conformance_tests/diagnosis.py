@@ -8,7 +8,7 @@ not suffice, two are tried together. Where nothing matches, nothing is claimed.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from math import inf
 
@@ -16,19 +16,28 @@ import torch
 from torch import Tensor
 
 from conformance_tests.checks import Level
-from conformance_tests.compare import Blocked, Disagreement, Unsupported, demand_equal
 from conformance_tests.deciding import decide, planned
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.identify import differences
 from conformance_tests.intermediates import Recorded
+from conformance_tests.observing import (
+    NOT_DEFINED,
+    UNDECIDED,
+    Observation,
+    answers_at_random,
+    is_defined,
+    is_random,
+    largest_difference,
+    observations,
+    with_deviations,
+)
 from conformance_tests.opening import opened
-from conformance_tests.run import FAST, PADDED, UNPADDED, Case, Run
+from conformance_tests.run import Case, Run
 from conformance_tests.subject import Undetermined
 from conformance_tests.targets import SubjectError
 from conformance_tests.weights import GIVEN
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
-from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
 
 Progress = Callable[[int, int], None]
@@ -37,11 +46,6 @@ Progress = Callable[[int, int], None]
 def silent(_done: int, _of: int) -> None:
     """Show no progress."""
 
-
-UNDECIDED = (Blocked, Disagreement, Unsupported)
-
-NOT_DEFINED = (SpecificationError, RuntimeError, IndexError, ValueError, KeyError, TypeError)
-"""What a wrong equation may raise where it has no value."""
 
 FIRST_OF_TWO = 6
 """So many deviations, those that explain most by themselves, are tried together with every other one."""
@@ -123,7 +127,7 @@ def chosen_instead(wanted: Profile, chosen: Profile, place: str, mine: str | flo
     return Deviation(f"{place}={mine}", text, (wanted[slot].id,), (), filled)
 
 
-def has_its_shape(run: Run, observed: "Observation") -> bool:
+def has_its_shape(run: Run, observed: Observation) -> bool:
     """Whether an output has the shape that the specification gives it, as far as that can be evaluated."""
     try:
         return observed.got[0].shape == run.expected(observed.case).shape
@@ -141,37 +145,6 @@ def ranked(run: Run, found: Iterable[Explanation]) -> list[Explanation]:
     return sorted(found, key=lambda e: (idle(e), e.residual))
 
 
-@dataclass(frozen=True)
-class Observation:
-    """What a subject gave when it was asked: an output, or gradients."""
-
-    case: Case
-    got: tuple[Tensor, ...]
-    gradients: bool = False
-
-
-def observations(run: Run) -> Iterator[Observation]:
-    """Everything that can be compared, the quickest first; what a subject refuses is left out."""
-    masked = run.subject.takes_mask
-    cases = run.cases(*UNPADDED, *(PADDED if masked else ()), *(FAST if masked else FAST[:1]))
-    for case in cases:
-        try:
-            yield Observation(case, (run.output(case),))
-        except UNDECIDED:
-            continue
-    for case in run.gradient_cases():
-        try:
-            yield Observation(case, gradients_of_subject(run, case), gradients=True)
-        except UNDECIDED:
-            continue
-
-
-def gradients_of_subject(run: Run, case: Case) -> tuple[Tensor, ...]:
-    """The subject's gradients by the input, if it is floating, and by every parameter, in the order of their paths."""
-    by_input, by_path = run.gradients(case, run.cotangent(case))
-    return (*(() if by_input is None else (by_input,)), *(by_path[path] for path in sorted(by_path)))
-
-
 def reproducing(
     run: Run,
     asked: Sequence[Observation],
@@ -185,75 +158,6 @@ def reproducing(
         residual = largest_difference(run, with_deviations(run.encoder, wrong), asked)
         if residual is not None:
             yield Explanation(wrong, residual)
-
-
-def with_deviations(encoder: Encoder, wrong: Iterable[Deviation]) -> Encoder:
-    """The specification's encoder with wrong equations in some slots."""
-    profile = encoder.profile
-    for d in wrong:
-        profile = d.within(profile)
-    return replace(encoder, profile=profile)
-
-
-def largest_difference(run: Run, encoder: Encoder, asked: Sequence[Observation]) -> float | None:
-    """The largest difference between an encoder and what was observed, or None if one exceeds its budget."""
-    largest = 0.0
-    for observation in asked:
-        try:
-            wants = evaluated(run, encoder, observation)
-            for got, want in zip(observation.got, wants, strict=True):
-                valid = None if observation.gradients else run.valid(observation.case)
-                largest = max(
-                    largest, demand_equal(got, want, "", valid=valid, budget=run.budget(observation.case)).error
-                )
-        except (*UNDECIDED, *NOT_DEFINED):
-            return None
-    return largest
-
-
-def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Tensor, ...]:
-    """What an encoder gives where the subject was observed."""
-    probe = run.probes[observation.case.probe].copy()
-    parameters = run.parameters(observation.case.weights)
-    if not observation.gradients:
-        with torch.set_grad_enabled(observation.case.gradients):
-            return (encoder(parameters, *probe.inputs, keep=probe.keep).detach(),)
-    by_input, by_path = run.expected_gradients(observation.case, run.cotangent(observation.case), encoder)
-    learned = sorted(path for path, source in run.mapping.sources.items() if source.names)
-    # What the wrong equation has no use for may be there all the same, and get no gradient.
-    of_parameters = (by_path[path] if path in by_path else torch.zeros_like(parameters[path]) for path in learned)
-    return (*(() if by_input is None else (by_input,)), *of_parameters)
-
-
-def answers_at_random(run: Run) -> bool:
-    """Whether the subject gives another output each time, with gradients or without."""
-    try:
-        again = [(run.encode(case, run.probes[case.probe]), run.output(case)) for case in run.cases(Case(), *FAST[:1])]
-    except UNDECIDED:
-        return False
-    return any(not torch.equal(now.nan_to_num(), before.nan_to_num()) for now, before in again)
-
-
-def is_defined(run: Run, d: Deviation) -> bool:
-    """Whether a deviation has a value for the inputs of this run."""
-    try:
-        evaluated(run, with_deviations(run.encoder, (d,)), Observation(run.case(), ()))
-    except NOT_DEFINED:
-        return False
-    return True
-
-
-def is_random(run: Run, d: Deviation) -> bool:
-    """Whether a deviation gives another output each time, with gradients or without."""
-    encoder = with_deviations(run.encoder, (d,))
-    for case in (run.case(), run.case(gradients=False)):
-        try:
-            once, again = (evaluated(run, encoder, Observation(case, ()))[0] for _ in range(2))
-        except NOT_DEFINED:
-            return False
-        if not torch.equal(once.nan_to_num(), again.nan_to_num()):
-            return True
-    return False
 
 
 def most_explaining(run: Run, asked: Sequence[Observation], candidates: Sequence[Deviation]) -> list[Deviation]:
