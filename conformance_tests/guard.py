@@ -109,6 +109,7 @@ class Guard:
         self._theirs: dict[str, Any] = {}
         self._patches: dict[tuple[Any, str], Any] = {}
         self._originals = functions()
+        self._names = [set(vars(place)) for place in PATCHABLE]
         self._process = os.getpid()
 
     def notes(self) -> list[str]:
@@ -163,6 +164,19 @@ class Guard:
                 self.changed[f"{place.__name__}.{name}"] = None
                 self._patches[place, name] = now
                 setattr(place, name, original)
+        for place, known in zip(PATCHABLE, self._names, strict=True):
+            self._remove_added(place, known)
+
+    def _remove_added(self, place: Any, known: set[str]) -> None:
+        """Remove what hides an inherited function, as ``Tensor.softmax`` is one."""
+        for name in vars(place).keys() - known:
+            now = vars(place)[name]
+            if not callable(now) or is_torchs_own(now):
+                known.add(name)
+                continue
+            self.changed[f"{place.__name__}.{name}"] = None
+            self._patches[place, name] = now
+            delattr(place, name)
 
     @contextmanager
     def kept_random_state(self) -> Iterator[None]:

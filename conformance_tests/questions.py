@@ -42,7 +42,9 @@ def open_storage(
     if {"norm_1", "norm_2"} <= first:
         questions.append([{"norms": order} for order in ("12", "21")])
     outside = {parts[n.layer, n.stem] for n in named if not n.layer}
-    if len({part for part in outside if part.startswith("norm")}) == 1 and outside & {"E", "patch"}:
+    norms = {parts[n.layer, n.stem]: weights[n.names[0]].numel() for n in named if not n.layer and not n.is_bias}
+    widths = {part: size for part, size in norms.items() if part.startswith("norm")}
+    if len(widths) == 1 and width in widths.values() and outside & {"E", "patch"}:
         questions.append([{"outer_norm": place} for place in ("as named", "the other")])
     packed = {n.names[0] for n in of_layers if not n.is_bias and parts[n.layer, n.stem] == "QKV"}
     if packed and not all(name.endswith(DOCUMENTED) for name in packed):

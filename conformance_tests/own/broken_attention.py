@@ -70,7 +70,7 @@ class ScoresUnscaled(Attention):
         return torch.einsum("bhqc,bhkc->bhqk", q, k)
 
 
-@breaks("attention.scores", "ATT-3", "MH-7")
+@breaks("multihead.split", "MH-1", "MH-7")
 class HeadsSplitWithoutTranspose(Attention):
     """(B, n, h·d_k) is viewed as (B, h, n, d_k), so that heads mix positions."""
 
@@ -78,7 +78,7 @@ class HeadsSplitWithoutTranspose(Attention):
         return x.reshape(x.shape[0], self.num_heads, x.shape[1], -1)
 
 
-@breaks("attention.scores", "ATT-3")
+@breaks("multihead.split", "MH-1")
 class HeadsInterleaved(Attention):
     """Head i takes every h-th column instead of d_k consecutive ones."""
 

@@ -70,8 +70,9 @@ def test_broken_encoder_is_found_out(name: str, judged: Judged) -> None:
     assert [id for id, r in failed.items() if f"FAIL {id}  {r['message']}" not in printed] == []
     if defect.departs_at:
         output = failed.get("ENC-2") or failed["ENC-3"]
-        assert PLACE_GOT_WANT_ALLOWED.match(output["message"]), output["message"]
-        assert output["error"] > output["budget"]
+        if " has shape " not in output["message"]:
+            assert PLACE_GOT_WANT_ALLOWED.match(output["message"]), output["message"]
+            assert output["error"] > output["budget"]
         assert f"Departs from the specification at {defect.departs_at}" in printed
         assert any(r["equation"] == defect.departs_at for r in failed.values()), sorted(failed)
 
