@@ -63,13 +63,17 @@ def encoders() -> dict[str, Make]:
     return found
 
 
-def jobs() -> Iterator[tuple[str, str, int]]:
-    """What is run: encoder, precision, number of seeds; fewer where judging one takes longer."""
+def jobs(part: int) -> Iterator[tuple[str, str, int]]:
+    """What is run: encoder, precision, number of seeds; fewer where judging one takes longer.
+
+    Args:
+        part: by what the numbers of seeds are divided, for a quicker look.
+    """
     for name in encoders():
-        published = name.startswith(("profile ", "torch"))
-        yield name, "float64", 200 if published else 10
+        published = name.startswith(("profile ", "torch,"))
+        yield name, "float64", max(1, (200 if published else 10) // part)
         if published:
-            yield from ((name, dtype, 10) for dtype in ("float32", "bfloat16", "float16"))
+            yield from ((name, dtype, max(1, 10 // part)) for dtype in ("float32", "bfloat16", "float16"))
 
 
 def sweep(job: tuple[str, str, int]) -> Sweep:
@@ -91,8 +95,11 @@ def on_file() -> list[Sweep]:
 
 
 def main() -> None:
-    """Run every sweep and put the outcome on file; the exit status says whether there was an alarm."""
-    todo, found = list(jobs()), []
+    """Run every sweep and put the outcome on file; the exit status says whether there was an alarm.
+
+    An argument divides the numbers of seeds.
+    """
+    todo, found = list(jobs(int(sys.argv[1]) if len(sys.argv) > 1 else 1)), []
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         for one in pool.map(sweep, todo):
             found.append(one)

@@ -10,6 +10,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -221,7 +222,9 @@ def test_interrupted_command_reports_what_was_decided(tmp_path: Path) -> None:
     """Ctrl-C while the second target hangs: the first keeps its results, the file is written, the worker is gone."""
     targets = [f"{PLACE}{name}" for name in ("Harmful", "HangsInInit")]
     command = [sys.executable, "-m", "conformance_tests", "check", "-q", *targets, "--json", "report.json"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell runs in the background ignores it
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, text=True, preexec_fn=heard, **pipes) as process:
         worker = wait_for(tmp_path / "hanging")
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)

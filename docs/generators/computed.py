@@ -215,7 +215,7 @@ VALUES |= {
         ("equation_proof", "equation", "encoder_spec/proof/ffn.py"),
         ("equation_check", "equation", "conformance_tests/test_ffn.py"),
         ("equation_demonstration", "equation", "conformance_tests/own/test_ffn.py"),
-        ("deviation", "deviation", "conformance_tests/deviations/ffn.py"),
+        ("deviation", "deviation", "conformance_tests/deviations/activations.py"),
         ("framework_itself", "framework", "tinynet.py"),
         ("framework_subject", "framework", "conformance_tests/frameworks/tinynet.py"),
         ("framework_line", "framework", "conformance_tests/frameworks/ready_made.py"),
