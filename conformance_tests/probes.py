@@ -38,8 +38,8 @@ class Probe:
     by_position: bool = True
     patch: int = 0
 
-    def with_other_padding(self) -> "Probe":
-        """The same valid positions with other content at the padded ones."""
+    def with_other_padding(self, times: float = 1000.0) -> "Probe":
+        """The same valid positions with other content at the padded ones, so many times larger where it is of reals."""
         x = self.inputs[0]
         assert self.keep is not None
         if self.patch:
@@ -48,7 +48,7 @@ class Probe:
             raise Unsupported("padded positions of a signal have no content of their own")
         padded = ~self.keep[:, -x.shape[1] :]
         if x.is_floating_point():
-            other = torch.where(padded[..., None], 1000 * x.flip(0) + 1, x)
+            other = torch.where(padded[..., None], times * x.flip(0) + 1, x)
         else:
             other = torch.where(padded, x.amax() - x, x)
         return replace(self, inputs=(other, *self.inputs[1:]))

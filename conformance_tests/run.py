@@ -66,6 +66,24 @@ class Run(Computed):
         possible = [c for c in cases if (keep := self.probes[c.probe].keep) is None or self.subject.can_hide(keep)]
         return list(dict.fromkeys(c if c.weights in self.weight_sets else c._replace(weights=GIVEN) for c in possible))
 
+    def with_numbers(self, *cases: Case) -> list[Case]:
+        """The cases for which the specification itself has numbers in the subject's precision.
+
+        Raises:
+            Unsupported: if it has none for any of them.
+        """
+        found = []
+        for case in self.cases(*cases):
+            try:
+                self.budget(case)
+            except Unsupported as overflow:
+                reason = overflow
+            else:
+                found.append(case)
+        if not found:
+            raise reason
+        return found
+
     def with_and_without_padding(self) -> list[Case]:
         """The plain case, and the padded ones where masks are taken."""
         return self.cases(Case(), *(PADDED if self.subject.takes_mask else ()))

@@ -38,7 +38,7 @@ def test_rows_of_weights_are_probabilities(run: Run) -> None:
 @decides("ATT-9", level="black-box")
 def test_extreme_scores_give_finite_outputs(run: Run) -> None:
     """Inputs a thousand times larger, or large queries and keys, give scores beyond ±10³, and still numbers."""
-    for case in run.cases(Case(probe="extreme"), Case(SHARP)):
+    for case in run.with_numbers(Case(probe="extreme"), Case(SHARP)):
         output = run.output(case)
         assert output.isfinite().all(), (
             f"attention.weights: {int((~output.isfinite()).sum())} of {output.numel()} outputs are not finite for "
@@ -55,11 +55,11 @@ def test_masked_scores_vanish_and_kept_scores_stay(run: Run) -> None:
 
 @decides("MASK-2", "MASK-7", level="black-box")
 def test_content_of_padding_reaches_no_valid_position(run: Run) -> None:
-    """Other content at padded positions, a thousand times larger, changes no valid output."""
+    """Other content at padded positions, a thousand times larger where there are such numbers, changes no valid output."""
     run.demand_mask()
+    times = 1 if run.subject.dtype is torch.float16 else 1000  # float16 has no number for scores so much larger
     for case in run.cases(*PADDED, Case(SHARP, "scattered"), *(c._replace(gradients=False) for c in PADDED)):
-        probe = run.probes[case.probe]
-        changed = run.encode(case, probe.with_other_padding())
+        changed = run.encode(case, run.probes[case.probe].with_other_padding(times))
         run.demand_equal(
             changed, run.output(case), "attention.mask: Z after the padding's content changed", case, run.valid(case)
         )
