@@ -55,7 +55,7 @@ def test_masked_scores_vanish_and_kept_scores_stay(run: Run) -> None:
 
 @decides("MASK-2", "MASK-7", level="black-box")
 def test_content_of_padding_reaches_no_valid_position(run: Run) -> None:
-    """Other content at padded positions, a thousand times larger where there are such numbers, changes no valid output."""
+    """Other content at padded positions, a thousand times larger if there are such numbers, changes no valid output."""
     run.demand_mask()
     times = 1 if run.subject.dtype is torch.float16 else 1000  # float16 has no number for scores so much larger
     for case in run.cases(*PADDED, Case(SHARP, "scattered"), *(c._replace(gradients=False) for c in PADDED)):
