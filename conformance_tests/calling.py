@@ -10,7 +10,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import ScriptMethod, Tensor
 
 from conformance_tests.compare import Disagreement, Unsupported
 
@@ -108,6 +108,10 @@ Arguments = Mapping[str, Any]
 
 def arguments_of(function: Callable[..., Any]) -> Arguments:
     """The first argument of a function, and those that it can be given by name."""
+    if isinstance(function, ScriptMethod):
+        return {
+            a.name: a.default_value if a.has_default_value() else Parameter.empty for a in function.schema.arguments[1:]
+        }
     by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     stated = enumerate(signature(function).parameters.items())
     return {name: p.default for place, (name, p) in stated if place == 0 or p.kind in by_name}
@@ -155,7 +159,7 @@ def unforeseen_forms(arguments: Arguments) -> Iterator[MaskForm]:
 
 def length_forms(arguments: Arguments) -> Iterator[MaskForm]:
     """Lengths in place of a mask."""
-    told = [argument for argument in mask_arguments(arguments) if not tells_of_a_mask(argument)]
+    told = [argument for argument in mask_arguments(arguments) if "len" in argument or not tells_of_a_mask(argument)]
     for argument in dict.fromkeys([*unforeseen_arguments(arguments), *told]):
         yield MaskForm(argument, LENGTHS, "B")
 

@@ -90,7 +90,7 @@ class Calls:
                 raise Undetermined(table_is_missing(self.weights, mapping)) from None
             demand_understood(refusal, mapping, self.subject.hints)
             raise SubjectError(refusal) from fault
-        demand_hidden_states(output, probes.encoder.dimensions.d_model, mapping)
+        demand_hidden_states(output, probes.encoder, mapping)
         return Experiment(mapping.canonical(sets[case.weights]), probe.inputs, output.double(), self.subject.dtype)
 
     def takes_tokens(self, x: Tensor) -> bool:

@@ -13,6 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from conformance_tests.arrays import Piece, pieces, plain_statement, put_together
 from conformance_tests.parts import Named, heads_told, hidden_width, packing, parts_of, survey
 from conformance_tests.storage import Storage, Take, places
 from encoder_spec.equation import equations
@@ -69,6 +70,17 @@ class ParameterMapping:
         left = {name for s in self.sources.values() for name in s.names} - used
         return replace(self, sources=kept, unmapped=(*self.unmapped, *sorted(left)))
 
+    def held_in(self, found: Mapping[str, Piece]) -> "ParameterMapping":
+        """The same by the names of the weights of which these are the pieces."""
+        sources = {}
+        for path, source in self.sources.items():
+            names, take = put_together(source.names, source.take, found)
+            sources[path] = replace(source, names=names, take=take)
+        unmapped, guessed = (
+            tuple(dict.fromkeys(found[name].name for name in names)) for names in (self.unmapped, self.guessed)
+        )
+        return replace(self, sources=sources, unmapped=unmapped, guessed=guessed)
+
     def is_absent(self, path: str) -> bool:
         """Whether the encoder has no such map, so that the identity stands in its place."""
         return path.endswith(".W_O") and path in self.sources and not self.sources[path].names
@@ -114,12 +126,18 @@ def reading(
         stated: canonical letter → the subject's name, with ``{l}`` for the layer; ``.T`` behind it if it is
             stored output × input.
     """
-    canonical = canonical_names(weights)
+    found = pieces(weights)
+    arrays = {plain: piece.take(weights[piece.name]) for plain, piece in found.items()}
+    canonical = canonical_names(arrays)
     if not canonical.unmapped:
-        return canonical
-    storage = storage or Storage()
+        return canonical.held_in(found)
+    return _reading(arrays, storage or Storage(), plain_statement(stated or {}, weights)).held_in(found)
+
+
+def _reading(weights: Mapping[str, Tensor], storage: Storage, stated: Mapping[str, str]) -> ParameterMapping:
+    """The same for arrays of which each layer has its own."""
     width = hidden_width(weights)
-    named = survey(weights, stated or {})
+    named = survey(weights, stated)
     parts, guessed = parts_of(named, weights, width, storage)
     if storage.outer_norm == "the other":
         parts = {key: OTHER_END.get(part, part) for key, part in parts.items()}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from torch import Tensor
 
 from conformance_tests.mapping import ParameterMapping
+from conformance_tests.naming import NORM
 
 MOST_SHOWN = 6
 
@@ -18,7 +19,7 @@ def what_is_missing(reason: str, mapping: ParameterMapping) -> str:
 
     Where every map of an encoder is found, what is left over is something else: no line can supply an equation.
     """
-    unknown = mapping.unmapped or mapping.guessed
+    unknown = mapping.unmapped or tuple(name for name in mapping.guessed if not re.search(NORM, name.lower()))
     if not unknown:
         return reason
     shown = ", ".join(unknown[:MOST_SHOWN]) + (", …" if len(unknown) > MOST_SHOWN else "")

@@ -69,7 +69,7 @@ OUTSIDE = (
     (
         "norm_final",
         rf"^(?:(?:encoder|vision_model|model|transformer|stack)\.)*(?:layer_?|post_?|final_?|last_?)*(?:{NORM})"
-        r"(?:_?(?:f|final|post|after|out))?$",
+        r"(?:_?(?:f|final|post|after|out))?$|^(?:final|last)$",
     ),
     ("E_seg", r"(?:token_type|segment|seg)\w*$"),
     ("x_dist", r"dist(?:illation)?_token$"),
@@ -100,9 +100,12 @@ def layer_prefix(names: Iterable[str]) -> str:
 def stem_and_kind(name: str) -> tuple[str, str]:
     """The part that a name speaks of, in plain words, and which of its arrays it is."""
     plain = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower().replace("layrnorm", "layernorm")
-    plain = re.sub(r"_(weight|bias)$", r".\1", plain)
+    plain = re.sub(r"_(weight|bias|gamma|beta)$", r".\1", plain)
+    for letter, kind in (("g", "weight"), ("w", "weight"), ("b", "bias"), ("scale", "weight"), ("shift", "bias")):
+        plain = re.sub(rf"((?:norm|ln)(?:\w*\.|_?\d+_)){letter}$", rf"\1{kind}", plain)
+    plain = re.sub(r"((?:norm|ln)_?\d+)_(weight|bias)$", r"\1.\2", plain)
     plain = re.sub(r"((?:norm|ln)\w*)\.a_2$", r"\1.weight", re.sub(r"((?:norm|ln)\w*)\.b_2$", r"\1.bias", plain))
-    plain = re.sub(r"(^|\.)b(?:ias)?_?([12qkvo])$", r"\1w\2.bias", plain)
+    plain = re.sub(r"(^|\.)b(?:ias)?_?([12qkvo]|q?kv)$", r"\1w\2.bias", plain)
     ending = KIND.search(plain)
     return (plain[: ending.start()], ending[1]) if ending else (plain, "")
 

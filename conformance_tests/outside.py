@@ -14,6 +14,7 @@ from conformance_tests.hints import Hints
 from conformance_tests.mapping import ParameterMapping
 from conformance_tests.run import BESIDE
 from conformance_tests.subject import Undetermined
+from encoder_spec.assembly import Encoder
 
 MOST_NAMED = 6
 
@@ -60,18 +61,22 @@ def demand_understood(refusal: str, mapping: ParameterMapping, hints: Hints) -> 
         raise Undetermined(f"{refusal}; no slot of the specification has its {listed(parts)}")
 
 
-def demand_hidden_states(output: Tensor, width: int, mapping: ParameterMapping) -> None:
-    """Go on only with hidden states (B, n, width), where a whole model returns something else.
+def demand_hidden_states(output: Tensor, encoder: Encoder, mapping: ParameterMapping) -> None:
+    """Go on only with hidden states (B, n, d_model), where a whole model returns something else.
 
     Raises:
-        Undetermined: if it returns something else; the message names the encoder inside it.
+        Undetermined: if it returns something else; the message names the encoder inside it, or what stands on it.
     """
-    inside = encoder_inside(mapping)
-    if inside and (output.ndim != 3 or output.shape[-1] != width):
-        raise Undetermined(
-            f"it returns {tuple(output.shape)}, but hidden states are (B, n, {width}): "
-            f"name the encoder inside it, its `{inside}`"
-        )
+    width = encoder.dimensions.d_model
+    if output.ndim == 3 and output.shape[-1] == width:
+        return
+    found = f"it returns {tuple(output.shape)}, but hidden states are (B, n, {width})"
+    inside, on_top = encoder_inside(mapping), [name for name in mapping.unmapped if BESIDE.search(name)]
+    if inside:
+        raise Undetermined(f"{found}: name the encoder inside it, its `{inside}`")
+    if encoder.profile["head"].variant == "none" and (on_top or output.ndim == 2):
+        made = f"what its {listed(on_top)} makes of them" if on_top else "one vector for each sequence"
+        raise Undetermined(f"{found}, and this is {made}: name a function that makes an encoder which returns them")
 
 
 def demand_nothing_outside(mapping: ParameterMapping, hints: Hints, reason: str) -> None:

@@ -16,6 +16,10 @@ ACROSS_HEADS = ("Q", "K", "V", "O")
 """The parts that may have an array for each head."""
 
 
+PACKED = {"QKV": "QKV", "KV": "KV"}
+"""The parts that hold several maps, each with their letters."""
+
+
 @dataclass(frozen=True)
 class Named:
     """A weight with what its name says: in which layer it is, whose it is, and which of its arrays.
@@ -178,12 +182,15 @@ def parts_of(
         named_so = [other for other, part in parts.items() if part.startswith("norm") and other[0] == key[0]]
         if len(named_so) > 1 and named_so[0] == key and "norm_1" not in (parts[other] for other in named_so):
             parts[key] = "norm_1"
+    for key in misnamed(parts, shapes):
+        parts[key] = ""
     guessed = set()
     for key, part in parts.items():
         if part or not key[0] or key not in shapes or "relative" in key[1]:
             continue
-        taken = {p for (layer, _), p in parts.items() if layer == key[0]}
-        left = [p for p in guesses(shapes[key], key in norms, width, storage) if p not in taken]
+        taken = {letter for (layer, _), p in parts.items() if layer == key[0] for letter in (p, *PACKED.get(p, ""))}
+        shape = shapes[key][::-1] if key[0] in reversed_layers(parts, shapes, width) else shapes[key]
+        left = [p for p in guesses(shape, key in norms, width, storage) if p not in taken]
         if left:
             parts[key] = left[0]
             # The only array of its shape needs no guess.
@@ -194,6 +201,34 @@ def parts_of(
         if part == "G" and [shapes.get((layer, stem))] != first:
             parts[layer, stem] = ""
     return parts, guessed
+
+
+def reversed_layers(
+    parts: Mapping[tuple[str, str], str], shapes: Mapping[tuple[str, str], Sequence[int]], width: int
+) -> set[str]:
+    """The layers in which a map known by name is stored input × output."""
+    given = {"1": 0, "QKV": 0, "2": 1}
+    return {
+        key[0]
+        for key, part in parts.items()
+        if part in given and len(set(shape := shapes.get(key, ()))) == 2 and shape[given[part]] == width
+    }
+
+
+def misnamed(
+    parts: Mapping[tuple[str, str], str], shapes: Mapping[tuple[str, str], Sequence[int]]
+) -> list[tuple[str, str]]:
+    """Square maps with the name of one of the feed-forward network, beside a map without a name that has its shape."""
+    oblong = {
+        key[0]
+        for key, part in parts.items()
+        if not part and len(shapes.get(key, ())) == 2 and len(set(shapes[key])) == 2
+    }
+    return [
+        key
+        for key, part in parts.items()
+        if part in ("1", "2") and key[0] in oblong and len(shapes.get(key, ())) == 2 and len(set(shapes[key])) == 1
+    ]
 
 
 def stated_part(stem: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from conformance_tests.arrays import pieces, plain_statement
 from conformance_tests.mapping import canonical_names
 from conformance_tests.parts import hidden_width, parts_of, survey
 from conformance_tests.storage import Storage
@@ -25,10 +26,12 @@ def open_storage(
         h: the number of heads, if it is known: for maps that are packed head by head.
         stated: what the author says, as for ``reading``.
     """
+    stated = plain_statement(stated or {}, weights)
+    weights = {plain: piece.take(weights[piece.name]) for plain, piece in pieces(weights).items()}
     if not canonical_names(weights).unmapped:
         return []
     width = hidden_width(weights)
-    named = survey(weights, stated or {})
+    named = survey(weights, stated)
     parts, guessed = parts_of(named, weights, width, Storage())
     of_layers = [n for n in named if n.layer and parts[n.layer, n.stem]]
     first = {parts[key] for key in guessed if key[0] == of_layers[0].layer} if of_layers else set()

@@ -69,6 +69,8 @@ def places(part: str, kind: str, array: Tensor, width: int, storage: Storage) ->
         ]
     if not part or (array.ndim < 2 and not is_bias):
         return []  # a vector with the name of a map is something else: a gate by channel, say
+    if part in ("1", "2", "G") and array.ndim > 2:
+        return []  # a convolution over several positions is no map
     part = {"1": storage.gates[0], "G": storage.gates[1]}.get(part, part)
     return [(f"b_{part}", torch.flatten)] if is_bias else [(f"W_{part}", oriented(part, kind, array, width, storage))]
 
@@ -90,11 +92,9 @@ def packed(place: int, parts: int, storage: Storage, is_bias: bool, width: int) 
 def oriented(part: str, kind: str, array: Tensor, width: int, storage: Storage) -> Take:
     """Take a map as input × output.
 
-    Kernels are stored so; weights the other way round, unless their shape says otherwise. A convolution
-    of size 1 is a map. Arrays with an axis for the heads have it beside the entries of one head.
+    Kernels are stored so; weights the other way round, unless their shape says otherwise. Arrays
+    with an axis for the heads have it beside the entries of one head.
     """
-    if array.ndim == 3 and array.shape[-1] == 1:
-        return lambda w: w.squeeze(-1).mT
     if array.ndim == 3:
         return lambda w: heads_side_by_side(w, part == "O", width)
     rows, columns = array.shape if array.ndim == 2 else (0, 0)

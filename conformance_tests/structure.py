@@ -45,7 +45,13 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
         if here and of_layers and here != of_layers:
             choices[place] = admissible("norm", here)[0]
     if not of_layers:
-        raise SpecificationError("there are no norms of the layers among the parameters")
+        single = any(".norm_2." in path for path in parameters)
+        raise SpecificationError(
+            "each of its layers has a single norm, which no slot of the specification has: attention and feed-forward "
+            "network side by side, it may be"
+            if single
+            else "there are no norms of the layers among the parameters"
+        )
     choices["norm"] = admissible("norm", of_layers)[0]
     choices["input"] = "given"
     if {"E", "W_patch", "W_conv"} & letters:
@@ -60,6 +66,12 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     stated = {
         k: v for k, v in hints.choices.items() if k.rpartition(".")[2] in CONSTANTS or v in admissible(k, letters)
     }
+    keys, queries = (parameters[f"layers.0.{letter}"].shape[1] for letter in ("W_K", "W_Q"))
+    if keys < queries and queries % keys == 0:
+        raise SpecificationError(
+            f"its queries have {queries} columns and its keys {keys}: no slot of the specification has several heads "
+            "that share one key (multi-query or grouped-query attention)"
+        )
     encoder = Encoder(VASWANI_2017.replace(**({"eps": EPSILONS[0]} | choices | stated)), sizes(parameters, hints, N))
     for path, shape in encoder.parameter_shapes().items():
         got = tuple(parameters[path].shape) if path in parameters else shape

@@ -16,6 +16,7 @@ from conformance_tests.compare import Disagreement
 from conformance_tests.probes import Probes
 from conformance_tests.subject import Precision
 from conformance_tests.torch_hints import hints_of
+from conformance_tests.unwrapped import unwrapped
 from encoder_spec.module import EncoderModule
 
 
@@ -24,6 +25,7 @@ class TorchSubject(CalledSubject):
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
+        module = unwrapped(module)
         self.module = module
         self.device = "cpu"
         self.hints = hints_of(module)

@@ -103,6 +103,7 @@ def all_tutorials() -> dict[str, Tutorial]:
         tutorials_norms,
         tutorials_outputs,
         tutorials_packing,
+        tutorials_wholes,
     )
 
     assert all(
@@ -116,6 +117,7 @@ def all_tutorials() -> dict[str, Tutorial]:
             tutorials_norms,
             tutorials_outputs,
             tutorials_packing,
+            tutorials_wholes,
         )
     )
     return TUTORIALS
