@@ -117,6 +117,14 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
     return {name: p.default for place, (name, p) in stated if place == 0 or p.kind in by_name}
 
 
+def input_by_name(function: Callable[..., Any]) -> bool:
+    """Whether even the first argument must be given by its name."""
+    if isinstance(function, ScriptMethod):
+        return False
+    first = next(iter(signature(function).parameters.values()), None)
+    return first is not None and first.kind is Parameter.KEYWORD_ONLY
+
+
 def required(arguments: Arguments) -> list[str]:
     """The arguments without which the encoder cannot be called, the input itself left out."""
     return [name for name in list(arguments)[1:] if arguments[name] is Parameter.empty]

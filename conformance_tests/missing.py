@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from torch import Tensor
 
 from conformance_tests.mapping import ParameterMapping
-from conformance_tests.naming import NORM
 
 MOST_SHOWN = 6
 
@@ -14,18 +13,19 @@ NEEDED = ("W_Q", "W_K", "W_V", "W_O", "W_1", "W_2")
 """The maps that every encoder has."""
 
 
-def what_is_missing(reason: str, mapping: ParameterMapping) -> str:
+def what_is_missing(reason: str, mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> str:
     """A note on parameters that could not be assigned, with the lines in which the author says what they are.
 
     Where every map of an encoder is found, what is left over is something else: no line can supply an equation.
     """
-    unknown = mapping.unmapped or tuple(name for name in mapping.guessed if not re.search(NORM, name.lower()))
+    unknown = mapping.unmapped or mapping.guessed
     if not unknown:
         return reason
     shown = ", ".join(unknown[:MOST_SHOWN]) + (", …" if len(unknown) > MOST_SHOWN else "")
     sure = {path.rpartition(".")[2] for path, s in mapping.sources.items() if not set(s.names) & set(mapping.guessed)}
     absent = [letter for letter in NEEDED if letter not in sure]
-    pairs = list(zip(absent, by_layer(unknown), strict=False))
+    maps = [name for name in unknown if weights[name].ndim > 1 and min(weights[name].shape[:2]) > 1]
+    pairs = list(zip(absent, by_layer(maps), strict=False))
     if not pairs and not mapping.unmapped:
         read = ", ".join(f"{name} as {path}" for name, path in guesses(mapping)[:MOST_SHOWN])
         return f"{reason}; neither name nor shape tells apart some of its parameters, read here as follows: {read}"

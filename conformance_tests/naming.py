@@ -88,13 +88,17 @@ def layer_prefix(names: Iterable[str]) -> str:
     """What stands before the number of the layer, in the names of most parameters.
 
     Where a number stands before it that is the same everywhere, as in a sequence of a model and a pooler,
-    it is the one that differs.
+    it is the one that differs. A decoder's layers are none of an encoder's.
     """
     numbered = [(name[: m.start()], m[0]) for name in names for m in re.finditer(r"(?:^|\.)\d+\.", name)]
     prefixes = Counter(prefix for prefix, _ in numbered)
     numbers = Counter(prefix for prefix, _ in set(numbered))
     most = max(prefixes.values(), default=0)
-    return max(prefixes, key=lambda p: (numbers[p] > 1 and 2 * prefixes[p] > most, prefixes[p], -len(p)), default="")
+    return max(
+        prefixes,
+        key=lambda p: ("decoder" not in p, numbers[p] > 1 and 2 * prefixes[p] > most, prefixes[p], -len(p)),
+        default="",
+    )
 
 
 def stem_and_kind(name: str) -> tuple[str, str]:

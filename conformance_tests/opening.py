@@ -29,6 +29,8 @@ def adapt(thing: Any) -> Subject:
     if subject is not None:
         return subject
     if isinstance(thing, torch.nn.Module):
+        if any(p.is_meta for p in thing.parameters()):
+            raise SubjectError("its parameters have shapes but no numbers (the device is meta): load its weights first")
         return TorchSubject(thing)
     if isinstance(thing, ArraySubject):
         return AdaptedSubject(thing)

@@ -54,6 +54,7 @@ def demand_understood(refusal: str, mapping: ParameterMapping, hints: Hints) -> 
     Raises:
         Undetermined: if it has parts that no slot covers, or an encoder inside it.
     """
+    demand_no_decoder(mapping)
     parts, inside = parts_outside(mapping, hints), encoder_inside(mapping)
     if inside:
         raise Undetermined(f"{refusal}; there is an encoder inside it: name its `{inside}`")
@@ -85,8 +86,17 @@ def demand_nothing_outside(mapping: ParameterMapping, hints: Hints, reason: str)
     Raises:
         Undetermined: if it has such a part, or a decoder; the message names it.
     """
-    if any(name.startswith("decoder.") for name in mapping.unmapped):
-        raise Undetermined("it is an encoder with a decoder: name the encoder alone, its `.encoder`")
+    demand_no_decoder(mapping)
     if hints.parts:
         others = (part for part in parts_outside(mapping, hints) if part not in hints.parts)
         raise Undetermined(f"{reason}, and no slot of the specification has its {listed([*hints.parts, *others])}")
+
+
+def demand_no_decoder(mapping: ParameterMapping) -> None:
+    """Go on only with an encoder by itself.
+
+    Raises:
+        Undetermined: if a decoder stands beside it.
+    """
+    if any(name.startswith("decoder.") for name in mapping.unmapped):
+        raise Undetermined("it is an encoder with a decoder: name the encoder alone, its `.encoder`")

@@ -1,7 +1,6 @@
 """Which part of an encoder each weight is: by what its author says, by its name, by its shape."""
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -110,20 +109,23 @@ def in_layers(weights: Mapping[str, Tensor]) -> Iterator[tuple[str, str]]:
             yield name, "" if outside else "layers.0."
 
 
-BEHIND = re.compile(r"^(.+?)\.(\d+)\.(\w+)$")
-"""A part, the number of its layer, and which of its arrays it is."""
+BEHIND = re.compile(r"^(.+?)\.(\d+)\.(.+)$")
+"""A part, the number of its layer, and what of it."""
 
 FEWEST_PARTS = 5
-"""So many parts have a list each, where layers are spread over lists; lists of heads are four at most."""
+"""So many parts without a norm among them have a list each, where layers are spread over lists; heads have four."""
 
 
 def numbered_behind(names: Iterable[str]) -> bool:
-    """Whether every part has a list with an entry for each layer, and no layer a module of its own."""
+    """Whether the parts have a list each with an entry for every layer, and no layer is a module of its own."""
     lists: dict[str, set[str]] = {}
     for found in filter(None, map(BEHIND.match, names)):
         lists.setdefault(found[1], set()).add(found[2])
-    same = Counter(map(frozenset, lists.values())).most_common(1)
-    return bool(same) and same[0][1] >= FEWEST_PARTS
+    beside: dict[tuple[str, frozenset[str]], list[str]] = {}
+    for part, numbers in lists.items():
+        beside.setdefault((part.rpartition(".")[0], frozenset(numbers)), []).append(part)
+    most = max(beside.values(), key=len, default=[])
+    return len(most) >= FEWEST_PARTS or (len(most) > 1 and any(re.search(NORM, part.lower()) for part in most))
 
 
 def parse_numbered_behind(name: str) -> Named:

@@ -145,7 +145,7 @@ class Settling:
                 with suppress(SpecificationError):
                     return as_declared(self.declared, parameters, hints)
             demand_nothing_outside(mapping, self.subject.hints, str(reason))
-            raise Undetermined(what_is_missing(str(reason), mapping)) from None
+            raise Undetermined(what_is_missing(str(reason), mapping, self.weights)) from None
 
     def _open(self, mapping: ParameterMapping) -> tuple[Encoder, Axes]:
         start = self._start(mapping)
@@ -269,7 +269,7 @@ class Settling:
             return
         demand_nothing_outside(mapping, self.subject.hints, "no choice of equations reproduces its outputs")
         if parts_outside(mapping, self.subject.hints):
-            raise Undetermined(what_is_missing("no choice of equations reproduces its outputs", mapping))
+            raise Undetermined(what_is_missing("no choice of equations reproduces its outputs", mapping, self.weights))
         if found.given_up:
             raise Undetermined(
                 f"none of the first {found.tried} choices of equations reproduces its outputs, and it shows no "
@@ -277,7 +277,7 @@ class Settling:
                 + lines("heads=…", 'choices={"layer": "pre-ln", "activation": "gelu"}')
             )
         if mapping.guessed and not self._forms_projections(found.encoder, mapping, evidence):
-            raise Undetermined(what_is_missing("no choice of equations reproduces its outputs", mapping))
+            raise Undetermined(what_is_missing("no choice of equations reproduces its outputs", mapping, self.weights))
 
     def _demand_stated(self, mapping: ParameterMapping, evidence: Evidence, found: Identification) -> None:
         """Go on only if nothing that the author states is contradicted by agreement.

@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance_tests.called import CalledSubject
-from conformance_tests.calling import Arguments, MaskForm, arguments_of, tensors_in
+from conformance_tests.calling import Arguments, MaskForm, arguments_of, input_by_name, tensors_in
 from conformance_tests.compare import Disagreement
 from conformance_tests.probes import Probes
 from conformance_tests.subject import Precision
@@ -110,6 +110,9 @@ class TorchSubject(CalledSubject):
         with torch.set_grad_enabled(gradients), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             placed = {name: x if x is None else self._placed(x) for name, x in named.items()}
+            if input_by_name(self.module.forward):
+                placed |= zip(self.arguments(), map(self._placed, positional), strict=False)
+                positional = ()
             return self.module(*map(self._placed, positional), **placed)
 
     def learn(self, probes: Probes) -> None:

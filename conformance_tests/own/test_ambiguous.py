@@ -10,12 +10,15 @@ import pytest
 from torch import nn
 
 from conformance_tests import check, described
-from conformance_tests.own.ambiguous import AMBIGUOUS, MAPS, Opaque, maps_that_shapes_cannot_tell
+from conformance_tests.own.ambiguous import all_ambiguous
+from conformance_tests.own.ambiguous_names import MAPS, Opaque, maps_that_shapes_cannot_tell
 from conformance_tests.own.plain import Plain, plain_layers
 from conformance_tests.own.tutorials_letters import letters_for_names
 from conformance_tests.own.tutorials_norms import unusual_epsilon
 from conformance_tests.report import TargetReport
 from encoder_spec.notation import SpecificationError
+
+AMBIGUOUS = all_ambiguous()
 
 
 def judged(encoder: Any) -> TargetReport:

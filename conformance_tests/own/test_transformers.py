@@ -160,7 +160,7 @@ OUTSIDE = {
     ),
     "Nyströmformer": (maker("Nystromformer", num_landmarks=4, **SHALLOW_TEXT), "self.conv.weight"),
     "ConvBERT": (maker("ConvBert", embedding_size=32, **SHALLOW_TEXT), "key_conv_attn_layer"),
-    "SqueezeBERT": (maker("SqueezeBert", embedding_size=32, **SHALLOW_TEXT), "post_attention.conv1d"),
+    "SqueezeBERT": (maker("SqueezeBert", embedding_size=32, **SHALLOW_TEXT), "intermediate.conv1d"),
     "MobileBERT": (
         maker("MobileBert", embedding_size=32, intra_bottleneck_size=32, use_bottleneck=False, **SHALLOW_TEXT),
         "embedding_transformation",
