@@ -63,6 +63,10 @@ def opened(thing: Any, seed: int, declared: Profile | None = None, precision: Pr
         Undetermined: if its parameters are those of no encoder, or include unknown ones that matter.
     """
     subject = adapt(thing)
+    if declared is not None:
+        published = {name: float(value) for name, value in declared.choices().items() if name.endswith("eps")}
+        kept: dict[str, Any] = {name: subject.as_kept(value) for name, value in published.items()}
+        declared = declared.replace(**kept)
     with single_thread(), subject.borrowed(), ExitStack() as stack:
         run, reason = entered(stack, settled_run(subject, seed, declared, BEST, precision))
         part = subject.narrowest_part()

@@ -98,6 +98,10 @@ class Subject:
         """The precision below its own in which it computes a part of itself whatever it is given, if that is known."""
         return None
 
+    def as_kept(self, constant: float) -> float:
+        """A published constant such as ε as the framework keeps it: some keep float32 whatever they compute in."""
+        return constant
+
     def fixed(self) -> set[str]:
         """The names of the weights that are not to be learned."""
         return set()

@@ -22,6 +22,9 @@ from encoder_spec.equation import Equation
 PARTS = ("multihead", "ffn", "norm", "residual")
 """The slots that a layer uses itself."""
 
+PARALLEL = 1e-9
+"""In units of its own length, how far an array may lie from a multiple of another one."""
+
 
 class Misread(NamedTuple):
     """An equation that is right at another input, and the one that should have given it its own."""
@@ -135,7 +138,18 @@ def holds(run: Run, case: Case, trace: Sequence[Intermediate], place: int, recor
     """Whether an equation of the specification leads from some array of the subject to another one."""
     step = trace[place]
     apply = at(run, case, trace, place)
-    return any(recorded.has(apply(x)) for x in hidden_states(step.value, recorded))
+    others = hidden_states(step.value, recorded)
+    if step.equation.slot == "residual":
+        # A multiple of the right input is the right input, carried with another weight.
+        own = step.value - trace[place - 1].value
+        others = (x for x in others if not is_multiple(x, own))
+    return any(recorded.has(apply(x)) for x in others)
+
+
+def is_multiple(x: Tensor, of: Tensor) -> bool:
+    """Whether an array is another one times a number that is not 1."""
+    factor = float((x * of).sum() / of.square().sum())
+    return abs(factor - 1) > PARALLEL and bool((x - factor * of).norm() <= PARALLEL * x.norm())
 
 
 def at(run: Run, case: Case, trace: Sequence[Intermediate], place: int) -> Callable[[Tensor], Tensor]:

@@ -77,17 +77,21 @@ def made_name(prefix: Path, prefixes: set[Path], shapes: Mapping[Path, Sequence[
         return kind
     if "Norm" in kind:
         return f"{kind}_{number + 1}"
-    widths = {shape[0] for path, shape in shapes.items() if path[: len(parent)] == parent and path[-1] == "scale"}
-    rows, columns = kernel(prefix, shapes)
+    scales = {tuple(shape) for path, shape in shapes.items() if path[: len(parent)] == parent and path[-1] == "scale"}
+    widths = {shape[-1] for shape in scales}
+    rows, columns = kernel(prefix, shapes, axes=1 + max(map(len, scales), default=1))
     if rows != columns and len(widths) == 1:
         return "linear_1" if rows in widths else "linear_2" if columns in widths else f"{kind}_made{number}"
     return f"{kind}_made{number}"
 
 
-def kernel(prefix: Path, shapes: Mapping[Path, Sequence[int]]) -> tuple[int, int]:
-    """How many rows and columns the map of a part has; 0 and 0 if it has none, or no two axes."""
+def kernel(prefix: Path, shapes: Mapping[Path, Sequence[int]], axes: int) -> tuple[int, int]:
+    """How many rows and columns the map of a part has; 0 and 0 if it has none, or another number of axes.
+
+    A scan over the layers gives every array an axis for them, the scale of a norm as well.
+    """
     shape = shapes.get((*prefix, "kernel"), ())
-    return (shape[0], shape[1]) if len(shape) == 2 else (0, 0)
+    return (shape[-2], shape[-1]) if len(shape) == axes else (0, 0)
 
 
 def name_parts(path: Path, layers: set[Path], split: set[Path], made: Mapping[Path, str]) -> list[str]:

@@ -38,7 +38,7 @@ class PaddleSubject(BridgedSubject):
             p.stop_gradient = False
         weights = {name: as_tensor(p) for name, p in self._parameters.items()}
         parts = dict(self.layer.named_sublayers(include_self=True))
-        super().__init__(weights, stated_by(parts, stored=lambda eps: float(np.float32(eps))))
+        super().__init__(weights, stated_by(parts, stored=self.as_kept))
         self._in_use: dict[str, Tensor] = {}
 
     @contextmanager
@@ -51,6 +51,10 @@ class PaddleSubject(BridgedSubject):
                 yield
         finally:
             paddle.set_default_dtype(default)
+
+    def as_kept(self, constant: float) -> float:
+        """See ``Subject``: ε reaches the kernels in float32."""
+        return float(np.float32(constant))
 
     def fixed(self) -> set[str]:
         """See ``Subject``: what is not trainable."""

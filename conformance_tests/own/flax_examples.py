@@ -58,9 +58,30 @@ def from_tokens() -> tuple[Any, Any]:
     return module, module.init(jax.random.key(0), ids, ids == 0, True)
 
 
+class Scanned(linen.Module):
+    """Three layers by a scan, which keeps the arrays of all of them in one."""
+
+    @linen.compact
+    def __call__(self, x: Any, mask: Any = None, deterministic: bool = True) -> Any:
+        hidden = None if mask is None else mask[:, None, None, :]
+
+        def step(layer: Any, x: Any, _: None) -> Any:
+            return layer(x, hidden, deterministic), None
+
+        scan = linen.scan(step, variable_axes={"params": 0}, split_rngs={"params": True}, length=3)
+        return scan(LinenLayer(32, 4, 72, name="layers"), x, None)[0]
+
+
+def scanned() -> tuple[Any, Any]:
+    """The scanned encoder beside its variables."""
+    module = Scanned()
+    return module, module.init(jax.random.key(0), jax.numpy.zeros((2, 5, 32)))
+
+
 RIGHT: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "nnx, Pre-LN, use_fast_variance=False": (nnx_encoder, PRE | {"activation": "gelu-tanh"}),
     "linen, Post-LN, use_fast_variance=False": (linen_encoder, POST),
+    "linen, a scan over three layers, use_fast_variance=False": (scanned, POST | {"num_layers": 3}),
     "linen, one layer": (one_layer, POST | {"num_layers": 1}),
     "linen, Pre-LN from token ids, use_fast_variance=False": (
         from_tokens,
@@ -86,6 +107,6 @@ def normed_residual() -> Any:
 
 
 WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
-    "the residual connection behind the norm": (normed_residual, "RES-1", "residual"),
+    "the residual connection behind the norm": (normed_residual, "RES-1", "layer.pre_ln"),
 }
 """Encoders with one thing wrong, the requirement that says so, and where they depart."""

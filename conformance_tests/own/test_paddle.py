@@ -38,6 +38,14 @@ def test_an_encoder_of_paddle_is_conformant(name: str, seed: int) -> None:
     assert "True = keep" in found.profile["conventions"]["mask"]
 
 
+def test_a_published_profile_is_met_by_its_constants_as_paddle_keeps_them() -> None:
+    """ε = 10⁻⁵ reaches the kernels as 9.99999974·10⁻⁶, whatever they compute in: the nearest float32."""
+    found = check(stock(), profile="torch-post-ln").targets[0]
+    assert found.verdict == "conformant", said(found)
+    other = check(stock(layer_norm_eps=1.01e-5), profile="torch-post-ln").targets[0]
+    assert other.verdict == "nonconformant"
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_an_encoder_with_one_thing_wrong_is_nonconformant(name: str) -> None:
     """The requirement that it breaks fails, and the report says where it departs."""
