@@ -7,25 +7,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conformance_tests.calling import (
+from conformance_tests.calling import Arguments, batch_comes_first, hidden_states, required, segment_argument
+from conformance_tests.compare import Unsupported
+from conformance_tests.masks import (
     LENGTHS,
-    Arguments,
     MaskForm,
-    batch_comes_first,
     ends_in_padding,
-    hidden_states,
     length_forms,
     mask_arguments,
     mask_forms,
-    required,
-    segment_argument,
     stated_forms,
     tells_of_a_mask,
     unforeseen_arguments,
     unforeseen_forms,
     working_mask,
 )
-from conformance_tests.compare import Unsupported
 from conformance_tests.missing import lines
 from conformance_tests.probes import Probe, Probes
 from conformance_tests.subject import Subject, Undetermined

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from conformance_tests.calling import STATEMENTS
+from conformance_tests.masks import STATEMENTS
 from conformance_tests.opening import adapt
 from conformance_tests.subject import Subject
 from conformance_tests.targets import make

@@ -11,8 +11,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance_tests.called import CalledSubject
-from conformance_tests.calling import Arguments, MaskForm, arguments_of, input_by_name, tensors_in
+from conformance_tests.calling import Arguments, arguments_of, input_by_name, tensors_in
 from conformance_tests.compare import Disagreement
+from conformance_tests.masks import MaskForm
 from conformance_tests.probes import Probes
 from conformance_tests.subject import Precision
 from conformance_tests.torch_hints import hints_of

@@ -16,11 +16,12 @@ from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from conformance_tests.calling import SEGMENT_WORDS, Arguments, arguments_of, tells_of_a_mask
+from conformance_tests.calling import SEGMENT_WORDS, Arguments, arguments_of
 from conformance_tests.frameworks.bridged import WithWeights
 from conformance_tests.frameworks.keras_building import built
 from conformance_tests.frameworks.keras_names import named_layers, named_variables
 from conformance_tests.frameworks.stated import heads_of_kernels, stated_by
+from conformance_tests.masks import tells_of_a_mask
 from conformance_tests.subject import Subject
 from conformance_tests.targets import SubjectError
 from conformance_tests.torch_subject import Recorder

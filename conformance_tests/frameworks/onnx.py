@@ -23,8 +23,9 @@ from onnx import TensorProto, numpy_helper
 from torch import Tensor
 
 from conformance_tests.called import CalledSubject
-from conformance_tests.calling import REQUIRED, Arguments, tells_of_a_mask
+from conformance_tests.calling import REQUIRED, Arguments
 from conformance_tests.hints import Hints
+from conformance_tests.masks import tells_of_a_mask
 from conformance_tests.subject import Undetermined
 from conformance_tests.targets import SubjectError, one_line
 
