@@ -76,6 +76,13 @@ class Probe:
         """The same sequences without their last position."""
         return self._each(lambda x: x[:, :-1])
 
+    def corner(self, samples: int, length: int) -> "Probe":
+        """The first samples; where the inputs are by position, the first positions of them."""
+        keep = None if self.keep is None else self.keep[:samples]
+        if not self.by_position:
+            return replace(self._each(lambda x: x[:samples]), keep=keep)
+        return replace(self._each(lambda x: x[:samples, :length]), keep=None if keep is None else keep[:, :length])
+
     def strided(self) -> "Probe":
         """The same numbers in another memory order."""
         return self._each(lambda x: x.transpose(0, 1).contiguous().transpose(0, 1))

@@ -23,6 +23,8 @@ class Result:
     error: float | None = None
     budget: float | None = None
     repro: str = ""
+    smallest: list[int] | None = None
+    """The shape of the smallest input whose output is wrong, where this is a failure and outputs are wrong."""
     reason: str = ""
     """Why it was expected to fail, if it was."""
     link: str = ""
@@ -58,6 +60,11 @@ class TargetReport:
     def counts(self) -> Counter[str]:
         """How many requirements had each outcome."""
         return Counter(r.outcome for r in self.requirements)
+
+    @property
+    def smallest(self) -> list[int] | None:
+        """The shape of the smallest input whose output is wrong, if one is."""
+        return next((r.smallest for r in self.requirements if r.smallest), None)
 
     def of(self, outcome: str) -> list[Result]:
         """The requirements with this outcome."""

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from conformance_tests.opening import adapt, entered, opened
 from conformance_tests.report import Report, Result, TargetReport
 from conformance_tests.reproduction import again
 from conformance_tests.run import Run
+from conformance_tests.shrinking import smallest_failing_input
 from conformance_tests.subject import BEST, Precision, Subject, Undetermined, name_of
 from conformance_tests.targets import SubjectError, TargetError, make, one_line, resolve
 from conformance_tests.wiring import departs_at
@@ -184,6 +186,8 @@ def explain(run: Run, declared: Profile | None, report: TargetReport, progress: 
     if not report.of("fail"):
         return
     report.departs_at = departs_at(run)
+    smallest = smallest_failing_input(run)
+    report.requirements = [replace(r, smallest=smallest) if r.outcome == "fail" else r for r in report.requirements]
     with torch.random.fork_rng(devices=[]), coarsest(run, declared) as seen:  # some deviations draw random numbers
         found = explanations(seen, declared, lambda done, of: progress(f"{report.target}: explaining", done, of))
     report.diagnosis = [

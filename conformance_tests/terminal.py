@@ -133,6 +133,8 @@ def print_failures(out: Console, target: TargetReport) -> None:
         out.print(Text("   ".join(used), "dim"))
     if target.departs_at:
         out.print(f"Departs from the specification at [bold]{escape(target.departs_at)}[/bold]")
+    if target.smallest:
+        out.print(f"The smallest input with a wrong output: {tuple(target.smallest)}")
     for sentence in arranged.diagnoses(target):
         out.print(Text(sentence, "bold"), soft_wrap=True)
     failures = arranged.failures(target)

@@ -65,6 +65,7 @@ def details(result: Result) -> str:
     parts = [requirements()[result.id].statement]
     parts += [result.message] if result.message else []
     parts += [f"Expected: {' '.join(filter(None, (result.reason, result.link)))}"] if result.reason else []
+    parts += [f"The smallest input with a wrong output: {tuple(result.smallest)}"] if result.smallest else []
     parts += [f"Explained: {explanation(result)}"]
     parts += [f"Again: {result.repro}"] if result.repro else []
     return "\n".join(parts)
