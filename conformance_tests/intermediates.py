@@ -90,18 +90,24 @@ class Recorded:
         """All arrays with this many entries, one a row."""
         return self._flat.get(size, torch.empty(0, size, dtype=torch.float64))
 
-    def has(self, want: Tensor) -> bool:
-        """Whether some array may be ``want`` in another order of axes."""
-        return len(self.like(want, self.budget * max(1.0, float(want.abs().max())))) > 0
+    def has(self, want: Tensor, after: int = -1) -> bool:
+        """Whether some array may be ``want`` in another order of axes: one behind a place among those of its size."""
+        return any(place > after for place in self.places_of(want))
+
+    def places_of(self, want: Tensor) -> list[int]:
+        """The places, among the arrays of its size, of those that may be ``want`` in another order of axes."""
+        near = self._near(want, self.budget * max(1.0, float(want.abs().max())))
+        return near.nonzero().flatten().tolist()
 
     def like(self, want: Tensor, budget: float) -> Tensor:
         """The arrays that may be ``want`` in another order of axes."""
-        candidates = self.of_size(want.numel())
-        if not len(candidates):
-            return candidates
+        return self.of_size(want.numel())[self._near(want, budget)]
+
+    def _near(self, want: Tensor, budget: float) -> Tensor:
+        if want.numel() not in self._sums:
+            return torch.zeros(0, dtype=torch.bool)
         allowed = budget * want.numel() * max(1.0, 2 * float(want.abs().max()))
-        near = (self._sums[want.numel()] - moments(want.reshape(1, -1))).abs() <= allowed
-        return candidates[near.all(dim=-1)]
+        return ((self._sums[want.numel()] - moments(want.reshape(1, -1))).abs() <= allowed).all(dim=-1)
 
 
 def moments(flat: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from conformance_tests.changed_inputs import Departure, giver_within, is_multiple
 from conformance_tests.compare import Disagreement
 from conformance_tests.epsilon import slot_of
 from conformance_tests.intermediates import Recorded, departure
@@ -21,9 +22,6 @@ from encoder_spec.equation import Equation
 
 PARTS = ("multihead", "ffn", "norm", "residual")
 """The slots that a layer uses itself."""
-
-PARALLEL = 1e-9
-"""In units of its own length, how far an array may lie from a multiple of another one."""
 
 
 class Misread(NamedTuple):
@@ -85,9 +83,12 @@ def misread_in(run: Run, case: Case) -> Misread | None:
     first = sum(a.part == 0 for a in aligned[: place + 1]) - 1
     if trace[first].equation.slot == "scores" and are_of_other_heads(run, case, trace, first):
         return Misread(trace[first], run.encoder.profile["split"])
+    recorded = arrays_of(run, case)
+    giver = giver_within(Departure(run, case, trace, first, recorded))
+    if giver is not None:
+        return Misread(trace[first], giver)
     part = next(i for i, step in enumerate(trace) if i >= first and step.equation.slot in PARTS)
     layer = next(i for i, step in enumerate(trace) if i >= part and step.equation.slot == "layer")
-    recorded = arrays_of(run, case)
     if not holds(run, case, trace, part, recorded):
         return None
     if not holds(run, case, trace, layer, recorded):
@@ -127,10 +128,10 @@ def are_of_other_heads(run: Run, case: Case, trace: Sequence[Intermediate], plac
 
 
 def splits(x: Tensor, h: int) -> Iterator[Tensor]:
-    """The heads (B, h, n, d) that result if the memory of (B, n, h·d) is read as any order of these axes."""
+    """The heads (B, h, n, d) that result if the memory of (B, n, h·d) is read as any other order of these axes."""
     B, n, width = x.shape
     sizes = (B, h, n, width // h)
-    for order in permutations(range(4)):
+    for order in set(permutations(range(4))) - {(0, 2, 1, 3)}:
         yield x.reshape([sizes[axis] for axis in order]).permute([order.index(axis) for axis in range(4)])
 
 
@@ -138,18 +139,13 @@ def holds(run: Run, case: Case, trace: Sequence[Intermediate], place: int, recor
     """Whether an equation of the specification leads from some array of the subject to another one."""
     step = trace[place]
     apply = at(run, case, trace, place)
-    others = hidden_states(step.value, recorded)
+    others: Iterator[tuple[int, Tensor]] = hidden_states(step.value, recorded)
     if step.equation.slot == "residual":
-        # A multiple of the right input is the right input, carried with another weight.
-        own = step.value - trace[place - 1].value
-        others = (x for x in others if not is_multiple(x, own))
-    return any(recorded.has(apply(x)) for x in others)
-
-
-def is_multiple(x: Tensor, of: Tensor) -> bool:
-    """Whether an array is another one times a number that is not 1."""
-    factor = float((x * of).sum() / of.square().sum())
-    return abs(factor - 1) > PARALLEL and bool((x - factor * of).norm() <= PARALLEL * x.norm())
+        # A multiple of a right summand is this summand, with another weight.
+        given = trace[place - 1].value
+        right = step.value - given
+        others = ((i, x) for i, x in others if x.equal(right) or not (is_multiple(x, right) or is_multiple(x, given)))
+    return any(recorded.has(apply(x), after=i) for i, x in others)
 
 
 def at(run: Run, case: Case, trace: Sequence[Intermediate], place: int) -> Callable[[Tensor], Tensor]:
@@ -164,9 +160,12 @@ def at(run: Run, case: Case, trace: Sequence[Intermediate], place: int) -> Calla
     return (lambda x: function(x, kept)) if slot in ("multihead", "layer") else function
 
 
-def hidden_states(like: Tensor, recorded: Recorded) -> Iterator[Tensor]:
-    """The subject's arrays that may be hidden states (B, n, d), stored so or with the sequence first."""
+def hidden_states(like: Tensor, recorded: Recorded) -> Iterator[tuple[int, Tensor]]:
+    """The subject's arrays that may be hidden states (B, n, d), stored so or with the sequence first.
+
+    Each with its place in the order of computation.
+    """
     B, n, d = like.shape
-    for flat in recorded.of_size(like.numel()):
-        yield flat.reshape(B, n, d)
-        yield flat.reshape(n, B, d).transpose(0, 1)
+    for place, flat in enumerate(recorded.of_size(like.numel())):
+        yield place, flat.reshape(B, n, d)
+        yield place, flat.reshape(n, B, d).transpose(0, 1)

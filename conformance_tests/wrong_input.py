@@ -6,6 +6,7 @@ intermediates. With the deviation of its input in the slot, the rest of it is id
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.epsilon import fitted
@@ -37,6 +38,23 @@ def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, rec
                 best, _ = guided(candidate, inside, experiment, recorded)
                 right = {slot: encoder.profile[slot] for slot in wrong.replaces if slot in encoder.profile.equations}
                 return best.replace(**right)
+    return behind_any_array(encoder, inside, orders, experiment, recorded)
+
+
+def behind_any_array(
+    encoder: Encoder, inside: Axes, orders: Axes, experiment: Experiment, recorded: Recorded
+) -> Encoder:
+    """The same where the first layer reads any of the subject's arrays, as layers in the wrong order do."""
+    width = encoder.dimensions.d_model
+    given = encoder.replace(input="given")
+    shape = (*experiment.inputs[0].shape[:2], width)
+    for flat in recorded.of_size(prod(shape)):
+        there = replace(experiment, inputs=(flat.reshape(shape),))
+        for candidate in candidates(given, orders):
+            if reads_what_the_subject_reads(candidate, there, recorded):
+                best, _ = guided(candidate, inside, there, recorded)
+                own = {slot: encoder.profile[slot] for slot in INPUT_SLOTS if slot in encoder.profile.equations}
+                return best.replace(**own)
     return encoder
 
 

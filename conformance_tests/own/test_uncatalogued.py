@@ -1,0 +1,21 @@
+"""Defects that no catalogue has come out nonconformant, at the equation that is wrong."""
+
+import pytest
+
+from conformance_tests import check
+from conformance_tests.own.uncatalogued import UNCATALOGUED, attending
+
+
+@pytest.mark.parametrize("name", UNCATALOGUED)
+def test_a_defect_of_no_catalogue_is_found_where_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no deviation explains is still localised. What the diagnosis says is no matter here, and takes its time."""
+    monkeypatch.setattr("conformance_tests.suite.explanations", lambda *_: [])
+    make, equation = UNCATALOGUED[name]
+    report = check(make).targets[0]
+    assert report.verdict == "nonconformant", report.notes
+    assert report.departs_at == equation, [r.message for r in report.of("fail")]
+
+
+def test_the_encoder_that_they_change_is_conformant() -> None:
+    """Step by step, with nothing replaced."""
+    assert check(attending()).verdict == "conformant"

@@ -1,0 +1,190 @@
+"""Encoders with one thing wrong that is in no catalogue: what they depart from must be found all the same.
+
+Each is a plain encoder with one method replaced, and the equation that it breaks.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.own.plain import Plain, PlainAttention, PlainLayer, plain_layers
+
+Make = Callable[[], nn.Module]
+
+
+class StepByStep(PlainAttention):
+    """Attention with a method for each step, so that one can be wrong."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = (m(x).unflatten(-1, (self.count, -1)).transpose(1, 2) for m in (self.query, self.key, self.value))
+        weights = self.weigh(self.hide(self.score(q, self.keys(k)), hidden))
+        return self.project(self.merge(self.average(weights, v)))
+
+    def keys(self, k: Tensor) -> Tensor:
+        return k
+
+    def hide(self, scores: Tensor, hidden: Tensor | None) -> Tensor:
+        return scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
+
+    def weigh(self, scores: Tensor) -> Tensor:
+        return scores.softmax(-1)
+
+    def average(self, weights: Tensor, v: Tensor) -> Tensor:
+        return weights @ v
+
+    def project(self, x: Tensor) -> Tensor:
+        return self.out(x)
+
+
+def attending(**wrong: Callable[..., Any]) -> Make:
+    """An encoder whose attention has one method replaced."""
+
+    def make() -> nn.Module:
+        layers = plain_layers()
+        for layer in layers:
+            layer.attention = type("Wrong", (StepByStep,), wrong)(28, 4)
+        return Plain(layers)
+
+    return make
+
+
+def layered(**wrong: Callable[..., Any]) -> Make:
+    """An encoder whose layers have one method replaced."""
+    return lambda: Plain(plain_layers(type("Wrong", (PlainLayer,), wrong)))
+
+
+def normed(forward: Callable[..., Any]) -> Make:
+    """An encoder with another norm."""
+    return lambda: Plain(plain_layers(norm=type("Wrong", (nn.LayerNorm,), {"forward": forward})))
+
+
+def stacked(run: Callable[..., Any]) -> Make:
+    """An encoder whose stack runs its layers otherwise."""
+    return lambda: type("Wrong", (Plain,), {"run": run})(plain_layers())
+
+
+def distance(n: int) -> Tensor:
+    """How far apart two positions are, for every two."""
+    places = torch.arange(n)
+    return (places[:, None] - places).abs()
+
+
+def magnitudes(_: Any, scores: Tensor) -> Tensor:
+    """Each score's share of all magnitudes."""
+    size = scores.clamp(-30, 30).abs()
+    return size / size.sum(-1, keepdim=True)
+
+
+def best_three(_: Any, scores: Tensor) -> Tensor:
+    return scores.where(scores >= scores.topk(min(3, scores.shape[-1]), -1).values[..., -1:], -torch.inf).softmax(-1)
+
+
+def sublayers(order: Callable[[PlainLayer, Tensor, Any], Tensor]) -> Make:
+    """An encoder whose layers put their parts together otherwise."""
+    return layered(forward=lambda layer, x, hidden=None: order(layer, x, lambda y: layer.attention(y, hidden)))
+
+
+def second(layer: PlainLayer, x: Tensor) -> Tensor:
+    """The sublayer of the feed-forward network, as it should be."""
+    return layer.norm2(x + layer.feed_forward(x))
+
+
+def in_turn(self: Plain, x: Tensor, hidden: Tensor | None, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """All layers, with a change behind each that also sees the input."""
+    start = x
+    for layer in self.layers:
+        x = change(layer(x, hidden), start)
+    return x
+
+
+def backwards(self: Plain, x: Tensor, hidden: Tensor | None) -> Tensor:
+    for layer in reversed(self.layers):
+        x = layer(x, hidden)
+    return x
+
+
+def centred(x: Tensor, axis: int = -1) -> Tensor:
+    return x - x.mean(axis, keepdim=True)
+
+
+def deviation(x: Tensor, axis: int = -1) -> Tensor:
+    return (x.var(axis, keepdim=True, unbiased=False) + 1e-5).sqrt()
+
+
+UNCATALOGUED: dict[str, tuple[Make, str]] = {
+    "scores times 0.9": (attending(score=lambda a, q, k: 0.9 * (q @ k.mT / a.scale)), "attention.scores"),
+    "scores capped softly": (
+        attending(score=lambda a, q, k: 5 * torch.tanh(q @ k.mT / a.scale / 5)),
+        "attention.scores",
+    ),
+    "scores less the distance": (
+        attending(score=lambda a, q, k: q @ k.mT / a.scale - 0.1 * distance(q.shape[-2])),
+        "attention.scores",
+    ),
+    "unit queries": (
+        attending(score=lambda a, q, k: nn.functional.normalize(q, dim=-1) @ k.mT / a.scale),
+        "attention.scores",
+    ),
+    "keys of the next position": (attending(keys=lambda a, k: k.roll(1, 2)), "attention.scores"),
+    "hidden scores become 0": (
+        attending(hide=lambda a, s, hidden: s if hidden is None else s.masked_fill(hidden, 0.0)),
+        "attention.mask",
+    ),
+    "neighbours alone are seen": (
+        attending(hide=lambda a, s, hidden: s.masked_fill(distance(s.shape[-1]) > 1, -torch.inf)),
+        "attention.mask",
+    ),
+    "magnitudes for exponentials": (attending(weigh=magnitudes), "attention.weights"),
+    "the three best keys": (attending(weigh=best_three), "attention.mask"),
+    "weights squared": (attending(weigh=lambda a, s: s.softmax(-1) ** 2), "attention.weights"),
+    "unit values": (attending(average=lambda a, w, v: w @ nn.functional.normalize(v, dim=-1)), "attention.output"),
+    "values of the next position": (attending(average=lambda a, w, v: w @ v.roll(1, 2)), "attention.output"),
+    "heads in reverse": (attending(merge=lambda a, h: h.flip(1).transpose(1, 2).flatten(2)), "multihead.concat"),
+    "the largest of the heads": (attending(merge=lambda a, h: h.amax(1).repeat(1, 1, 4)), "multihead.concat"),
+    "W_O transposed": (attending(project=lambda a, x: x @ a.out.weight + a.out.bias), "multihead.output"),
+    "b_O twice": (attending(project=lambda a, x: a.out(x) + a.out.bias), "multihead.output"),
+    "ReLU squared": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).relu() ** 2)), "ffn.relu"),
+    "sine": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).sin())), "ffn.relu"),
+    "b_2 left out": (layered(feed_forward=lambda l, x: l.fc1(x).relu() @ l.fc2.weight.mT), "ffn"),
+    "the network twice": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(l.fc2(l.fc1(x).relu())).relu())), "ffn"),
+    "0.7 of the input remains": (sublayers(lambda l, x, mixed: second(l, l.norm1(0.7 * x + mixed(x)))), "residual"),
+    "less the sublayer": (sublayers(lambda l, x, mixed: second(l, l.norm1(x - mixed(x)))), "residual"),
+    "no second residual connection": (
+        sublayers(lambda l, x, mixed: l.norm2(l.feed_forward(l.norm1(x + mixed(x))))),
+        "residual",
+    ),
+    "the network reads the layer's input": (
+        sublayers(lambda l, x, mixed: l.norm2(l.norm1(x + mixed(x)) + l.feed_forward(x))),
+        "layer.post_ln",
+    ),
+    "norms exchanged": (
+        sublayers(lambda l, x, mixed: (lambda y: l.norm1(y + l.feed_forward(y)))(l.norm2(x + mixed(x)))),
+        "layer.post_ln",
+    ),
+    "the network first": (
+        sublayers(lambda l, x, mixed: (lambda y: l.norm1(y + mixed(y)))(second(l, x))),
+        "layer.post_ln",
+    ),
+    "mean absolute deviation": (
+        normed(lambda n, x: n.weight * centred(x) / centred(x).abs().mean(-1, keepdim=True) + n.bias),
+        "norm.layer_norm",
+    ),
+    "mean left in": (normed(lambda n, x: n.weight * x / deviation(x) + n.bias), "norm.statistics"),
+    "β before γ": (normed(lambda n, x: n.weight * (centred(x) / deviation(x) + n.bias)), "norm.layer_norm"),
+    "statistics over positions": (
+        normed(lambda n, x: n.weight * centred(x, 1) / deviation(x, 1) + n.bias),
+        "norm.statistics",
+    ),
+    "layers backwards": (stacked(backwards), "encoder"),
+    "the input added behind each layer": (
+        stacked(lambda s, x, hidden: in_turn(s, x, hidden, lambda y, start: y + 0.1 * start)),
+        "encoder",
+    ),
+    "clamped behind each layer": (
+        stacked(lambda s, x, hidden: in_turn(s, x, hidden, lambda y, start: y.clamp(-1, 1))),
+        "encoder",
+    ),
+    "1.1 times the result": (stacked(lambda s, x, hidden: 1.1 * Plain.run(s, x, hidden)), "encoder.no_final_norm"),
+}
