@@ -60,7 +60,7 @@ def test_a_marker_that_stands_for_nothing_is_refused(text: str, complaint: str) 
         ("ffn.relu", "ffn.html#ffn.relu"),
         ("ATT-3", "attention.html#ATT-3"),
         ("bert", "profiles.html#bert"),
-        ("scores-not-scaled", "what-goes-wrong.html#scores-not-scaled"),
+        ("scores-not-scaled", "wrong-attention.html#scores-not-scaled"),
         ("ERR-4", "errata.html#ERR-4"),
         ("Ba et al. 2016", "sources.html#ba-et-al-2016"),
         ("slot norm", "equations-and-requirements.html#slot-norm"),

@@ -5,33 +5,12 @@ each page. The site has its own style, formulas are MathML already, and nothing 
 from elsewhere.
 """
 
-import hashlib
 import re
-import sys
-from importlib.metadata import version
-from pathlib import Path
 
 from bs4 import BeautifulSoup
 
-import conformance_tests
-import encoder_spec
-
-SOURCES = (Path(encoder_spec.__file__).parent, Path(conformance_tests.__file__).parent, Path(__file__).parent)
-"""What executed pages import, beside packages with a version."""
-
 PAGE = re.compile(r"^((?!\w+:)[^#?]*)\.(?:md|py)(?=$|[#?])")
 """The source of another page of the site, which an executed page links to."""
-
-
-def fingerprint() -> str:
-    """What the results of executed pages depend on, beside their own text: sources and versions."""
-    digest = hashlib.sha256(sys.version.encode())
-    for package in ("numpy", "torch", "sympy", "matplotlib", "mkdocs-jupyter"):
-        digest.update(f"{package} {version(package)}".encode())
-    for folder in SOURCES:
-        for file in sorted(folder.rglob("*.py")):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def clean(html: str) -> str:
