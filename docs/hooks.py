@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -16,6 +17,8 @@ sys.path.insert(0, HERE)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [HERE, os.environ.get("PYTHONPATH")]))
 # Their results go through a pipe of the system, not over the network; whoever builds has no say in how they run.
 os.environ["JUPYTER_CONFIG_DIR"] = str(Path(HERE) / "jupyter")
+RUNTIME = tempfile.TemporaryDirectory(prefix="site-")  # the path of a pipe has at most some hundred letters
+os.environ["JUPYTER_RUNTIME_DIR"] = RUNTIME.name
 
 from generators import aside, kept, mathfont, notebook, policy  # noqa: E402
 from generators.problems import FormulaError, GapError  # noqa: E402
