@@ -83,7 +83,7 @@ def test_formulas_are_typeset_and_hold_nothing_for_markdown() -> None:
     assert "*" not in text
 
 
-@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("topic", [*TOPICS, "cost"])
 def test_numbers_in_a_chapter_are_computed(topic: str) -> None:
     """No digit group such as 2,099,712 and no decimal fraction is typed; 0.044715 is part of a formula's definition."""
     text = (chapter.CHAPTERS / f"{topic}.md").read_text(encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from generators import (
     calculator,
-    cost,
     deviations,
     diagrams,
     encoders,
@@ -23,7 +22,6 @@ def pages() -> dict[str, str]:
         **topics.pages(),
         "diagrams.md": diagrams.page(),
         "profiles.md": profiles.page(),
-        "cost.md": cost.page(),
         "sizes.md": calculator.page(),
         **deviations.pages(),
         "kill-matrix.md": kills.page(),
