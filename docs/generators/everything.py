@@ -11,6 +11,7 @@ from generators import (
     overview,
     precision,
     profiles,
+    reference,
     sources,
     topics,
 )
@@ -31,6 +32,7 @@ def pages() -> dict[str, str]:
         "errata.md": errata.page(),
         "equations-and-requirements.md": overview.page(),
         "sources.md": sources.page(),
+        "reference.md": reference.page(),
     }
 
 
