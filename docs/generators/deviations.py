@@ -117,7 +117,8 @@ def card(d: Deviation, rows: list[Row]) -> str:
     right = figure("Right", d.slot, equations()[d.of[0]])
     side_by_side = folded("The wrong line beside the right one", f'<div class="columns">{wrong}{right}</div>')
     name = f"<h3>{anchor(d.id, d.id)}</h3>"
-    return f"{name}<p>{prose(d.definition)}</p>{table((), facts, 'head')}{side_by_side}"
+    told = f"<div>{name}<p>{prose(d.definition)}</p></div><div>{table((), facts, 'head')}</div>"
+    return f'<div class="columns facts">{told}</div>{side_by_side}'
 
 
 def judged_freely(rows: list[Row]) -> str:

@@ -5,7 +5,7 @@ page leads there, any other is left as text.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,8 +45,12 @@ OWN_HEADING = re.compile(r"<h3\b.*?</h3>", re.DOTALL)
 """The page has headings for what it lists, so that they are part of its table of contents."""
 
 
-def render(names: Collection[str]) -> dict[str, str]:
+def render(names: Collection[str], also: Mapping[str, str]) -> dict[str, str]:
     """The HTML of each name, without a heading of its own; the members of a class have headings.
+
+    Args:
+        names: what has an entry.
+        also: other names of the same, such as where it is defined.
 
     Raises:
         PluginError: if nothing has one of the names.
@@ -68,7 +72,7 @@ def render(names: Collection[str]) -> dict[str, str]:
     references.scan_toc = False
     converter = Markdown(extensions=[*EXTENSIONS, MkdocstringsExtension(handlers, references)])
     found = {name: converter.reset().convert(f"::: {name}") for name in names}
-    entries = {name: f"#{name}" for name in names}
+    entries = {other: f"#{name}" for other, name in also.items()} | {name: f"#{name}" for name in names}
     for html in found.values():
         entries |= {id: f"#{id}" for id in re.findall(r'<h4 id="([^"]+)"', html)}
     return {name: tidy(html, entries) for name, html in found.items()}

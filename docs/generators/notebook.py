@@ -7,7 +7,7 @@ from elsewhere.
 
 import re
 
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, Tag
 
 PAGE = re.compile(r"^((?!\w+:)[^#?]*)\.(?:md|py)(?=$|[#?])")
 """The source of another page of the site, which an executed page links to."""
@@ -30,6 +30,15 @@ def clean(html: str) -> str:
             code = soup.new_tag("code")
             code.extend(list(pre.contents))
             pre.append(code)
+        fold(soup, block)
     for a in soup.select("a[href]"):
         a["href"] = PAGE.sub(r"\1.html", str(a["href"]))
     return str(soup)
+
+
+def fold(soup: BeautifulSoup, code: Tag) -> None:
+    """Close the code of a cell, so that readers see first what it says and shows."""
+    details, summary = soup.new_tag("details", attrs={"class": "fold"}), soup.new_tag("summary")
+    summary.string = "How it is computed"
+    code.wrap(details)
+    details.insert(0, summary)

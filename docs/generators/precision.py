@@ -59,7 +59,7 @@ def resolution(found: Sequence[Resolved]) -> str:
         rows.append((dtype, str(len(told) - len(below)), names))
     other = len(deviations().keys() - told)
     note = f"{other} further deviations change no output: they show in gradients, parameters or behaviour."
-    return f"{table(('precision', 'told from rounding', 'below its resolution'), rows)}\n\n{prose(note)}"
+    return f"{table(('precision', 'told from rounding', 'below its resolution'), rows, 'precision')}\n\n{prose(note)}"
 
 
 def swept(found: Sequence[seeds.Sweep]) -> str:

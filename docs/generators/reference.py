@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from html import unescape
 from importlib import import_module
+from typing import Any
 
 from encoder_spec.equation import TOPICS, equations, requirements
 from generators import docstrings
@@ -70,14 +71,16 @@ NAMED = re.compile(r"(?<!<b>)<code>([\w.-]+)</code>")
 
 def page() -> str:
     """The Markdown of the page."""
-    entries = docstrings.render([name for names in SECTIONS.values() for name in names])
+    names = [name for section in SECTIONS.values() for name in section]
+    entries = docstrings.render(names, {defined_at(described(name)): name for name in names})
     known = places(entries)
     parts = [heading(1, "Reference", "reference"), "", f'<p class="lead">{LEAD}</p>', ""]
-    for title, names in SECTIONS.items():
+    for title, section in SECTIONS.items():
         parts += [heading(2, title, "-".join(title.lower().split())), ""]
-        for name in names:
-            described(name)
-            parts += [heading(3, name, name), "", linked(entries[name], known), ""]
+        for name in section:
+            module, _, own = name.rpartition(".")
+            parts += [heading(3, own, name), "", f"<p><code>from {module} import {own}</code></p>", ""]
+            parts += [linked(entries[name], known), ""]
     parts += [heading(2, "The equations", "equations"), "", f"<p>{FUNCTIONS}</p>", table_of_functions(), ""]
     return "\n".join(parts)
 
@@ -112,7 +115,12 @@ def table_of_functions() -> str:
     return "".join(parts)
 
 
-def described(name: str) -> object:
+def defined_at(found: Any) -> str:
+    """The name of something where it is defined."""
+    return f"{found.__module__}.{found.__qualname__}"
+
+
+def described(name: str) -> Any:
     """What has a name.
 
     Raises:
