@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -14,14 +15,19 @@ HERE = str(Path(__file__).parent)
 sys.path.insert(0, HERE)
 # Pages are executed by another process, which inherits the environment.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [HERE, os.environ.get("PYTHONPATH")]))
+# Their results go through a pipe of the system, not over the network; whoever builds has no say in how they run.
+os.environ["JUPYTER_CONFIG_DIR"] = str(Path(HERE) / "jupyter")
+RUNTIME = tempfile.TemporaryDirectory(prefix="site-")  # the path of a pipe has at most some hundred letters
+os.environ["JUPYTER_RUNTIME_DIR"] = RUNTIME.name
 
-import generators  # noqa: E402
-from generators import mathfont, notebook, policy  # noqa: E402
-from generators.evidence import GapError  # noqa: E402
-from generators.mathml import FormulaError  # noqa: E402
+from generators import aside, kept, mathfont, notebook, policy  # noqa: E402
+from generators.problems import FormulaError, GapError  # noqa: E402
 
 SERVED: list[bool] = []
 """Filled when the site is served while somebody writes it, which needs a script of MkDocs in each page."""
+
+ASIDE: dict[str, list[str]] = {}
+"""The blocks of code of each page that is being built."""
 
 
 def on_startup(command: str, dirty: bool) -> None:  # noqa: ARG001
@@ -31,7 +37,7 @@ def on_startup(command: str, dirty: bool) -> None:  # noqa: ARG001
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Keep executed pages only as long as what they are computed from stays the same."""
-    config.plugins["mkdocs-jupyter"].config["cache_dir"] = str(Path(".cache") / "pages" / notebook.fingerprint())
+    config.plugins["mkdocs-jupyter"].config["cache_dir"] = str(kept.place("executed", kept.computed()))
     return config
 
 
@@ -42,7 +48,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         PluginError: if an equation lacks its formula, its oracle or the test of a requirement.
     """
     try:
-        generated = generators.pages() | generators.scripts()
+        generated = kept.pages()
     except (GapError, FormulaError, LookupError) as problem:
         raise PluginError(str(problem)) from problem
     for path, text in generated.items():
@@ -50,15 +56,22 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+    """Spare Markdown and the search the code of the page."""
+    text, ASIDE[page.file.src_uri] = aside.put_aside(markdown)
+    return text
+
+
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Leave of an executed page what belongs to the page."""
-    return notebook.clean(html) if page.file.src_uri.endswith(".py") else html
+    return kept.text("cleaned", html, notebook.clean) if page.file.src_uri.endswith(".py") else html
 
 
 @event_priority(-100)
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
-    """Forbid scripts and anything from elsewhere, but for what the page was built with."""
-    return output if SERVED else policy.protect(output)
+    """Put the code back, and forbid scripts and anything from elsewhere but for what the page was built with."""
+    whole = aside.put_back(output, ASIDE.pop(page.file.src_uri, []))
+    return whole if SERVED else policy.protect(whole)
 
 
 @event_priority(-100)

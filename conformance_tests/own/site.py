@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NEEDED = ("mkdocs", "material", "mkdocs_jupyter", "pykatex", "fontTools", "ziamath", "bs4")
+NEEDED = ("mkdocs", "material", "mkdocs_jupyter", "pykatex", "fontTools", "ziamath", "bs4", "mkdocstrings")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 

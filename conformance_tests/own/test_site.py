@@ -125,7 +125,8 @@ def generators_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("generators_on_path")
 @pytest.mark.parametrize("latex", [r"\frac{a}", r"\nosuchletter x", "a & b", "x_", r"\left( x"])
 def test_a_wrong_formula_is_refused(latex: str) -> None:
-    from generators.mathml import FormulaError, render
+    from generators.mathml import render
+    from generators.problems import FormulaError
 
     with pytest.raises(FormulaError, match="in the formula"):
         render(latex)
@@ -178,7 +179,8 @@ def test_an_equation_without_oracle_is_refused() -> None:
 
 @pytest.mark.usefixtures("generators_on_path")
 def test_a_requirement_without_test_is_refused() -> None:
-    from generators.evidence import GapError, tests
+    from generators.evidence import tests
+    from generators.problems import GapError
 
     with pytest.raises(GapError, match="ATT-0 has no test"):
         tests("ATT-0")

@@ -1,48 +1,8 @@
 """What writes the generated pages: plain Python that emits Markdown and HTML fragments.
 
-``pages()`` gives every generated page and ``scripts()`` the data of those that scripts enliven;
-``docs/hooks.py`` hands them to MkDocs and knows nothing else. Nothing here repeats the
-specification: formulas, code, tests and tables are taken from the registries.
+``everything`` lists the pages, ``kept`` keeps them from one build to the next, and ``docs/hooks.py``
+hands them to MkDocs and knows nothing else. Nothing here repeats the specification: formulas, code,
+tests and tables are taken from the registries.
+
+Nothing is imported here: a build that finds all pages unchanged loads neither torch nor the specification.
 """
-
-from generators import (
-    calculator,
-    cost,
-    deviations,
-    diagrams,
-    encoders,
-    errata,
-    functions,
-    kills,
-    overview,
-    precision,
-    profiles,
-    sources,
-    topics,
-)
-
-__all__ = ["pages", "scripts"]
-
-
-def pages() -> dict[str, str]:
-    """The Markdown of every generated page, by its path below ``docs``."""
-    return {
-        **topics.pages(),
-        "diagrams.md": diagrams.page(),
-        "profiles.md": profiles.page(),
-        "cost.md": cost.page(),
-        "sizes.md": calculator.page(),
-        "what-goes-wrong.md": deviations.page(),
-        "kill-matrix.md": kills.page(),
-        "frameworks.md": encoders.page(),
-        "encoders.md": encoders.each(),
-        "precision.md": precision.page(),
-        "errata.md": errata.page(),
-        "equations-and-requirements.md": overview.page(),
-        "sources.md": sources.page(),
-    }
-
-
-def scripts() -> dict[str, str]:
-    """What the scripts of the site work on, by path below ``docs``: no page fetches anything."""
-    return {"javascripts/encoders.js": functions.script()}

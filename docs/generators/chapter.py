@@ -24,7 +24,7 @@ from encoder_spec.errata import errata
 from encoder_spec.profiles import PROFILES
 from encoder_spec.sources import SOURCES
 from generators import computed, mathml
-from generators.html import equation_link, link, profile_link, requirement_link, slug
+from generators.html import deviation_link, equation_link, link, profile_link, requirement_link, slug
 
 CHAPTERS = Path(__file__).parents[1] / "chapters"
 MARKER = re.compile(
@@ -95,7 +95,7 @@ def addresses() -> dict[str, tuple[str, str]]:
         {id: parted(equation_link(id)) for id in equations()},
         {id: parted(requirement_link(id)) for id in requirements()},
         {name: parted(profile_link(name)) for name in PROFILES},
-        {id: (f"what-goes-wrong.html#{id}", f"<code>{id}</code>") for id in deviations()},
+        {id: parted(deviation_link(id)) for id in deviations()},
         {e.id: (f"errata.html#{e.id}", e.id) for e in errata()},
         {key: (f"sources.html#{slug(key)}", key) for key in SOURCES},
         {f"slot {slot}": (f"equations-and-requirements.html#slot-{slot}", f"<code>{slot}</code>") for slot in slots()},

@@ -1,15 +1,16 @@
 """The page of what goes wrong: every deviation beside the equation that it is mistaken for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.kill_matrix import AUTO, Row, on_file
-from encoder_spec.equation import TOPICS, Equation, equations
+from encoder_spec.equation import TOPICS, Equation, equations, slots
 from generators import listing
 from generators.html import (
     anchor,
     code,
+    deviation_address,
     equation_link,
     folded,
     heading,
@@ -28,17 +29,55 @@ LEAD = (
     '<a href="kill-matrix.html">the kill matrix</a>.'
 )
 
+ALL = '<a href="what-goes-wrong.html">All topics.</a>'
 
-def page() -> str:
-    """The Markdown of the page."""
+FRONT = '---\ntitle: "What goes wrong: {}"\nsearch: {{exclude: true}}\n---'
+
+
+def pages() -> dict[str, str]:
+    """A page that lists all deviations, and one for each topic that shows them."""
+    topics = {topic: list(group) for topic, group in groupby(by_topic(), key=topic_of)}
+    return {"what-goes-wrong.md": index(topics)} | {f"wrong-{topic}.md": page(topic, d) for topic, d in topics.items()}
+
+
+def by_topic() -> list[Deviation]:
+    """All deviations, in the order of the book."""
+    order = list(slots())
+    return sorted(deviations().values(), key=lambda d: (TOPICS.index(topic_of(d)), order.index(d.slot)))
+
+
+def index(topics: Mapping[str, list[Deviation]]) -> str:
+    """The list of all deviations. Each keeps its address here, whatever becomes of the pages that show them."""
+    parts = [heading(1, "What goes wrong", "what-goes-wrong"), "", f'<p class="lead">{LEAD}</p>', ""]
+    parts += [summary(on_file()), ""]
+    for topic, listed in topics.items():
+        rows = [(listing_link(d), prose(d.definition), f"<code>{d.slot}</code>") for d in listed]
+        parts += [
+            heading(2, TITLES[topic], f"wrong-{topic}"),
+            "",
+            f"<p>{link(f'wrong-{topic}.html', f'All {len(listed)}, with their code')}</p>",
+            table(("Deviation", "What it computes", "Slot"), rows, kind="wrong"),
+            "",
+        ]
+    return "\n".join(parts)
+
+
+def listing_link(d: Deviation) -> str:
+    """The name of a deviation, which stands here and leads to where it is shown."""
+    return f'<a class="anchor" id="{d.id}" href="{deviation_address(d.id)}">{d.id}</a>'
+
+
+def page(topic: str, listed: list[Deviation]) -> str:
+    """The deviations of one topic; all of them are found by a search of the list."""
     rows = on_file()
-    lead = f'<p class="lead">{LEAD}</p>'
-    parts = [heading(1, "What goes wrong", "what-goes-wrong"), "", lead, "", summary(rows), ""]
-    by_topic = sorted(deviations().values(), key=lambda d: TOPICS.index(topic_of(d)))
-    for topic, group in groupby(by_topic, key=topic_of):
-        parts += [heading(2, TITLES[topic], f"wrong-{topic}"), "", '<div class="equation">']
-        parts += [card(d, [r for r in rows if r.deviation == d.id]) for d in group]
-        parts += ["</div>", ""]
+    chapter = link(f"{topic}.html", f"the chapter {TITLES[topic]}")
+    lead = f"Wrong equations in the slots of {chapter}. Each was put into an encoder and run. {ALL}"
+    parts = [FRONT.format(TITLES[topic]), heading(1, f"What goes wrong: {TITLES[topic]}", f"wrong-{topic}"), ""]
+    parts += [f'<p class="lead">{lead}</p>', ""]
+    for slot, group in groupby(listed, key=lambda d: d.slot):
+        parts += [heading(2, f"Slot {slot}", f"wrong-slot-{slot}"), ""]
+        parts += [f'<div class="deviation">{card(d, [r for r in rows if r.deviation == d.id])}</div>' for d in group]
+        parts += [""]
     return "\n".join(parts)
 
 
@@ -77,8 +116,9 @@ def card(d: Deviation, rows: list[Row]) -> str:
     wrong = "".join(figure("Wrong", name, choice) for name, choice in d.replaces.items())
     right = figure("Right", d.slot, equations()[d.of[0]])
     side_by_side = folded("The wrong line beside the right one", f'<div class="columns">{wrong}{right}</div>')
-    name = f'<p class="caption">{anchor(d.id, d.id)}</p>'
-    return f"{name}<p>{prose(d.definition)}</p>{table((), facts, 'head')}{side_by_side}"
+    name = f"<h3>{anchor(d.id, d.id)}</h3>"
+    told = f"<div>{name}<p>{prose(d.definition)}</p></div><div>{table((), facts, 'head')}</div>"
+    return f'<div class="columns facts">{told}</div>{side_by_side}'
 
 
 def judged_freely(rows: list[Row]) -> str:

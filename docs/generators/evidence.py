@@ -11,10 +11,7 @@ from encoder_spec.equation import Equation, Requirement, requirements
 from encoder_spec.proof import proofs
 from generators import listing
 from generators.html import anchor, code, folded, prose
-
-
-class GapError(Exception):
-    """Something that the specification promises and nobody has written."""
+from generators.problems import GapError
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def show(figure: Figure, says: str, caption: str = "") -> Shown:
     )
     svg = own_ids(re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL))
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return Shown(f'<figure class="plot">{svg}{below}</figure>')
+    return Shown(f'<figure class="plot"><div class="scroll" tabindex="0">{svg}</div>{below}</figure>')
 
 
 def own_ids(svg: str) -> str:

@@ -9,6 +9,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
+from conformance_tests.deviations import deviations
 from encoder_spec.equation import equations, requirements
 from encoder_spec.profiles import PROFILES
 from encoder_spec.sources import SOURCES
@@ -40,6 +41,16 @@ def equation_link(id: str) -> str:
 def requirement_link(id: str) -> str:
     """A link to a requirement, by its id."""
     return link(f"{equations()[requirements()[id].equation].topic}.html#{id}", id)
+
+
+def deviation_link(id: str, text: str = "") -> str:
+    """A link to a deviation, by its id."""
+    return link(deviation_address(id), text or f"<code>{id}</code>")
+
+
+def deviation_address(id: str) -> str:
+    """Where a deviation stands: on the page of the topic of what it is mistaken for."""
+    return f"wrong-{equations()[deviations()[id].of[0]].topic}.html#{id}"
 
 
 def profile_link(name: str) -> str:

@@ -5,7 +5,7 @@ from conformance_tests.deviations import deviations
 from conformance_tests.kill_matrix import AUTO, Row, on_file
 from encoder_spec.equation import requirements, slots
 from generators.filters import SCRIPT, Entry, filtered
-from generators.html import heading, link, profile_link, prose, requirement_link
+from generators.html import deviation_link, heading, profile_link, prose, requirement_link
 
 LEAD = (
     "Every deviation, put into a published encoder that makes the choice which it gets wrong, and the requirements "
@@ -61,7 +61,7 @@ def entry(row: Row, rows: list[Row]) -> Entry:
     level = weakest(row)
     shows = UNNOTICED if level is None else SHOWS[level]
     silent = level is not None and level >= Level.AGREEMENT
-    name = link(f"what-goes-wrong.html#{found.id}", f"<code>{found.id}</code>")
+    name = deviation_link(found.id)
     free = next((r.verdict for r in rows if r.deviation == row.deviation and r.judged_as == AUTO), "nonconformant")
     return Entry(
         (

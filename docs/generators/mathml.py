@@ -14,6 +14,8 @@ from xml.etree.ElementTree import Element
 
 import pykatex
 
+from generators.problems import FormulaError
+
 NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 FUNCTION_APPLICATION = "\N{FUNCTION APPLICATION}"
 ElementTree.register_namespace("", NAMESPACE)
@@ -21,10 +23,6 @@ ElementTree.register_namespace("", NAMESPACE)
 # How Unicode names the letters of an alphabet, and those that it has under older names.
 ALPHABETS = {"double-struck": "DOUBLE-STRUCK", "script": "SCRIPT", "bold": "BOLD", "fraktur": "FRAKTUR"}
 LETTERS = {"double-struck": "CNPQRZHℂℕℙℚℝℤℍ", "script": "BEFHILMRegoℬℰℱℋℐℒℳℛℯℊℴ", "fraktur": "CHIRZℭℌℑℜℨ"}
-
-
-class FormulaError(ValueError):
-    """LaTeX that is no formula."""
 
 
 @cache

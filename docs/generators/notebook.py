@@ -5,33 +5,12 @@ each page. The site has its own style, formulas are MathML already, and nothing 
 from elsewhere.
 """
 
-import hashlib
 import re
-import sys
-from importlib.metadata import version
-from pathlib import Path
 
-from bs4 import BeautifulSoup
-
-import conformance_tests
-import encoder_spec
-
-SOURCES = (Path(encoder_spec.__file__).parent, Path(conformance_tests.__file__).parent, Path(__file__).parent)
-"""What executed pages import, beside packages with a version."""
+from bs4 import BeautifulSoup, Tag
 
 PAGE = re.compile(r"^((?!\w+:)[^#?]*)\.(?:md|py)(?=$|[#?])")
 """The source of another page of the site, which an executed page links to."""
-
-
-def fingerprint() -> str:
-    """What the results of executed pages depend on, beside their own text: sources and versions."""
-    digest = hashlib.sha256(sys.version.encode())
-    for package in ("numpy", "torch", "sympy", "matplotlib", "mkdocs-jupyter"):
-        digest.update(f"{package} {version(package)}".encode())
-    for folder in SOURCES:
-        for file in sorted(folder.rglob("*.py")):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def clean(html: str) -> str:
@@ -51,6 +30,15 @@ def clean(html: str) -> str:
             code = soup.new_tag("code")
             code.extend(list(pre.contents))
             pre.append(code)
+        fold(soup, block)
     for a in soup.select("a[href]"):
         a["href"] = PAGE.sub(r"\1.html", str(a["href"]))
     return str(soup)
+
+
+def fold(soup: BeautifulSoup, code: Tag) -> None:
+    """Close the code of a cell, so that readers see first what it says and shows."""
+    details, summary = soup.new_tag("details", attrs={"class": "fold"}), soup.new_tag("summary")
+    summary.string = "How it is computed"
+    code.wrap(details)
+    details.insert(0, summary)

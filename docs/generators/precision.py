@@ -8,7 +8,7 @@ from conformance_tests.own import seeds
 from conformance_tests.resolution import Resolved, on_file, unresolved
 from conformance_tests.rounding import MARGIN, ORDERS
 from conformance_tests.subject import DTYPES
-from generators.html import heading, link, prose, table
+from generators.html import deviation_link, heading, prose, table
 
 LEAD = (
     "Meaning is judged in float64, where rounding is a million times smaller than any mistake. Below that the "
@@ -55,11 +55,11 @@ def resolution(found: Sequence[Resolved]) -> str:
     rows = []
     for dtype in DTYPES:
         below = unresolved(found, dtype)
-        names = ", ".join(link(f"what-goes-wrong.html#{id}", id) for id in below) or "none"
+        names = ", ".join(deviation_link(id) for id in below) or "none"
         rows.append((dtype, str(len(told) - len(below)), names))
     other = len(deviations().keys() - told)
     note = f"{other} further deviations change no output: they show in gradients, parameters or behaviour."
-    return f"{table(('precision', 'told from rounding', 'below its resolution'), rows)}\n\n{prose(note)}"
+    return f"{table(('precision', 'told from rounding', 'below its resolution'), rows, 'precision')}\n\n{prose(note)}"
 
 
 def swept(found: Sequence[seeds.Sweep]) -> str:

@@ -23,6 +23,7 @@ TITLES = {
 OTHERS = {
     "notation": "Notation and shapes",
     "map": "The map: one equation per slot",
+    "cost": "Cost",
     "contribute": "Contribute",
 }
 """Chapters that treat no topic of their own."""

@@ -1,0 +1,41 @@
+"""Everything that is generated: ``pages()`` gives every page, ``scripts()`` the data of those that scripts enliven."""
+
+from generators import (
+    calculator,
+    deviations,
+    diagrams,
+    encoders,
+    errata,
+    functions,
+    kills,
+    overview,
+    precision,
+    profiles,
+    reference,
+    sources,
+    topics,
+)
+
+
+def pages() -> dict[str, str]:
+    """The Markdown of every generated page, by its path below ``docs``."""
+    return {
+        **topics.pages(),
+        "diagrams.md": diagrams.page(),
+        "profiles.md": profiles.page(),
+        "sizes.md": calculator.page(),
+        **deviations.pages(),
+        "kill-matrix.md": kills.page(),
+        "frameworks.md": encoders.page(),
+        "encoders.md": encoders.each(),
+        "precision.md": precision.page(),
+        "errata.md": errata.page(),
+        "equations-and-requirements.md": overview.page(),
+        "sources.md": sources.page(),
+        "reference.md": reference.page(),
+    }
+
+
+def scripts() -> dict[str, str]:
+    """What the scripts of the site work on, by path below ``docs``: no page fetches anything."""
+    return {"javascripts/encoders.js": functions.script()}
