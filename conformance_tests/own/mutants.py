@@ -26,8 +26,8 @@ from encoder_spec.equation import TOPICS, equations
 HERE = Path(__file__).parent
 FILE = HERE / "mutants.json"
 
-GENERAL = ("oracles", "assembly", "encoder", "softmax_edges", "steps", "cost", "flops", "errata")
-"""Tests of several topics. Those of whole encoders through the suite take minutes, and run where these find nothing."""
+GENERAL = ("oracles", "assembly", "encoder", "softmax_edges", "steps")
+"""Tests of several topics: those that take seconds. Judging whole encoders by the suite takes minutes."""
 
 LIMIT = 120
 """Seconds after which a test that a mutant keeps busy counts as one that notices it."""
@@ -75,8 +75,9 @@ class Hunt:
         self.wrong = SURVIVED
 
     def pytest_collection_finish(self) -> None:
-        """A copy of a process has its first thread alone."""
+        """A copy of a process has its first thread alone; what every copy would load anew is loaded before."""
         torch.set_num_threads(1)
+        torch.testing.assert_close(0.0, 0.0)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the tests without any mutant, which all must pass, and then against each."""
@@ -90,18 +91,21 @@ class Hunt:
         return True
 
     def ordered(self, mutant: Mutant, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        """What noticed it last time, then the tests of its topic, those of its equation, and all others."""
+        """What noticed it last time, then the tests of its topic, those of its equations, and the general ones."""
         topic = mutant.function.partition(".")[0]
-        named = {f"[{e.id}]" for e in equations().values() if e.topic == topic}
+        named = tuple(f"[{e.id}]" for e in equations().values() if e.topic == topic)
 
         def distance(item: pytest.Item) -> int:
             if item.nodeid == self.first.get(mutant.key):
                 return 0
             if item.path.stem == f"test_{topic}":
                 return 1
-            return 2 if any(map(item.name.endswith, named)) else 3
+            if item.path.stem == "test_oracles":
+                return 2 if item.name.endswith(named) else 4 if topic == "assembly" else 5
+            return 3
 
-        return sorted(items, key=distance)
+        # The oracles of other equations say nothing about this one, and take their time.
+        return sorted((item for item in items if distance(item) < 5), key=distance)
 
 
 def noticed_by(mutant: Mutant | None, items: Sequence[pytest.Item]) -> str:
