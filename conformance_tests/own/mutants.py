@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -20,6 +20,7 @@ import torch
 from _pytest.runner import runtestprotocol
 
 from conformance_tests.fingerprint import code_of
+from conformance_tests.own.equivalent import EQUIVALENT
 from conformance_tests.own.mutation import MUTATED, Mutant, all_mutants, source
 from encoder_spec.equation import TOPICS, equations
 
@@ -147,12 +148,12 @@ def first_failing(items: Sequence[pytest.Item]) -> str:
     return SURVIVED
 
 
-def hunted(mutants: Sequence[Mutant], files: Iterable[Path], known: Iterable[Row] = ()) -> list[Row]:
+def hunted(mutants: Sequence[Mutant], files: Iterable[Path | str], known: Iterable[Row] = ()) -> list[Row]:
     """What becomes of mutants when the tests in these files are run against them.
 
     Args:
         mutants: what is hunted.
-        files: the tests.
+        files: the tests, or files of them.
         known: what was found before: what noticed a mutant then is tried first.
 
     Raises:
@@ -199,6 +200,17 @@ def is_stale() -> bool:
     return bool(json.loads(FILE.read_text(encoding="utf-8"))["sources"] != fingerprint())
 
 
+def faults(rows: Sequence[Row]) -> Iterator[str]:
+    """What shows that a test is missing, or that what is said to be equivalent is not."""
+    survived = {(row.function, row.becomes) for row in rows if row.killed_by == SURVIVED}
+    for row in rows:
+        if row.killed_by == SURVIVED and (row.function, row.becomes) not in EQUIVALENT:
+            yield f"{row.function}: nothing notices that {row.line!r} became {row.becomes!r}"
+    for function, becomes in EQUIVALENT:
+        if (function, becomes) not in survived:
+            yield f"{function}: that something became {becomes!r} is said to be equivalent, but no such mutant survives"
+
+
 def main() -> None:
     """Hunt every mutant, or those of the modules named, and put the outcome on file.
 
@@ -212,9 +224,10 @@ def main() -> None:
     found = [rows[m.key] for m in everything if m.key in rows]
     write(found)
     survivors = [row for row in found if row.killed_by == SURVIVED]
-    for row in survivors:
-        print(f"{row.function}: {row.line}  became  {row.becomes}")
-    print(f"{len(found)} mutants, {len(found) - len(survivors)} noticed")
+    told = list(faults(found))
+    print(f"{len(found)} mutants: {len(found) - len(survivors)} noticed, {len(survivors)} not")
+    print(*told, sep="\n", end="\n" if told else "")
+    sys.exit(bool(told))
 
 
 if __name__ == "__main__":

@@ -164,8 +164,11 @@ def changed_statements(node: ast.stmt, function: ast.FunctionDef) -> Iterator[Al
 
 def bound_before(name: str, node: ast.stmt, function: ast.FunctionDef) -> bool:
     """Whether a name has a value before this statement gives it one."""
-    earlier = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-               and n.lineno < node.lineno}
+    earlier = {
+        n.id
+        for n in ast.walk(function)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.lineno < node.lineno
+    }
     return name in earlier or name in {a.arg for a in arguments_of(function)}
 
 
