@@ -8,6 +8,7 @@
 #   make bench   measure ratios, side by side in one run
 #   make matrix  run every deviation as a subject, and put on file what notices it
 #   make resolution   measure which deviations each precision can tell from rounding, and put it on file
+#   make mutants   change the equations in one place after the other, and put on file which test notices it
 #   make seeds   judge correct encoders with many seeds, and put on file how near they come to an alarm
 #   make frameworks   judge the encoders of every framework in an environment of its own, and put it on file
 #   make setup   create .venv; the second time it takes no time
@@ -19,7 +20,7 @@ READY := .venv/.ready
 FRAMEWORKS := .venv-frameworks/bin
 FRAMEWORKS_READY := .venv-frameworks/.ready
 
-.PHONY: setup check test docs serve lint bench matrix resolution seeds frameworks
+.PHONY: setup check test docs serve lint bench matrix resolution mutants seeds frameworks
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -58,6 +59,9 @@ matrix: $(READY)
 
 resolution: $(READY)
 	$(BIN)/python -m conformance_tests.resolution
+
+mutants: $(READY)
+	$(BIN)/python -m conformance_tests.own.mutants
 
 seeds: $(READY)
 	$(BIN)/python -m conformance_tests.own.seeds

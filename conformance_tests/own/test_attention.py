@@ -216,9 +216,10 @@ def test_a_fully_masked_sequence_leaves_the_others_untouched() -> None:
 
 @shows("MASK-1")
 def test_a_mask_of_the_wrong_kind_is_refused() -> None:
-    """Ones and zeros could mean either polarity; four keys say nothing about the fifth.
+    """Ones and zeros could mean either polarity; four keys say nothing about the fifth, nor do four queries.
 
-    Unwrapped, since a run that executes the annotations refuses both before the equation does.
+    Where neither fits, the keys are named. Unwrapped, since a run that executes the annotations refuses
+    them before the equation does.
     """
     S = normal(14, 2, 3, 5, 5)
     for masked in (inspect.unwrap(mask), inspect.unwrap(mask_additive)):
@@ -226,3 +227,7 @@ def test_a_mask_of_the_wrong_kind_is_refused() -> None:
             masked(S, torch.ones(2, 1, 5))
         with refused(match="covers 4 keys, but the sequence has 5 positions"):
             masked(S, torch.ones(2, 1, 4, dtype=torch.bool))
+        with refused(match="covers 4 queries, but the sequence has 5 positions"):
+            masked(S, torch.ones(2, 4, 5, dtype=torch.bool))
+        with refused(match="covers 4 keys, but the sequence has 5 positions"):
+            masked(S, torch.ones(2, 3, 4, dtype=torch.bool))

@@ -96,6 +96,8 @@ def test_patches_equal_a_strided_convolution() -> None:
     close(X, torch.nn.functional.conv2d(images, kernel, b, stride=5).flatten(2).mT)
     with refused(match="side 5 do not tile an image of 10 × 14"):
         patches(images[..., :14], patch=5, W_patch=kernel.flatten(1).mT, b_patch=b)
+    with refused(match="side 5 do not tile an image of 9 × 15"):
+        patches(images[..., :9, :], patch=5, W_patch=kernel.flatten(1).mT, b_patch=b)
 
 
 @shows("EMB-13")

@@ -72,6 +72,16 @@ def test_one_map_gates_the_other() -> None:
     same(network(tensor([[1, 2]]), W_1=tensor([[-1], [0]])), tensor([[0, 0]]))
 
 
+@shows("FFN-13")
+def test_dropout_acts_on_the_product_of_both_maps() -> None:
+    """X = (1, 2), W₁ = (1, 1)ᵀ, W_G = (4, −1)ᵀ: ReLU(3) = 3 and 4 − 2 = 2 make 6; dropout, here · − 10, leaves −4.
+
+    Through W₂ = (2, −5) that is (−8, 20). On the gate alone it would leave −7 · 2 = −14, on the map 3 · −8 = −24.
+    """
+    maps = {"W_1": tensor([[1], [1]]), "W_G": tensor([[4], [-1]]), "W_2": tensor([[2, -5]])}
+    same(gated(tensor([[1, 2]]), activation=relu, dropout=lambda x: x - 10, **maps), tensor([[-8, 20]]))
+
+
 @shows("FFN-4")
 def test_tanh_gelu_is_the_published_approximation() -> None:
     """At 1 the tanh is of √(2/π) (1 + 0.044715).

@@ -1,11 +1,12 @@
 """What stands on top of the encoder, by hand."""
 
+import inspect
 import math
 
 import torch
 
 from conformance_tests.checks import shows
-from conformance_tests.own.values import EVERYTHING, LN_2, LN_3, close, random_parameters, same, tensor
+from conformance_tests.own.values import EVERYTHING, LN_2, LN_3, close, random_parameters, refused, same, tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.ffn import relu
@@ -62,6 +63,13 @@ def test_the_mean_over_nothing_is_zero() -> None:
     same(y, tensor([[0], [6]]))
     (gradient,) = torch.autograd.grad(y.sum(), Z)
     same(gradient, tensor([[[0], [0]], [[0.5], [0.5]]]))
+
+
+@shows("HEAD-3")
+def test_a_mean_with_a_mask_for_each_query_is_refused() -> None:
+    """Which of its three rows would tell what is padding? Unwrapped, since the annotations refuse it before."""
+    with refused(match=r"the mask must be one for all queries, of shape \(B, n\)"):
+        inspect.unwrap(mean_pool)(tensor([[[1], [3], [8]]]), torch.ones(1, 3, 3, dtype=torch.bool))
 
 
 @shows("HEAD-4")

@@ -75,6 +75,19 @@ def test_a_pre_ln_layer_norms_what_each_sublayer_reads() -> None:
     same(pre_ln(tensor([[[1]]]), EVERYTHING, **BY_HAND), tensor([[[123]]]))
 
 
+@shows("LAYER-1", "LAYER-4")
+def test_the_input_and_the_sublayers_output_are_told_apart() -> None:
+    """With the "sum" x + 100 y of the same parts, from x = 1, since a sum does not tell which of them is which.
+
+    Post-LN: MHA 2, dropout 1, sum 1 + 100 = 101, norm_1 102; FFN 306, dropout 305, sum 102 + 30500 = 30602,
+    norm_2 306020. Pre-LN: norm_1 2, MHA 4, dropout 3, sum 1 + 300 = 301; norm_2 3010, FFN 9030, dropout 9029,
+    sum 301 + 902900 = 903201.
+    """
+    parts = BY_HAND | {"residual": lambda x, y: x + 100 * y}
+    same(post_ln(tensor([[[1]]]), EVERYTHING, **parts), tensor([[[306020]]]))
+    same(pre_ln(tensor([[[1]]]), EVERYTHING, **parts), tensor([[[903201]]]))
+
+
 @shows("LAYER-1")
 def test_the_output_of_a_post_ln_layer_is_normed() -> None:
     """With γ = 1, β = (1, 2, …, 21) and ε = 0 its mean is 11 and its deviation from β has the variance 1."""

@@ -113,6 +113,19 @@ def test_concatenated_sines_stand_before_the_cosines() -> None:
     same(sinusoidal_concatenated(X), sinusoidal(X)[:, [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]])
 
 
+@shows("POS-6", "POS-10")
+def test_concatenated_tables_in_single_precision_are_the_rounded_ones() -> None:
+    """d_model = 4, pos = 1: sin 1 and cos 1 are no float32, and must be rounded to one: off by 2⁻²⁵ at most.
+
+    Their second angle is 1/100 in one layout, and 1/10000 in the other.
+    """
+    X = sequence(2, 4).float()
+    for PE, omega in ((sinusoidal_concatenated(X), 1e-2), (sinusoidal_tensor2tensor(X, offset=0), 1e-4)):
+        assert PE.dtype == torch.float32
+        expected = tensor([math.sin(1), math.sin(omega), math.cos(1), math.cos(omega)])
+        torch.testing.assert_close(PE[1].double(), expected, rtol=0, atol=2**-25)
+
+
 @shows("POS-6")
 def test_concatenated_sinusoids_of_an_odd_width_are_refused() -> None:
     """Three features cannot be as many sines as cosines."""
@@ -129,6 +142,18 @@ def test_frequencies_of_tensor2tensor_end_at_a_ten_thousandth() -> None:
         PE[100, [1, 2, 4, 5]], tensor([0.8414709848078965, 0.0099998333341667, 0.5403023058681398, 0.9999500004166653])
     )
     close(PE[100, [0, 3]], tensor([math.sin(100), math.cos(100)]))
+
+
+@shows("POS-10")
+def test_frequencies_of_tensor2tensor_have_the_precision_of_positions() -> None:
+    """d_model = 8: the frequencies are 10000^{−i/3}, 1/21.5443469 and 1/464.1588834 between 1 and 1/10000.
+
+    Neither 1/3 nor 2/3 is a float32: exponents rounded to one would put the angle 46.4158883 of position 1000
+    off by some 10⁻⁶.
+    """
+    PE = sinusoidal_tensor2tensor(sequence(1001, 8), offset=0)
+    angles = [1000, 1000 / 21.544346900318832, 1000 / 464.1588833612777, 0.1]
+    close(PE[1000], tensor([*map(math.sin, angles), *map(math.cos, angles)]))
 
 
 @shows("POS-10")

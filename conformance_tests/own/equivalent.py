@@ -1,0 +1,56 @@
+"""Mutants of the specification that no test can notice, since they compute the same: which, and why.
+
+The key is the function and what the statement becomes. An entry that is no mutant, or that a test
+notices after all, fails the build.
+"""
+
+EQUAL_WIDTHS = "Q and K have one width d_k, without which their product does not exist."
+SQUARE = "S is square, n × n: both of its last axes have n entries."
+COUNTED = "With as many axes as its annotation says, the axis counted from the front is the one counted from the back."
+EXCHANGED = "To exchange two axes is the same in either order."
+SQUARED = "The square of a difference does not depend on its sign, in floating point neither."
+UNORDERED = "Whether something is one of two numbers does not depend on which of them is looked at first."
+TRUTH = "A tensor with one truth value is as true as that value."
+UNREAD = "The slices end at the second entry behind u: a third zero there is not read."
+PROMOTED = "Whole numbers below 2⁵³ divided or multiplied by a float64 array are those float64 numbers."
+BETWEEN = "No even number lies between 3 and 4."
+ZERO = "Whole numbers have one zero."
+
+EQUIVALENT: dict[tuple[str, str], str] = {
+    ("embedding.lookup", "if not ((tokens >= 0) & (tokens < len(E))).all():"): TRUTH,
+    ("embedding.patches", "height, width = images.shape[2:]"): COUNTED,
+    (
+        "embedding.patches",
+        "x_p: Tensor = images.unflatten(2, (-1, patch)).unflatten(-1, (-1, patch))",
+    ): COUNTED,
+    ("embedding.patches", "x_p = x_p.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)"): COUNTED,
+    (
+        "embedding.patches_without_bias",
+        "return patches(images, patch=patch, W_patch=W_patch, b_patch=W_patch.new_zeros(W_patch.shape[1]))",
+    ): COUNTED,
+    ("embedding._convolve", "padded = torch.nn.functional.pad(u, (0, 0, 1, 2))"): UNREAD,
+    ("position._angles", "pos = torch.arange(n, device=X.device)"): PROMOTED,
+    (
+        "position.sinusoidal_concatenated",
+        "return torch.cat([angles.sin(), angles.cos()], dim=1).to(X.dtype)",
+    ): COUNTED,
+    ("position.sinusoidal_tensor2tensor", "demand(d % 2 == 0 and d >= 3, …)"): BETWEEN,
+    ("position.sinusoidal_tensor2tensor", "pos = torch.arange(offset, offset + n, device=X.device)"): PROMOTED,
+    (
+        "position.sinusoidal_tensor2tensor",
+        "return torch.cat([angles.sin(), angles.cos()], dim=1).to(X.dtype)",
+    ): COUNTED,
+    ("attention.scores", "return Q @ K.mT / math.sqrt(K.shape[-1])"): EQUAL_WIDTHS,
+    ("attention._demand_mask", "demand(keep.shape[axis] in (n, 1), …)"): UNORDERED,
+    ("attention.mask", "_demand_mask(keep, S.shape[-2])"): SQUARE,
+    ("attention.mask_additive", "_demand_mask(keep, S.shape[-2])"): SQUARE,
+    ("multihead.split", "return heads.transpose(-3, -2)"): EXCHANGED,
+    ("multihead.split", "return heads.transpose(2, -3)"): COUNTED,
+    ("multihead.concat", "return heads.transpose(-3, -2).flatten(-2)"): EXCHANGED,
+    ("multihead.concat", "return heads.transpose(2, -3).flatten(-2)"): COUNTED,
+    ("multihead.concat", "return heads.transpose(-2, -3).flatten(2)"): COUNTED,
+    ("norm.statistics", "return (mu, (mu - x).square().mean(dim=-1, keepdim=True))"): SQUARED,
+    ("encoder.shared", "return -0"): ZERO,
+    ("head.mean_pool", "m = keep.transpose(-2, -1).expand(len(Z), Z.shape[1], 1)"): EXCHANGED,
+}
+"""Why a mutant computes what the specification says."""

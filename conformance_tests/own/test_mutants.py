@@ -1,0 +1,170 @@
+"""No error that can be made in one place of the specification's code goes unnoticed, and the hunt for them can fail."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conformance_tests.own.agreement import check_values
+from conformance_tests.own.equivalent import EQUIVALENT
+from conformance_tests.own.mutants import CRASHED, SURVIVED, TIMED_OUT, Row, faults, is_stale, on_file, tests
+from conformance_tests.own.mutation import MUTATED, all_mutants, mutants
+from encoder_spec.equation import equations
+
+ROOT = Path(__file__).parents[2]
+
+
+def texts(source: str) -> list[str]:
+    """What becomes of the last statement of a function, one mutant after the other."""
+    return [mutant.becomes for mutant in mutants("example", source)]
+
+
+# What is changed -----------------------------------------------------------------------
+
+
+def test_a_sum_of_two_arguments_has_six_mutants() -> None:
+    """Its sign; the other operation; either term alone; and either argument in the place of the other."""
+    assert texts("def f(x: A, y: A):\n    return x + y") == [
+        "return -(x + y)",
+        "return x - y",
+        "return x",
+        "return y",
+        "return y + y",
+        "return x + x",
+    ]
+
+
+def test_a_call_loses_itself_its_order_and_its_arguments() -> None:
+    """Of a method what stands before the dot is left, of a function of torch its first argument."""
+    assert texts("def f(x):\n    return x.mean(dim=-1)") == [
+        "return -x.mean(dim=-1)",
+        "return x",
+        "return x.mean()",
+        "return x.mean(dim=1)",
+        "return x.mean(dim=-2)",
+        "return x.mean(dim=-0)",
+    ]
+    assert texts("def f(c, x):\n    return torch.where(c, x)") == [
+        "return -torch.where(c, x)",
+        "return c",
+        "return torch.where(x, c)",
+    ]
+
+
+def test_what_is_demanded_changes_and_its_message_does_not() -> None:
+    """A condition with its boundary moved, turned round, and dropped; no letter of the words."""
+    assert texts('def f(n):\n    demand(n <= 2, f"{n + 1} is too long")') == [
+        "pass",
+        "demand(n < 2, …)",
+        "demand(n > 2, …)",
+        "demand(n <= 3, …)",
+        "demand(n <= 1, …)",
+    ]
+
+
+def test_every_equation_has_mutants() -> None:
+    """Even one that returns what it is given: its sign may be wrong."""
+    changed = {mutant.function for mutant in all_mutants()}
+    assert {f"{e.topic}.{e.function.__name__}" for e in equations().values()} - changed == set()
+
+
+def test_a_mutant_runs_wherever_the_function_is_used_and_goes_without_a_trace() -> None:
+    """The registry, which has the function from before, computes x − y instead of x + y, and then x + y again."""
+    residual = equations()["residual"]
+    (minus,) = (
+        m for m in all_mutants() if m.key == ("residual.residual", "return x + sublayer", "return x - sublayer")
+    )
+    with minus.planted(), pytest.raises(AssertionError):
+        check_values(residual)
+    check_values(residual)
+
+
+# The outcome on file -------------------------------------------------------------------
+
+
+def test_outcome_on_file_is_of_this_code() -> None:
+    """`make mutants` finds it anew, and tries first what noticed a mutant the last time."""
+    assert not is_stale()
+    assert [row.key for row in on_file()] == [mutant.key for mutant in all_mutants()]
+
+
+def test_no_mutant_survives_unless_it_is_equivalent() -> None:
+    """Every other one is noticed by a test."""
+    assert list(faults(on_file())) == []
+
+
+def test_what_notices_a_mutant_is_still_there() -> None:
+    """A test that was renamed or taken away notices nothing any more."""
+    kept = {f"{file.relative_to(ROOT)}::{name}" for file in tests() for name in names_of_tests(file)}
+    named = {row.killed_by.partition("[")[0] for row in on_file()}
+    assert named - kept - {SURVIVED, TIMED_OUT, CRASHED} == set()
+
+
+def names_of_tests(file: Path) -> list[str]:
+    """The tests that a file defines."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [line.removeprefix("def ").partition("(")[0] for line in lines if line.startswith("def test_")]
+
+
+def test_a_survivor_and_an_equivalent_that_is_noticed_are_faults() -> None:
+    """Of the rows on file one that is noticed becomes a survivor, and all that are equivalent become noticed."""
+    noticed, *_ = (row for row in on_file() if row.killed_by != SURVIVED)
+    assert list(faults([replace(row, killed_by=SURVIVED) if row is noticed else row for row in [noticed]]))[:1] == [
+        f"{noticed.function}: nothing notices that {noticed.line!r} became {noticed.becomes!r}"
+    ]
+    told = list(faults([replace(row, killed_by="test_norm.py::test_x") for row in on_file()]))
+    assert told == [
+        f"{function}: that something became {becomes!r} is said to be equivalent, but no such mutant survives"
+        for function, becomes in EQUIVALENT
+    ]
+
+
+# The hunt ------------------------------------------------------------------------------
+
+PROGRAM = """
+import json, sys
+from dataclasses import replace
+from conformance_tests.own.mutants import hunted
+from conformance_tests.own.mutation import all_mutants
+keys, tests = json.loads(sys.argv[1])
+rows = hunted([m for m in all_mutants() if [*m.key] in keys], tests)
+print(json.dumps([asdict(row) for row in rows]))
+"""
+
+
+def hunt(rows: Sequence[Row], tests: Sequence[str]) -> list[Row]:
+    """Hunt the mutants of these rows anew, with these tests, in a process that has done nothing else."""
+    asked = json.dumps([[row.key for row in rows], tests])
+    run = subprocess.run([sys.executable, "-c", PROGRAM, asked], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-2000:]
+    return [Row(**entry) for entry in json.loads(run.stdout.splitlines()[-1])]
+
+
+SUMS = [row for row in on_file() if row.function == "residual.residual"]
+
+
+def test_mutants_survive_tests_that_do_not_look(tmp_path: Path) -> None:
+    """A sum of zeros is zero whatever becomes of x + y but a crash: all six mutants of the residual sum survive.
+
+    1 + 0 = 1 tells the four that drop x, or turn its sign: −(x + y), y, and y + y; not x − y, x, and x + x = 2.
+    """
+    zeros, ones = tmp_path / "test_zeros.py", tmp_path / "test_ones.py"
+    example = "import torch\nfrom encoder_spec.residual import residual\n\n\ndef test_sum():\n    "
+    zeros.write_text(f"{example}assert (residual(torch.zeros(1), torch.zeros(1)) == 0).all()\n")
+    ones.write_text(f"{example}assert (residual(torch.ones(1), torch.zeros(1)) == 1).all()\n")
+    assert [row.killed_by for row in hunt(SUMS, [str(zeros)])] == [SURVIVED] * 6
+    left = [row.becomes for row in hunt(SUMS, [str(zeros), str(ones)]) if row.killed_by == SURVIVED]
+    assert left == ["return x - sublayer", "return x"]
+
+
+def test_what_noticed_a_mutant_notices_it_still() -> None:
+    """One mutant of each module is hunted anew: that in the middle of its rows."""
+    noticed = [row for row in on_file() if row.killed_by not in (SURVIVED, TIMED_OUT, CRASHED)]
+    groups = [[row for row in noticed if row.function.startswith(f"{module}.")] for module in MUTATED]
+    sample = [rows[len(rows) // 2] for rows in groups]
+    for row in hunt(sample, list(dict.fromkeys(row.killed_by for row in sample))):
+        assert row.killed_by != SURVIVED, row
