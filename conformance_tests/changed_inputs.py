@@ -56,7 +56,8 @@ def before_weights(there: Departure) -> str | None:
     different = {tuple(A.sum(dim=(0, 1)).flatten().round(decimals=9).tolist()) for _, A in held}
     if len(different) < there.run.encoder.dimensions.N:
         return None
-    return "mask" if any(bool(((x == S) | (x < BEYOND)).all()) for x, _ in held) else "scores"
+    near = PARALLEL * float(S.abs().max())
+    return "mask" if any(bool((((x - S).abs() <= near) | (x < BEYOND)).all()) for x, _ in held) else "scores"
 
 
 def before_values(there: Departure) -> str | None:
@@ -79,12 +80,17 @@ def before_ffn(there: Departure) -> str | None:
 
 
 def before_residual(there: Departure) -> str | None:
-    """What ends the sublayer, if the sum is right with something else than the sublayer's value; multiples apart."""
+    """What ends the sublayer, if the sum is right with something else than the sublayer's value.
+
+    A multiple of it may be its weight in the sum; normed by the layer, it is right, and the sum wrong.
+    """
     given = there.before("multihead", "ffn")
     X = there.trace[there.place].value - given
     formed = max(there.recorded.places_of(given), default=-1)
     for at, other in enumerate(there.arrays_like(given)):
-        if at > formed and not is_multiple(other, given) and there.recorded.has(X + other, after=at):
+        if at <= formed or is_multiple(other, given) or is_standardised(other, given):
+            continue
+        if there.recorded.has(X + other, after=at):
             ends = next(s for s in reversed(there.trace[: there.place]) if s.equation.slot in ("output", "ffn"))
             return str(ends.equation.slot)
     return None
@@ -94,3 +100,12 @@ def is_multiple(x: Tensor, of: Tensor) -> bool:
     """Whether an array is another one times a number."""
     factor = float((x * of).sum() / of.square().sum())
     return bool((x - factor * of).norm() <= PARALLEL * x.norm())
+
+
+def is_standardised(x: Tensor, of: Tensor) -> bool:
+    """Whether every position of an array is an affine map, the same for all, of the other one's with its norm taken."""
+    unit = torch.nn.functional.layer_norm(of, of.shape[-1:]).flatten(0, -2)
+    rows = x.flatten(0, -2)
+    slope = ((rows - rows.mean(0)) * (unit - unit.mean(0))).sum(0) / (unit - unit.mean(0)).square().sum(0)
+    rest = rows - rows.mean(0) - slope * (unit - unit.mean(0))
+    return bool(rest.norm() <= 1e-3 * rows.norm())

@@ -5,6 +5,7 @@ import torch
 from conformance_tests.checks import decides
 from conformance_tests.run import PADDED, Case, Run
 from conformance_tests.weights import SHARP
+from conformance_tests.wiring import demand_handed_on
 
 
 @decides("ATT-1", "ATT-2", "ATT-13", level="trace")
@@ -15,14 +16,14 @@ def test_queries_keys_and_values_are_projections_of_the_input(run: Run) -> None:
 
 @decides("ATT-3", "ATT-5", level="trace")
 def test_scores_have_the_scale_of_their_variant(run: Run) -> None:
-    """S stands among the encoder's intermediates, with the root of one head's width under it."""
-    run.demand_intermediate("scores")
+    """S stands among the encoder's intermediates, with the root of one head's width under it, and is what is used."""
+    demand_handed_on(run, "scores")
 
 
 @decides("ATT-6", level="trace")
 def test_weights_are_the_softmax_of_the_scores(run: Run) -> None:
-    """A stands among the encoder's intermediates, with and without padding."""
-    run.demand_intermediate("weights", *run.with_and_without_padding())
+    """A stands among the encoder's intermediates, with and without padding, and is what is used."""
+    demand_handed_on(run, "weights", *run.with_and_without_padding())
 
 
 @decides("ATT-7", level="trace")
@@ -50,7 +51,7 @@ def test_extreme_scores_give_finite_outputs(run: Run) -> None:
 def test_masked_scores_vanish_and_kept_scores_stay(run: Run) -> None:
     """S̃ stands among the encoder's intermediates: kept scores as they were, masked ones −∞ in effect."""
     run.demand_mask()
-    run.demand_intermediate("mask", *PADDED)
+    demand_handed_on(run, "mask", *PADDED)
 
 
 @decides("MASK-2", "MASK-7", level="black-box")

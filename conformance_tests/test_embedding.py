@@ -1,8 +1,8 @@
 """Checks of chapter 1: the embedding."""
 
 from conformance_tests.checks import decides
-from conformance_tests.run import Case, Run
-from conformance_tests.wiring import demand_order, demand_unformed
+from conformance_tests.run import Run
+from conformance_tests.wiring import demand_handed_on, demand_order, demand_unformed
 from encoder_spec.embedding import scale
 
 
@@ -39,14 +39,10 @@ def test_segments_are_added_or_absent(run: Run) -> None:
 @decides("EMB-10", "EMB-12", level="trace")
 def test_embeddings_are_normed_or_not(run: Run) -> None:
     """The value of the slot ``embedding_norm`` stands among the encoder's intermediates, and is what goes on."""
-    for case in run.cases(Case()):
-        demand_order(run, case, "embedding_norm")
-    run.demand_intermediate("embedding_norm")
+    demand_handed_on(run, "embedding_norm")
 
 
 @decides("EMB-7", "EMB-9", "EMB-16", level="trace")
 def test_first_layer_reads_the_input_that_its_variant_makes(run: Run) -> None:
     """The value of the slot ``input`` stands among the encoder's intermediates, and is what goes on."""
-    for case in run.cases(Case()):
-        demand_order(run, case, "input")
-    run.demand_intermediate("input")
+    demand_handed_on(run, "input")

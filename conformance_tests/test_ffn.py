@@ -3,18 +3,19 @@
 from conformance_tests.checks import decides
 from conformance_tests.run import Case, Run
 from conformance_tests.weights import LOUD
+from conformance_tests.wiring import demand_handed_on
 
 
 @decides("FFN-1", "FFN-2", "FFN-4", "FFN-11", "FFN-12", level="trace")
 def test_activation_is_its_variant(run: Run) -> None:
     """The activation's output stands among the encoder's intermediates, also where it is large."""
-    run.demand_intermediate("activation", Case(), Case(LOUD))
+    demand_handed_on(run, "activation", Case(), Case(LOUD))
 
 
 @decides("FFN-6", "FFN-10", "FFN-13", level="trace")
 def test_ffn_is_two_maps_around_the_activation(run: Run) -> None:
     """The network's output stands among the encoder's intermediates."""
-    run.demand_intermediate("ffn")
+    demand_handed_on(run, "ffn")
 
 
 @decides("FFN-9", level="static")

@@ -1,16 +1,14 @@
 """Checks of chapter 9: the layer."""
 
 from conformance_tests.checks import decides
-from conformance_tests.run import Case, Run
-from conformance_tests.wiring import demand_order
+from conformance_tests.run import Run
+from conformance_tests.wiring import demand_handed_on
 
 
 @decides("LAYER-1", "LAYER-4", level="trace")
 def test_sublayer_residual_and_norm_have_the_order_of_their_variant(run: Run) -> None:
     """Every layer's output is among the encoder's intermediates, and no part of it reads another part's input."""
-    for case in run.cases(Case()):
-        demand_order(run, case, "layer")
-    run.demand_intermediate("layer")
+    demand_handed_on(run, "layer")
 
 
 @decides("LAYER-3", level="static")

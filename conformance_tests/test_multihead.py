@@ -3,15 +3,13 @@
 from conformance_tests.checks import decides
 from conformance_tests.compare import Unsupported
 from conformance_tests.run import Case, Run
-from conformance_tests.wiring import demand_order
+from conformance_tests.wiring import demand_handed_on
 
 
 @decides("MH-1", level="trace")
 def test_heads_hold_consecutive_columns(run: Run) -> None:
     """The split Q, K and V stand among the encoder's intermediates, and are what the scores read."""
-    for case in run.cases(Case()):
-        demand_order(run, case, "split")
-    run.demand_intermediate("split")
+    demand_handed_on(run, "split")
 
 
 @decides("MH-3", level="trace")
@@ -23,7 +21,7 @@ def test_heads_stand_side_by_side_in_their_order(run: Run) -> None:
 @decides("MH-4", "MH-5", level="trace")
 def test_output_projection_follows_the_concatenation(run: Run) -> None:
     """Concat · W_O stands among the encoder's intermediates, with and without padding."""
-    run.demand_intermediate("output", *run.with_and_without_padding())
+    demand_handed_on(run, "output", *run.with_and_without_padding())
 
 
 @decides("MH-7", level="black-box")

@@ -54,6 +54,17 @@ def demand_order(run: Run, case: Case, giver: str) -> None:
         raise Disagreement(f"{what} [{run.context(case)}]")
 
 
+def demand_handed_on(run: Run, slot: str, *cases: Case) -> None:
+    """Go on only if the value of every equation in a slot is formed, and reaches the equation that reads it as it is.
+
+    Raises:
+        Blocked, Disagreement, Unsupported: see ``Run.demand_intermediate``.
+    """
+    for case in run.cases(*(cases or (Case(),))):
+        demand_order(run, case, slot)
+    run.demand_intermediate(slot, *cases)
+
+
 def demand_unformed(run: Run, case: Case, slot: str, change: Callable[[Tensor], Tensor]) -> None:
     """Go on only if a subject that departs does not form what a change makes of the value of a slot.
 

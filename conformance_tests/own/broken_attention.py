@@ -38,9 +38,9 @@ class KeysAndValuesSwapped(Attention):
         return q, v, k
 
 
-@breaks("attention.weights", "ATT-6")
+@breaks("attention.scores", "ATT-3", "ATT-6")
 class QueriesAndKeysSwapped(Attention):
-    """The scores are transposed: the numbers are right, and the softmax runs over the wrong axis of them."""
+    """The scores are transposed: the numbers are right, and the softmax, right in itself, reads others."""
 
     def score(self, q: Tensor, k: Tensor) -> Tensor:
         return super().score(k, q)
@@ -211,16 +211,16 @@ class MaskTooWeak(Attention):
         return scores if pad is None else scores.masked_fill(pad[:, None, None, :], -10.0)
 
 
-@breaks("attention.weights", "ENC-2", "ENC-11")
+@breaks("attention.mask", "ENC-2", "ENC-11", "MASK-1")
 class CausalMask(Attention):
-    """Each position sees itself and what precedes it, as in a decoder; the weights are the first to differ."""
+    """Each position sees itself and what precedes it, as in a decoder: scores are hidden that no padding hides."""
 
     def mask(self, scores: Tensor, pad: Tensor | None) -> Tensor:
         later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
         return super().mask(scores, pad).masked_fill(later, -1e30)
 
 
-@breaks("attention.output", "ATT-10", "DROP-1")
+@breaks("dropout.identity", "ATT-10", "DROP-1")
 class DropoutInEvaluation(Attention):
     """Weights, right in themselves, are dropped in evaluation too."""
 

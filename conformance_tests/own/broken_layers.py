@@ -178,7 +178,7 @@ class TanhGeluWhereGeluIsDeclared(Layer):
         return nn.functional.gelu(x, approximate="tanh")
 
 
-@breaks("residual", "RES-1")
+@breaks("ffn", "FFN-6")
 class ActivationAfterBothMaps(Layer):
     """σ stands after the second map as well, and it is no longer the network's output that is added."""
 

@@ -49,9 +49,9 @@ class TorchScaledByModelWidth(nn.TransformerEncoderLayer):
         return self.self_attn.out_proj(mixed)
 
 
-@breaks("attention.weights", "ATT-6", "ENC-11")
+@breaks("attention.mask", "MASK-1", "ENC-11")
 class TorchCausal(nn.TransformerEncoderLayer):
-    """A decoder's mask in an encoder: without padding the weights are the first to differ."""
+    """A decoder's mask in an encoder."""
 
     def _sa_block(self, x: Tensor, attn_mask: Mask, key_padding_mask: Mask, is_causal: bool = False) -> Tensor:
         return self.self_attn.out_proj(attended(self, x, key_padding_mask, later=-torch.inf))
