@@ -75,6 +75,7 @@ def test_another_equation_makes_other_pages(copy: Path, site: Site) -> None:
     replace(copy / "encoder_spec" / "ffn.py", "+ 0.044715 * x**3))", "+ 0.05 * x**3))")
     said = run(copy, "-m", "mkdocs", "build")
     assert "Cache hit" not in said
+    assert "IPKernelApp" not in said, "the process that executes a page has a complaint"
     caption, code = shown(copy)
     assert "0.05" in code
     assert "0.044715" in before[1]

@@ -35,7 +35,7 @@ ALL = '<a href="what-goes-wrong.html">All topics.</a>'
 
 MAPS = (
     "The maps show what the slot gives for one sequence, a row for each position: blue is positive, red negative, and "
-    "the darker the larger, on one scale for both. Where there are heads it is the first one; what is infinite stays "
+    "the stronger the larger, on one scale for both. Where there are heads it is the first one; what is infinite stays "
     "empty."
 )
 
