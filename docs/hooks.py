@@ -21,7 +21,7 @@ RUNTIME = tempfile.TemporaryDirectory(prefix="site-")  # the path of a pipe has 
 os.environ["JUPYTER_RUNTIME_DIR"] = RUNTIME.name
 
 from generators import aside, kept, mathfont, notebook, policy  # noqa: E402
-from generators.problems import FormulaError, GapError  # noqa: E402
+from generators.problems import GapError  # noqa: E402
 
 SERVED: list[bool] = []
 """Filled when the site is served while somebody writes it, which needs a script of MkDocs in each page."""
@@ -37,6 +37,7 @@ def on_startup(command: str, dirty: bool) -> None:  # noqa: ARG001
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Keep executed pages only as long as what they are computed from stays the same."""
+    kept.forget()
     config.plugins["mkdocs-jupyter"].config["cache_dir"] = str(kept.place("executed", kept.computed()))
     return config
 
@@ -49,7 +50,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """
     try:
         generated = kept.pages()
-    except (GapError, FormulaError, LookupError) as problem:
+    except GapError as problem:
         raise PluginError(str(problem)) from problem
     for path, text in generated.items():
         files.append(File.generated(config, path, content=text))
@@ -64,7 +65,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Leave of an executed page what belongs to the page."""
-    return kept.text("cleaned", html, notebook.clean) if page.file.src_uri.endswith(".py") else html
+    if not page.file.src_uri.endswith(".py"):
+        return html
+    return notebook.clean(html) if SERVED else kept.text("cleaned", html, notebook.clean)
 
 
 @event_priority(-100)

@@ -75,6 +75,7 @@ def test_another_equation_makes_other_pages(copy: Path, site: Site) -> None:
     replace(copy / "encoder_spec" / "ffn.py", "+ 0.044715 * x**3))", "+ 0.05 * x**3))")
     said = run(copy, "-m", "mkdocs", "build")
     assert "Cache hit" not in said
+    assert "IPKernelApp" not in said, "the process that executes a page has a complaint"
     caption, code = shown(copy)
     assert "0.05" in code
     assert "0.044715" in before[1]
@@ -116,6 +117,42 @@ def test_whatever_a_page_is_made_of_counts(copy: Path, path: str, old: str, new:
     computed, everything = fingerprints(copy)
     assert (computed != before[0]) == executed
     assert everything != before[1]
+
+
+def write_generators(tree: Path, word: str, page: str = "{'a.md': WORD}") -> None:
+    """Instead of the whole book one page of one word, which stands in a module of its own."""
+    generators = tree / "docs" / "generators"
+    (generators / "word.py").write_text(f"WORD = {word!r}\n", encoding="utf-8")
+    text = f"""
+from generators.problems import GapError
+from generators.word import WORD
+def pages():
+    return {page}
+def scripts():
+    return {{}}
+"""
+    (generators / "everything.py").write_text(text, encoding="utf-8")
+
+
+def test_pages_are_made_of_the_sources_and_not_of_what_a_process_has_loaded(copy: Path) -> None:
+    """As a site is served: the process has loaded a module, the file changes, and the page is asked for."""
+    write_generators(copy, "old")
+    program = """
+from pathlib import Path
+from generators import everything, kept
+print(kept.pages()["a.md"], everything.WORD)
+Path("docs/generators/word.py").write_text("WORD = 'new'")
+kept.forget()
+print(kept.pages()["a.md"], everything.WORD)
+"""
+    assert run(copy, "-c", program).split() == ["old", "old", "new", "old"]
+
+
+def test_what_is_missing_stops_the_build_in_words_and_is_not_kept(copy: Path) -> None:
+    write_generators(copy, "", "(_ for _ in ()).throw(GapError('ATT-0 has no test'))")
+    asked = "from generators import kept\ntry: kept.pages()\nexcept kept.GapError as e: print(e)"
+    assert run(copy, "-c", asked).strip() == "ATT-0 has no test"
+    assert not list((copy / ".cache").rglob("pages.json"))
 
 
 def test_the_version_of_any_package_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
+import torch
+
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.kill_matrix import AUTO, Row, on_file
 from encoder_spec.equation import TOPICS, Equation, equations, slots
-from generators import listing
+from generators import effects, heatmaps, listing
 from generators.html import (
     anchor,
     code,
@@ -30,6 +32,12 @@ LEAD = (
 )
 
 ALL = '<a href="what-goes-wrong.html">All topics.</a>'
+
+MAPS = (
+    "The maps show what the slot gives for one sequence, a row for each position: blue is positive, red negative, and "
+    "the stronger the larger, on one scale for both. Where there are heads it is the first one; what is infinite stays "
+    "empty."
+)
 
 FRONT = '---\ntitle: "What goes wrong: {}"\nsearch: {{exclude: true}}\n---'
 
@@ -71,7 +79,7 @@ def page(topic: str, listed: list[Deviation]) -> str:
     """The deviations of one topic; all of them are found by a search of the list."""
     rows = on_file()
     chapter = link(f"{topic}.html", f"the chapter {TITLES[topic]}")
-    lead = f"Wrong equations in the slots of {chapter}. Each was put into an encoder and run. {ALL}"
+    lead = f"Wrong equations in the slots of {chapter}. Each was put into an encoder and run. {MAPS} {ALL}"
     parts = [FRONT.format(TITLES[topic]), heading(1, f"What goes wrong: {TITLES[topic]}", f"wrong-{topic}"), ""]
     parts += [f'<p class="lead">{lead}</p>', ""]
     for slot, group in groupby(listed, key=lambda d: d.slot):
@@ -117,8 +125,18 @@ def card(d: Deviation, rows: list[Row]) -> str:
     right = figure("Right", d.slot, equations()[d.of[0]])
     side_by_side = folded("The wrong line beside the right one", f'<div class="columns">{wrong}{right}</div>')
     name = f"<h3>{anchor(d.id, d.id)}</h3>"
-    told = f"<div>{name}<p>{prose(d.definition)}</p></div><div>{table((), facts, 'head')}</div>"
+    told = f"<div>{name}<p>{prose(d.definition)}</p>{picture(d, rows)}</div><div>{table((), facts, 'head')}</div>"
     return f'<div class="columns facts">{told}</div>{side_by_side}'
+
+
+def picture(d: Deviation, rows: list[Row]) -> str:
+    """What the slot gives, right and wrong, and what becomes of the output."""
+    found = next((effects.effect(d, r.within) for r in rows if r.judged_as != AUTO), None)
+    if found is None:
+        return ""
+    same = torch.equal(found.right.nan_to_num(), found.wrong.nan_to_num())
+    maps = "" if same else heatmaps.side_by_side(found.right, found.wrong, d.slot)
+    return f'<figure class="effect">{maps}<figcaption>{effects.told(found.change)}</figcaption></figure>'
 
 
 def judged_freely(rows: list[Row]) -> str:

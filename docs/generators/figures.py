@@ -50,14 +50,18 @@ def canvas(columns: int = 1, height: float = 2.6, width: float = 7.2) -> tuple[F
     return figure, list(np.atleast_1d(figure.subplots(1, columns)))
 
 
-def heat(axes: mpl.axes.Axes, values: np.ndarray, title: str = "") -> None:
-    """A heat map: blue for positive values, red for negative ones, the more opaque the larger."""
-    share = np.abs(values) / (np.abs(values).max() or 1.0)
+def tint(values: np.ndarray, largest: float) -> np.ndarray:
+    """The colour of each number: blue for positive ones, red for negative ones, the more opaque the larger."""
     rgba = np.empty((*values.shape, 4))
     for sign, hue in ((values >= 0, HUES["positive"]), (values < 0, HUES["negative"])):
         rgba[sign, :3] = hue
-    rgba[..., 3] = share
-    axes.imshow(rgba, aspect="auto", interpolation="nearest")
+    rgba[..., 3] = np.abs(values) / largest
+    return rgba
+
+
+def heat(axes: mpl.axes.Axes, values: np.ndarray, title: str = "") -> None:
+    """A heat map of a matrix."""
+    axes.imshow(tint(values, float(np.abs(values).max()) or 1.0), aspect="auto", interpolation="nearest")
     axes.set_title(title, fontsize=9)
 
 

@@ -10,7 +10,9 @@ Nothing here imports the specification: finding its files takes milliseconds, lo
 
 import hashlib
 import json
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -18,6 +20,8 @@ from functools import cache
 from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
+
+from generators.problems import GapError
 
 DOCS = Path(__file__).parents[1]
 ROOT = Path(".cache") / "site"
@@ -92,15 +96,33 @@ def once(file: Path, make: Callable[[], dict[str, str]]) -> dict[str, str]:
     return made
 
 
+def forget() -> None:
+    """Look at the sources anew, which may change while a site is served."""
+    computed.cache_clear()
+    everything.cache_clear()
+
+
 def pages() -> dict[str, str]:
-    """Every generated page and script, by its path below ``docs``."""
+    """Every generated page and script, by its path below ``docs``.
 
-    def generate() -> dict[str, str]:
-        from generators import everything as generated
-
-        return generated.pages() | generated.scripts()
-
+    Raises:
+        GapError: if something that the specification promises is missing.
+    """
     return once(place("generated", everything()) / "pages.json", generate)
+
+
+def generate() -> dict[str, str]:
+    """All pages, made by a fresh process: one that serves a site still has the modules of when it began."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "pages.json"
+        command = [sys.executable, "-m", "generators", str(file)]
+        paths = [str(DOCS), *(str(folder_of(package).parent) for package in ("encoder_spec", "conformance_tests"))]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])}
+        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            raise GapError(done.stderr.strip())
+        found: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+    return found
 
 
 def text(kind: str, content: str, make: Callable[[str], str]) -> str:
