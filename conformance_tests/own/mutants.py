@@ -27,8 +27,11 @@ from encoder_spec.equation import TOPICS, equations
 HERE = Path(__file__).parent
 FILE = HERE / "mutants.json"
 
-GENERAL = ("oracles", "assembly", "encoder", "softmax_edges", "steps")
+GENERAL = ("oracles", "assembly", "walk", "encoder", "softmax_edges", "steps")
 """Tests of several topics: those that take seconds. Judging whole encoders by the suite takes minutes."""
+
+NEAR = {"assembly": ("test_walk",)}
+"""Tests of a module beside those that have its name."""
 
 LIMIT = 120
 """Seconds after which a test that a mutant keeps busy counts as one that notices it."""
@@ -101,7 +104,7 @@ class Hunt:
         def distance(item: pytest.Item) -> int:
             if item.nodeid == self.first.get(mutant.key):
                 return 0
-            if item.path.stem == f"test_{mutant.module}":
+            if item.path.stem in (f"test_{mutant.module}", *NEAR.get(mutant.module, ())):
                 return 1
             if item.path.stem == "test_oracles":
                 return 2 if item.name.endswith(named) else 4

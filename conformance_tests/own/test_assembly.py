@@ -11,7 +11,7 @@ from encoder_spec.assembly import Encoder, everything
 from encoder_spec.attention import scores
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import Equation, equations
-from encoder_spec.profiles import ALBERT, BERT, TORCH_POST_LN, TORCH_PRE_LN, VASWANI_2017, VIT
+from encoder_spec.profiles import BERT, TORCH_POST_LN, VASWANI_2017, VIT
 
 SIZES = Dimensions(d_model=6, h=3, d_ff=11, N=2, V=13, max_len=7, patch=2)
 STACK, TOKENS, SENTENCES, IMAGES = (Encoder(p, SIZES) for p in (TORCH_POST_LN, VASWANI_2017, BERT, VIT))
@@ -93,47 +93,6 @@ def test_the_mask_that_keeps_everything_stands_where_the_first_input_stands() ->
     mask = everything(None, (tokens, segment_ids))
     assert (mask.device, mask.dtype, mask.shape) == (tokens.device, torch.bool, (1, 1))
     assert everything(KEEP, (tokens,)) is KEEP
-
-
-def test_the_equations_in_use_are_listed_once_each() -> None:
-    """Two Pre-LN layers, outermost first; the last norm is of another kind, and how layers share comes last."""
-    encoder = Encoder(TORCH_PRE_LN.replace(norm_final="rms"), SIZES)
-    attending = "projections", "multihead.split", "attention", "scores", "mask", "weights", "dropout.identity", "output"
-    within = [id if "." in id or id == "attention" else f"attention.{id}" for id in attending]
-    assert [e.id for e in encoder.equations()] == [
-        *("encoder", "embedding.given", "layer.pre_ln", "multihead", *within, "multihead.concat", "multihead.output"),
-        *("ffn", "ffn.relu", "norm.layer_norm", "norm.statistics", "residual"),
-        *("encoder.final_norm", "norm.rms", "head.none", "encoder.unshared"),
-    ]
-
-
-def test_choices_are_the_variants_constants_and_sizes_in_use() -> None:
-    """Without dropout there is no probability and no noise, without an offset none; every norm reads an ε.
-
-    The norm at the end is another one, with an ε of its own. Embeddings that are given have no width but d_model.
-    """
-    encoder = Encoder(TORCH_PRE_LN.replace(**{"norm_final": "rms", "norm_final.eps": 0.5}), SIZES)
-    variants = {
-        **{"stack": "plain", "input": "given", "layer": "pre-ln", "sharing": "none", "multihead": "self-attention"},
-        **{"projections": "affine", "split": "heads", "attention": "dot-product", "scores": "scaled"},
-        **{"mask": "boolean", "weights": "softmax", "values": "average", "merge": "concat", "output": "affine"},
-        **{"residual": "sum", "dropout": "none", "norm": "layer-norm", "statistics": "features", "ffn": "affine"},
-        **{"activation": "relu", "final_norm": "norm", "head": "none", "norm_final": "rms"},
-    }
-    numbers = {"eps": 1e-5, "norm_final.eps": 0.5, "num_layers": 2, "num_heads": 3, "d_model": 6, "d_ff": 11}
-    assert encoder.choices() == variants | numbers
-
-
-def test_choices_of_an_encoder_with_everything_name_every_constant() -> None:
-    """Dropout with its noise, positions with an offset, and embeddings of width 5: ``p_drop`` and so on."""
-    profile = ALBERT.replace(dropout="inverted", position="learned-offset", position_offset=2)
-    choices = Encoder(profile, SIZES.replace(d_e=5)).choices()
-    assert choices["noise"] == "uniform"
-    numbers = {name: value for name, value in choices.items() if not isinstance(value, str)}
-    assert numbers == {
-        **{"eps": 1e-12, "p_drop": 0.1, "position_offset": 2},
-        **{"num_layers": 2, "num_heads": 3, "d_model": 6, "d_ff": 11, "embedding_size": 5},
-    }
 
 
 @pytest.mark.parametrize("equation", equations().values(), ids=lambda equation: equation.id)
