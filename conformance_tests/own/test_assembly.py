@@ -6,7 +6,7 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
-from conformance_tests.own.values import KEEP, normal, random_parameters, refused
+from conformance_tests.own.values import KEEP, close, normal, random_parameters, refused
 from encoder_spec.assembly import Encoder, everything
 from encoder_spec.attention import scores
 from encoder_spec.dimensions import Dimensions
@@ -34,6 +34,30 @@ def test_a_parameter_of_the_wrong_shape_is_named_with_both_shapes() -> None:
     """One that would broadcast too: a γ of one entry."""
     with refused(match=r"^parameter layers.1.norm_2.gamma has shape \(1,\), but the specification needs \(6,\)$"):
         STACK(random_parameters(STACK) | {"layers.1.norm_2.gamma": torch.ones(1)}, normal(0, 2, 5, 6))
+
+
+def test_every_parameter_must_be_there() -> None:
+    """Each in its turn is missed; of several, the first on the walk is named."""
+    p = random_parameters(STACK)
+    for path in p:
+        with refused(match=rf"^parameter {path} of shape \(.*\) is missing$"):
+            STACK({other: p[other] for other in p if other != path}, normal(0, 2, 5, 6))
+    with refused(match=r"^parameter layers.0.W_Q of shape \(6, 6\) is missing$"):
+        STACK({}, normal(0, 2, 5, 6))
+
+
+def test_embeddings_of_another_width_are_refused() -> None:
+    """Embeddings of width 7 where d_model is 6; no product would say which of the two is wrong."""
+    with refused(match=r"^the input must have width d_model = 6, but has shape \(2, 5, 7\)$"):
+        STACK(random_parameters(STACK), normal(0, 2, 5, 7))
+
+
+def test_a_mask_for_each_query_is_obeyed() -> None:
+    """Where query j keeps the keys up to j, what follows might as well not exist, through both layers."""
+    p, x = random_parameters(STACK), normal(1, 2, 5, 6)
+    causal = torch.ones(2, 5, 5, dtype=torch.bool).tril()
+    close(STACK(p, x, keep=causal)[:, :3], STACK(p, x[:, :3], keep=causal[:, :3, :3]))
+    close(STACK(p, x, keep=causal)[:, :1], STACK(p, x[:, :1]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8], ids=str)
