@@ -10,10 +10,13 @@ COUNTED = "With as many axes as its annotation says, the axis counted from the f
 EXCHANGED = "To exchange two axes is the same in either order."
 SQUARED = "The square of a difference does not depend on its sign, in floating point neither."
 UNORDERED = "Whether something is one of two numbers does not depend on which of them is looked at first."
-TRUTH = "A tensor with one truth value is as true as that value."
+TRUTH = "Where a truth value is asked for, a thing is as true as the truth value that is made of it."
 UNREAD = "The slices end at the second entry behind u: a third zero there is not read."
 PROMOTED = "Whole numbers below 2⁵³ divided or multiplied by a float64 array are those float64 numbers."
 BETWEEN = "No even number lies between 3 and 4."
+STACKS = "The first place is the stack's own, and no stack of the specification has parameters of its own."
+ALONE = "Embeddings that are given are the only input."
+BATCH = "All inputs have one axis of samples."
 ZERO = "Whole numbers have one zero."
 
 EQUIVALENT: dict[tuple[str, str], str] = {
@@ -52,5 +55,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("norm.statistics", "return (mu, (mu - x).square().mean(dim=-1, keepdim=True))"): SQUARED,
     ("encoder.shared", "return -0"): ZERO,
     ("head.mean_pool", "m = keep.transpose(-2, -1).expand(len(Z), Z.shape[1], 1)"): EXCHANGED,
+    ("assembly.Encoder.symbolic_shapes", "for place in [*self.places()][1:]:"): STACKS,
+    ("assembly.Encoder._run", "demand(inputs, …)"): TRUTH,
+    ("assembly.Encoder._run", "demand(not given or inputs[-1].shape[-1] == width, …)"): ALONE,
+    ("assembly.Encoder._run", "demand(keep.ndim in (3, 2) and len(keep) in (1, len(inputs[0])), …)"): UNORDERED,
+    ("assembly.Encoder._run", "demand(keep.ndim in (2, 3) and len(keep) in (len(inputs[0]), 1), …)"): UNORDERED,
+    ("assembly.Encoder._run", "demand(keep.ndim in (2, 3) and len(keep) in (1, len(inputs[-1])), …)"): BATCH,
 }
 """Why a mutant computes what the specification says."""

@@ -27,8 +27,11 @@ from encoder_spec.equation import TOPICS, equations
 HERE = Path(__file__).parent
 FILE = HERE / "mutants.json"
 
-GENERAL = ("oracles", "assembly", "encoder", "softmax_edges", "steps")
+GENERAL = ("oracles", "assembly", "walk", "encoder", "softmax_edges", "steps")
 """Tests of several topics: those that take seconds. Judging whole encoders by the suite takes minutes."""
+
+NEAR = {"assembly": ("test_walk",)}
+"""Tests of a module beside those that have its name."""
 
 LIMIT = 120
 """Seconds after which a test that a mutant keeps busy counts as one that notices it."""
@@ -96,13 +99,12 @@ class Hunt:
 
     def ordered(self, mutant: Mutant, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         """What noticed it last time, then the tests of its topic, those of its equations, and the general ones."""
-        topic = mutant.function.partition(".")[0]
-        named = tuple(f"[{e.id}]" for e in equations().values() if e.topic == topic)
+        named = tuple(f"[{e.id}]" for e in equations().values() if e.topic == mutant.module)
 
         def distance(item: pytest.Item) -> int:
             if item.nodeid == self.first.get(mutant.key):
                 return 0
-            if item.path.stem == f"test_{topic}":
+            if item.path.stem in (f"test_{mutant.module}", *NEAR.get(mutant.module, ())):
                 return 1
             if item.path.stem == "test_oracles":
                 return 2 if item.name.endswith(named) else 4
@@ -173,7 +175,7 @@ def hunted(mutants: Sequence[Mutant], files: Iterable[Path | str], known: Iterab
     return hunt.rows
 
 
-def tests() -> list[Path]:
+def files_of_tests() -> list[Path]:
     """The tests that are run: those of every topic, and the general ones."""
     return [HERE / f"test_{name}.py" for name in dict.fromkeys((*TOPICS, *GENERAL))]
 
@@ -181,26 +183,23 @@ def tests() -> list[Path]:
 # On file -------------------------------------------------------------------------------
 
 
-def fingerprint() -> str:
-    """A hash of the code that is mutated."""
-    lines = (line for module in MUTATED for line in code_of(source(module)))
-    return sha256("\n".join(lines).encode()).hexdigest()[:16]
+def fingerprints() -> dict[str, str]:
+    """A hash of the code of every module that is mutated."""
+    return {m: sha256("\n".join(code_of(source(m))).encode()).hexdigest()[:16] for m in MUTATED}
 
 
-def write(rows: Iterable[Row]) -> None:
+def write(sources: dict[str, str], rows: Iterable[Row]) -> None:
     """Put the outcome on file with what it was computed from, one line for each mutant."""
     lines = ",\n ".join(json.dumps(asdict(row), ensure_ascii=False) for row in rows)
-    FILE.write_text(f'{{"sources": "{fingerprint()}", "rows": [\n {lines}\n]}}\n', encoding="utf-8")
+    FILE.write_text(f'{{"sources": {json.dumps(sources)}, "rows": [\n {lines}\n]}}\n', encoding="utf-8")
 
 
-def on_file() -> list[Row]:
-    """What was found last."""
-    return [Row(**entry) for entry in json.loads(FILE.read_text(encoding="utf-8"))["rows"]]
-
-
-def is_stale() -> bool:
-    """Whether the specification has changed since."""
-    return bool(json.loads(FILE.read_text(encoding="utf-8"))["sources"] != fingerprint())
+def on_file() -> tuple[dict[str, str], list[Row]]:
+    """What was found last, and of which code."""
+    if not FILE.exists():
+        return {}, []
+    entries = json.loads(FILE.read_text(encoding="utf-8"))
+    return entries["sources"], [Row(**entry) for entry in entries["rows"]]
 
 
 def faults(rows: Sequence[Row]) -> Iterator[str]:
@@ -220,12 +219,11 @@ def main() -> None:
     The exit status says whether one survived that is not proven equivalent.
     """
     everything, chosen = all_mutants(), sys.argv[1:] or MUTATED
-    known = on_file() if FILE.exists() else []
-    rows = {row.key: row for row in known}
-    wanted = [m for m in everything if m.function.partition(".")[0] in chosen]
-    rows |= {row.key: row for row in hunted(wanted, tests(), known)}
+    sources, known = on_file()
+    wanted = [m for m in everything if m.module in chosen]
+    rows = {row.key: row for row in [*known, *hunted(wanted, files_of_tests(), known)]}
     found = [rows[m.key] for m in everything if m.key in rows]
-    write(found)
+    write(sources | {module: hash for module, hash in fingerprints().items() if module in chosen}, found)
     survivors = [row for row in found if row.killed_by == SURVIVED]
     told = list(faults(found))
     print(f"{len(found)} mutants: {len(found) - len(survivors)} noticed, {len(survivors)} not")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -49,6 +49,11 @@ class Mutant:
     def key(self) -> tuple[str, str, str]:
         """What tells it from every other mutant."""
         return self.function, self.line, self.becomes
+
+    @property
+    def module(self) -> str:
+        """The module in which it is planted."""
+        return self.function.partition(".")[0]
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -123,6 +128,7 @@ class Spot:
             getattr(self.holder, self.field)[self.place] = node
 
 
+@cache
 def all_mutants() -> list[Mutant]:
     """Every mutant of every module, in the order of the sources."""
     return [mutant for module in MUTATED for mutant in mutants(module, source(module))]

@@ -77,15 +77,15 @@ def test_a_pre_ln_layer_norms_what_each_sublayer_reads() -> None:
 
 @shows("LAYER-1", "LAYER-4")
 def test_the_input_and_the_sublayers_output_are_told_apart() -> None:
-    """With the "sum" x + 100 y of the same parts, from x = 1, since a sum does not tell which of them is which.
+    """With the "sum" x + 100 y of the same parts, from x = 2, since a sum does not tell which of them is which.
 
-    Post-LN: MHA 2, dropout 1, sum 1 + 100 = 101, norm_1 102; FFN 306, dropout 305, sum 102 + 30500 = 30602,
-    norm_2 306020. Pre-LN: norm_1 2, MHA 4, dropout 3, sum 1 + 300 = 301; norm_2 3010, FFN 9030, dropout 9029,
-    sum 301 + 902900 = 903201.
+    Post-LN: MHA 4, dropout 3, sum 2 + 300 = 302, norm_1 303; FFN 909, dropout 908, sum 303 + 90800 = 91103,
+    norm_2 911030. Pre-LN: norm_1 3, MHA 6, dropout 5, sum 2 + 500 = 502; norm_2 5020, FFN 15060, dropout 15059,
+    sum 502 + 1505900 = 1506402.
     """
     parts = BY_HAND | {"residual": lambda x, y: x + 100 * y}
-    same(post_ln(tensor([[[1]]]), EVERYTHING, **parts), tensor([[[306020]]]))
-    same(pre_ln(tensor([[[1]]]), EVERYTHING, **parts), tensor([[[903201]]]))
+    same(post_ln(tensor([[[2]]]), EVERYTHING, **parts), tensor([[[911030]]]))
+    same(pre_ln(tensor([[[2]]]), EVERYTHING, **parts), tensor([[[1506402]]]))
 
 
 @shows("LAYER-1")

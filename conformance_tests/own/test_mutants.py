@@ -11,11 +11,21 @@ import pytest
 
 from conformance_tests.own.agreement import check_values
 from conformance_tests.own.equivalent import EQUIVALENT
-from conformance_tests.own.mutants import CRASHED, SURVIVED, TIMED_OUT, Row, faults, is_stale, on_file, tests
+from conformance_tests.own.mutants import (
+    CRASHED,
+    SURVIVED,
+    TIMED_OUT,
+    Row,
+    faults,
+    files_of_tests,
+    fingerprints,
+    on_file,
+)
 from conformance_tests.own.mutation import MUTATED, all_mutants, mutants
 from encoder_spec.equation import equations
 
 ROOT = Path(__file__).parents[2]
+SOURCES, ROWS = on_file()
 
 
 def texts(source: str) -> list[str]:
@@ -88,19 +98,19 @@ def test_a_mutant_runs_wherever_the_function_is_used_and_goes_without_a_trace() 
 
 def test_outcome_on_file_is_of_this_code() -> None:
     """`make mutants` finds it anew, and tries first what noticed a mutant the last time."""
-    assert not is_stale()
-    assert [row.key for row in on_file()] == [mutant.key for mutant in all_mutants()]
+    assert fingerprints() == SOURCES
+    assert [row.key for row in ROWS] == [mutant.key for mutant in all_mutants()]
 
 
 def test_no_mutant_survives_unless_it_is_equivalent() -> None:
     """Every other one is noticed by a test."""
-    assert list(faults(on_file())) == []
+    assert list(faults(ROWS)) == []
 
 
 def test_what_notices_a_mutant_is_still_there() -> None:
     """A test that was renamed or taken away notices nothing any more."""
-    kept = {f"{file.relative_to(ROOT)}::{name}" for file in tests() for name in names_of_tests(file)}
-    named = {row.killed_by.partition("[")[0] for row in on_file()}
+    kept = {f"{file.relative_to(ROOT)}::{name}" for file in files_of_tests() for name in names_of_tests(file)}
+    named = {row.killed_by.partition("[")[0] for row in ROWS}
     assert named - kept - {SURVIVED, TIMED_OUT, CRASHED} == set()
 
 
@@ -112,11 +122,12 @@ def names_of_tests(file: Path) -> list[str]:
 
 def test_a_survivor_and_an_equivalent_that_is_noticed_are_faults() -> None:
     """Of the rows on file one that is noticed becomes a survivor, and all that are equivalent become noticed."""
-    noticed, *_ = (row for row in on_file() if row.killed_by != SURVIVED)
-    assert list(faults([replace(row, killed_by=SURVIVED) if row is noticed else row for row in [noticed]]))[:1] == [
+    noticed, *_ = (row for row in ROWS if row.killed_by != SURVIVED)
+    rows = [replace(row, killed_by=SURVIVED) if row is noticed else row for row in ROWS]
+    assert list(faults(rows)) == [
         f"{noticed.function}: nothing notices that {noticed.line!r} became {noticed.becomes!r}"
     ]
-    told = list(faults([replace(row, killed_by="test_norm.py::test_x") for row in on_file()]))
+    told = list(faults([replace(row, killed_by="test_norm.py::test_x") for row in ROWS]))
     assert told == [
         f"{function}: that something became {becomes!r} is said to be equivalent, but no such mutant survives"
         for function, becomes in EQUIVALENT
@@ -127,44 +138,44 @@ def test_a_survivor_and_an_equivalent_that_is_noticed_are_faults() -> None:
 
 PROGRAM = """
 import json, sys
-from dataclasses import replace
+from dataclasses import asdict
 from conformance_tests.own.mutants import hunted
 from conformance_tests.own.mutation import all_mutants
-keys, tests = json.loads(sys.argv[1])
-rows = hunted([m for m in all_mutants() if [*m.key] in keys], tests)
-print(json.dumps([asdict(row) for row in rows]))
+keys, every = json.loads(sys.argv[1])
+mutants = [mutant for mutant in all_mutants() if [*mutant.key] in keys]
+print(json.dumps([[asdict(row) for row in hunted(mutants, tests)] for tests in every]))
 """
 
 
-def hunt(rows: Sequence[Row], tests: Sequence[str]) -> list[Row]:
-    """Hunt the mutants of these rows anew, with these tests, in a process that has done nothing else."""
-    asked = json.dumps([[row.key for row in rows], tests])
+def hunts(rows: Sequence[Row], *every: Sequence[str]) -> list[list[Row]]:
+    """Hunt the mutants of these rows anew, with each choice of tests, in a process that has done nothing else."""
+    asked = json.dumps([[row.key for row in rows], every])
     run = subprocess.run([sys.executable, "-c", PROGRAM, asked], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-2000:]
-    return [Row(**entry) for entry in json.loads(run.stdout.splitlines()[-1])]
+    return [[Row(**entry) for entry in found] for found in json.loads(run.stdout.splitlines()[-1])]
 
 
-SUMS = [row for row in on_file() if row.function == "residual.residual"]
+SUMS = [row for row in ROWS if row.function == "residual.residual"]
 
 
 def test_mutants_survive_tests_that_do_not_look(tmp_path: Path) -> None:
     """A sum of zeros is zero whatever becomes of x + y but a crash: all six mutants of the residual sum survive.
 
-    1 + 0 = 1 tells the four that drop x, or turn its sign: −(x + y), y, and y + y; not x − y, x, and x + x = 2.
+    1 + 0 = 1 notices −(x + y) = −1, y = 0, y + y = 0 and x + x = 2, but neither x − y nor x.
     """
     zeros, ones = tmp_path / "test_zeros.py", tmp_path / "test_ones.py"
     example = "import torch\nfrom encoder_spec.residual import residual\n\n\ndef test_sum():\n    "
     zeros.write_text(f"{example}assert (residual(torch.zeros(1), torch.zeros(1)) == 0).all()\n")
     ones.write_text(f"{example}assert (residual(torch.ones(1), torch.zeros(1)) == 1).all()\n")
-    assert [row.killed_by for row in hunt(SUMS, [str(zeros)])] == [SURVIVED] * 6
-    left = [row.becomes for row in hunt(SUMS, [str(zeros), str(ones)]) if row.killed_by == SURVIVED]
-    assert left == ["return x - sublayer", "return x"]
+    blind, half = hunts(SUMS, [str(zeros)], [str(zeros), str(ones)])
+    assert [row.killed_by for row in blind] == [SURVIVED] * 6
+    assert [row.becomes for row in half if row.killed_by == SURVIVED] == ["return x - sublayer", "return x"]
 
 
 def test_what_noticed_a_mutant_notices_it_still() -> None:
     """One mutant of each module is hunted anew: that in the middle of its rows."""
-    noticed = [row for row in on_file() if row.killed_by not in (SURVIVED, TIMED_OUT, CRASHED)]
+    noticed = [row for row in ROWS if row.killed_by not in (SURVIVED, TIMED_OUT, CRASHED)]
     groups = [[row for row in noticed if row.function.startswith(f"{module}.")] for module in MUTATED]
     sample = [rows[len(rows) // 2] for rows in groups]
-    for row in hunt(sample, list(dict.fromkeys(row.killed_by for row in sample))):
-        assert row.killed_by != SURVIVED, row
+    (found,) = hunts(sample, list(dict.fromkeys(row.killed_by for row in sample)))
+    assert [row for row in found if row.killed_by == SURVIVED] == []
