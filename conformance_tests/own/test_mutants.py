@@ -1,4 +1,4 @@
-"""No error that can be made in one place of the specification's code goes unnoticed, and the hunt for them can fail."""
+"""Of the slips that `make mutants` makes in the specification none goes unnoticed; and the hunt itself can fail."""
 
 import json
 import subprocess
