@@ -22,9 +22,10 @@ def smallest_failing_input(run: Run) -> list[int] | None:
 
 
 def first_wrong(run: Run) -> Case | None:
-    """The first case whose output disagrees."""
+    """The first case whose output disagrees with one that the specification has."""
     for case in run.cases(*UNPADDED, *(PADDED if run.subject.takes_mask else ())):
         try:
+            run.expected(case)
             if not run.agrees(case):
                 return case
         except (Blocked, Disagreement, Unsupported):
