@@ -41,9 +41,10 @@ class Evidence:
 class Calls:
     """Calls a subject, with weights of the suite's choice; what it learns of how to call it, it learns once."""
 
-    def __init__(self, subject: Subject, seed: int) -> None:
+    def __init__(self, subject: Subject, seed: int, *, has_head: bool = False) -> None:
         self.subject = subject
         self.seed = seed
+        self.has_head = has_head
         self.weights = subject.weights()
         self.sets: WeightSets | None = None
 
@@ -90,7 +91,8 @@ class Calls:
                 raise Undetermined(table_is_missing(self.weights, mapping)) from None
             demand_understood(refusal, mapping, self.subject.hints)
             raise SubjectError(refusal) from fault
-        demand_hidden_states(output, probes.encoder, mapping)
+        if not self.has_head:
+            demand_hidden_states(output, probes.encoder, mapping)
         return Experiment(mapping.canonical(sets[case.weights]), probe.inputs, output.double(), self.subject.dtype)
 
     def takes_tokens(self, x: Tensor) -> bool:

@@ -66,7 +66,7 @@ class Settling:
         self.subject = subject
         self.declared = declared
         self.tables = subject.tables()
-        self.calls = Calls(subject, seed)
+        self.calls = Calls(subject, seed, has_head=declared is not None and declared["head"].variant != "none")
         self.weights = self.calls.weights
 
     def put_back(self) -> None:
