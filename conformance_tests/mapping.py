@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from conformance_tests.arrays import Piece, pieces, plain_statement, put_together
-from conformance_tests.parts import Named, heads_told, hidden_width, packing, parts_of, survey
+from conformance_tests.parts import Named, heads_told, packing, parts_of, survey
+from conformance_tests.shapes import hidden_width
 from conformance_tests.storage import Storage, Take, places
 from encoder_spec.equation import equations
 

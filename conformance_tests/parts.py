@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from torch import Tensor
 
 from conformance_tests.naming import NORM, layer_prefix, role, stem_and_kind
+from conformance_tests.shapes import guesses, misnamed, reversed_layers
 from conformance_tests.storage import Storage
 from encoder_spec.notation import SpecificationError
 
@@ -186,12 +187,12 @@ def parts_of(
             parts[key] = "norm_1"
     for key in misnamed(parts, shapes):
         parts[key] = ""
-    guessed = set()
+    guessed, turned = set(), reversed_layers(parts, shapes, width)
     for key, part in parts.items():
         if part or not key[0] or key not in shapes or "relative" in key[1]:
             continue
         taken = {letter for (layer, _), p in parts.items() if layer == key[0] for letter in (p, *PACKED.get(p, ""))}
-        shape = shapes[key][::-1] if key[0] in reversed_layers(parts, shapes, width) else shapes[key]
+        shape = shapes[key][::-1] if key[0] in turned else shapes[key]
         left = [p for p in guesses(shape, key in norms, width, storage) if p not in taken]
         if left:
             parts[key] = left[0]
@@ -205,54 +206,8 @@ def parts_of(
     return parts, guessed
 
 
-def reversed_layers(
-    parts: Mapping[tuple[str, str], str], shapes: Mapping[tuple[str, str], Sequence[int]], width: int
-) -> set[str]:
-    """The layers in which a map known by name is stored input × output."""
-    given = {"1": 0, "QKV": 0, "2": 1}
-    return {
-        key[0]
-        for key, part in parts.items()
-        if part in given and len(set(shape := shapes.get(key, ()))) == 2 and shape[given[part]] == width
-    }
-
-
-def misnamed(
-    parts: Mapping[tuple[str, str], str], shapes: Mapping[tuple[str, str], Sequence[int]]
-) -> list[tuple[str, str]]:
-    """Square maps with the name of one of the feed-forward network, beside a map without a name that has its shape."""
-    oblong = {
-        key[0]
-        for key, part in parts.items()
-        if not part and len(shapes.get(key, ())) == 2 and len(set(shapes[key])) == 2
-    }
-    return [
-        key
-        for key, part in parts.items()
-        if part in ("1", "2") and key[0] in oblong and len(shapes.get(key, ())) == 2 and len(set(shapes[key])) == 1
-    ]
-
-
 def stated_part(stem: str) -> str:
     """The part that an author's canonical letter speaks of; nothing for a name."""
     if not stem.startswith("="):
         return ""
     return re.sub(r"^[Wb]_", "", stem[1:]).removesuffix(".gamma").removesuffix(".beta")
-
-
-def guesses(shape: Sequence[int], is_norm: bool, width: int, storage: Storage) -> Sequence[str]:
-    """What an array inside a layer may be, by its shape alone; maps are stored output × input."""
-    if is_norm:
-        return [f"norm_{place}" for place in storage.norms]
-    if len(shape) != 2:
-        return ()
-    if shape[0] == shape[1]:
-        return storage.squares
-    return ("1", "G") if shape[1] == width else ("2",) if shape[0] == width else ()
-
-
-def hidden_width(weights: Mapping[str, Tensor]) -> int:
-    """d_model: the length of the norms' parameters, or else what most maps have for an axis."""
-    lengths = [w.numel() for name, w in weights.items() if re.search(r"norm|ln", name.lower()) and w.ndim == 1]
-    lengths = lengths or [size for w in weights.values() if w.ndim > 1 for size in set(w.shape)]
-    return max(set(lengths), key=lengths.count, default=0)

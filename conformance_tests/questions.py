@@ -9,7 +9,8 @@ from torch import Tensor
 
 from conformance_tests.arrays import pieces, plain_statement
 from conformance_tests.mapping import canonical_names
-from conformance_tests.parts import hidden_width, parts_of, survey
+from conformance_tests.parts import parts_of, survey
+from conformance_tests.shapes import hidden_width
 from conformance_tests.storage import Storage
 
 Answer = Mapping[str, Any]
