@@ -118,6 +118,8 @@ class CalledSubject(Subject):
         refusals: list[str] = []
 
         def masked(form: MaskForm | None, variation: str) -> Tensor | None:
+            if form is None and self.unmasked is not None and self.unmasked.values != NOTHING:
+                return None  # what this mask says is what is to be found out
             try:
                 probe = padded.with_other_padding() if variation == "other padding" else padded
             except Unsupported:

@@ -170,7 +170,8 @@ def working_mask(
     Args:
         arguments: those of the call.
         call: the output with a mask in this form, or without one: of the ``padded`` probe, of the same with
-            ``other padding``, or with ``everything kept``. None if the encoder refuses, or has no such input.
+            ``other padding``, or with ``everything kept``. None if the encoder refuses, has no such input, or
+            cannot be told that nothing is masked but by the mask itself.
         keep: the mask of the padded probe.
         forms: what to try; the forms under names that tell of a mask unless given.
     """
@@ -180,17 +181,19 @@ def working_mask(
     unmasked = call(None, "padded")
     for form in mask_forms(arguments) if forms is None else forms:
         output = call(form, "padded")
-        if output is None or unmasked is None:
+        kept = call(form, "everything kept")
+        bare = kept if unmasked is None else unmasked
+        if output is None or bare is None:
             continue
         accepted = accepted or (form if tells_of_a_mask(form.argument) or form.tells_lengths() else None)
         # Padding without content of its own, in an image, shows by what a mask that hides nothing changes alone.
-        pairs = ((call(form, "other padding"), output), (call(form, "everything kept"), unmasked))
-        known = [(a, b) for a, b in pairs if a is not None] or [(output, unmasked)]
+        pairs = ((call(form, "other padding"), output), (kept, bare))
+        known = [(a, b) for a, b in pairs if a is not None] or [(output, bare)]
         if any(x.shape[:2] != keep.shape for x in (output, *(a for a, _ in known))):
             continue
         hides = output[keep].isfinite().all() and all(
             torch.allclose(a[keep], b[keep], rtol=0, atol=1e-9) for a, b in known
         )
-        if hides and not torch.allclose(output[keep], unmasked[keep], rtol=0, atol=1e-9):
+        if hides and not torch.allclose(output[keep], bare[keep], rtol=0, atol=1e-9):
             return form
     return accepted

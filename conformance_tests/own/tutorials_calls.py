@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.own.plain import PLAIN, Plain, plain_layers
+from conformance_tests.own.plain import PLAIN, Plain, PlainAttention, plain_layers
 from conformance_tests.own.tutorials import every, heads_mixed_up, tutorial
 
 
@@ -151,3 +151,35 @@ def mask_inverted_at_the_end(encoder: Any) -> None:
 )
 def mask_of_kept_positions() -> nn.Module:
     return Plain(plain_layers())
+
+
+class MaskRequired(Plain):
+    """The mask must be given; its name sounds like what is padding, and it is true at what is kept.
+
+    A sequence without any valid position is averaged, so that nothing refuses the mask upside down.
+    """
+
+    def forward(self, x: Tensor, padding_mask: Tensor) -> Tensor:  # type: ignore[override]
+        if padding_mask is None:
+            raise TypeError("give a mask")
+        return self.run(x, padding_mask[:, None, None])
+
+
+class FiniteFill(PlainAttention):
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = (m(x).unflatten(-1, (self.count, -1)).transpose(1, 2) for m in (self.query, self.key, self.value))
+        scores = self.score(q, k).masked_fill(~hidden, -1e30) if hidden is not None else self.score(q, k)
+        return self.out(self.merge(scores.softmax(-1) @ v))
+
+
+@tutorial(
+    every(FiniteFill, scale=28.0),
+    "attention.scores",
+    conventions={"mask": "padding_mask: (B, n), boolean, True = keep"},
+    **PLAIN,
+)
+def mask_that_must_be_given() -> nn.Module:
+    layers = plain_layers()
+    for layer in layers:
+        layer.attention = FiniteFill(28, 4)
+    return MaskRequired(layers)
