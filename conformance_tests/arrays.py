@@ -4,14 +4,14 @@ Some keep the arrays of all layers in one, with an axis for the layers; some wri
 of size 1; a wrapper puts its own name before every other.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 
 from torch import Tensor
 
-from conformance_tests.naming import layer_prefix, role, stem_and_kind
+from conformance_tests.naming import common_owner, layer_prefix, role, stem_and_kind
 from conformance_tests.storage import Take
 
 FEWEST_MAPS = 4
@@ -49,13 +49,11 @@ def plain_statement(stated: Mapping[str, str], weights: Mapping[str, Tensor]) ->
     }
 
 
-def shared_owner(names: Iterable[str]) -> str:
+def shared_owner(names: Collection[str]) -> str:
     """The modules that own every array, as they stand before its name; a list of layers is none of them."""
-    owners = [name.split(".")[:-1] for name in names]
-    common = [here[0] for here in takewhile(lambda here: len(set(here)) == 1, zip(*owners, strict=False))]
-    shared = list(takewhile(lambda part: not part.isdigit(), common))
-    numbered = len(shared) < len(common) or any(
-        path[len(shared) :][:1] and path[len(shared)].isdigit() for path in owners
+    shared = list(takewhile(lambda part: not part.isdigit(), common_owner(names)))
+    numbered = any(
+        len(path) > len(shared) + 1 and path[len(shared)].isdigit() for path in (n.split(".") for n in names)
     )
     return "".join(f"{part}." for part in (shared[:-1] if numbered else shared))
 

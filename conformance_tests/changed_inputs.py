@@ -18,6 +18,9 @@ from encoder_spec.equation import Equation
 PARALLEL = 1e-9
 """In units of its own length, how far an array may lie from a multiple of another one."""
 
+NORMED = 1e-3
+"""The same for what a norm makes of an array, whose ε is not asked for."""
+
 BEYOND = -1e3
 """Scores below this one have been masked."""
 
@@ -108,4 +111,4 @@ def is_standardised(x: Tensor, of: Tensor) -> bool:
     rows = x.flatten(0, -2)
     slope = ((rows - rows.mean(0)) * (unit - unit.mean(0))).sum(0) / (unit - unit.mean(0)).square().sum(0)
     rest = rows - rows.mean(0) - slope * (unit - unit.mean(0))
-    return bool(rest.norm() <= 1e-3 * rows.norm())
+    return bool(rest.norm() <= NORMED * rows.norm())

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.compare import Blocked, Disagreement, Unsupported
-from conformance_tests.intermediates import Aligned, align
+from conformance_tests.intermediates import Aligned, Recorded, align
 from conformance_tests.mapping import ParameterMapping
 from conformance_tests.probes import Probe, Probes
 from conformance_tests.rounding import budget
@@ -60,6 +60,7 @@ class Computed:
         self.probes = Probes(self.encoder, self.seed, self.subject.dtype)
         self.output = cache(self._output)
         self.expected = cache(self._expected)
+        self.recorded = cache(self._recorded)
         self.aligned = cache(self._aligned)
         self.budget = cache(self._budget)
 
@@ -126,12 +127,15 @@ class Computed:
             raise Unsupported(f"not decidable in {name}: the specification itself overflows there [{case}]")
         return allowed
 
-    def _aligned(self, case: Case) -> list[Aligned]:
+    def _recorded(self, case: Case) -> Recorded:
+        """Everything that the subject computes in a case, its inputs included."""
         self.demand_float64("intermediates")
         probe = self.probes[case.probe]
         with self._asking(case):
-            recorded = self.subject.record(probe.inputs, probe.keep)
-        return align(self.trace(case), recorded, self.encoder.dimensions.h, probe.keep)
+            return Recorded(self.subject.record(probe.inputs, probe.keep))
+
+    def _aligned(self, case: Case) -> list[Aligned]:
+        return align(self.trace(case), self.recorded(case), self.encoder.dimensions.h, self.probes[case.probe].keep)
 
     def valid(self, case: Case) -> Tensor | None:
         """Which positions of the output are compared: those that are kept, or that a head reads."""

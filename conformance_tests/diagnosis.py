@@ -19,7 +19,6 @@ from conformance_tests.checks import Level
 from conformance_tests.deciding import decide, planned
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.identify import differences
-from conformance_tests.intermediates import Recorded
 from conformance_tests.observing import (
     NOT_DEFINED,
     UNDECIDED,
@@ -171,9 +170,8 @@ def most_explaining(run: Run, asked: Sequence[Observation], candidates: Sequence
         return []
     case, output = wrong.case, wrong.got[0]
     probe, parameters = run.probes[case.probe], run.parameters(case.weights)
-    run.weight_sets.use(case.weights)
     try:
-        recorded = Recorded(run.subject.record(probe.inputs, probe.keep))
+        recorded = run.recorded(case)
     except UNDECIDED:
         recorded = None
 

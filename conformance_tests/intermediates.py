@@ -115,7 +115,7 @@ def moments(flat: Tensor) -> Tensor:
     return torch.stack([flat.sum(dim=-1), flat.square().sum(dim=-1)], dim=-1)
 
 
-def align(trace: Trace, recorded: list[Tensor], h: int, keep: Tensor | None = None) -> list[Aligned]:
+def align(trace: Trace, recorded: Recorded, h: int, keep: Tensor | None = None) -> list[Aligned]:
     """Look for every value of the trace among the recorded arrays.
 
     Args:
@@ -124,9 +124,8 @@ def align(trace: Trace, recorded: list[Tensor], h: int, keep: Tensor | None = No
         h: the number of heads, which an encoder may keep as an axis of its own throughout.
         keep: (B, n); padded query rows are not compared.
     """
-    arrays = Recorded(recorded)
     return [
-        match(intermediate, part, want, arrays, valid_rows(intermediate, want, keep), h)
+        match(intermediate, part, want, recorded, valid_rows(intermediate, want, keep), h)
         for intermediate in trace
         for part, want in enumerate(values_of(intermediate))
     ]

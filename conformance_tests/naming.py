@@ -8,6 +8,7 @@ decides. Adding a family is adding its words to a pattern.
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import takewhile
 
 KIND = re.compile(r"\.(weight|bias|kernel|scale|gamma|beta|embedding)s?$")
 """The end of a name: which of a part's arrays it is. What stands before says which part."""
@@ -99,6 +100,12 @@ def layer_prefix(names: Iterable[str]) -> str:
         key=lambda p: ("decoder" not in p, numbers[p] > 1 and 2 * prefixes[p] > most, prefixes[p], -len(p)),
         default="",
     )
+
+
+def common_owner(names: Iterable[str]) -> list[str]:
+    """The modules that own every array of these names, the outermost first."""
+    owners = (name.split(".")[:-1] for name in names)
+    return [here[0] for here in takewhile(lambda here: len(set(here)) == 1, zip(*owners, strict=False))]
 
 
 def stem_and_kind(name: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from conformance_tests.hints import Hints
 from conformance_tests.mapping import ParameterMapping
+from conformance_tests.naming import common_owner
 from conformance_tests.run import BESIDE
 from conformance_tests.subject import Undetermined
 from encoder_spec.assembly import Encoder
@@ -35,12 +36,7 @@ def encoder_inside(mapping: ParameterMapping) -> str:
 
     Empty if the parameters of the encoder have no owner in common but the list of its layers, as in an encoder itself.
     """
-    owners = [name.split(".")[:-1] for source in mapping.sources.values() for name in source.names]
-    common: list[str] = []
-    for here in zip(*owners, strict=False):
-        if len(set(here)) > 1:
-            break
-        common.append(here[0])
+    common = common_owner(name for source in mapping.sources.values() for name in source.names)
     if all(path.startswith("layers.") for path in mapping.sources):
         if common and common[-1].isdigit():
             common.pop()

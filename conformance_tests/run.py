@@ -142,18 +142,29 @@ class Run(Computed):
         None if all agree. Where every intermediate is right, the output is made of them wrongly: by the
         last equation.
         """
+        case = self.first_wrong
+        if case is None:
+            return None
+        try:
+            aligned = self.aligned(case)
+        except (Blocked, Disagreement, Unsupported):
+            return None
+        place = departure(aligned)
+        if place < len(aligned):
+            return case, aligned[place]
+        last = "final_norm" if self.encoder.profile["head"].variant == "none" else "head"
+        return case, next(a for a in aligned if a.spec.equation.slot == last)
+
+    @cached_property
+    def first_wrong(self) -> Case | None:
+        """The first case whose output disagrees with one that the specification has; None if there is none."""
         for case in self.cases(*UNPADDED, *(PADDED if self.subject.takes_mask else ())):
             try:
-                if self.agrees(case):
-                    continue
-                aligned = self.aligned(case)
-            except (Blocked, Disagreement, Unsupported):
-                return None
-            place = departure(aligned)
-            if place < len(aligned):
-                return case, aligned[place]
-            last = "final_norm" if self.encoder.profile["head"].variant == "none" else "head"
-            return case, next(a for a in aligned if a.spec.equation.slot == last)
+                self.expected(case)
+                if not self.agrees(case):
+                    return case
+            except (Blocked, Unsupported):
+                continue
         return None
 
     def largest_error(self, case: Case) -> float:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from conformance_tests.compare import Blocked, Disagreement, Unsupported, demand_equal
+from conformance_tests.compare import Disagreement, Unsupported, demand_equal
 from conformance_tests.probes import Probe
-from conformance_tests.run import PADDED, UNPADDED, Case, Run
+from conformance_tests.run import Case, Run
 
 
 def smallest_failing_input(run: Run) -> list[int] | None:
@@ -12,24 +12,12 @@ def smallest_failing_input(run: Run) -> list[int] | None:
 
     Shorter sequences come first, then larger batches of whole ones.
     """
-    case = first_wrong(run)
+    case = run.first_wrong
     if case is None:
         return None
     for probe in corners(run.probes[case.probe]):
         if is_wrong(run, case, probe):
             return list(probe.inputs[0].shape)
-    return None
-
-
-def first_wrong(run: Run) -> Case | None:
-    """The first case whose output disagrees with one that the specification has."""
-    for case in run.cases(*UNPADDED, *(PADDED if run.subject.takes_mask else ())):
-        try:
-            run.expected(case)
-            if not run.agrees(case):
-                return case
-        except (Blocked, Disagreement, Unsupported):
-            continue
     return None
 
 

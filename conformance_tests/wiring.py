@@ -74,9 +74,9 @@ def demand_unformed(run: Run, case: Case, slot: str, change: Callable[[Tensor], 
     """
     if run.agrees(case):
         return
-    arrays = arrays_of(run, case)
+    recorded = run.recorded(case)
     for here in run.aligned(case):
-        if here.spec.equation.slot == slot and arrays.has(change(here.want)):
+        if here.spec.equation.slot == slot and recorded.has(change(here.want)):
             what = f"{here.spec.equation.id}: {here.letter} is changed by {change.__name__}, which the profile has not"
             raise Disagreement(f"{what} [{run.context(case)}]")
 
@@ -94,7 +94,7 @@ def misread_in(run: Run, case: Case) -> Misread | None:
     first = sum(a.part == 0 for a in aligned[: place + 1]) - 1
     if trace[first].equation.slot == "scores" and are_of_other_heads(run, case, trace, first):
         return Misread(trace[first], run.encoder.profile["split"])
-    recorded = arrays_of(run, case)
+    recorded = run.recorded(case)
     giver = giver_within(Departure(run, case, trace, first, recorded))
     if giver is not None:
         return Misread(trace[first], giver)
@@ -122,17 +122,10 @@ def giver_of(run: Run, case: Case, trace: Sequence[Intermediate], layer: int, re
     return profile["embedding_norm" if profile["input"].variant == "embedded" else "input"]
 
 
-def arrays_of(run: Run, case: Case) -> Recorded:
-    """Everything that the subject computes in a case."""
-    probe = run.probes[case.probe]
-    run.weight_sets.use(case.weights)
-    return Recorded(run.subject.record(probe.inputs, probe.keep))
-
-
 def are_of_other_heads(run: Run, case: Case, trace: Sequence[Intermediate], place: int) -> bool:
     """Whether scores are right for queries and keys whose entries go to the heads in another order of axes."""
     Q, K, _ = next(step.value for step in reversed(trace[:place]) if step.equation.slot == "projections")
-    h, recorded = run.encoder.dimensions.h, arrays_of(run, case)
+    h, recorded = run.encoder.dimensions.h, run.recorded(case)
     scores = run.encoder.profile["scores"].function
     split = zip(*(splits(x, h) for x in (Q, K)), strict=True)
     return any(recorded.has(scores(q, k)) for q, k in split)
