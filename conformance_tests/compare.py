@@ -92,11 +92,12 @@ def difference_at(got: Tensor, want: Tensor, valid: Tensor | None) -> Tensor:
     exponential underflows beside the kept scores: that is all that −∞ is for.
     """
     difference = (got - want).abs()
-    difference = difference.masked_fill(got == want, 0).masked_fill(got.isnan() & want.isnan(), 0)
-    finite = want[want.isfinite()]
-    if finite.numel():
-        underflow = float(finite.min()) - 745.0
-        difference = difference.masked_fill((want == -torch.inf) & (got <= underflow), 0)
+    finite = want.isfinite()
+    if not finite.all():
+        difference = difference.masked_fill(got == want, 0).masked_fill(got.isnan() & want.isnan(), 0)
+        if finite.any():
+            underflow = float(want[finite].min()) - 745.0
+            difference = difference.masked_fill((want == -torch.inf) & (got <= underflow), 0)
     difference = difference.nan_to_num(nan=torch.inf, posinf=torch.inf)
     if valid is not None:
         valid = valid.reshape(valid.shape + (1,) * (difference.ndim - valid.ndim))

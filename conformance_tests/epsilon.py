@@ -24,6 +24,12 @@ STEPS = 24
 SECTIONS = 64
 """After so many golden sections nothing is left of two decades in float64."""
 
+ROUGH = 16
+"""After so many a thousandth of a decade is left."""
+
+LEFT_OVER = 0.1
+"""There an encoder with this one thing unknown has less than this part of the distance a decade away."""
+
 PLACES = {"eps": "layers.0.norm_1", "norm_final.eps": "norm_final", "norm_embedding.eps": "norm_embedding"}
 """Where the norm stands whose value tells a constant."""
 
@@ -31,8 +37,8 @@ PLACES = {"eps": "layers.0.norm_1", "norm_final.eps": "norm_final", "norm_embedd
 def fitted(encoder: Encoder, constant: str, experiment: Experiment, recorded: Recorded) -> Encoder:
     """The encoder with the ε for which the value of a norm stands among the subject's intermediates.
 
-    Values in use come first, then every value at which the norm's value has the sum of squares of some
-    array. Where there is none, the encoder stays as it is.
+    Values in use come first, then, if the subject computes what the norm reads, every value at which the
+    norm's value has the sum of squares of some array. Where there is none, the encoder stays as it is.
     """
     argument = argument_of_norm(encoder, PLACES[constant], experiment)
     if argument is None:
@@ -45,7 +51,8 @@ def fitted(encoder: Encoder, constant: str, experiment: Experiment, recorded: Re
         return result
 
     known = [encoder.profile.constants.get(constant, encoder.profile.constants["eps"]), *EPSILONS]
-    for eps in (*known, *crossings(value, recorded.of_size(argument.numel()))):
+    others = crossings(value, recorded.of_size(argument.numel())) if recorded.has(argument) else ()
+    for eps in (*known, *others):
         if recorded.has(value(eps)):
             written = next((e for e in as_written(eps) if recorded.has(value(e))), eps)
             return encoder.replace(**{constant: written})
@@ -112,7 +119,7 @@ def root(function: Callable[[float], float], low: float, high: float) -> float:
 def settled(encoder: Encoder, constant: str, experiments: Sequence[Experiment]) -> Encoder:
     """The encoder with the ε that brings its outputs nearest to the subject's, as people write numbers.
 
-    The search is among all magnitudes first, then within the best; it costs some eighty evaluations.
+    The search is among all magnitudes first, then within the best, and ends early where no ε brings them near.
     """
 
     def far(power: float) -> float:
@@ -122,7 +129,10 @@ def settled(encoder: Encoder, constant: str, experiments: Sequence[Experiment]) 
     now = log10(max(encoder.profile.constants.get(constant, encoder.profile.constants["eps"]), 10.0**SMALLEST))
     grid = sorted({now, *torch.linspace(SMALLEST, LARGEST, 17).tolist()})
     best = min(grid, key=far)
-    found = 10.0 ** golden(far, best - 1, best + 1)
+    low, high = golden(far, best - 1, best + 1, ROUGH)
+    if far((low + high) / 2) <= LEFT_OVER * min(far(best - 1), far(best + 1)):
+        low, high = golden(far, low, high, SECTIONS - ROUGH)
+    found = 10.0 ** ((low + high) / 2)
     for written in as_written(found):
         rounded = encoder.replace(**{constant: written})
         if all(e.residual(rounded) <= 1 for e in experiments):
@@ -130,12 +140,12 @@ def settled(encoder: Encoder, constant: str, experiments: Sequence[Experiment]) 
     return encoder.replace(**{constant: found})
 
 
-def golden(function: Callable[[float], float], low: float, high: float) -> float:
-    """The place of the minimum of a function with one between two numbers, by golden sections."""
+def golden(function: Callable[[float], float], low: float, high: float, sections: int) -> tuple[float, float]:
+    """What golden sections leave of an interval in which a function has one minimum: the minimum is in there."""
     ratio = (5**0.5 - 1) / 2
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     at_a, at_b = function(a), function(b)
-    for _ in range(SECTIONS):
+    for _ in range(sections):
         if at_a < at_b:
             high, b, at_b = b, a, at_a
             a = high - ratio * (high - low)
@@ -144,4 +154,4 @@ def golden(function: Callable[[float], float], low: float, high: float) -> float
             low, a, at_a = a, b, at_b
             b = low + ratio * (high - low)
             at_b = function(b)
-    return (low + high) / 2
+    return low, high

@@ -93,11 +93,11 @@ PATCHABLE: tuple[Any, ...] = (torch, Tensor, nn, nn.functional, nn.Module, torch
 """Where functions stand that the specification and the suite call; beside them, all modules of both."""
 
 
-def functions() -> dict[tuple[Any, str], Any]:
-    """Every function and class of ``PATCHABLE``, of the specification and of the suite."""
+def functions() -> dict[Any, dict[str, Any]]:
+    """Every function and class of ``PATCHABLE``, of the specification and of the suite, by where it is and its name."""
     ours = [m for name, m in sys.modules.items() if name.partition(".")[0] in ("encoder_spec", "conformance_tests")]
     places = [*PATCHABLE, *(module for module in ours if ".own." not in module.__name__)]
-    return {(place, name): value for place in places for name, value in vars(place).items() if callable(value)}
+    return {place: {name: value for name, value in vars(place).items() if callable(value)} for place in places}
 
 
 class Guard:
@@ -154,16 +154,16 @@ class Guard:
             setting.write(ours[name])
 
     def _unpatch(self) -> None:
-        for (place, name), original in self._originals.items():
-            now = vars(place).get(name)
-            if now is original:
-                continue
-            if is_torchs_own(now):
-                self._originals[place, name] = now
-            else:
-                self.changed[f"{place.__name__}.{name}"] = None
-                self._patches[place, name] = now
-                setattr(place, name, original)
+        for place, originals in self._originals.items():
+            names = vars(place)
+            for name in [name for name, original in originals.items() if names.get(name) is not original]:
+                now = names.get(name)
+                if is_torchs_own(now):
+                    originals[name] = now
+                else:
+                    self.changed[f"{place.__name__}.{name}"] = None
+                    self._patches[place, name] = now
+                    setattr(place, name, originals[name])
         for place, known in zip(PATCHABLE, self._names, strict=True):
             self._remove_added(place, known)
 

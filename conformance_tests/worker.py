@@ -170,8 +170,8 @@ def deep_functions() -> Iterator[tuple[tuple[int, str], Any]]:
 
     from conformance_tests.guard import functions
 
-    for (place, name), value in functions().items():
-        yield (id(place), name), value
+    for place, named in functions().items():
+        yield from (((id(place), name), value) for name, value in named.items())
     for module in {value for value in vars(nn).values() if isinstance(value, type)}:
         for name, value in vars(module).items():
             if callable(value):
