@@ -12,8 +12,7 @@ from encoder_spec.equation import requirements
 
 def applicable_requirements(run: Run, check: Check) -> list[str]:
     """The requirements of a check whose equation the run's encoder uses."""
-    used = {e.id for e in run.encoder.equations()}
-    return [id for id in check.requirements if requirements()[id].equation in used]
+    return [id for id in check.requirements if requirements()[id].equation in run.equations]
 
 
 def planned(run: Run, level: Level) -> list[tuple[Check, str]]:

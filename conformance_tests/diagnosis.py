@@ -208,7 +208,7 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> Iterator[Explan
         module.load({path: parameters[path] for path in needed})
         with suppress(Undetermined, SubjectError), opened(module, run.seed, run.encoder.profile) as other:
             # Where a parameter is missing the outputs may be right; which one it is tells the deviations apart.
-            if failing(other) == failed and other.stated_parameters().keys() == run.stated_parameters().keys():
+            if fails_just(failed, other) and other.stated_parameters().keys() == run.stated_parameters().keys():
                 yield Explanation((d,), 0.0)
 
 
@@ -216,3 +216,11 @@ def failing(run: Run) -> set[str]:
     """The requirements that a run fails."""
     decided = (decide(run, check, id) for check, id in planned(run, Level.GRADIENT))
     return {result.id for result in decided if result.outcome == "fail"}
+
+
+def fails_just(failed: set[str], run: Run) -> bool:
+    """Whether a run fails these requirements and no other; the first one that tells ends the search."""
+    checks = planned(run, Level.GRADIENT)
+    these_first = sorted(checks, key=lambda item: item[1] not in failed)
+    asked = {id for _, id in checks}
+    return failed <= asked and all((decide(run, c, id).outcome == "fail") == (id in failed) for c, id in these_first)

@@ -35,6 +35,11 @@ class Run(Computed):
     stored: Mapping[str, str] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
 
+    @cached_property
+    def equations(self) -> frozenset[str]:
+        """The ids of the equations that the profile uses."""
+        return frozenset(equation.id for equation in self.encoder.equations())
+
     def context(self, case: Case) -> str:
         """Sizes, weights and probe, for a message."""
         probe, sizes = self.probes[case.probe], self.encoder.dimensions

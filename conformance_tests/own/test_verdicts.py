@@ -18,7 +18,8 @@ PLACE_GOT_WANT_ALLOWED = re.compile(
 )
 
 WORKER = """
-import json, sys
+import json, re, sys
+from itertools import groupby
 from pathlib import Path
 from click.testing import CliRunner
 from conformance_tests.cli import main
@@ -27,11 +28,16 @@ from conformance_tests.own.defects import all_defects
 globals().update({name: defect.make for name, defect in all_defects().items()})
 file = Path(f"report-{sys.argv[1]}.json")
 judged = {}
-for name, defect in list(all_defects().items())[int(sys.argv[1])::2] if __name__ == "__main__" else ():
-    called = CliRunner().invoke(main, ["check", f"worker.py:{name}", "--profile", defect.profile, "--json", str(file)])
-    report = json.loads(file.read_text())["targets"][0] if file.exists() else None
+half = list(all_defects().items())[int(sys.argv[1])::2] if __name__ == "__main__" else ()
+for profile, defects in groupby(sorted(half, key=lambda item: item[1].profile), key=lambda item: item[1].profile):
+    names = [name for name, _ in defects]
+    targets = [f"worker.py:{name}" for name in names]
+    called = CliRunner().invoke(main, ["check", *targets, "--profile", profile, "--json", str(file)])
+    printed = {part.split()[0]: part for part in re.split(r"^(?=worker[.]py:)", called.output, flags=re.M) if part}
+    reports = json.loads(file.read_text())["targets"] if file.exists() else [None] * len(names)
     file.unlink(missing_ok=True)
-    judged[name] = called.exit_code, called.output, report
+    for name, target, report in zip(names, targets, reports, strict=True):
+        judged[name] = called.exit_code, printed.get(target, called.output), report
 if judged:
     print(json.dumps(judged))
 """
@@ -42,9 +48,10 @@ Judged = dict[str, tuple[int, str, dict[str, Any] | None]]
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    """What the command line says of every broken encoder: exit status, output, and the target's report.
+    """What the command line says of every broken encoder: exit status, its part of the output, its report.
 
-    Two processes, because they share the work; processes at all, because in this one every shape is checked too.
+    Two processes share the work. All encoders with one declared profile are targets of one call, so that a
+    broken encoder that disturbed the next one would be noticed too.
     """
     folder = tmp_path_factory.mktemp("verdicts")
     (folder / "worker.py").write_text(WORKER)
