@@ -4,18 +4,16 @@ Some keep the arrays of all layers in one, with an axis for the layers; some wri
 of size 1; a wrapper puts its own name before every other.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 
 from torch import Tensor
 
-from conformance_tests.naming import common_owner, layer_prefix, role, stem_and_kind
+from conformance_tests.naming import layer_prefix
+from conformance_tests.plain_names import FEWEST_MAPS, is_outside, plain_names, shared_owner
 from conformance_tests.storage import Take
-
-FEWEST_MAPS = 4
-"""So many maps a layer has at least: packed projections, the output, two of the feed-forward network."""
 
 
 @dataclass(frozen=True)
@@ -28,34 +26,29 @@ class Piece:
 
 def pieces(weights: Mapping[str, Tensor]) -> dict[str, Piece]:
     """Every array under its plain name."""
-    wrapper, layers = shared_owner(weights), stacked_layers(weights)
+    plain, layers = plain_names(weights), stacked_layers(weights)
     found: dict[str, Piece] = {}
     for name, w in weights.items():
-        plain = name.removeprefix(wrapper)
-        if layers and w.ndim > 1 and not is_outside(plain):
-            found |= {f"layers.{l}.{plain}": Piece(name, partial(of_layer, l)) for l in range(layers)}
+        if layers and w.ndim > 1 and not is_outside(plain[name]):
+            found |= {f"layers.{l}.{plain[name]}": Piece(name, partial(of_layer, l)) for l in range(layers)}
         else:
-            found[plain] = Piece(name, as_map)
+            found[plain[name]] = Piece(name, as_map)
     return found
 
 
 def plain_statement(stated: Mapping[str, str], weights: Mapping[str, Tensor]) -> dict[str, str]:
     """What an author says of the encoder's own names, said of the plain ones."""
-    wrapper, layers = shared_owner(weights), stacked_layers(weights)
-    return {
-        letter: f"layers.{{l}}.{name}" if layers and not is_outside(name.removesuffix(".T")) else name
-        for letter, pattern in stated.items()
-        for name in [pattern.removeprefix(wrapper)]
-    }
+    plain, layers, wrapper = plain_names(weights), stacked_layers(weights), shared_owner(weights)
 
+    def said(pattern: str) -> str:
+        name = pattern.removesuffix(".T")
+        turned = pattern[len(name) :]
+        usual, spelled = name.removeprefix(wrapper), plain.get(name.replace("{l}", "0"), "")
+        if spelled not in ("", usual.replace("{l}", "0")):
+            usual = re.sub(r"(^|\.)0\.", r"\1{l}.", spelled, count=1) if "{l}" in name else spelled
+        return f"layers.{{l}}.{usual}{turned}" if layers and not is_outside(usual) else usual + turned
 
-def shared_owner(names: Collection[str]) -> str:
-    """The modules that own every array, as they stand before its name; a list of layers is none of them."""
-    shared = list(takewhile(lambda part: not part.isdigit(), common_owner(names)))
-    numbered = any(
-        len(path) > len(shared) + 1 and path[len(shared)].isdigit() for path in (n.split(".") for n in names)
-    )
-    return "".join(f"{part}." for part in (shared[:-1] if numbered else shared))
+    return {letter: said(pattern) for letter, pattern in stated.items()}
 
 
 def stacked_layers(weights: Mapping[str, Tensor]) -> int:
@@ -65,11 +58,6 @@ def stacked_layers(weights: Mapping[str, Tensor]) -> int:
     inside = [w for name, w in weights.items() if w.ndim > 1 and not is_outside(name)]
     same = len({len(w) for w in inside}) == 1
     return len(inside[0]) if same and sum(w.ndim > 2 for w in inside) >= FEWEST_MAPS else 0
-
-
-def is_outside(name: str) -> bool:
-    """Whether a name speaks of what stands before or behind the layers."""
-    return bool(role(stem_and_kind(name)[0], in_layer=False, is_norm=False))
 
 
 def of_layer(layer: int, w: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Subjects that are called like a function: what to hand them is found out by experiment."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -78,8 +78,8 @@ class CalledSubject(Subject):
         self.width = probes.encoder.dimensions.d_model
         self._added = padded.keep.shape[1] - read_positions(padded.inputs[0])
         self.unmasked = self._without_mask(plain)
-        if len(plain.inputs) == 1 and plain.inputs[0].ndim <= 3:
-            self.batch_first = batch_comes_first(partial(self._handed, plain), plain.inputs[0], self.stated_order())
+        if len(self._orders(plain)) > 1:
+            self.batch_first = batch_comes_first(self._handed, plain.inputs[0], self._orders(plain))
         self.mask_form = self._padding_mask(probes)
         self.takes_mask = self.mask_form is not None
         if not self.takes_mask:
@@ -87,10 +87,16 @@ class CalledSubject(Subject):
         if self.unmasked is not None and self.unmasked.values != NOTHING:
             self.unmasked = self.mask_form or self.unmasked
 
-    def _handed(self, probe: Probe, x: Tensor) -> Tensor | None:
-        """The output for an input whose axes are handed over as they are."""
-        self.batch_first = True
-        return self._attempt((x, *probe.inputs[1:]), None)
+    def _orders(self, plain: Probe) -> Sequence[bool]:
+        """Whether the batch may come first, and whether it may not: the likeliest first."""
+        if len(plain.inputs) > 1 or plain.inputs[0].ndim > 3:
+            return (True,)
+        return (True, False) if self.stated_order() is not False else (False, True)
+
+    def _handed(self, x: Tensor, batch_first: bool) -> Tensor | None:
+        """The output for an input that is handed over in this order of axes."""
+        self.batch_first = batch_first
+        return self._attempt((x,), None)
 
     def _padding_mask(self, probes: Probes) -> MaskForm | None:
         arguments, stated = self.arguments(), self.hints.mask
@@ -157,10 +163,11 @@ class CalledSubject(Subject):
             return None
         forms = (*mask_forms(self.arguments()), *length_forms(self.arguments()))
         kept = (form for form in forms if form.argument == asked[0])
-        for form in (MaskForm(asked[0], NOTHING, "B n"), *kept):
-            self.unmasked = form
+        for form, batch_first in product((MaskForm(asked[0], NOTHING, "B n"), *kept), self._orders(plain)):
+            self.unmasked, self.batch_first = form, batch_first
             if self._attempt(plain.inputs, None) is not None:
                 return form
+        self.batch_first = True
         return None
 
     def _asked(self) -> list[str]:

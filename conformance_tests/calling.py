@@ -1,6 +1,6 @@
 """How an encoder is called: found out from its signature, and by experiment where that leaves a choice."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from inspect import Parameter, signature
 from typing import Any
@@ -48,26 +48,24 @@ def segment_argument(arguments: Arguments) -> str | None:
     return next((word for word in SEGMENT_WORDS if word in arguments), None)
 
 
-def batch_comes_first(call: Callable[[Tensor], Tensor | None], x: Tensor, stated: bool | None) -> bool:
+def batch_comes_first(call: Callable[[Tensor, bool], Tensor | None], x: Tensor, orders: Sequence[bool]) -> bool:
     """Whether the first axis is the batch: then a change in one sample leaves the others alone.
 
     Args:
-        call: the output for an input whose first axis is handed over as it is.
+        call: the output (B, n, …) for an input that is handed over with the batch first, or second.
         x: an input (B, n, …).
-        stated: what the encoder says of itself, which is tried first.
+        orders: what to try, the likeliest first.
     """
     changed = x.clone()
     changed[0] = x[0].flip(0) + 1 if x.is_floating_point() else x[0].flip(0)
 
     def independent(first: bool) -> bool:
-        a, b = (call(v if first else v.transpose(0, 1)) for v in (x, changed))
-        if a is None or b is None or a.ndim < 2 or a.shape[0 if first else 1] != len(x):
+        a, b = call(x, first), call(changed, first)
+        if a is None or b is None or a.ndim < 2 or len(a) != len(x):
             return False
-        a, b = (a, b) if first else (a.transpose(0, 1), b.transpose(0, 1))
         return torch.allclose(a[1:], b[1:], rtol=0, atol=1e-9) and not torch.allclose(a[0], b[0], rtol=0, atol=1e-9)
 
-    order = (stated, not stated) if stated is not None else (True, False)
-    return next((first for first in order if independent(first)), order[0])
+    return next((first for first in orders if independent(first)), orders[0])
 
 
 def hidden_states(output: Any, width: int) -> Tensor:

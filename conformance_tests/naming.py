@@ -39,7 +39,7 @@ NORMS = (
     ("norm_2", norm(r"(?:norm|ln)_?(?:2|b)(?:$|\.)|(?:sub)?layers?\.1")),
     ("norm_1", norm(r"before|input|(?:norm|ln)_?(?:1|a)(?:$|\.)|(?:sub)?layers?\.0")),
     ("norm_2", rf"^(?:layer_?)?(?:{NORM})$"),
-    *((f"norm_{place}", rf"(?:^|[._])n_?{place}$") for place in "12"),
+    *((f"norm_{place}", rf"(?:^|[._])(?:n|g|gain|gamma|rms)_?{place}$") for place in "12"),
 )
 
 # The order matters: what is packed comes before its parts.
@@ -70,7 +70,7 @@ OUTSIDE = (
     (
         "norm_final",
         rf"^(?:(?:encoder|vision_model|model|transformer|stack)\.)*(?:layer_?|post_?|final_?|last_?)*(?:{NORM})"
-        r"(?:_?(?:f|final|post|after|out))?$|^(?:final|last)$",
+        r"(?:_?(?:f|final|post|after|out))?$|^(?:final|last)$|^(?:g|gain|gamma|rms)_?(?:f|final|out)?$",
     ),
     ("E_seg", r"(?:token_type|segment|seg)\w*$"),
     ("x_dist", r"dist(?:illation)?_token$"),
@@ -81,7 +81,7 @@ OUTSIDE = (
     ("patch", r"patch\w*(?:\.(?:proj|projection|conv\w*))?$|^conv_proj$"),
     ("P", r"(?:^|[._])(?:w?pe|\w*pos(?:ition)?s?(?:al)?(?:_?(?:emb|enc|table)\w*)?)(?:\.[a-z]+)?$"),
     ("E", r"(?:^|[._])(?:(?:word|tok(?:en)?|src|input)_?(?:word_)?emb\w*|embed_tokens|token|wte|shared|lut)$"),
-    ("E", r"(?:^|[._])(?:emb|embed|embeddings?)(?:\.(?:word|tok|tokens?))?$"),
+    ("E", r"(?:^|[._])(?:emb|embed|embeddings?)(?:\.(?:word|tok|tokens?))?$|^(?:tok|tokens?|words?|vocab(?:ulary)?)$"),
 )
 
 

@@ -1,7 +1,7 @@
 """Which part of an encoder each weight is: by what its author says, by its name, by its shape."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -16,7 +16,7 @@ ACROSS_HEADS = ("Q", "K", "V", "O")
 """The parts that may have an array for each head."""
 
 
-PACKED = {"QKV": "QKV", "KV": "KV"}
+PACKED = {"QKV": "QKV", "KV": "KV", "1G": "1G"}
 """The parts that hold several maps, each with their letters."""
 
 
@@ -63,9 +63,6 @@ def survey(weights: Mapping[str, Tensor], stated: Mapping[str, str]) -> list[Nam
     """Every weight with what its author or its name says of it."""
     said = list(stated_names(stated, weights))
     taken = {name for n in said for name in n.names}
-    left = [name for name in weights if name not in taken]
-    if numbered_behind(left):
-        return said + [parse_numbered_behind(name) for name in left]
     return said + gathered([parse(name, layer) for name, layer in in_layers(weights) if name not in taken])
 
 
@@ -108,33 +105,6 @@ def in_layers(weights: Mapping[str, Tensor]) -> Iterator[tuple[str, str]]:
         else:
             outside = layered or role(stem_and_kind(name)[0], in_layer=False, is_norm=False)
             yield name, "" if outside else "layers.0."
-
-
-BEHIND = re.compile(r"^(.+?)\.(\d+)\.(.+)$")
-"""A part, the number of its layer, and what of it."""
-
-FEWEST_PARTS = 5
-"""So many parts without a norm among them have a list each, where layers are spread over lists; heads have four."""
-
-
-def numbered_behind(names: Iterable[str]) -> bool:
-    """Whether the parts have a list each with an entry for every layer, and no layer is a module of its own."""
-    lists: dict[str, set[str]] = {}
-    for found in filter(None, map(BEHIND.match, names)):
-        lists.setdefault(found[1], set()).add(found[2])
-    beside: dict[tuple[str, frozenset[str]], list[str]] = {}
-    for part, numbers in lists.items():
-        beside.setdefault((part.rpartition(".")[0], frozenset(numbers)), []).append(part)
-    most = max(beside.values(), key=len, default=[])
-    return len(most) >= FEWEST_PARTS or (len(most) > 1 and any(re.search(NORM, part.lower()) for part in most))
-
-
-def parse_numbered_behind(name: str) -> Named:
-    """What a name says whose part stands before the number of its layer."""
-    found = BEHIND.match(name)
-    if not found:
-        return Named((name,), "", *stem_and_kind(name))
-    return Named((name,), f"layers.{found[2]}.", *stem_and_kind(f"{found[1]}.{found[3]}"))
 
 
 def parse(name: str, layer: str) -> Named:
@@ -198,6 +168,8 @@ def parts_of(
             parts[key] = left[0]
             # The only array of its shape needs no guess.
             guessed |= {key} if left[0] in ACROSS_HEADS or key in norms else set()
+    for key in packed_gates(parts, shapes):
+        parts[key] = "1G"
     for (layer, stem), part in parts.items():
         # Gate and first map have the same shape; what has another one is a gate of something else.
         first = [shapes[key] for key, other in parts.items() if key[0] == layer and other == "1" and key in shapes]

@@ -35,6 +35,17 @@ def reversed_layers(parts: Mapping[Stem, str], shapes: Mapping[Stem, Sequence[in
     }
 
 
+def packed_gates(parts: Mapping[Stem, str], shapes: Mapping[Stem, Sequence[int]]) -> list[Stem]:
+    """The first maps of feed-forward networks that give twice what the second ones read: gate and value in one."""
+    oblong = {(key[0], part): (key, sorted(shapes[key])) for key, part in parts.items() if len(shapes.get(key, ())) == 2}
+    found = []
+    for (layer, part), (key, sizes) in oblong.items():
+        second = oblong.get((layer, "2"))
+        if part == "1" and second and (layer, "G") not in oblong and sum(sizes) - sum(second[1]) in second[1]:
+            found.append(key)
+    return found
+
+
 def guesses(shape: Sequence[int], is_norm: bool, width: int, storage: Storage) -> Sequence[str]:
     """What an array inside a layer may be, by its shape alone; maps are stored output × input."""
     if is_norm:

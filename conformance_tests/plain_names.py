@@ -1,0 +1,130 @@
+"""The names of an encoder's arrays as most encoders spell them.
+
+No wrapper's name stands before every other; the number of the layer is a part of its own and stands before
+what is in the layer; ``bias`` and ``weight`` come last.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from itertools import takewhile
+
+from torch import Tensor
+
+from conformance_tests.naming import NORM, common_owner, role, stem_and_kind
+
+FEWEST_MAPS = 4
+"""So many maps a layer has at least: packed projections, the output, two of the feed-forward network."""
+
+FEWEST_PARTS = 5
+"""So many parts without a norm among them have a list each, where layers are spread over lists; heads have four."""
+
+SUFFIXED = re.compile(r"^((?:[A-Za-z_]+\.)*)([A-Za-z]\w*?)_?(\d+)[._](.+)$")
+"""A part with the number of its layer at the end of its name, and what of it."""
+
+BEHIND = re.compile(r"^(.+?)\.(\d+)\.(.+)$")
+"""A part, the number of its layer, and what of it."""
+
+
+def plain_names(weights: Mapping[str, Tensor]) -> dict[str, str]:
+    """The plain name of every array, by its own."""
+    wrapper = shared_owner(weights)
+    arrays = {name.removeprefix(wrapper): w for name, w in weights.items()}
+    plain = dict(zip(weights, arrays, strict=True))
+    for respell in (numbers_apart, layers_first, kinds_apart):
+        spelled = respell({plain[name]: w for name, w in weights.items()})
+        renamed = {name: spelled.get(now, now) for name, now in plain.items()}
+        if len(set(renamed.values())) == len(renamed):
+            plain = renamed
+    return plain
+
+
+def shared_owner(names: Collection[str]) -> str:
+    """The modules that own every array, as they stand before its name; a list of layers is none of them."""
+    shared = list(takewhile(lambda part: not part.isdigit(), common_owner(names)))
+    numbered = any(
+        len(path) > len(shared) + 1 and path[len(shared)].isdigit() for path in (n.split(".") for n in names)
+    )
+    return "".join(f"{part}." for part in (shared[:-1] if numbered else shared))
+
+
+def is_outside(name: str) -> bool:
+    """Whether a name speaks of what stands before or behind the layers."""
+    return bool(role(stem_and_kind(name)[0], in_layer=False, is_norm=False))
+
+
+def numbers_apart(arrays: Mapping[str, Tensor]) -> dict[str, str]:
+    """``attn_0.q`` and ``layer1.q`` with the number, from 0 on, as a part of its own: ``attn.0.q``, ``layer.0.q``.
+
+    Only where it is the number of a layer: every map has one, and each layer maps enough.
+    """
+    maps = [SUFFIXED.match(name) for name, w in arrays.items() if w.ndim > 1 and not is_outside(name)]
+    told = [found for found in maps if found]
+    owners, numbers = {found[1] + found[2] for found in told}, Counter(int(found[3]) for found in told)
+    first = min(numbers, default=0)
+    if (
+        len(told) < len(maps)
+        or sorted(numbers) != list(range(first, first + len(numbers)))
+        or min(numbers.values(), default=0) < FEWEST_MAPS
+        or (first and len(owners) > 1)
+    ):
+        return {}
+    found_in = ((name, SUFFIXED.match(name)) for name in arrays)
+    return {
+        name: f"{found[1]}{found[2]}.{int(found[3]) - first}.{found[4]}"
+        for name, found in found_in
+        if found and int(found[3]) in numbers and not is_outside(name)
+    }
+
+
+def layers_first(arrays: Mapping[str, Tensor]) -> dict[str, str]:
+    """``attns.0.q`` as ``layers.0.attn.q``, where the parts have a list each with an entry for every layer.
+
+    A list with several norms for each layer has them in the order in which they are used.
+    """
+    found = {name: entry for name in arrays if (entry := BEHIND.match(name))}
+    lists: dict[str, set[str]] = {}
+    vectors: dict[str, bool] = {}
+    for name, entry in found.items():
+        lists.setdefault(entry[1], set()).add(entry[2])
+        vectors[entry[1]] = vectors.get(entry[1], True) and arrays[name].ndim == 1
+    beside: dict[tuple[str, frozenset[str]], list[str]] = {}
+    for part, numbers in lists.items():
+        beside.setdefault((part.rpartition(".")[0], frozenset(numbers)), []).append(part)
+    most = max(beside.values(), key=len, default=[])
+    layers = len(lists[most[0]]) if most else 0
+    normed = {
+        part
+        for part, is_norm in vectors.items()
+        if (is_norm or re.search(NORM, part.lower())) and len(lists[part]) in (layers, 2 * layers)
+    }
+    if len(most) < FEWEST_PARTS and not (len(most) > 1 and normed):
+        return {}
+
+    def respelled(part: str, number: int, rest: str) -> str:
+        size = len(lists[part])
+        if part in normed and size == 2 * layers:
+            return f"layers.{number // 2}.{part}_{number % 2 + 1}.{rest}"
+        known = role(stem_and_kind(f"{part}.{rest}")[0], in_layer=True, is_norm=vectors[part])
+        return f"layers.{number}.{part if known else re.sub(r'(?<=[a-z]{2})s$', '', part)}.{rest}"
+
+    return {name: respelled(entry[1], int(entry[2]), entry[3]) for name, entry in found.items()}
+
+
+def kinds_apart(arrays: Mapping[str, Tensor]) -> dict[str, str]:
+    """``up_b`` and ``b_up`` beside ``up``, ``up_w`` or ``w_up`` as the bias of ``up``."""
+    spelled: dict[str, str] = {}
+    for name, w in arrays.items():
+        for whole in whose_bias(name) if w.ndim == 1 else ():
+            if whole in arrays and arrays[whole].ndim > 1:
+                stem = re.sub(r"_w$", "", whole)
+                spelled |= {name: f"{stem}.bias", whole: f"{stem}.weight"}
+    return spelled
+
+
+def whose_bias(name: str) -> Iterator[str]:
+    """The maps whose bias an array with this name may be."""
+    owner, _, last = name.rpartition(".")
+    before = f"{owner}." if owner else ""
+    for found in filter(None, (re.match(r"(\w+)_b$", last), re.match(r"b_(\w+)$", last))):
+        yield from (f"{before}{found[1]}", f"{before}{found[1]}_w", f"{before}w_{found[1]}")
