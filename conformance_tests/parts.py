@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from torch import Tensor
 
 from conformance_tests.naming import NORM, layer_prefix, role, stem_and_kind
-from conformance_tests.shapes import guesses, misnamed, reversed_layers
+from conformance_tests.shapes import guesses, misnamed, packed_gates, reversed_layers
 from conformance_tests.storage import Storage
 from encoder_spec.notation import SpecificationError
 
@@ -168,7 +168,7 @@ def parts_of(
             parts[key] = left[0]
             # The only array of its shape needs no guess.
             guessed |= {key} if left[0] in ACROSS_HEADS or key in norms else set()
-    for key in packed_gates(parts, shapes):
+    for key in packed_gates(parts, shapes, width):
         parts[key] = "1G"
     for (layer, stem), part in parts.items():
         # Gate and first map have the same shape; what has another one is a gate of something else.

@@ -67,7 +67,7 @@ def open_storage(
             {"turned": turned, "squares": "".join(order)} for turned in orientations for order in permutations(unnamed)
         ]
     questions.append(ways)
-    if "G" in found:
+    if found & {"G", "1G"}:
         questions.append([{"gates": gates} for gates in ("1G", "G1")])
     return [answers for answers in questions if len(answers) > 1]
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from torch import Tensor
 
@@ -27,7 +28,7 @@ def misnamed(parts: Mapping[Stem, str], shapes: Mapping[Stem, Sequence[int]]) ->
 
 def reversed_layers(parts: Mapping[Stem, str], shapes: Mapping[Stem, Sequence[int]], width: int) -> set[str]:
     """The layers in which a map known by name is stored input × output."""
-    given = {"1": 0, "QKV": 0, "2": 1}
+    given = {"1": 0, "1G": 0, "QKV": 0, "2": 1}
     return {
         key[0]
         for key, part in parts.items()
@@ -35,15 +36,15 @@ def reversed_layers(parts: Mapping[Stem, str], shapes: Mapping[Stem, Sequence[in
     }
 
 
-def packed_gates(parts: Mapping[Stem, str], shapes: Mapping[Stem, Sequence[int]]) -> list[Stem]:
+def packed_gates(parts: Mapping[Stem, str], shapes: Mapping[Stem, Sequence[int]], width: int) -> list[Stem]:
     """The first maps of feed-forward networks that give twice what the second ones read: gate and value in one."""
-    oblong = {(key[0], part): (key, sorted(shapes[key])) for key, part in parts.items() if len(shapes.get(key, ())) == 2}
-    found = []
-    for (layer, part), (key, sizes) in oblong.items():
-        second = oblong.get((layer, "2"))
-        if part == "1" and second and (layer, "G") not in oblong and sum(sizes) - sum(second[1]) in second[1]:
-            found.append(key)
-    return found
+    inner = {
+        (key[0], part): prod(shapes[key]) // width
+        for key, part in parts.items()
+        if part in ("1", "2", "G") and width in shapes.get(key, ())
+    }
+    doubled = {layer for layer, part in inner if part == "1" and inner[layer, part] == 2 * inner.get((layer, "2"), 0)}
+    return [key for key, part in parts.items() if part == "1" and key[0] in doubled and (key[0], "G") not in inner]
 
 
 def guesses(shape: Sequence[int], is_norm: bool, width: int, storage: Storage) -> Sequence[str]:

@@ -23,7 +23,7 @@ class Storage:
         turned: square maps without a telling name are stored input × output.
         squares: which map each square one without a name is, in the order of definition.
         norms: the same for norms without a name.
-        gates: the same for the two inner maps of a gated feed-forward network.
+        gates: the same for the two inner maps of a gated feed-forward network, or their order in one array.
         plus: what is added to a stored γ.
         outer_norm: whether the only norm outside of the layers, behind or before them, stands where its name says.
     """
@@ -61,10 +61,11 @@ def places(part: str, kind: str, array: Tensor, width: int, storage: Storage) ->
         return [("b_patch", torch.flatten)] if is_bias else [("W_patch", lambda w: w.flatten(1).mT)]
     if part in ("conv", "step") and not is_bias:
         return [(f"W_{part}", lambda w: w.permute(2, 1, 0))] if array.ndim == 3 else []
-    if part in ("QKV", "KV"):
-        letters = storage.order if part == "QKV" else part
+    if part in ("QKV", "KV", "1G"):
+        letters = {"QKV": storage.order, "1G": storage.gates}.get(part, part)
+        heads = storage.by_head if part != "1G" else 0
         return [
-            (f"{'b' if is_bias else 'W'}_{letter}", packed(place, len(letters), storage, is_bias, width))
+            (f"{'b' if is_bias else 'W'}_{letter}", packed(place, len(letters), heads, is_bias, width))
             for place, letter in enumerate(letters)
         ]
     if not part or (array.ndim < 2 and not is_bias):
@@ -75,15 +76,12 @@ def places(part: str, kind: str, array: Tensor, width: int, storage: Storage) ->
     return [(f"b_{part}", torch.flatten)] if is_bias else [(f"W_{part}", oriented(part, kind, array, width, storage))]
 
 
-def packed(place: int, parts: int, storage: Storage, is_bias: bool, width: int) -> Take:
-    """Take one of the maps that are stored side by side, along the output."""
+def packed(place: int, parts: int, heads: int, is_bias: bool, width: int) -> Take:
+    """Take one of the maps that are stored side by side along the output, or so for each of some heads."""
 
     def take(w: Tensor) -> Tensor:
         rows = w if is_bias or (w.shape[-1] == width and w.shape[0] != width) else w.mT
-        if storage.by_head:
-            rows = rows.unflatten(0, (storage.by_head, parts, -1))[:, place].flatten(0, 1)
-        else:
-            rows = rows.chunk(parts)[place]
+        rows = rows.unflatten(0, (heads, parts, -1))[:, place].flatten(0, 1) if heads else rows.chunk(parts)[place]
         return rows if is_bias else rows.mT
 
     return take

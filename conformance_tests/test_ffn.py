@@ -12,7 +12,7 @@ def test_activation_is_its_variant(run: Run) -> None:
     demand_handed_on(run, "activation", Case(), Case(LOUD))
 
 
-@decides("FFN-6", "FFN-10", "FFN-13", level="trace")
+@decides("FFN-6", "FFN-10", "FFN-13", "FFN-14", level="trace")
 def test_ffn_is_two_maps_around_the_activation(run: Run) -> None:
     """The network's output stands among the encoder's intermediates."""
     demand_handed_on(run, "ffn")

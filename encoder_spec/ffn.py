@@ -136,3 +136,28 @@ def gated(
     Undefined: dropout; here on the product, as in the other feed-forward networks.
     """
     return dropout(activation(x @ W_1) * (x @ W_G)) @ W_2
+
+
+@requirement("FFN-14", "FFN(x) = (σ(x W₁ + b₁) ⊙ (x W_G + b_G)) W₂ + b₂: a gate whose three maps have biases.")
+@equation("ffn.gated_with_biases", slot="ffn", variant="gated-affine")
+def gated_with_biases(
+    x: Float[Tensor, "*axes d_model"],
+    *,
+    activation: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+    W_1: Float[Tensor, "d_model d_ff"],
+    b_1: Float[Tensor, "d_ff"],
+    W_G: Float[Tensor, "d_model d_ff"],
+    b_G: Float[Tensor, "d_ff"],
+    W_2: Float[Tensor, "d_ff d_model"],
+    b_2: Float[Tensor, "d_model"],
+) -> Float[Tensor, "*axes d_model"]:
+    r"""Gated feed-forward network with biases. Dauphin et al. 2017, eq. (1); Shazeer 2020, eq. (5).
+
+    $$ \mathrm{FFN}(x) = \bigl(\sigma(x W_1 + b_1) \odot (x W_G + b_G)\bigr) W_2 + b_2 $$
+
+    Shazeer leaves the biases out from eq. (6) on; many implementations keep them.
+
+    Undefined: dropout; here on the product, as in the other feed-forward networks.
+    """
+    return dropout(activation(x @ W_1 + b_1) * (x @ W_G + b_G)) @ W_2 + b_2

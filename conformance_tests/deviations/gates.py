@@ -1,4 +1,4 @@
-"""Wrong feed-forward networks without biases, among them gated ones."""
+"""Wrong feed-forward networks with a gate, and those without biases."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -7,13 +7,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conformance_tests.deviations import deviation
-from encoder_spec.ffn import gated, without_bias
+from encoder_spec.ffn import ffn, gated, gated_with_biases, without_bias
 
-LINEAR, GATED = "ffn.without_bias", "ffn.gated"
+LINEAR, GATED, BIASED = "ffn.without_bias", "ffn.gated", "ffn.gated_with_biases"
 
 Function: TypeAlias = Callable[..., Tensor]
 Inwards: TypeAlias = Float[Tensor, "d_model d_ff"]
+Inner: TypeAlias = Float[Tensor, "d_ff"]
 Outwards: TypeAlias = Float[Tensor, "d_ff d_model"]
+Outer: TypeAlias = Float[Tensor, "d_model"]
 
 deviation(
     "ffn-gate-missing",
@@ -63,3 +65,55 @@ def summed(x: Tensor, *, activation: Function, W_1: Inwards, W_G: Inwards, W_2: 
 def gate_unused(x: Tensor, *, activation: Function, W_1: Inwards, W_G: Inwards, W_2: Outwards) -> Tensor:
     """The map that gates exists and is never applied."""
     return activation(x @ W_1) @ W_2
+
+
+deviation(
+    "gate-without-biases",
+    BIASED,
+    ("ENC-17", "FFN-14"),
+    definition="The maps of the gated feed-forward network have no biases.",
+)(gated)
+deviation(
+    "gate-with-biases-missing",
+    BIASED,
+    ("ENC-17", "FFN-14"),
+    definition="The feed-forward network has biases and no second map that gates the first.",
+)(ffn)
+deviation(
+    "gate-with-biases",
+    GATED,
+    ("ENC-17", "FFN-13"),
+    definition="The maps of the gated feed-forward network have biases.",
+)(gated_with_biases)
+
+
+@deviation("gate-bias-ignored", BIASED, ("FFN-14", "ENC-8"))
+def gate_bias_ignored(
+    x: Tensor,
+    *,
+    activation: Function,
+    W_1: Inwards,
+    b_1: Inner,
+    W_G: Inwards,
+    b_G: Inner,
+    W_2: Outwards,
+    b_2: Outer,
+) -> Tensor:
+    """The bias of the map that gates exists and is never added."""
+    return (activation(x @ W_1 + b_1) * (x @ W_G)) @ W_2 + b_2
+
+
+@deviation("gate-halves-exchanged", BIASED, ("FFN-14", "FFN-1"), "commonly seen")
+def halves_exchanged(
+    x: Tensor,
+    *,
+    activation: Function,
+    W_1: Inwards,
+    b_1: Inner,
+    W_G: Inwards,
+    b_G: Inner,
+    W_2: Outwards,
+    b_2: Outer,
+) -> Tensor:
+    """Of the two inner maps, which are stored in one array, the wrong one is activated."""
+    return ((x @ W_1 + b_1) * activation(x @ W_G + b_G)) @ W_2 + b_2

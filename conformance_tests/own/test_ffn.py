@@ -13,7 +13,7 @@ from conformance_tests.own.values import close, normal, random_parameters, same,
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.dropout import identity
-from encoder_spec.ffn import ffn, gated, gelu, gelu_tanh, quick_gelu, relu, silu, without_bias
+from encoder_spec.ffn import ffn, gated, gated_with_biases, gelu, gelu_tanh, quick_gelu, relu, silu, without_bias
 from encoder_spec.profiles import VASWANI_2017
 
 GRID = torch.linspace(-12, 12, 24001, dtype=torch.float64)
@@ -80,6 +80,20 @@ def test_dropout_acts_on_the_product_of_both_maps() -> None:
     """
     maps = {"W_1": tensor([[1], [1]]), "W_G": tensor([[4], [-1]]), "W_2": tensor([[2, -5]])}
     same(gated(tensor([[1, 2]]), activation=relu, dropout=lambda x: x - 10, **maps), tensor([[-8, 20]]))
+
+
+@shows("FFN-14")
+def test_gate_with_biases_is_of_three_affine_maps() -> None:
+    """X = (1, 2), W₁ = (1, 1)ᵀ, b₁ = −1, W_G = (3, −1)ᵀ, b_G = 4: the gate is ReLU(3 − 1) = 2, the other map 1 + 4 = 5.
+
+    Their product 10 through W₂ = (2, −5) and b₂ = (7, 11) is (27, −39); dropout on it, here · − 4, leaves 6 and
+    (19, −19). With b₁ = −4 the gate is ReLU(−1) = 0, and b₂ alone is left.
+    """
+    maps = {"W_1": [[1], [1]], "W_G": [[3], [-1]], "b_G": [4], "W_2": [[2, -5]], "b_2": [7, 11]}
+    network = partial(gated_with_biases, tensor([[1, 2]]), activation=relu, **{n: tensor(w) for n, w in maps.items()})
+    same(network(dropout=identity, b_1=tensor([-1])), tensor([[27, -39]]))
+    same(network(dropout=lambda x: x - 4, b_1=tensor([-1])), tensor([[19, -19]]))
+    same(network(dropout=identity, b_1=tensor([-4])), tensor([[7, 11]]))
 
 
 @shows("FFN-4")

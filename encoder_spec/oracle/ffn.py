@@ -79,3 +79,22 @@ def gated(
     inner: Array = np.einsum("...f,...m,mf->...f", gate, x, W_G)
     y: Array = np.einsum("...f,fm->...m", dropout(inner), W_2)
     return y
+
+
+def gated_with_biases(
+    x: Array,
+    *,
+    activation: Callable[..., Array],
+    dropout: Callable[..., Array],
+    W_1: Array,
+    b_1: Array,
+    W_G: Array,
+    b_G: Array,
+    W_2: Array,
+    b_2: Array,
+) -> Array:
+    """y[p, m'] = Σ_f Dropout(σ(Σ_m x[p, m] W₁[m, f] + b₁[f]) (Σ_m x[p, m] W_G[m, f] + b_G[f])) W₂[f, m'] + b₂[m']."""
+    gate: Array = activation(np.einsum("...m,mf->...f", x, W_1) + b_1)
+    other: Array = np.einsum("...m,mf->...f", x, W_G) + b_G
+    y: Array = np.einsum("...f,fm->...m", dropout(gate * other), W_2) + b_2
+    return y
