@@ -118,6 +118,13 @@ def first_layer(start: Encoder) -> Encoder:
     return Encoder(start.profile.replace(final_norm="none", head="none"), start.dimensions.replace(N=1))
 
 
+def first_layer_is_found(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> bool:
+    """Whether all that the first layer of a choice computes stands among the subject's intermediates."""
+    layer = first_layer(encoder)
+    values = sum(len(evidence_of(i, layer.dimensions.d_k)) for i in traced(layer, experiment))
+    return explained(layer, experiment, recorded) == values
+
+
 def nearest(
     start: Encoder, axes: Axes, experiments: Sequence[Experiment], most: int | None = None
 ) -> tuple[Encoder, int]:

@@ -26,13 +26,11 @@ from conformance_tests.search import (
     Axes,
     agrees,
     candidates,
-    evidence_of,
-    explained,
     first_layer,
+    first_layer_is_found,
     forms,
     guided,
     projections,
-    traced,
     with_eps,
 )
 from conformance_tests.storage import Storage
@@ -86,7 +84,7 @@ class Settling:
         mapping = self._read(storage)
         evidence = self._evidence(mapping)
         found = self._judged(mapping, evidence)
-        if not found.agrees and not self._first_layer_explained(found.encoder, mapping, evidence):
+        if not found.agrees and not self._is_read_rightly(found.encoder, mapping, evidence):
             mapping, evidence, found = self._otherwise(storage, questions, mapping, evidence, found)
         if not found.agrees and self.declared is None and "norm_final.gamma" not in mapping.sources:
             mapping, found = self._with_plain_final_norm(mapping, evidence, found)
@@ -235,15 +233,10 @@ class Settling:
         inside = {axis: values for axis, values in axes.items() if axis not in ("N", "final_norm", "norm_final")}
         return guided(first_layer(start), inside, evidence.read_as(mapping)[0], evidence.recorded)[1]
 
-    def _first_layer_explained(self, encoder: Encoder, mapping: ParameterMapping, evidence: Evidence) -> bool:
-        """Whether all that the first layer computes is among the subject's intermediates: then it is read rightly."""
-        if evidence.recorded is None:
-            return False
-        experiment = evidence.read_as(mapping)[0]
-        layer = first_layer(encoder)
-        computed = traced(layer, experiment)
-        values = sum(len(evidence_of(i, layer.dimensions.d_k)) for i in computed)
-        return explained(layer, experiment, evidence.recorded) == values
+    def _is_read_rightly(self, encoder: Encoder, mapping: ParameterMapping, evidence: Evidence) -> bool:
+        """Whether all that the first layer computes is among the subject's intermediates."""
+        recorded = evidence.recorded
+        return recorded is not None and first_layer_is_found(encoder, evidence.read_as(mapping)[0], recorded)
 
     def _with_plain_final_norm(
         self, mapping: ParameterMapping, evidence: Evidence, found: Identification

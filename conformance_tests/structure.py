@@ -23,7 +23,10 @@ NEEDED = {
 
 
 def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
-    """The encoder that the parameters alone determine; open slots as hinted, or as in Vaswani 2017.
+    """The encoder that the parameters alone determine; open slots as hinted, as is customary, or as in Vaswani 2017.
+
+    A norm behind the last layer goes with Pre-LN, and a norm that only scales is RMSNorm, unless calls show
+    that it is otherwise.
 
     Raises:
         SpecificationError: if the shapes are those of no encoder.
@@ -52,12 +55,14 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
             if single
             else "there are no norms of the layers among the parameters"
         )
-    choices["norm"] = admissible("norm", of_layers)[0]
+    fitting = admissible("norm", of_layers)
+    choices["norm"] = "rms" if "rms" in fitting else fitting[0]
     choices["input"] = "given"
     if {"E", "W_patch", "W_conv"} & letters:
         choices["input"] = "factorised" if "W_e" in letters else "embedded"
     choices["embedding_norm"] = "norm" if "norm_embedding.gamma" in parameters else "none"
     choices["final_norm"] = "norm" if "norm_final.gamma" in parameters else "none"
+    choices["layer"] = "pre-ln" if choices["final_norm"] == "norm" else "post-ln"
     shared = is_shared(parameters, layers)
     N = hints.sizes.get("N", len(layers)) if shared else len(layers)
     choices["sharing"] = "all" if N > 1 and shared else "none"

@@ -23,8 +23,11 @@ ACTIVATION_NAMES = {
     "swish": "silu",
 }
 
+HEADS = ("num_heads", "n_heads", "n_head", "nheads", "nhead", "num_head", "heads")
+"""What a part calls the number of its heads."""
+
 CONFIGURATION = {
-    "h": ("num_attention_heads", "encoder_attention_heads", "num_heads", "n_heads", "n_head"),
+    "h": ("num_attention_heads", "encoder_attention_heads", *HEADS),
     "N": ("num_hidden_layers", "encoder_layers", "num_layers", "n_layers", "n_layer"),
     "patch": ("patch_size",),
     "eps": ("layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps"),
@@ -43,12 +46,12 @@ def hints_of(module: nn.Module) -> Hints:
         norm_first = getattr(part, "norm_first", None)
         if isinstance(norm_first, bool):
             choices.setdefault("layer", "pre-ln" if norm_first else "post-ln")
-        activation = activation_name(getattr(part, "activation", None))
+        activation = activation_name(getattr(part, "activation", part))
         if activation:
             choices.setdefault("activation", activation)
-        heads = getattr(part, "num_heads", None)
-        if isinstance(heads, int):
-            sizes.setdefault("h", heads)
+        heads = {n for word in HEADS if isinstance(n := getattr(part, word, None), int) and n > 0}
+        if len(heads) == 1:
+            sizes.setdefault("h", *heads)
         if isinstance(part, nn.LayerNorm):
             choices.setdefault("norm_final.eps" if name.rpartition(".")[2] == "norm" else "eps", part.eps)
     if choices.get("norm_final.eps") == choices.get("eps"):
@@ -98,6 +101,8 @@ def activation_name(activation: Any) -> str:
     """The variant that an activation attribute names, or nothing."""
     if isinstance(activation, nn.ReLU):
         return "relu"
+    if isinstance(activation, nn.SiLU):
+        return "silu"
     if isinstance(activation, nn.GELU):
         return "gelu-tanh" if activation.approximate == "tanh" else "gelu"
     try:

@@ -183,3 +183,24 @@ def mask_that_must_be_given() -> nn.Module:
     for layer in layers:
         layer.attention = FiniteFill(28, 4)
     return MaskRequired(layers)
+
+
+class RecurrentHabit(Plain):
+    """Sequences lie as recurrent networks want them, and never come without their lengths."""
+
+    def forward(self, src: Tensor, src_lengths: Tensor) -> Tensor:  # type: ignore[override]
+        hidden = torch.arange(len(src)) >= src_lengths[:, None]
+        return self.run(src.transpose(0, 1), hidden[:, None, None]).transpose(0, 1)
+
+
+@tutorial(
+    every(PlainAttention, scale=1.7),
+    "attention.scores",
+    conventions={
+        "input": "(n, B, d_model)",
+        "mask": "src_lengths: (B,), the number of valid positions, which come first",
+    },
+    **PLAIN,
+)
+def lengths_that_must_be_given_beside_steps() -> nn.Module:
+    return RecurrentHabit(plain_layers())

@@ -174,3 +174,27 @@ class Gated(PlainLayer):
 )
 def gated_feed_forward() -> nn.Module:
     return Plain(plain_layers(Gated, RootMeanSquare), RootMeanSquare(28))
+
+
+class PackedGate(PlainPreNorm):
+    """GEGLU: gate and value are the halves of one map with biases, and the second half is activated."""
+
+    def __init__(self, width: int, count: int, inner: int, norm: type[nn.Module]) -> None:
+        super().__init__(width, count, inner, norm)
+        self.fc1 = nn.Linear(width, 2 * inner)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        value, gate = self.fc1(x).chunk(2, dim=-1)
+        return self.fc2(value * nn.functional.gelu(gate))
+
+
+@tutorial(
+    WRONG_SCALE,
+    "attention.scores",
+    layer="pre-ln",
+    ffn="gated-affine",
+    final_norm="norm",
+    **(PLAIN | {"activation": "gelu"}),
+)
+def gate_and_value_in_one_map() -> nn.Module:
+    return Plain(plain_layers(PackedGate), nn.LayerNorm(28))
