@@ -39,7 +39,7 @@ NORMS = (
     ("norm_2", norm(r"(?:norm|ln)_?(?:2|b)(?:$|\.)|(?:sub)?layers?\.1")),
     ("norm_1", norm(r"before|input|(?:norm|ln)_?(?:1|a)(?:$|\.)|(?:sub)?layers?\.0")),
     ("norm_2", rf"^(?:layer_?)?(?:{NORM})$"),
-    *((f"norm_{place}", rf"(?:^|[._])(?:n|g|gain|gamma|rms)_?{place}$") for place in "12"),
+    *((f"norm_{place}", rf"(?:^|[._])(?:n|g|gain|rms)_?{place}$") for place in "12"),
 )
 
 # The order matters: what is packed comes before its parts.
@@ -70,7 +70,7 @@ OUTSIDE = (
     (
         "norm_final",
         rf"^(?:(?:encoder|vision_model|model|transformer|stack)\.)*(?:layer_?|post_?|final_?|last_?)*(?:{NORM})"
-        r"(?:_?(?:f|final|post|after|out))?$|^(?:final|last)$|^(?:g|gain|gamma|rms)_?(?:f|final|out)?$",
+        r"(?:_?(?:f|final|post|after|out))?$|^(?:final|last)$|^(?:g|gain|rms)_?(?:f|final|out)$",
     ),
     ("E_seg", r"(?:token_type|segment|seg)\w*$"),
     ("x_dist", r"dist(?:illation)?_token$"),

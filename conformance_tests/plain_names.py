@@ -1,6 +1,6 @@
 """The names of an encoder's arrays as most encoders spell them.
 
-No wrapper's name stands before every other; the number of the layer is a part of its own and stands before
+No wrapper's name stands before those of the encoder; the number of the layer is a part of its own and stands before
 what is in the layer; ``bias`` and ``weight`` come last.
 """
 
@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from torch import Tensor
 
-from conformance_tests.naming import NORM, common_owner, role, stem_and_kind
+from conformance_tests.naming import NORM, common_owner, layer_prefix, role, stem_and_kind
 
 FEWEST_MAPS = 4
 """So many maps a layer has at least: packed projections, the output, two of the feed-forward network."""
@@ -31,7 +31,7 @@ def plain_names(weights: Mapping[str, Tensor]) -> dict[str, str]:
     wrapper = shared_owner(weights)
     arrays = {name.removeprefix(wrapper): w for name, w in weights.items()}
     plain = dict(zip(weights, arrays, strict=True))
-    for respell in (numbers_apart, layers_first, kinds_apart):
+    for respell in (numbers_apart, layers_first, beside_layers, kinds_apart):
         spelled = respell({plain[name]: w for name, w in weights.items()})
         renamed = {name: spelled.get(now, now) for name, now in plain.items()}
         if len(set(renamed.values())) == len(renamed):
@@ -109,6 +109,12 @@ def layers_first(arrays: Mapping[str, Tensor]) -> dict[str, str]:
         return f"layers.{number}.{part if known else re.sub(r'(?<=[a-z]{2})s$', '', part)}.{rest}"
 
     return {name: respelled(entry[1], int(entry[2]), entry[3]) for name, entry in found.items()}
+
+
+def beside_layers(arrays: Mapping[str, Tensor]) -> dict[str, str]:
+    """``body.norm`` as ``norm``, where the layers are ``body.layers``: what stands beside them is the encoder's."""
+    owner = layer_prefix(arrays).rpartition(".")[0]
+    return {name: name.removeprefix(f"{owner}.") for name in arrays if owner and name.startswith(f"{owner}.")}
 
 
 def kinds_apart(arrays: Mapping[str, Tensor]) -> dict[str, str]:
