@@ -152,7 +152,7 @@ def gated_with_biases(
     W_2: Float[Tensor, "d_ff d_model"],
     b_2: Float[Tensor, "d_model"],
 ) -> Float[Tensor, "*axes d_model"]:
-    r"""Gated feed-forward network with biases. Dauphin et al. 2017, eq. (1); Shazeer 2020, eq. (5).
+    r"""Gated feed-forward network with biases. Shazeer 2020, eq. (5), between the maps of eq. (6).
 
     $$ \mathrm{FFN}(x) = \bigl(\sigma(x W_1 + b_1) \odot (x W_G + b_G)\bigr) W_2 + b_2 $$
 
