@@ -26,6 +26,9 @@ ACTIVATION_NAMES = {
 HEADS = ("num_heads", "n_heads", "n_head", "nheads", "nhead", "num_head", "heads")
 """What a part calls the number of its heads."""
 
+WIDTHS_OF_A_HEAD = ("d_k", "d_head", "head_dim", "dim_head")
+"""What a part calls the width of each."""
+
 CONFIGURATION = {
     "h": ("num_attention_heads", "encoder_attention_heads", *HEADS),
     "N": ("num_hidden_layers", "encoder_layers", "num_layers", "n_layers", "n_layer"),
@@ -49,7 +52,7 @@ def hints_of(module: nn.Module) -> Hints:
         activation = activation_name(getattr(part, "activation", part))
         if activation:
             choices.setdefault("activation", activation)
-        heads = {n for word in HEADS if isinstance(n := getattr(part, word, None), int) and n > 0}
+        heads = heads_of(part)
         if len(heads) == 1:
             sizes.setdefault("h", *heads)
         if isinstance(part, nn.LayerNorm):
@@ -57,6 +60,12 @@ def hints_of(module: nn.Module) -> Hints:
     if choices.get("norm_final.eps") == choices.get("eps"):
         choices.pop("norm_final.eps", None)
     return Hints(choices, sizes, parts=tuple(parts_without_parameters(module)))
+
+
+def heads_of(part: nn.Module) -> set[int]:
+    """What a part says of the number of its heads; ``h`` may be a height, unless the width of a head is beside it."""
+    words = (*HEADS, "h") if any(isinstance(getattr(part, word, None), int) for word in WIDTHS_OF_A_HEAD) else HEADS
+    return {n for word in words if isinstance(n := getattr(part, word, None), int) and n > 0}
 
 
 WITHOUT_PARAMETERS = re.compile(r"rotary|(?:^|[._])rope|inv_freq|alibi|slopes|relative_pos", re.IGNORECASE)
