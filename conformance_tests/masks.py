@@ -88,7 +88,7 @@ STATEMENTS = {
 }
 """What an author says of a mask, and the values that this leaves open."""
 
-AXES = ("B n", "B 1 1 n", "B 1 n", "B n n", "B 1 n n")
+AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n")
 
 
 def ends_in_padding(keep: Tensor) -> bool:
@@ -127,7 +127,7 @@ def mask_forms(arguments: Arguments) -> Iterator[MaskForm]:
 def unforeseen_forms(arguments: Arguments) -> Iterator[MaskForm]:
     """Masks under names that do not tell of one; none is taken for a mask unless it hides padding."""
     for argument in unforeseen_arguments(arguments):
-        for axes in AXES[:3]:
+        for axes in AXES[:4]:
             yield from (MaskForm(argument, value, axes) for value in ("keep", "keep 0/1", "ignore", "additive"))
 
 

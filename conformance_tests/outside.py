@@ -71,6 +71,10 @@ def demand_hidden_states(output: Tensor, encoder: Encoder, mapping: ParameterMap
     inside, on_top = encoder_inside(mapping), [name for name in mapping.unmapped if BESIDE.search(name)]
     if inside:
         raise Undetermined(f"{found}: name the encoder inside it, its `{inside}`")
+    if output.ndim == 4 and output.shape[-1] == width:
+        raise Undetermined(
+            f"{found}: name a function that makes an encoder which returns those of its last layer alone"
+        )
     if encoder.profile["head"].variant == "none" and (on_top or output.ndim == 2):
         made = f"what its {listed(on_top)} makes of them" if on_top else "one vector for each sequence"
         raise Undetermined(f"{found}, and this is {made}: name a function that makes an encoder which returns them")

@@ -29,8 +29,7 @@ BEHIND = re.compile(r"^(.+?)\.(\d+)\.(.+)$")
 def plain_names(weights: Mapping[str, Tensor]) -> dict[str, str]:
     """The plain name of every array, by its own."""
     wrapper = shared_owner(weights)
-    arrays = {name.removeprefix(wrapper): w for name, w in weights.items()}
-    plain = dict(zip(weights, arrays, strict=True))
+    plain = {name: name.removeprefix(wrapper) for name in weights}
     for respell in (numbers_apart, layers_first, beside_layers, kinds_apart):
         spelled = respell({plain[name]: w for name, w in weights.items()})
         renamed = {name: spelled.get(now, now) for name, now in plain.items()}

@@ -22,7 +22,7 @@ def misnamed(parts: Mapping[Stem, str], shapes: Mapping[Stem, Sequence[int]]) ->
     return [
         key
         for key, part in parts.items()
-        if part in ("1", "2") and key[0] in oblong and len(shapes.get(key, ())) == 2 and len(set(shapes[key])) == 1
+        if part in ("1", "2", "G") and key[0] in oblong and len(shapes.get(key, ())) == 2 and len(set(shapes[key])) == 1
     ]
 
 

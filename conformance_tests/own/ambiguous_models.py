@@ -49,6 +49,22 @@ def sentence_vector() -> nn.Module:
     return SentenceVector()
 
 
+class EveryLayer(Plain):
+    """What each layer gives, in one array."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        given = []
+        for layer in self.layers:
+            x = layer(x, None if mask is None else ~mask[:, None, None])
+            given.append(x)
+        return torch.stack(given)
+
+
+@ambiguous("it returns (2, 3, 7, 28), but hidden states are (B, n, 28)", "its last layer alone")
+def every_layer_in_one_array() -> nn.Module:
+    return EveryLayer(plain_layers())
+
+
 @ambiguous("it is an encoder with a decoder: name the encoder alone, its `.encoder`")
 def encoder_and_decoder() -> nn.Module:
     return nn.Transformer(28, 4, 2, 2, 37, batch_first=True)

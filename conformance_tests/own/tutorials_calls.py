@@ -204,3 +204,21 @@ class RecurrentHabit(Plain):
 )
 def lengths_that_must_be_given_beside_steps() -> nn.Module:
     return RecurrentHabit(plain_layers())
+
+
+class MaskOfSteps(Plain):
+    """Input and mask both have the positions first."""
+
+    def forward(self, src: Tensor, pad: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        hidden = None if pad is None else pad.T[:, None, None]
+        return self.run(src.transpose(0, 1), hidden).transpose(0, 1)
+
+
+@tutorial(
+    every(PlainAttention, scale=1.7),
+    "attention.scores",
+    conventions={"input": "(n, B, d_model)", "mask": "pad: (n, B), boolean, True = ignore"},
+    **PLAIN,
+)
+def mask_of_steps() -> nn.Module:
+    return MaskOfSteps(plain_layers())

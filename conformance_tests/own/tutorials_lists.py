@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from conformance_tests.own.tutorials import tutorial
+from conformance_tests.own.tutorials import every, tutorial
 
 # attn_0, ff_0, first_norm_0, attn_1, … ------------------------------------------------------
 
@@ -155,3 +155,52 @@ def without_mean(encoder: nn.Module) -> None:
 )
 def gains_by_a_letter() -> nn.Module:
     return Bare()
+
+
+# w1 … w6, block1, block2: a letter with a number, and layers that are counted from one ---------
+
+
+class CountedMaps(nn.Module):
+    """Six maps by their numbers, the first four of them in the attention."""
+
+    factor = 6**-0.5
+
+    def __init__(self, width: int = 24, inner: int = 40) -> None:
+        super().__init__()
+        for number in range(1, 5):
+            self.add_module(f"w{number}", nn.Linear(width, width))
+        self.w5, self.w6 = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.n1, self.n2 = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        q, k, v = (part(x).unflatten(-1, (4, -1)).transpose(1, 2) for part in (self.w1, self.w2, self.w3))
+        scores = q @ k.mT * self.factor
+        if keep is not None:
+            scores = scores.masked_fill(~keep[:, None, None], -torch.inf)
+        x = self.n1(x + self.w4((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)))
+        return self.n2(x + self.w6(self.w5(x).relu()))
+
+
+class CountedBlocks(nn.Module):
+    """Blocks are attributes that are counted from one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block1, self.block2 = CountedMaps(), CountedMaps()
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        return self.block2(self.block1(x, keep), keep)
+
+
+@tutorial(
+    every(CountedMaps, factor=0.5),
+    "attention.scores",
+    d_model=24,
+    num_heads=4,
+    d_ff=40,
+    num_layers=2,
+    activation="relu",
+    layer="post-ln",
+)
+def counted_from_one() -> nn.Module:
+    return CountedBlocks()
