@@ -1,7 +1,7 @@
 """The search among choices of equations: by what stands among the intermediates, or by the outputs alone."""
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from typing import Any
 
 from torch import Tensor
@@ -123,6 +123,12 @@ def first_layer_is_found(encoder: Encoder, experiment: Experiment, recorded: Rec
     layer = first_layer(encoder)
     values = sum(len(evidence_of(i, layer.dimensions.d_k)) for i in traced(layer, experiment))
     return explained(layer, experiment, recorded) == values
+
+
+def attention_is_found(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> bool:
+    """Whether the first layer's attention stands among the subject's intermediates, added to what the layer read."""
+    sums = (i.value for i in traced(first_layer(encoder), experiment) if i.equation.slot == "residual")
+    return any(recorded.has(value) for value in islice(sums, 1))
 
 
 def nearest(

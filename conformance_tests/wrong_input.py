@@ -12,7 +12,7 @@ from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.epsilon import fitted
 from conformance_tests.experiment import Experiment
 from conformance_tests.intermediates import Recorded
-from conformance_tests.search import Axes, candidates, first_layer_is_found, guided, projections
+from conformance_tests.search import Axes, attention_is_found, candidates, guided, projections
 from encoder_spec.assembly import Encoder
 
 INPUT_SLOTS = ("embedding", "embedding_scale", "position", "segment", "cls", "embedded", "input")
@@ -53,8 +53,8 @@ def behind_any_array(
         for candidate in candidates(given, orders):
             if reads_what_the_subject_reads(candidate, there, recorded):
                 best, _ = guided(candidate, inside, there, recorded)
-                # Behind a wrong norm Q, K and V are those of the other order of norms, and the rest is not.
-                if first_layer_is_found(best, there, recorded):
+                # Behind a wrong norm Q, K and V are those of the other order of norms, and the sum behind them is not.
+                if attention_is_found(best, there, recorded):
                     own = {slot: encoder.profile[slot] for slot in INPUT_SLOTS if slot in encoder.profile.equations}
                     return best.replace(**own)
     return encoder
