@@ -12,6 +12,7 @@ class Hints:
     Attributes:
         choices: the variant by slot, and constants by name.
         sizes: sizes by letter.
+        heads: what may be the number of heads, by a name that others use for other things: tried first.
         parameters: canonical letter → the subject's own name, with ``{l}`` for the layer.
         mask: the argument that takes the padding mask, and what its values mean.
         stated: the choices and sizes that are its author's word, by name: these must turn out true.
@@ -20,6 +21,7 @@ class Hints:
 
     choices: dict[str, str | float] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    heads: int = 0
     parameters: dict[str, str] = field(default_factory=dict)
     mask: tuple[str, str] | None = None
     stated: dict[str, str | float] = field(default_factory=dict)

@@ -113,7 +113,7 @@ def is_shared(parameters: Mapping[str, Tensor], layers: set[str]) -> bool:
 
 def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
     """The sizes that the shapes of the parameters tell."""
-    found = {"N": N, "h": hints.sizes.get("h", 1)}
+    found = {"N": N}
     for path, axes in {
         "layers.0.W_Q": ("d_model", "hd_k"),
         "layers.0.W_V": ("d_model", "hd_v"),
@@ -136,6 +136,8 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
     if "W_e" not in parameters and found.get("d_e", found["d_model"]) != found["d_model"]:
         raise SpecificationError(f"the input has width {found['d_e']}, but the layers {found['d_model']}")
     hd_k, hd_v = found.pop("hd_k"), found.pop("hd_v")
+    likely = hints.heads if hints.heads and hd_k % hints.heads == hd_v % hints.heads == 0 else 1
+    found["h"] = hints.sizes.get("h", likely)
     if hd_k % found["h"]:
         raise SpecificationError(f"{found['h']} heads do not divide the {hd_k} columns of W_Q")
     stated = {k: v for k, v in hints.sizes.items() if k in ("patch", "channels", "classes")}

@@ -23,11 +23,14 @@ ACTIVATION_NAMES = {
     "swish": "silu",
 }
 
-HEADS = ("num_heads", "n_heads", "n_head", "nheads", "nhead", "num_head", "heads")
+HEADS = ("num_heads", "n_heads", "n_head")
 """What a part calls the number of its heads."""
 
+LIKELY_HEADS = ("nheads", "nhead", "num_head", "heads")
+"""What else it may call so, and other things too."""
+
 WIDTHS_OF_A_HEAD = ("d_k", "d_head", "head_dim", "dim_head")
-"""What a part calls the width of each."""
+"""What it calls the width of each: beside one of these even ``h`` is their number, and no height."""
 
 CONFIGURATION = {
     "h": ("num_attention_heads", "encoder_attention_heads", *HEADS),
@@ -45,6 +48,7 @@ def hints_of(module: nn.Module) -> Hints:
         encoder = module.encoder
         return Hints(encoder.profile.choices(), encoder.dimensions.sizes())
     choices, sizes = configured(getattr(module, "config", None))
+    likely = 0
     for name, part in module.named_modules():
         norm_first = getattr(part, "norm_first", None)
         if isinstance(norm_first, bool):
@@ -52,20 +56,22 @@ def hints_of(module: nn.Module) -> Hints:
         activation = activation_name(getattr(part, "activation", part))
         if activation:
             choices.setdefault("activation", activation)
-        heads = heads_of(part)
+        heads = {n for word in HEADS if isinstance(n := getattr(part, word, None), int)}
         if len(heads) == 1:
             sizes.setdefault("h", *heads)
+        likely = likely or likely_heads(part)
         if isinstance(part, nn.LayerNorm):
             choices.setdefault("norm_final.eps" if name.rpartition(".")[2] == "norm" else "eps", part.eps)
     if choices.get("norm_final.eps") == choices.get("eps"):
         choices.pop("norm_final.eps", None)
-    return Hints(choices, sizes, parts=tuple(parts_without_parameters(module)))
+    return Hints(choices, sizes, likely, parts=tuple(parts_without_parameters(module)))
 
 
-def heads_of(part: nn.Module) -> set[int]:
-    """What a part says of the number of its heads; ``h`` may be a height, unless the width of a head is beside it."""
-    words = (*HEADS, "h") if any(isinstance(getattr(part, word, None), int) for word in WIDTHS_OF_A_HEAD) else HEADS
-    return {n for word in words if isinstance(n := getattr(part, word, None), int) and n > 0}
+def likely_heads(part: nn.Module) -> int:
+    """What may be the number of heads of a part, by the name of an attribute; 0 if there is none."""
+    is_narrow = any(isinstance(getattr(part, word, None), int) for word in WIDTHS_OF_A_HEAD)
+    numbers = (getattr(part, word, None) for word in (*LIKELY_HEADS, *(("h",) if is_narrow else ())))
+    return next((n for n in numbers if isinstance(n, int) and n > 0), 0)
 
 
 WITHOUT_PARAMETERS = re.compile(r"rotary|(?:^|[._])rope|inv_freq|alibi|slopes|relative_pos", re.IGNORECASE)
