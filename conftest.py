@@ -1,4 +1,6 @@
-"""Shape annotations are executed: whatever the tests of this repository compute, beartype checks each equation.
+"""Shape annotations are executed: beartype checks each equation that the tests of this repository evaluate.
+
+Files that judge encoders by the dozen are the exception; ``conformance_tests/own/conftest.py`` lists them.
 
 The hook must stand before the topics are imported, hence here; users of the package never load it.
 """

@@ -1,7 +1,7 @@
-"""The arrays of an encoder as most have them: each layer its own, maps with two axes, names without a wrapper's.
+"""The arrays of an encoder as most have them: each layer its own, maps with two axes, under plain names.
 
 Some keep the arrays of all layers in one, with an axis for the layers; some write a map as a convolution
-of size 1; a wrapper puts its own name before every other.
+of size 1. What a plain name is, ``plain_names`` says.
 """
 
 import re

@@ -16,7 +16,7 @@ ACROSS_HEADS = ("Q", "K", "V", "O")
 """The parts that may have an array for each head."""
 
 
-PACKED = {"QKV": "QKV", "KV": "KV", "1G": "1G"}
+PACKED = {"QKV": "QKV", "KV": "KV"}
 """The parts that hold several maps, each with their letters."""
 
 

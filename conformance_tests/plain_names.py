@@ -57,7 +57,8 @@ def numbers_apart(arrays: Mapping[str, Tensor]) -> dict[str, str]:
 
     Only where it is the number of a layer: every map has one, and each layer maps enough.
     """
-    maps = [SUFFIXED.match(name) for name, w in arrays.items() if w.ndim > 1 and not is_outside(name)]
+    inside = {name: SUFFIXED.match(name) for name in arrays if not is_outside(name)}
+    maps = [found for name, found in inside.items() if arrays[name].ndim > 1]
     told = [found for found in maps if found]
     owners, numbers = {found[1] + found[2] for found in told}, Counter(int(found[3]) for found in told)
     first = min(numbers, default=0)
@@ -68,11 +69,10 @@ def numbers_apart(arrays: Mapping[str, Tensor]) -> dict[str, str]:
         or (first and len(owners) > 1)
     ):
         return {}
-    found_in = ((name, SUFFIXED.match(name)) for name in arrays)
     return {
         name: f"{found[1]}{found[2]}.{int(found[3]) - first}.{found[4]}"
-        for name, found in found_in
-        if found and int(found[3]) in numbers and not is_outside(name)
+        for name, found in inside.items()
+        if found and int(found[3]) in numbers
     }
 
 

@@ -1,7 +1,7 @@
 """The search among choices of equations: by what stands among the intermediates, or by the outputs alone."""
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, islice, product
+from itertools import combinations, product
 from typing import Any
 
 from torch import Tensor
@@ -127,8 +127,9 @@ def first_layer_is_found(encoder: Encoder, experiment: Experiment, recorded: Rec
 
 def attention_is_found(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> bool:
     """Whether the first layer's attention stands among the subject's intermediates, added to what the layer read."""
-    sums = (i.value for i in traced(first_layer(encoder), experiment) if i.equation.slot == "residual")
-    return any(recorded.has(value) for value in islice(sums, 1))
+    trace = traced(first_layer(encoder), experiment)
+    residual = next((i for i in trace if i.equation.slot == "residual"), None)
+    return residual is not None and recorded.has(residual.value)
 
 
 def nearest(

@@ -28,7 +28,7 @@ def misnamed(parts: Mapping[Stem, str], shapes: Mapping[Stem, Sequence[int]]) ->
 
 def reversed_layers(parts: Mapping[Stem, str], shapes: Mapping[Stem, Sequence[int]], width: int) -> set[str]:
     """The layers in which a map known by name is stored input × output."""
-    given = {"1": 0, "1G": 0, "QKV": 0, "2": 1}
+    given = {"1": 0, "QKV": 0, "2": 1}
     return {
         key[0]
         for key, part in parts.items()

@@ -1,7 +1,7 @@
 """What a torch module's attributes say about it: those of the torch.nn family, or a configuration."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -56,21 +56,21 @@ def hints_of(module: nn.Module) -> Hints:
         activation = activation_name(getattr(part, "activation", part))
         if activation:
             choices.setdefault("activation", activation)
-        heads = {n for word in HEADS if isinstance(n := getattr(part, word, None), int)}
-        if len(heads) == 1:
-            sizes.setdefault("h", *heads)
-        likely = likely or likely_heads(part)
+        heads = number_called(part, HEADS)
+        if heads:
+            sizes.setdefault("h", heads)
+        narrow = number_called(part, WIDTHS_OF_A_HEAD)
+        likely = likely or number_called(part, (*LIKELY_HEADS, "h") if narrow else LIKELY_HEADS)
         if isinstance(part, nn.LayerNorm):
             choices.setdefault("norm_final.eps" if name.rpartition(".")[2] == "norm" else "eps", part.eps)
     if choices.get("norm_final.eps") == choices.get("eps"):
         choices.pop("norm_final.eps", None)
-    return Hints(choices, sizes, likely, parts=tuple(parts_without_parameters(module)))
+    return Hints(choices, sizes, heads=likely, parts=tuple(parts_without_parameters(module)))
 
 
-def likely_heads(part: nn.Module) -> int:
-    """What may be the number of heads of a part, by the name of an attribute; 0 if there is none."""
-    is_narrow = any(isinstance(getattr(part, word, None), int) for word in WIDTHS_OF_A_HEAD)
-    numbers = (getattr(part, word, None) for word in (*LIKELY_HEADS, *(("h",) if is_narrow else ())))
+def number_called(part: nn.Module, words: Sequence[str]) -> int:
+    """The positive number that a part has as an attribute under one of these names; 0 if it has none."""
+    numbers = (getattr(part, word, None) for word in words)
     return next((n for n in numbers if isinstance(n, int) and n > 0), 0)
 
 

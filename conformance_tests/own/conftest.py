@@ -23,9 +23,6 @@ JUDGING_BY_THE_DOZEN = {
 @pytest.fixture(scope="module", autouse=True)
 def without_shape_checks(request: pytest.FixtureRequest) -> Iterator[None]:
     """The equations have had every shape checked in the files of their own topics, and here they are used."""
-    if request.module.__name__ in JUDGING_BY_THE_DOZEN:
-        config.update("jaxtyping_disable", True)
-        yield
-        config.update("jaxtyping_disable", False)
-    else:
-        yield
+    config.update("jaxtyping_disable", request.module.__name__ in JUDGING_BY_THE_DOZEN)
+    yield
+    config.update("jaxtyping_disable", False)

@@ -1,4 +1,4 @@
-"""Tutorial styles in which no layer is a module of its own: its parts are told by a number in their names."""
+"""Tutorial styles in which a number in a name tells the layer, or which of several maps or norms it is."""
 
 import torch
 from torch import Tensor, nn
@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from conformance_tests.own.tutorials import every, tutorial
 
-# attn_0, ff_0, first_norm_0, attn_1, … ------------------------------------------------------
+# attn_0, na_0, ff_0, nb_0, attn_1, … --------------------------------------------------------
 
 
 class Attributes(nn.Module):
