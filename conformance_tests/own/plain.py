@@ -20,11 +20,15 @@ class PlainAttention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
-        q, k, v = (m(x).unflatten(-1, (self.count, -1)).transpose(1, 2) for m in (self.query, self.key, self.value))
+        q, k, v = self.split(x)
         scores = self.score(q, k)
         if hidden is not None:
             scores = scores.masked_fill(hidden, -torch.inf)
         return self.out(self.merge(scores.softmax(-1) @ v))
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        """Queries, keys and values (B, count, n, width / count)."""
+        return [m(x).unflatten(-1, (self.count, -1)).transpose(1, 2) for m in (self.query, self.key, self.value)]
 
     def score(self, q: Tensor, k: Tensor) -> Tensor:
         return q @ k.mT / self.scale

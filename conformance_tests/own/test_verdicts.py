@@ -29,7 +29,8 @@ globals().update({name: defect.make for name, defect in all_defects().items()})
 file = Path(f"report-{sys.argv[1]}.json")
 judged = {}
 half = list(all_defects().items())[int(sys.argv[1])::2] if __name__ == "__main__" else ()
-for profile, defects in groupby(sorted(half, key=lambda item: item[1].profile), key=lambda item: item[1].profile):
+profile_of = lambda item: item[1].profile
+for profile, defects in groupby(sorted(half, key=profile_of), key=profile_of):
     names = [name for name, _ in defects]
     targets = [f"worker.py:{name}" for name in names]
     called = CliRunner().invoke(main, ["check", *targets, "--profile", profile, "--json", str(file)])
@@ -37,7 +38,7 @@ for profile, defects in groupby(sorted(half, key=lambda item: item[1].profile), 
     reports = json.loads(file.read_text())["targets"] if file.exists() else [None] * len(names)
     file.unlink(missing_ok=True)
     for name, target, report in zip(names, targets, reports, strict=True):
-        judged[name] = called.exit_code, printed.get(target, called.output), report
+        judged[name] = called.exit_code, printed[target] if report else called.output, report
 if judged:
     print(json.dumps(judged))
 """

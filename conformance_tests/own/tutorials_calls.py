@@ -167,7 +167,7 @@ class MaskRequired(Plain):
 
 class FiniteFill(PlainAttention):
     def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
-        q, k, v = (m(x).unflatten(-1, (self.count, -1)).transpose(1, 2) for m in (self.query, self.key, self.value))
+        q, k, v = self.split(x)
         scores = self.score(q, k).masked_fill(~hidden, -1e30) if hidden is not None else self.score(q, k)
         return self.out(self.merge(scores.softmax(-1) @ v))
 

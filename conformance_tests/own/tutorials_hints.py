@@ -13,7 +13,7 @@ class Fused(PlainAttention):
     causal = False
 
     def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
-        q, k, v = (m(x).unflatten(-1, (self.count, -1)).transpose(1, 2) for m in (self.query, self.key, self.value))
+        q, k, v = self.split(x)
         keep = None if hidden is None else ~hidden
         causal = self.causal and keep is None
         return self.out(self.merge(functional.scaled_dot_product_attention(q, k, v, attn_mask=keep, is_causal=causal)))

@@ -18,7 +18,7 @@ class StepByStep(PlainAttention):
     """Attention with a method for each step, so that one can be wrong."""
 
     def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
-        q, k, v = (m(x).unflatten(-1, (self.count, -1)).transpose(1, 2) for m in (self.query, self.key, self.value))
+        q, k, v = self.split(x)
         weights = self.weigh(self.hide(self.score(q, self.keys(k)), hidden))
         return self.project(self.merge(self.average(weights, v)))
 
