@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import is_
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -156,6 +157,9 @@ class Guard:
     def _unpatch(self) -> None:
         for place, originals in self._originals.items():
             names = vars(place)
+            # After every call, and nearly always as it was: one pass without a loop in Python.
+            if all(map(is_, map(names.get, originals), originals.values())):
+                continue
             for name in [name for name, original in originals.items() if names.get(name) is not original]:
                 now = names.get(name)
                 if is_torchs_own(now):
@@ -165,7 +169,8 @@ class Guard:
                     self._patches[place, name] = now
                     setattr(place, name, originals[name])
         for place, known in zip(PATCHABLE, self._names, strict=True):
-            self._remove_added(place, known)
+            if not known.issuperset(vars(place)):
+                self._remove_added(place, known)
 
     def _remove_added(self, place: Any, known: set[str]) -> None:
         """Remove what hides an inherited function, as ``Tensor.softmax`` is one."""

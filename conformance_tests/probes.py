@@ -50,7 +50,8 @@ class Probe:
         if x.is_floating_point():
             other = torch.where(padded[..., None], times * x.flip(0) + 1, x)
         else:
-            other = torch.where(padded, x.amax() - x, x)
+            # Among the ordinary ids: a padding id would move the positions of encoders that count past it.
+            other = torch.where(padded, x.amin() + x.amax() - x, x)
         return replace(self, inputs=(other, *self.inputs[1:]))
 
     def _padded_pixels(self, image: Tensor) -> Tensor:

@@ -4,10 +4,11 @@ A seed makes the encoder's weights, the probes and the weights of the suite. Wha
 beside the site, whose page on precision shows it.
 """
 
+import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -71,7 +72,7 @@ def jobs(part: int) -> Iterator[tuple[str, str, int]]:
     """
     for name in encoders():
         published = name.startswith(("profile ", "torch,"))
-        yield name, "float64", max(1, (200 if published else 10) // part)
+        yield name, "float64", max(1, (10 if name.startswith("tutorial ") else 200) // part)
         if published:
             yield from ((name, dtype, max(1, 10 // part)) for dtype in ("float32", "bfloat16", "float16"))
 
@@ -94,19 +95,29 @@ def on_file() -> list[Sweep]:
     return [Sweep(**entry) for entry in json.loads(FILE.read_text(encoding="utf-8"))]
 
 
-def main() -> None:
-    """Run every sweep and put the outcome on file; the exit status says whether there was an alarm.
+def write(sweeps: Iterable[Sweep]) -> None:
+    """Put sweeps on file, in the order of the encoders; what is known of one that is at hand no more is dropped."""
+    order = {name: place for place, name in enumerate(encoders())}
+    listed = sorted((s for s in sweeps if s.encoder in order), key=lambda s: order[s.encoder])
+    lines = ",\n ".join(json.dumps(asdict(s), ensure_ascii=False) for s in listed)
+    FILE.write_text(f"[{lines}]\n", encoding="utf-8")
 
-    An argument divides the numbers of seeds.
-    """
-    todo, found = list(jobs(int(sys.argv[1]) if len(sys.argv) > 1 else 1)), []
+
+def main() -> None:
+    """Run every sweep and put each outcome on file; the exit status says whether there was an alarm."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--part", type=int, default=1, help="divide the numbers of seeds by this")
+    asked.add_argument("--of", default="", help="judge encoders whose names begin so; others keep what is on file")
+    options = asked.parse_args()
+    todo = [job for job in jobs(options.part) if job[0].startswith(options.of)]
+    kept = {(s.encoder, s.dtype): s for s in on_file()} if FILE.exists() else {}
+    found = []
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         for one in pool.map(sweep, todo):
             found.append(one)
             what = f"alarm with seeds {one.alarms}" if one.alarms else f"largest error {one.largest:.3f} of its budget"
             print(f"{len(found)} of {len(todo)}: {one.encoder} in {one.dtype}: {what}", flush=True)
-    lines = ",\n ".join(json.dumps(asdict(s), ensure_ascii=False) for s in found)
-    FILE.write_text(f"[{lines}]\n", encoding="utf-8")
+            write((kept | {(s.encoder, s.dtype): s for s in found}).values())
     sys.exit(any(s.alarms for s in found))
 
 

@@ -18,7 +18,7 @@ from conformance_tests.torch_hints import hints_of
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.position import sinusoidal, sinusoidal_tensor2tensor
-from encoder_spec.profiles import DEIT, WHISPER
+from encoder_spec.profiles import DEIT, VASWANI_2017, WHISPER
 
 CHOSEN = {
     Factorised: {"input": "factorised", "embedding_size": 13, "position": "learned", "d_model": 30},
@@ -47,6 +47,17 @@ def test_padding_of_an_image_lies_in_its_patches() -> None:
     changed = torch.zeros(image.shape, dtype=torch.bool)
     changed[0, :, 2:4, 0:2] = True
     assert torch.equal(image != other, changed)
+
+
+def test_padding_has_ordinary_ids_whatever_the_seed() -> None:
+    """An encoder that counts positions past its padding id counts right as long as no probe uses that id."""
+    encoder = Encoder(VASWANI_2017, Dimensions(d_model=24, h=4, d_ff=40, V=31))
+    for seed in range(50):
+        probe = Probes(encoder, seed)["scattered"]
+        (ids,), (other,) = probe.inputs, probe.with_other_padding().inputs
+        assert other.min() >= 4
+        assert other.max() < 31
+        assert not torch.equal(ids, other)
 
 
 def test_a_signal_is_twice_as_long_as_its_positions() -> None:
