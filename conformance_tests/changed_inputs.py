@@ -76,8 +76,8 @@ def before_values(there: Departure) -> str | None:
 def before_ffn(there: Departure) -> str | None:
     """The activation, if the second map is right with other inner features."""
     path = there.trace[there.place].path
-    parameters = there.run.parameters(there.case.weights)
-    W_2, b_2 = parameters[f"{path}.W_2"], parameters.get(f"{path}.b_2", torch.zeros(()))
+    parameters, home = there.run.parameters(there.case.weights), there.run.encoder.home
+    W_2, b_2 = parameters[home(f"{path}.W_2")], parameters.get(home(f"{path}.b_2"), torch.zeros(()))
     others = there.arrays_like(there.before("activation"))
     return "activation" if any(there.recorded.has(other @ W_2 + b_2) for other in others) else None
 

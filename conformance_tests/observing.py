@@ -86,8 +86,10 @@ def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Ten
             return (encoder(parameters, *probe.inputs, keep=probe.keep).detach(),)
     by_input, by_path = run.expected_gradients(observation.case, run.cotangent(observation.case), encoder)
     learned = sorted(path for path, source in run.mapping.sources.items() if source.names)
-    # What the wrong equation has no use for may be there all the same, and get no gradient.
-    of_parameters = (by_path[path] if path in by_path else torch.zeros_like(parameters[path]) for path in learned)
+    # A part that is used in several layers gets the sum of its gradients, whatever its name. What the wrong
+    # equation has no use for may be there all the same, and gets none.
+    shared = {path: encoder.home(path) for path in learned if run.weight_sets.is_one(path, encoder.home(path))}
+    of_parameters = (by_path.get(shared.get(path, path), torch.zeros_like(parameters[path])) for path in learned)
     return (*(() if by_input is None else (by_input,)), *of_parameters)
 
 

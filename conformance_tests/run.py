@@ -129,9 +129,9 @@ class Run(Computed):
             if not self.agrees(case):
                 raise Blocked(f"the outputs disagree with the specification already on probe {case.probe}")
 
-    def stated_parameters(self) -> dict[str, Tensor]:
+    def stated_parameters(self, weights: str = GIVEN) -> dict[str, Tensor]:
         """The subject's own parameters by canonical path, as it keeps them."""
-        return {path: w for path, w in self.parameters(GIVEN).items() if not self.mapping.is_absent(path)}
+        return {path: w for path, w in self.parameters(weights).items() if not self.mapping.is_absent(path)}
 
     def demand_parameter_count(self, what: str, *suffixes: str) -> None:
         """The arrays whose paths end so have as many entries as their declared shapes."""

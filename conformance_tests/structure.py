@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from math import isqrt
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from conformance_tests.epsilon import EPSILONS
@@ -106,9 +107,13 @@ def admissible(slot: str, letters: set[str]) -> list[str]:
 
 
 def is_shared(parameters: Mapping[str, Tensor], layers: set[str]) -> bool:
-    """Whether all layers use one set of arrays: a single set, or the same memory in each."""
+    """Whether all layers use one set of arrays: a single set, or the same memory in each and nothing of their own."""
     paths = [f"layers.{l}.W_1" for l in layers]
-    return len({parameters[path].data_ptr() if path in parameters else 0 for path in paths}) == 1
+    if len({parameters[path].data_ptr() if path in parameters else 0 for path in paths}) > 1:
+        return False
+    of_first = {path.split(".", 2)[2]: array for path, array in parameters.items() if path.startswith("layers.0.")}
+    others = [(f"layers.{l}.{name}", array) for l in layers for name, array in of_first.items()]
+    return all(torch.equal(parameters.get(path, array), array) for path, array in others)
 
 
 def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:

@@ -110,6 +110,14 @@ class Subject:
         """Arrays that the encoder keeps and that are no weights, by name, in float64."""
         return {}
 
+    def unregistered(self) -> dict[str, str]:
+        """Lists of parts with parameters of which the framework does not know, and what each should have been."""
+        return {}
+
+    def unmoved(self) -> set[str]:
+        """The names of those of its ``tables`` that do not go where the encoder is moved."""
+        return set()
+
     def learn(self, probes: Probes) -> None:
         """Find out by experiment how the encoder is called; nothing to find out unless it says so.
 

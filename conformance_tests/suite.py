@@ -14,8 +14,8 @@ from conformance_tests.deciding import decide, judge, planned
 from conformance_tests.diagnosis import explanations
 from conformance_tests.expected import Expected, ExpectedFailure, apply_expected, expected_failures
 from conformance_tests.guard import Guard
-from conformance_tests.identify import nearest_profile
 from conformance_tests.opening import adapt, entered, opened
+from conformance_tests.remarks import below_resolution, describe
 from conformance_tests.report import Report, Result, TargetReport
 from conformance_tests.reproduction import again
 from conformance_tests.run import Run
@@ -213,41 +213,6 @@ def coarsest(run: Run, declared: Profile | None) -> Iterator[Run]:
         if part not in (None, run.subject.dtype):
             lower, _ = entered(stack, opened(run.subject, run.seed, declared, Precision(part)))
         yield lower or run
-
-
-def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
-    """Write the variant into the report, with the nearest published profile where it is none."""
-    chosen = run.encoder.choices()
-    conventions = run.subject.conventions() | run.mapping.conventions()
-    for path, layout in run.stored.items():
-        chosen["position"] = layout
-        report.notes.append(f"keeps its {layout} positions as a table ({path}): compared as stored")
-    if declared is not None:
-        report.profile = {"name": declared.name, "choices": chosen, "conventions": conventions}
-        if declared["input"] is not run.encoder.profile["input"]:
-            report.notes.append("starts from given embeddings: the profile's input equations are not judged")
-        return
-    nearest, differences = nearest_profile(run.encoder)
-    report.profile = {"name": nearest.name if not differences else "unpublished", "choices": chosen}
-    report.profile["conventions"] = conventions
-    report.profile["identified"] = run.identified
-    if not run.identified:
-        report.notes.append(
-            "its outputs agree with no choice of equations; judged against what it states or comes closest to"
-        )
-    if differences:
-        differ = ", ".join(f"{slot} {mine} (there {theirs})" for slot, (mine, theirs) in differences.items())
-        report.notes.append(f"no published profile; the nearest is {nearest.name}, which differs in {differ}")
-
-
-def below_resolution(dtype: str) -> list[str]:
-    """What a verdict in a precision below float64 leaves open, in words; nothing if that is nothing."""
-    if dtype == "float64":
-        return []
-    from conformance_tests.resolution import on_file, unresolved
-
-    below = len(unresolved(on_file(), dtype))
-    return [f"{below} of the known deviations are not decidable in {dtype}: nothing is said of them"] if below else []
 
 
 def requirements_of(target: Any, profile: str | Profile = "auto", level: str = "gradient", seed: int = 0) -> list[str]:

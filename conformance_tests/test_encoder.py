@@ -1,14 +1,22 @@
 """Checks of chapter 10: the stack."""
 
+import torch
+from torch import Tensor
+
 from conformance_tests.checks import decides
 from conformance_tests.compare import Unsupported
 from conformance_tests.run import FAST, PADDED, UNPADDED, Case, Run
-from conformance_tests.weights import FAINT, GIVEN
+from conformance_tests.weights import FAINT, GIVEN, PERTURBED
 
 
 @decides("ENC-17", level="static")
 def test_parameters_are_those_that_the_equations_declare(run: Run) -> None:
-    """No parameter is missing, none is too many, and each has its declared shape."""
+    """No parameter is missing, none is too many, and each has its declared shape; the framework knows of all."""
+    hidden = [f"{name} should be an {kind}" for name, kind in run.subject.unregistered().items()]
+    assert not hidden, (
+        f"encoder: {', '.join(hidden)}: the framework does not know of the parameters there, "
+        "which are neither trained nor saved, and not moved with the encoder"
+    )
     declared = run.encoder.parameter_shapes()
     present = {path: tuple(array.shape) for path, array in run.stated_parameters().items()}
     wrong = [
@@ -21,12 +29,18 @@ def test_parameters_are_those_that_the_equations_declare(run: Run) -> None:
 
 @decides("ENC-15", "ENC-16", level="static")
 def test_layers_share_parameters_only_where_the_variant_says_so(run: Run) -> None:
-    """The arrays of different layers are different objects, or there is one set of them."""
-    shared = run.encoder.profile["sharing"].variant == "all"
+    """Where one layer's array is changed, those of the others stay as they are, or all are that array."""
     layers = run.encoder.dimensions.N
-    maps = {array.data_ptr() for path, array in run.parameters(GIVEN).items() if path.endswith(".W_1")}
-    assert len(maps) == (1 if shared else layers), (
-        f"encoder: {layers} layers have {len(maps)} sets of parameters, but the spec gives {1 if shared else layers}"
+    want = 1 if run.encoder.profile["sharing"].variant == "all" else layers
+    distinct: dict[str, list[Tensor]] = {}
+    for path, array in run.stated_parameters(PERTURBED).items():
+        stack, _, place = path.partition(".")
+        if stack == "layers" and not run.weight_sets.is_fixed(path):
+            seen = distinct.setdefault(place.partition(".")[2], [])
+            seen += [array] if not any(torch.equal(array, other) for other in seen) else []
+    wrong = [f"{len(arrays)} {name}" for name, arrays in distinct.items() if len(arrays) != want]
+    assert not wrong, f"encoder: {layers} layers have {', '.join(wrong)}, but the spec gives {want} of each: " + (
+        "is a part made once and used in every layer?" if want > 1 else "each layer has a part of its own"
     )
 
 

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from conformance_tests.masks import MaskForm
 from conformance_tests.probes import Probes
 from conformance_tests.subject import Precision
 from conformance_tests.torch_hints import hints_of
+from conformance_tests.unregistered import plain_tensors, registered
 from conformance_tests.unwrapped import unwrapped
 from encoder_spec.module import EncoderModule
 
@@ -29,15 +31,21 @@ class TorchSubject(CalledSubject):
         module = unwrapped(module)
         self.module = module
         self.device = "cpu"
-        self.hints = hints_of(module)
-        named = module.named_parameters(remove_duplicate=False)
         self._part: torch.dtype | None = None
-        self._frozen = {name for name, p in named if not p.requires_grad}
+        with registered(module) as self._unregistered:
+            self.hints = hints_of(module)
+            named = module.named_parameters(remove_duplicate=False)
+            self._frozen = {name for name, p in named if not p.requires_grad}
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
         """Run the module in float64 and evaluation mode, then restore every tensor and flag."""
-        tensors = [*self.module.parameters(), *self.module.buffers()]
+        with registered(self.module), self._in_float64():
+            yield
+
+    @contextmanager
+    def _in_float64(self) -> Iterator[None]:
+        tensors = self._tensors()
         originals = [(t.data, t.grad) for t in tensors]
         frozen = [p for p in self.module.parameters() if not p.requires_grad]
         modes = {m: m.training for m in self.module.modules()}
@@ -62,7 +70,7 @@ class TorchSubject(CalledSubject):
     @contextmanager
     def computing_in(self, precision: Precision) -> Iterator[None]:
         """See ``Subject``: every floating tensor is cast, and every tensor moved."""
-        before, tensors = (self.dtype, self.device), [*self.module.parameters(), *self.module.buffers()]
+        before, tensors = (self.dtype, self.device), self._tensors()
         held = [t.data for t in tensors]
         self.dtype, self.device = precision.dtype or self.dtype, precision.device
         try:
@@ -74,6 +82,10 @@ class TorchSubject(CalledSubject):
             self.dtype, self.device = before
             for t, data in zip(tensors, held, strict=True):
                 t.data = data
+
+    def _tensors(self) -> list[Tensor]:
+        held = chain(self.module.parameters(), self.module.buffers(), plain_tensors(self.module).values())
+        return list({id(t): t for t in held}.values())
 
     def _placed(self, x: Tensor) -> Tensor:
         return x.to(self.device, self.dtype if x.is_floating_point() else x.dtype)
@@ -93,8 +105,17 @@ class TorchSubject(CalledSubject):
         return {name: copies.setdefault(id(p), p.detach().to("cpu", torch.float64, copy=True)) for name, p in named}
 
     def tables(self) -> dict[str, Tensor]:
-        """See ``Subject``: its buffers."""
-        return {name: b.detach().clone() for name, b in self.module.named_buffers() if b.is_floating_point()}
+        """See ``Subject``: its buffers, and the tensors that should be some."""
+        held = dict(self.module.named_buffers()) | plain_tensors(self.module)
+        return {name: b.detach().clone() for name, b in held.items() if b.is_floating_point()}
+
+    def unregistered(self) -> dict[str, str]:
+        """See ``Subject``: its plain lists of modules."""
+        return self._unregistered
+
+    def unmoved(self) -> set[str]:
+        """See ``Subject``: plain attributes."""
+        return set(plain_tensors(self.module))
 
     def set_weights(self, values: Mapping[str, Tensor]) -> None:
         """See ``Subject``."""

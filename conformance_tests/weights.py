@@ -87,6 +87,18 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
                 drawn[id(w)] = w + 0.3 * noise if w.ndim < 2 else 0.8 / reads**0.5 * noise
         return {name: w if name in self.fixed else drawn[id(w)] for name, w in self.given.items()}
 
+    def is_fixed(self, path: str) -> bool:
+        """Whether what is at a canonical path is left as it was given."""
+        return any(name in self.fixed for name in self.mapping.sources[path].names)
+
+    def is_one(self, path: str, other: str) -> bool:
+        """Whether the subject keeps the same arrays at two canonical paths."""
+        here, there = (
+            [id(self.given[name]) for name in self.mapping.sources[p].names] if p in self.mapping.sources else []
+            for p in (path, other)
+        )
+        return here == there
+
     def use(self, name: str) -> None:
         """Give the subject the weights of this name."""
         if name != self._in_use:

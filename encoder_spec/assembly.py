@@ -9,8 +9,9 @@ One rule gives every parameter its path. An argument named like a slot is the
 equation in that slot and shares its caller's path; an argument with a suffix,
 such as ``norm_1``, is the equation in slot ``norm`` with parameters under
 ``norm_1``; ``layers`` are N equations of slot ``layer``, under ``layers.0``,
-``layers.1``, … or wherever the equation in slot ``sharing`` sends them. A profile may fill
-such a place otherwise than the rest of its slot: ``norm_final = "rms"``.
+``layers.1``, … whose parameters are their own or those of the layers that the equation in
+slot ``sharing`` names. A profile may fill such a place otherwise than the rest of its slot:
+``norm_final = "rms"``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -87,14 +88,21 @@ class Encoder:
         """The slots that an equation uses: (argument, path, slot)."""
         for argument in equation.slots:
             if argument == "layers":
-                sharing = self.profile["sharing"].function
                 for l in range(self.dimensions.N):
-                    yield argument, join(path, f"layers.{sharing(l)}"), "layer"
+                    yield argument, join(path, f"layers.{l}"), "layer"
             elif argument in places():
                 slot = argument.partition("_")[0]
                 yield argument, join(path, argument), argument if argument in self.profile.equations else slot
             else:
                 yield argument, path, argument
+
+    def home(self, path: str) -> str:
+        """Where the parameter that is used at a path lives: there, or in the layer with which this one shares it."""
+        stack, _, place = path.partition(".")
+        if stack != "layers":
+            return path
+        number, _, name = place.partition(".")
+        return f"layers.{self.profile['sharing'].function(int(number), name)}.{name}"
 
     def places(self, path: str = "", slot: str = "stack", width: str = "d_model") -> Iterator[Place]:
         """Every equation in use, outermost first; ``width`` is the axis that d_model means there."""
@@ -130,7 +138,7 @@ class Encoder:
         shapes: dict[str, tuple[str, ...]] = {}
         for place in self.places():
             for name, axes in place.parameters.items():
-                path = join(place.path, name)
+                path = self.home(join(place.path, name))
                 known = shapes.setdefault(path, axes)
                 demand(known == axes, f"{place.equation.id} reads {path} as {axes}, but its axes are {known}")
         return shapes
@@ -164,7 +172,7 @@ class Encoder:
         """
         equation = self.profile[slot]
         inner = partial(self.bind, parameters, observe, evaluate)
-        supplied: dict[str, Any] = {n: parameters[join(path, n)] for n in equation.parameters}
+        supplied: dict[str, Any] = {n: parameters[self.home(join(path, n))] for n in equation.parameters}
         supplied |= {n: self._number(n, path) for n in equation.constants}
         for argument, inner_path, inner_slot in self._below(path, equation):
             function = inner(inner_path, inner_slot)

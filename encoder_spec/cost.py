@@ -65,7 +65,7 @@ def count(shapes: Mapping[str, Sequence[str]]) -> Expr:
 def shapes_within(encoder: Encoder, slot: str, owner: str = "") -> dict[str, tuple[str, ...]]:
     """The parameters of the equation in ``slot`` and of all that it uses, or of those in slot ``owner`` alone."""
     return {
-        join(place.path, name): axes
+        encoder.home(join(place.path, name)): axes
         for place in encoder.places(slot=slot)
         if owner in ("", place.equation.slot)
         for name, axes in place.parameters.items()

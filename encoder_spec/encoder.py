@@ -101,10 +101,12 @@ def no_final_norm(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model
 
 @requirement("ENC-15", "Every layer has parameters of its own: their number grows with N.", algebraic=True)
 @equation("encoder.unshared", slot="sharing", variant="none")
-def unshared(l: int) -> int:
+def unshared(l: int, name: str) -> int:  # noqa: ARG001
     r"""Layers of their own. Vaswani et al. 2017, §3.1; S0 §8, S2 §1.2.
 
     $$ \theta_l \text{ distinct for each } l $$
+
+    The function gives the layer whose parameter of this name layer l uses.
 
     Undefined: nothing.
     """
@@ -113,7 +115,7 @@ def unshared(l: int) -> int:
 
 @requirement("ENC-16", "All layers use the same parameters: their number does not depend on N.", algebraic=True)
 @equation("encoder.shared", slot="sharing", variant="all")
-def shared(l: int) -> int:  # noqa: ARG001
+def shared(l: int, name: str) -> int:  # noqa: ARG001
     r"""One layer's parameters used N times. Dehghani et al. 2018, §2.1; Lan et al. 2019 (ALBERT), §3.1; S3 §8.
 
     $$ \theta_l = \theta_0 \text{ for all } l $$

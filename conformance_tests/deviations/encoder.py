@@ -13,6 +13,8 @@ __all__ = ["calls"]
 
 STACK, FINAL, NO_FINAL = "encoder", "encoder.final_norm", "encoder.no_final_norm"
 
+FFN_PARAMETERS = ("W_1", "b_1", "W_2", "b_2", "W_G", "b_G")
+
 F: TypeAlias = Callable[..., Tensor]
 Layers: TypeAlias = Sequence[F]
 
@@ -45,6 +47,26 @@ deviation(
     ("ENC-16", "ENC-17"),
     definition="Every layer has parameters of its own, where one set serves all.",
 )(unshared)
+
+
+@deviation("ffn-shared", "encoder.unshared", ("ENC-15", "ENC-17"), "habla-liaa/encodecmae#3")
+def ffn_shared(l: int, name: str) -> int:
+    """All layers use one feed-forward network; the rest is their own."""
+    return 0 if name in FFN_PARAMETERS else l
+
+
+@deviation("attention-shared", "encoder.unshared", ("ENC-15", "ENC-17"))
+def attention_shared(l: int, name: str) -> int:
+    """All layers use one attention; the rest is their own."""
+    return 0 if "." not in name and name not in FFN_PARAMETERS else l
+
+
+@deviation("norms-shared", "encoder.unshared", ("ENC-15", "ENC-17"))
+def norms_shared(l: int, name: str) -> int:
+    """All layers use the same two norms; the rest is their own."""
+    return 0 if name.startswith("norm_") else l
+
+
 wrong_constants(
     "final-norm-eps",
     "The norm at the end has an ε of its own, 1e-3.",

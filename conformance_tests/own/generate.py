@@ -123,7 +123,7 @@ def random_mask(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
 def random_arrays(encoder: Encoder, slot: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Every parameter below the equation in ``slot``; maps keep the size of what they map."""
     shapes = {
-        join(place.path, name): encoder.dimensions.shape(axes)
+        encoder.home(join(place.path, name)): encoder.dimensions.shape(axes)
         for place in encoder.places("", slot)
         for name, axes in place.parameters.items()
     }
@@ -201,6 +201,9 @@ def flowing(
             continue
         if hint is int:
             yield int(rng.integers(sizes["N"]))
+            continue
+        if hint is str:
+            yield draw(st.sampled_from(("W_Q", "b_1", "norm_1.gamma")))
             continue
         axes = hint.dim_str.replace("*axes", " ".join(any_axes)).split()
         lengths = sizes | {"n": sizes["n"] + grown}

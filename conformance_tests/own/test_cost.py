@@ -120,7 +120,7 @@ def test_token_embedding_shared_with_the_head_counts_once() -> None:
 def test_sharing_that_is_not_affine_in_the_depth_is_refused() -> None:
     """Layers shared in pairs have ⌈N/2⌉ sets of parameters, which no a + b·N equals."""
     with pytest.raises(SpecificationError, match="not affine"):
-        parameters(VASWANI_2017.replace(sharing=lambda layer_index: layer_index // 2))
+        parameters(VASWANI_2017.replace(sharing=lambda layer_index, name: layer_index // 2))
 
 
 # The table -------------------------------------------------------------------------------

@@ -218,8 +218,8 @@ def test_shared_layers_have_as_many_parameters_for_every_depth() -> None:
 
     N = 1, 2, 5: 395, 712, 1663 without sharing, 395 always with it.
     """
-    same(tensor([unshared(l) for l in range(5)]), tensor([0, 1, 2, 3, 4]))
-    same(tensor([shared(l) for l in range(5)]), tensor([0, 0, 0, 0, 0]))
+    same(tensor([unshared(l, "W_1") for l in range(5)]), tensor([0, 1, 2, 3, 4]))
+    same(tensor([shared(l, "W_1") for l in range(5)]), tensor([0, 0, 0, 0, 0]))
     for sharing, counts in [("none", [395, 712, 1663]), ("all", [395, 395, 395])]:
         profile = VASWANI_2017.replace(sharing=sharing)
         modules = [EncoderModule(Encoder(profile, SIZES.replace(N=N))) for N in (1, 2, 5)]

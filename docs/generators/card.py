@@ -89,7 +89,7 @@ def signature(equation: Equation) -> str:
 def shape(hint: Any) -> str:
     """The shapes that an annotation describes, or its name where it has none."""
     typeset = [shapes.typeset(axes) for axes in shapes.shapes(hint)]
-    return ", ".join(typeset) or ("a number" if hint is int else "an array")
+    return ", ".join(typeset) or {int: "a number", str: "a name"}.get(hint, "an array")
 
 
 def fillers(argument: str) -> str:

@@ -46,11 +46,11 @@ def no_final_norm(X: Array) -> Array:
     return X
 
 
-def unshared(l: int) -> int:
+def unshared(l: int, name: str) -> int:  # noqa: ARG001 — all are its own
     """θ(l) = l."""
     return l
 
 
-def shared(l: int) -> int:  # noqa: ARG001 — no layer differs from layer 0
+def shared(l: int, name: str) -> int:  # noqa: ARG001 — no layer differs from layer 0
     """θ(l) = 0."""
     return 0
