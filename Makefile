@@ -56,6 +56,7 @@ bench: $(READY)
 
 matrix: $(READY)
 	$(BIN)/python -m conformance_tests.kill_matrix
+	$(BIN)/python -m conformance_tests.kills
 
 resolution: $(READY)
 	$(BIN)/python -m conformance_tests.resolution

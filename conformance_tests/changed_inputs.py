@@ -25,6 +25,10 @@ BEYOND = -1e3
 """Scores below this one have been masked."""
 
 
+SUMS = ("segment", "embedding_norm", "dropout", "input")
+"""What may be the first to show the sum of embedding and position."""
+
+
 class Departure(NamedTuple):
     """Where a subject departs: the place in the specification's trace of a case, beside the subject's arrays."""
 
@@ -50,6 +54,20 @@ def giver_within(there: Departure) -> Equation | None:
     search = find.get(there.trace[there.place].equation.slot)
     slot = search(there) if search else None
     return there.run.encoder.profile[slot] if slot else None
+
+
+def giver_to_input(there: Departure) -> Equation | None:
+    """The scale of the embedding, or the position, if their sum departs and is right with a multiple of one of them."""
+    before = [step.equation.slot for step in there.trace[: there.place]]
+    if there.trace[there.place].equation.slot not in SUMS or "position" not in before:
+        return None
+    summands = {slot: there.before(slot) for slot in ("embedding_scale", "position")}
+    for slot, rest in zip(summands, reversed(summands.values()), strict=True):
+        right = summands[slot]
+        for other in there.arrays_like(right):
+            if not torch.equal(other, right) and is_multiple(other, right) and there.recorded.has(other + rest):
+                return there.run.encoder.profile[slot]
+    return None
 
 
 def before_weights(there: Departure) -> str | None:

@@ -235,13 +235,15 @@ def requirements(id: str | None) -> None:
 
 @main.command()
 @click.argument("id", required=False)
-@click.option("--matrix", is_flag=True, help="What notices each deviation, in every profile to which it applies.")
+@click.option(
+    "--matrix", is_flag=True, help="What notices each deviation, or this one, in every profile to which it applies."
+)
 def deviations(id: str | None, matrix: bool) -> None:
     """List the known defects, or show one with code, evidence and what notices it."""
     from conformance_tests import listing
 
     if matrix:
-        listing.matrix()
+        listing.matrix(id)
     else:
         listing.deviations(id)
 

@@ -117,18 +117,30 @@ def deviations(id: str | None) -> None:
         out.print(Text(f"seen in {', '.join(d.evidence)}", "dim"), soft_wrap=True)
 
 
-def matrix() -> None:
-    """Print what notices each deviation, profile by profile, and how the suite diagnoses it."""
-    from conformance_tests.kill_matrix import on_file
+def matrix(id: str | None) -> None:
+    """Print what notices each deviation, or one, profile by profile, and how the suite diagnoses it."""
+    from conformance_tests import kill_matrix, kills
+    from conformance_tests.deviations import deviations as catalogue
 
-    rows = on_file()
+    if id is not None:
+        choose("deviations", id, list(catalogue()))
+    rows = [row for row in kill_matrix.on_file() if id in (None, row.deviation)]
+    explained = {(row.deviation, row.within) for row in rows}
     print_table(
         console(),
         ("deviation", "in profile", "judged as", "verdict", "failing", "departs at", "diagnosis"),
         [
-            (r.deviation, r.within, r.judged_as, r.verdict, " ".join(r.killed_by), r.departs_at or "", first)
-            for r in rows
-            for first in (r.diagnosis[:1] or ("",))
+            *(
+                (r.deviation, r.within, r.judged_as, r.verdict, " ".join(r.killed_by), r.departs_at or "", first)
+                for r in rows
+                for first in (r.diagnosis[:1] or ("",))
+            ),
+            *(
+                (deviation, within, within, "nonconformant" if failed else "conformant", " ".join(failed), "", "")
+                for deviation, of in kills.on_file().items()
+                for within, failed in of.items()
+                if id in (None, deviation) and (deviation, within) not in explained
+            ),
         ],
     )
 

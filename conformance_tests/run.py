@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from typing import Any
 
 from torch import Tensor
 
@@ -34,6 +35,8 @@ class Run(Computed):
     identified: bool = True
     stored: Mapping[str, str] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
+    misreads: dict[Case, Any] = field(default_factory=dict)
+    """What ``wiring.misread_in`` has found for a case: many checks ask, and the search is long."""
 
     @cached_property
     def equations(self) -> frozenset[str]:

@@ -1,6 +1,7 @@
 """What the parameters alone tell of an encoder: its sizes, and the variant of every slot that has parameters."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import isqrt
 from typing import Any
 
@@ -79,9 +80,11 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
             "that share one key (multi-query or grouped-query attention)"
         )
     encoder = Encoder(VASWANI_2017.replace(**({"eps": EPSILONS[0]} | choices | stated)), sizes(parameters, hints, N))
+    sharing_heads = heads_sharing_maps(parameters)
     for path, shape in encoder.parameter_shapes().items():
         got = tuple(parameters[path].shape) if path in parameters else shape
-        if got != shape:
+        is_shared_by_heads = sharing_heads and path.rpartition(".")[2][2:] in ("Q", "K", "V")
+        if got != shape and not is_shared_by_heads:
             raise SpecificationError(f"{path} has shape {got}, but beside the other parameters it must be {shape}")
     return encoder
 
@@ -116,6 +119,13 @@ def is_shared(parameters: Mapping[str, Tensor], layers: set[str]) -> bool:
     return all(torch.equal(parameters.get(path, array), array) for path, array in others)
 
 
+def heads_sharing_maps(parameters: Mapping[str, Tensor]) -> int:
+    """How many heads share one map of d_k × d_k each for queries, keys and values; 0 if they have maps of their own."""
+    maps = {parameters[f"layers.0.{letter}"].shape for letter in ("W_Q", "W_K", "W_V")}
+    (rows, columns), width = next(iter(maps)), len(parameters["layers.0.W_1"])
+    return width // rows if len(maps) == 1 and rows == columns < width and width % rows == 0 else 0
+
+
 def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
     """The sizes that the shapes of the parameters tell."""
     found = {"N": N}
@@ -141,6 +151,10 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
     if "W_e" not in parameters and found.get("d_e", found["d_model"]) != found["d_model"]:
         raise SpecificationError(f"the input has width {found['d_e']}, but the layers {found['d_model']}")
     hd_k, hd_v = found.pop("hd_k"), found.pop("hd_v")
+    if sharing := heads_sharing_maps(parameters):
+        hd_k, hd_v = sharing * hd_k, sharing * hd_v
+        found["d_model"] = hd_k
+        hints = replace(hints, sizes=hints.sizes | {"h": sharing})
     likely = hints.heads if hints.heads and hd_k % hints.heads == hd_v % hints.heads == 0 else 1
     found["h"] = hints.sizes.get("h", likely)
     if hd_k % found["h"]:

@@ -14,10 +14,10 @@ def test_tokens_or_patches_become_their_vectors(run: Run) -> None:
 
 @decides("EMB-2", "EMB-3", level="trace")
 def test_embedding_has_the_scale_of_its_variant(run: Run) -> None:
-    """The value of the slot ``embedding_scale`` stands among the intermediates; no other one, if it is idle."""
+    """The value of the slot ``embedding_scale`` stands among the intermediates, and is what goes on; no other one."""
     if run.encoder.profile["embedding_scale"].variant == "none":
         demand_unformed(run, run.case(), "embedding", scale)
-    run.demand_intermediate("embedding_scale")
+    demand_handed_on(run, "embedding_scale")
 
 
 @decides("EMB-5", "EMB-6", "EMB-15", level="trace")

@@ -2,9 +2,10 @@
 
 from conformance_tests.checks import decides
 from conformance_tests.run import Run
+from conformance_tests.wiring import demand_handed_on
 
 
 @decides("POS-1", "POS-6", "POS-7", "POS-9", "POS-10", level="trace")
 def test_each_position_has_its_own_vector(run: Run) -> None:
-    """The value of the slot ``position`` stands among the encoder's intermediates."""
-    run.demand_intermediate("position")
+    """The value of the slot ``position`` stands among the encoder's intermediates, and is what goes on."""
+    demand_handed_on(run, "position")

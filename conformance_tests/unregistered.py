@@ -10,6 +10,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+TORCHS_OWN = frozenset(vars(nn.Module()))
+"""What every module has, where torch keeps the parts that it knows."""
+
 Parts = nn.ModuleList | nn.ModuleDict | nn.ParameterList
 
 
@@ -40,7 +43,7 @@ def unregistered(module: nn.Module) -> Iterator[tuple[str, nn.Module, str, Parts
     known = {id(thing) for thing in chain(module.modules(), module.parameters())}
     for path, owner in module.named_modules():
         for name, held in vars(owner).items():
-            parts = as_parts(held)
+            parts = as_parts(held) if name not in TORCHS_OWN else None
             # A list that hides what torch is not to see, such as the model around it, holds what it knows already.
             inside = [] if parts is None else [*list(parts.modules())[1:], *parts.parameters()]
             if parts is not None and [*parts.parameters()] and not known & {id(thing) for thing in inside}:
@@ -50,8 +53,8 @@ def unregistered(module: nn.Module) -> Iterator[tuple[str, nn.Module, str, Parts
 def as_parts(held: Any) -> Parts | None:
     """What a plain list, tuple or dictionary of modules or parameters should have been; None if it is no such thing."""
     if isinstance(held, dict):
-        whole = all(isinstance(key, str) and key.isidentifier() for key in held)
-        return nn.ModuleDict(held) if held and whole and all(isinstance(p, nn.Module) for p in held.values()) else None
+        named = all(isinstance(key, str) and key and "." not in key and not hasattr(nn.ModuleDict, key) for key in held)
+        return nn.ModuleDict(held) if held and named and all(isinstance(p, nn.Module) for p in held.values()) else None
     if not isinstance(held, list | tuple) or not held:
         return None
     if all(isinstance(part, nn.Module) for part in held):

@@ -88,8 +88,9 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         return {name: w if name in self.fixed else drawn[id(w)] for name, w in self.given.items()}
 
     def is_fixed(self, path: str) -> bool:
-        """Whether what is at a canonical path is left as it was given."""
-        return any(name in self.fixed for name in self.mapping.sources[path].names)
+        """Whether what is at a canonical path is left as it is: a constant, or what is not learned."""
+        names = self.mapping.sources[path].names
+        return not names or any(name in self.fixed for name in names)
 
     def is_one(self, path: str, other: str) -> bool:
         """Whether the subject keeps the same arrays at two canonical paths."""

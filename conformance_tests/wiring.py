@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from conformance_tests.changed_inputs import Departure, giver_within, is_multiple
+from conformance_tests.changed_inputs import Departure, giver_to_input, giver_within, is_multiple
 from conformance_tests.compare import Disagreement
 from conformance_tests.epsilon import slot_of
 from conformance_tests.intermediates import Recorded, departure
@@ -50,7 +50,8 @@ def demand_order(run: Run, case: Case, giver: str) -> None:
     misread = None if run.agrees(case) else misread_in(run, case)
     if misread is not None and misread.giver.slot == giver:
         reader = misread.reader
-        what = f"{misread.giver.id}: {reader.equation.id} ({reader.path}) reads another input than it must be given"
+        where = f" ({reader.path})" if reader.path else ""
+        what = f"{misread.giver.id}: {reader.equation.id}{where} reads another input than it must be given"
         raise Disagreement(f"{what} [{run.context(case)}]")
 
 
@@ -82,20 +83,32 @@ def demand_unformed(run: Run, case: Case, slot: str, change: Callable[[Tensor], 
 
 
 def misread_in(run: Run, case: Case) -> Misread | None:
-    """What is right at another input, where the subject departs inside of a layer: scores, a part, or the layer.
+    """What is right at another input, where the subject departs: the input's sum, scores, a part, or the layer.
 
     None if it departs elsewhere, or if the part itself is wrong.
     """
+    if case not in run.misreads:
+        run.misreads[case] = searched(run, case)
+    found: Misread | None = run.misreads[case]
+    return found
+
+
+def searched(run: Run, case: Case) -> Misread | None:
+    """The same, computed."""
     aligned = run.aligned(case)
     place = departure(aligned)
-    if place == len(aligned) or not aligned[place].spec.path.startswith("layers."):
+    if place == len(aligned):
         return None
     trace = [a.spec for a in aligned if a.part == 0]
     first = sum(a.part == 0 for a in aligned[: place + 1]) - 1
+    recorded = run.recorded(case)
+    there = Departure(run, case, trace, first, recorded)
+    if not trace[first].path.startswith("layers."):
+        scaled = giver_to_input(there)
+        return Misread(trace[first], scaled) if scaled else None
     if trace[first].equation.slot == "scores" and are_of_other_heads(run, case, trace, first):
         return Misread(trace[first], run.encoder.profile["split"])
-    recorded = run.recorded(case)
-    giver = giver_within(Departure(run, case, trace, first, recorded))
+    giver = giver_within(there)
     if giver is not None:
         return Misread(trace[first], giver)
     part = next(i for i, step in enumerate(trace) if i >= first and step.equation.slot in PARTS)

@@ -1,6 +1,7 @@
 """Wrong projections and scores; wrong masks stand in ``masks``, weights and values in ``weights``."""
 
 import math
+from itertools import count
 from typing import TypeAlias
 
 import torch
@@ -17,10 +18,14 @@ LINEAR_KEYS = "attention.projections_linear_keys"
 SCORES, UNSCALED = "attention.scores", "attention.scores_unscaled"
 
 Map: TypeAlias = Float[Tensor, "d_model hd_k"]
+HeadMap: TypeAlias = Float[Tensor, "d_k d_k"]
+HeadBias: TypeAlias = Float[Tensor, "d_k"]
 ValueMap: TypeAlias = Float[Tensor, "d_model hd_v"]
 Bias: TypeAlias = Float[Tensor, "hd_k"]
 ValueBias: TypeAlias = Float[Tensor, "hd_v"]
 Projected: TypeAlias = tuple[Tensor, Tensor, Tensor]
+
+CALLS = count()
 
 # Projections -------------------------------------------------------------------------------
 
@@ -74,6 +79,24 @@ def relu_on_projections(
 def relu_on_linear_projections(X: Tensor, *, W_Q: Map, W_K: Map, W_V: ValueMap) -> Projected:
     """Q, K and V, which have no biases, go through a ReLU."""
     return (X @ W_Q).relu(), (X @ W_K).relu(), (X @ W_V).relu()
+
+
+@deviation("projections-shared-by-heads", AFFINE, ("ENC-17", "MH-8"), "aladdinpersson/Machine-Learning-Collection#3")
+def one_affine_map_for_all_heads(
+    X: Tensor, *, W_Q: HeadMap, b_Q: HeadBias, W_K: HeadMap, b_K: HeadBias, W_V: HeadMap, b_V: HeadBias
+) -> Projected:
+    """All heads use the same d_k × d_k maps with their biases, each on its share of the features."""
+    shares = X.unflatten(-1, (-1, len(W_Q)))
+    return (shares @ W_Q + b_Q).flatten(-2), (shares @ W_K + b_K).flatten(-2), (shares @ W_V + b_V).flatten(-2)
+
+
+@deviation(
+    "linear-projections-shared-by-heads", LINEAR, ("ENC-17", "MH-8"), "aladdinpersson/Machine-Learning-Collection#3"
+)
+def one_map_for_all_heads(X: Tensor, *, W_Q: HeadMap, W_K: HeadMap, W_V: HeadMap) -> Projected:
+    """All heads use the same d_k × d_k maps, each on its share of the features."""
+    shares = X.unflatten(-1, (-1, len(W_Q)))
+    return (shares @ W_Q).flatten(-2), (shares @ W_K).flatten(-2), (shares @ W_V).flatten(-2)
 
 
 @deviation("bias-of-queries-forgotten", AFFINE, "ATT-1")
@@ -177,6 +200,12 @@ def by_length(Q: Tensor, K: Tensor) -> Tensor:
 def by_half(Q: Tensor, K: Tensor) -> Tensor:
     """The scores are divided by √(d_k/2)."""
     return Q @ K.mT / math.sqrt(Q.shape[-1] / 2)
+
+
+@deviation("scores-scaled-anew-by-each-call", SCORES, ("ATT-3", "DROP-1"), "flagos-ai/FlagGems#424")
+def scaled_anew(Q: Tensor, K: Tensor) -> Tensor:
+    """The scale is changed in place, so that each call divides by another one."""
+    return scores(Q, K) / (1.01 + next(CALLS) % 1009 / 1e4)
 
 
 @deviation("scores-transposed", SCORES, ("ATT-3", "ATT-6"))

@@ -148,6 +148,18 @@ def drifting(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm
     return Z * (1.01 + next(CALLS) % 1009 / 1e4)
 
 
+@deviation("positions-at-padding-alone", STACK, ("ENC-2", "MASK-2"), "speechbrain/speechbrain#2276")
+def positions_at_padding(
+    keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F, position: F
+) -> Tensor:
+    """The positions are multiplied by the mask of the padding, so that only padding has one."""
+    X = input(*inputs)
+    X = X - position(X) * keep[:, 0, :, None]
+    for layer in layers:
+        X = layer(X, keep)
+    return head(final_norm(X), keep)
+
+
 # Gradients -------------------------------------------------------------------------------
 
 

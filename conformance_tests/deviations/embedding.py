@@ -59,15 +59,15 @@ deviation(
 )(patches_without_bias)
 
 
-@deviation("embedding-divided-by-root", SCALED, "EMB-2")
+@deviation("embedding-divided-by-root", (SCALED, UNSCALED), ("EMB-2", "EMB-3"))
 def divided(X: Tensor) -> Tensor:
     """The embedding is divided by √d_model."""
     return X / X.shape[-1] ** 0.5
 
 
-@deviation("embedding-scaled-by-width", SCALED, "EMB-2")
+@deviation("embedding-scaled-by-width", (SCALED, UNSCALED), ("EMB-2", "EMB-3"))
 def by_width(X: Tensor) -> Tensor:
-    """The embedding is multiplied by d_model instead of by its root."""
+    """The embedding is multiplied by d_model."""
     return X * X.shape[-1]
 
 

@@ -3,12 +3,17 @@
 When no mask is given the specification hands one of shape (1, 1, 1) that keeps everything.
 """
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import torch
 from torch import Tensor
 
 from conformance_tests.deviations import deviation
 
 MASK = ("attention.mask", "attention.mask_additive")
+F: TypeAlias = Callable[..., Tensor]
+
 LEAKING = ("MASK-1", "MASK-2", "MASK-4", "MASK-7")
 
 
@@ -142,6 +147,21 @@ def poisons(S: Tensor, keep: Tensor) -> Tensor:
     """One fully masked sequence makes every other sequence NaN."""
     masked = S.masked_fill(~keep[:, None], -torch.inf)
     return masked + 0 * masked.amax(-1).sum().clamp(max=0) if not keep.any(-1).all() else masked
+
+
+@deviation("mask-of-queries-and-keys", MASK, "ENC-3", "pytorch/pytorch#41508")
+def of_queries_and_keys(S: Tensor, keep: Tensor) -> Tensor:
+    """Padded queries are masked as well as padded keys: their rows are empty, and the softmax makes them NaN."""
+    padded_queries = ~keep.diagonal(dim1=1, dim2=2)[..., None] if keep.shape[1] > 1 else ~keep.mT
+    return S.masked_fill(~keep[:, None], -torch.inf).masked_fill(padded_queries[:, None], torch.nan)
+
+
+@deviation("mask-after-softmax", "attention", ("MASK-5", "MASK-1"), "huggingface/pytorch-image-models#2236")
+def after_softmax(
+    Q: Tensor, K: Tensor, V: Tensor, keep: Tensor, *, scores: F, mask: F, weights: F, dropout: F, values: F
+) -> Tensor:
+    """Masked weights are set to 0 behind the softmax, so that rows sum to less than 1."""
+    return values(dropout(weights(scores(Q, K)) * keep[:, None]), V)
 
 
 @deviation("mask-inverts-itself", MASK, ("ENC-6", *LEAKING))

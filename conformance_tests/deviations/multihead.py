@@ -109,7 +109,7 @@ def before_linear_projection(C: Tensor, *, W_O: Float[Tensor, "hd_v d_model"]) -
     return C
 
 
-@deviation("output-absent", (AFFINE, LINEAR), ("ENC-17", "MH-8"), "commonly seen")
+@deviation("output-absent", (AFFINE, LINEAR), ("ENC-17", "MH-8"), ("Kyubyong/transformer#117", "d2l-ai/d2l-en#439"))
 def absent(C: Tensor) -> Tensor:
     """There is no output projection: the heads, side by side, are the result."""
     return C

@@ -226,3 +226,17 @@ class DropoutInEvaluation(Attention):
 
     def weigh(self, scores: Tensor, pad: Tensor | None) -> Tensor:
         return nn.functional.dropout(super().weigh(scores, pad), 0.1, training=True)
+
+
+@breaks(None, "ENC-17", "MH-8")
+class OneMapForAllHeads(Attention):
+    """Queries, keys and values of every head come from the same d_k × d_k maps."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__(width, heads)
+        del self.in_proj_weight, self.in_proj_bias
+        self.queries, self.keys, self.values = (nn.Linear(width // heads, width // heads) for _ in range(3))
+
+    def project(self, x: Tensor) -> tuple[Tensor, ...]:
+        shares = x.unflatten(-1, (self.num_heads, -1))
+        return tuple(m(shares).flatten(-2) for m in (self.queries, self.keys, self.values))

@@ -183,3 +183,34 @@ class IdleParameter(Encoder):
     def __init__(self) -> None:
         super().__init__()
         self.layers[0].gate = nn.Parameter(torch.ones(3))
+
+
+@breaks(None, "ENC-15", "ENC-10")
+class FeedForwardShared(Encoder):
+    """All layers use the feed-forward network of the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for layer in self.layers:
+            layer.linear1, layer.linear2 = self.layers[0].linear1, self.layers[0].linear2
+
+
+@breaks(None, "ENC-15", "ENC-10")
+class AttentionShared(Encoder):
+    """All layers use the attention of the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for layer in self.layers:
+            layer.self_attn = self.layers[0].self_attn
+
+
+@breaks(None, "ENC-17")
+class LayersInAPlainList(Encoder):
+    """Torch knows nothing of the layers: an optimiser trains none of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = list(self.layers)
+        del self.layers
+        self.layers = layers

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conformance_tests import pairs
+from conformance_tests import kills, pairs
 from conformance_tests.deviations import deviation, deviations
 from conformance_tests.fingerprint import code_of, fingerprint
 from conformance_tests.kill_matrix import AUTO, Row, cases, computed, faults, is_stale, on_file
@@ -91,6 +91,37 @@ def test_survivor_is_found_when_judged_freely() -> None:
     rows = [r for r in on_file() if r.deviation == "activation-capped-at-6"]
     acquitted = [replace(r, verdict="conformant") for r in rows if r.judged_as == AUTO]
     assert next(faults(acquitted)).startswith("activation-capped-at-6 survives when judged freely")
+
+
+# Every published profile -----------------------------------------------------------------------
+
+
+def test_every_published_profile_is_on_file() -> None:
+    """Of this code, with each deviation in each published profile to which it applies."""
+    assert not kills.is_stale()
+    assert [(id, within) for id, of in kills.on_file().items() for within in of] == kills.cases()
+
+
+def test_nothing_survives_in_any_published_profile() -> None:
+    """A requirement of its own notices each deviation wherever it is put."""
+    assert list(kills.faults(kills.on_file())) == []
+
+
+def test_profile_fails_the_same_with_and_without_an_explanation() -> None:
+    """What fails in the matrix, where everything is explained, fails here."""
+    everywhere = kills.on_file()
+    both = [r for r in on_file() if r.within == r.judged_as and r.within in everywhere[r.deviation]]
+    assert len(both) >= len(deviations()) / 2
+    assert [r for r in both if everywhere[r.deviation][r.within] != tuple(sorted(r.killed_by))] == []
+
+
+def test_survivor_in_one_profile_is_found() -> None:
+    """Where nothing fails, or what fails says nothing of the equation."""
+    spared = {"scores-not-scaled": {"bert": (), "vit": ("ENC-2",), "pre-ln": ("ATT-3", "ENC-2")}}
+    assert list(kills.faults(spared)) == [
+        "scores-not-scaled in bert is noticed by nothing, and not by ATT-3",
+        "scores-not-scaled in vit is noticed by ENC-2, and not by ATT-3",
+    ]
 
 
 # A sample, judged anew -----------------------------------------------------------------------

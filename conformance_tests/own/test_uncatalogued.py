@@ -1,9 +1,10 @@
 """Defects that no catalogue has come out nonconformant, at the equation that is wrong."""
 
 import pytest
+import torch
 
 from conformance_tests import check
-from conformance_tests.own.uncatalogued import UNCATALOGUED, attending
+from conformance_tests.own.uncatalogued import UNCATALOGUED, attending, reading
 
 
 @pytest.mark.parametrize("name", UNCATALOGUED)
@@ -19,3 +20,4 @@ def test_a_defect_of_no_catalogue_is_found_where_it_is(name: str, monkeypatch: p
 def test_the_encoder_that_they_change_is_conformant() -> None:
     """Step by step, with nothing replaced."""
     assert check(attending()).verdict == "conformant"
+    assert check(reading(torch.add)).verdict == "conformant"

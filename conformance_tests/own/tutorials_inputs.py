@@ -56,7 +56,7 @@ class FromTokens(Plain):
 
 @tutorial(
     every(FromTokens, factor=28.0),
-    "embedding.input",
+    "embedding.unscaled",
     position="sinusoidal",
     embedding_scale="sqrt-d-model",
     layer="post-ln",

@@ -65,6 +65,26 @@ def stacked(run: Callable[..., Any]) -> Make:
     return lambda: type("Wrong", (Plain,), {"run": run})(plain_layers())
 
 
+class Reading(Plain):
+    """Token ids, whose vectors are put together with learned positions by a function."""
+
+    def __init__(self, put_together: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__(plain_layers())
+        self.token_embedding = nn.Embedding(41, 28)
+        self.position_embedding = nn.Embedding(23, 28)
+        self.put_together = put_together
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(
+            self.put_together(self.token_embedding(ids), self.position_embedding.weight[: ids.shape[1]]), mask
+        )
+
+
+def reading(put_together: Callable[[Tensor, Tensor], Tensor]) -> Make:
+    """An encoder whose embeddings and positions are put together otherwise."""
+    return lambda: Reading(put_together)
+
+
 def distance(n: int) -> Tensor:
     """How far apart two positions are, for every two."""
     places = torch.arange(n)
@@ -177,6 +197,10 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
         normed(lambda n, x: n.weight * centred(x, 1) / deviation(x, 1) + n.bias),
         "norm.statistics",
     ),
+    "5 times the embedding": (reading(lambda e, p: 5 * e + p), "embedding.unscaled"),
+    "a tenth of the position": (reading(lambda e, p: e + 0.1 * p), "position.learned"),
+    "half of both": (reading(lambda e, p: (e + p) / 2), "embedding.no_norm"),
+    "the larger of embedding and position": (reading(torch.maximum), "embedding.input"),
     "layers backwards": (stacked(backwards), "encoder"),
     "the input added behind each layer": (
         stacked(lambda s, x, hidden: in_turn(s, x, hidden, lambda y, start: y + 0.1 * start)),

@@ -1,0 +1,92 @@
+"""Which requirements notice each deviation in every published profile that makes the choice which it gets wrong.
+
+The kill matrix explains each deviation in one profile for every equation that it is mistaken for. Here nothing
+is explained: each deviation is put into all published profiles to which it applies, and the requirements that
+fail there are put on file, in ``kills.json``.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+
+from conformance_tests.deviations import deviations
+from conformance_tests.fingerprint import fingerprint
+from conformance_tests.kill_matrix import deviating, in_processes
+from encoder_spec.profiles import PROFILES
+
+FILE = Path(__file__).with_name("kills.json")
+
+Case = tuple[str, str]
+
+Kills = Mapping[str, Mapping[str, tuple[str, ...]]]
+"""The requirements that fail, by deviation and profile."""
+
+
+def cases() -> list[Case]:
+    """Every deviation in every published profile to which it applies."""
+    return [(d.id, p.name) for d in deviations().values() for p in PROFILES.values() if d.applies(p)]
+
+
+def killed_by(case: Case) -> tuple[str, ...]:
+    """The requirements that fail for a deviation in a profile."""
+    from conformance_tests.diagnosis import failing
+    from conformance_tests.opening import opened
+    from conformance_tests.suite import seeded
+
+    id, within = case
+    with seeded(0), opened(deviating(deviations()[id], within), 0, PROFILES[within]) as run:
+        return tuple(sorted(failing(run)))
+
+
+def computed(workers: int, progress: Callable[[int, int], None]) -> Kills:
+    """Run every case, in several processes."""
+    found = zip(cases(), in_processes(killed_by, cases(), workers, progress), strict=True)
+    by_deviation = groupby(found, key=lambda item: item[0][0])
+    return {id: {within: failed for (_, within), failed in group} for id, group in by_deviation}
+
+
+def write(kills: Kills) -> None:
+    """Put it on file with what it was computed from, one line for each deviation."""
+    lines = ",\n ".join(f"{json.dumps(id)}: {json.dumps(of)}" for id, of in kills.items())
+    FILE.write_text(f'{{"sources": "{fingerprint()}", "kills": {{\n {lines}\n}}}}\n', encoding="utf-8")
+
+
+def on_file() -> Kills:
+    """What was computed last."""
+    kept = json.loads(FILE.read_text(encoding="utf-8"))["kills"]
+    return {id: {within: tuple(failed) for within, failed in of.items()} for id, of in kept.items()}
+
+
+def is_stale() -> bool:
+    """Whether equations, checks or deviations have changed since it was computed."""
+    return bool(json.loads(FILE.read_text(encoding="utf-8"))["sources"] != fingerprint())
+
+
+def faults(kills: Kills) -> Iterator[str]:
+    """Where a deviation survives, or is noticed by requirements alone that say nothing of its equation."""
+    for id, of in kills.items():
+        own = set(deviations()[id].noticed_by)
+        yield from (
+            f"{id} in {within} is noticed by {', '.join(failed) or 'nothing'}, and not by {', '.join(sorted(own))}"
+            for within, failed in of.items()
+            if not own & set(failed)
+        )
+
+
+def main() -> None:
+    """Run every case and put what fails on file; exit with 1 if a deviation survives somewhere."""
+    from conformance_tests.terminal import progress
+
+    with progress(enabled=True) as show:
+        kills = computed(os.cpu_count() or 1, lambda done, of: show("every profile", done, of))
+    write(kills)
+    found = list(faults(kills))
+    print("\n".join([*found, f"{sum(map(len, kills.values()))} deviations in profiles, {len(found)} faults"]))
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
