@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def write(kills: Kills) -> None:
     FILE.write_text(f'{{"sources": "{fingerprint()}", "kills": {{\n {lines}\n}}}}\n', encoding="utf-8")
 
 
+@cache
 def on_file() -> Kills:
     """What was computed last."""
     kept = json.loads(FILE.read_text(encoding="utf-8"))["kills"]

@@ -53,6 +53,7 @@ class Row:
     choices: Choices
     conventions: Mapping[str, str]
     notes: tuple[str, ...]
+    requirements: Mapping[str, Mapping[str, Any]]
 
 
 def conformant(encoders: Mapping[str, tuple[Maker, Choices]]) -> Judged:
@@ -188,8 +189,15 @@ def row(name: str, versions: str, verdict: str, choices: Choices, found: TargetR
     return Row(
         name, versions, found.verdict, unexpected, found.level, profile, max(errors, default=None),
         found.seconds, failed, reason, found.dtype, datetime.now(UTC).date().isoformat(), chosen,
-        found.profile.get("conventions", {}), tuple(found.notes),
+        found.profile.get("conventions", {}), tuple(found.notes), decided(found),
     )  # fmt: skip
+
+
+def decided(found: TargetReport) -> dict[str, dict[str, Any]]:
+    """The outcome of each requirement, with the largest error and its budget; of several checks the one that fails."""
+    kept = ("outcome", "error", "budget", "level")
+    passing_first = sorted(found.requirements, key=lambda r: r.outcome != "pass")
+    return {r.id: {name: getattr(r, name) for name in kept} for r in passing_first}
 
 
 def judged(group: Group) -> list[Row]:
@@ -218,11 +226,17 @@ def in_a_process_of_its_own(name: str) -> list[dict[str, Any]]:
     return rows
 
 
+def as_text(groups: Mapping[str, list[dict[str, Any]]]) -> str:
+    """All groups as JSON, one line for each encoder."""
+    listed = {name: ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in rows) for name, rows in groups.items()}
+    return "{\n" + ",\n".join(f" {json.dumps(name)}: [\n  {rows}\n ]" for name, rows in listed.items()) + "\n}\n"
+
+
 def main() -> int:
     """Judge all groups and put what was found on file; 1 if a verdict is another than expected."""
     begun = time.perf_counter()
     groups = {name: in_a_process_of_its_own(name) for name in GROUPS}
-    FILE.write_text(json.dumps(groups, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    FILE.write_text(as_text(groups), encoding="utf-8")
     unexpected = [r for rows in groups.values() for r in rows if r["unexpected"]]
     for r in unexpected:
         print(f"{r['subject']}: {r['verdict']}, but {r['unexpected']}: {r['reason']}")

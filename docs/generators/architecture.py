@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 from encoder_spec.equation import TOPICS
-from generators.html import folded
+from generators.html import folded, link
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("encoder_spec", "conformance_tests", "docs/generators")
@@ -58,7 +58,7 @@ def spec(*names: str) -> tuple[str, ...]:
 
 PARTS = (
     Part("Doors", "command line, pytest", suite("cli", "conftest", "decorator"), "test-your-encoder.html", 0, 1),
-    Part("Kill matrix", "deviations as subjects", suite("kill_matrix"), "what-goes-wrong.html", 0, 2),
+    Part("Kill matrix", "deviations as subjects", suite("kill_matrix", "kills"), "what-goes-wrong.html", 0, 2),
     Part("The book", "these pages", ("docs.generators.*",), "index.html", 0, 3),
     Part("Check", "one function for all", suite("suite"), "test-your-encoder.html", 1, 1),
     Part("Diagnosis", "which deviation is it?", suite("diagnosis"), "what-goes-wrong.html", 1, 2),
@@ -151,7 +151,7 @@ def arrows() -> list[tuple[str, str]]:
 
 
 def picture() -> str:
-    """The architecture as SVG, each box a link; and the same as a list, for those who do not see it."""
+    """The architecture as SVG, each box a link; and as a list, for those who do not see it or have a narrow screen."""
     at = {part.name: part for part in PARTS}
     lines = [line(at[user], at[used]) for user, used in arrows()]
     lines += [line(at[a], at[b], "named") for a, b in WITHOUT_IMPORT]
@@ -159,10 +159,16 @@ def picture() -> str:
     height = MARGIN + max(part.top for part in PARTS) + HEIGHT
     drawn = "".join([*lines, *map(box, PARTS)])
     opening = f'<svg viewBox="0 0 {width} {height}" role="group" aria-label="Parts of encoder-spec">'
-    items = "".join(f"<li>{escape(user)} uses {escape(used)}</li>" for user, used in arrows())
-    words = folded("The same in words", f"<ul>{items}</ul>")
-    drawing = f'<div class="scroll" tabindex="0">{opening}{ARROW_HEAD}{drawn}</svg></div>'
-    return f'<figure class="architecture">{drawing}</figure>\n{words}'
+    words = f"<ul>{''.join(map(in_words, PARTS))}</ul>"
+    drawing = f'<figure class="architecture">{opening}{ARROW_HEAD}{drawn}</svg></figure>'
+    wide = f'<div class="where-wide">{drawing}\n{folded("The same in words", words)}</div>'
+    return f'{wide}\n<div class="where-narrow">{words}</div>'
+
+
+def in_words(part: Part) -> str:
+    """A part as an item of a list, with those that it uses."""
+    used = ", ".join(escape(used) for user, used in arrows() if user == part.name)
+    return f"<li>{link(part.page, escape(part.name))}: {escape(part.says)}{f'; uses {used}' if used else ''}</li>"
 
 
 def box(part: Part) -> str:

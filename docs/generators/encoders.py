@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -12,16 +12,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from encoder_spec.equation import slots, variants
+from encoder_spec.equation import requirements, slots, variants
 from encoder_spec.profiles import PROFILES
 from generators.filters import SCRIPT, Entry, filtered
 from generators.html import (
     equation_link,
-    folded,
     heading,
     link,
     paragraphs,
     profile_link,
+    prose,
     requirement_link,
     slug,
     table,
@@ -62,6 +62,8 @@ HOW = (
     "is not wrong, it is another thing, and the report names the part.",
 )
 
+DECIDED = ("Requirement", "It says", "Outcome", "Level", "Largest error", "Allowed")
+
 HEADER = ("Encoder", "Framework", "Verdict", "Level", "Profile", "Largest difference", "Layer", "Norm", "Activation")
 
 
@@ -77,16 +79,21 @@ class Judged:
 
     @property
     def id(self) -> str:
-        """Its anchor."""
-        return f"{slug(self.group)}-{slug(self.subject)}"
+        """The name of its page."""
+        return f"encoder-{slug(self.group)}-{slug(self.subject)}"
 
     @property
     def difference(self) -> str:
         """The largest difference to the specification's outputs, over all probes."""
-        if self.error is None:
-            return ""
-        digits, power = f"{self.error:.1e}".split("e")
-        return f"{digits} · 10<sup>{int(power)}</sup>".replace("-", "−")
+        return "" if self.error is None else power_of_ten(self.error)
+
+
+def power_of_ten(x: float) -> str:
+    """A number as a short decimal times a power of ten."""
+    if x == 0:
+        return "0"
+    digits, power = f"{x:.1e}".split("e")
+    return f"{digits} · 10<sup>{int(power)}</sup>".replace("-", "−")
 
 
 @cache
@@ -102,7 +109,12 @@ def by_group() -> Iterator[tuple[str, list[Judged]]]:
         yield group, list(encoders)
 
 
-def page() -> str:
+def pages() -> dict[str, str]:
+    """The matrix, and a page for each encoder."""
+    return {"frameworks.md": matrix(), **{f"{e.id}.md": one(e) for e in judged()}}
+
+
+def matrix() -> str:
     """The Markdown of the matrix."""
     found = judged()
     choices = {
@@ -148,7 +160,7 @@ def entry(e: Judged) -> Entry:
     failed = "".join(f", {requirement_link(id)}" for id in e.failed)
     return Entry(
         (
-            link(f"encoders.html#{e.id}", escape(e.subject)),
+            link(f"{e.id}.html", escape(e.subject)),
             escape(e.group),
             verdict(e) + failed,
             e.level,
@@ -179,18 +191,8 @@ def profile_of(e: Judged) -> str:
 # One by one --------------------------------------------------------------------------------
 
 
-def each() -> str:
-    """The Markdown of the page with a section for each encoder."""
-    lead = 'Each encoder of <a href="frameworks.html">the matrix</a>, with everything that was found out about it.'
-    parts = ["---\nhide: [toc]\n---", heading(1, "Encoders, one by one", "encoders"), ""]
-    parts += [f'<p class="lead">{lead}</p>', ""]
-    for group, encoders in by_group():
-        parts += [heading(2, group, f"encoders-{slug(group)}"), "", *map(section, encoders), ""]
-    return "\n".join(parts)
-
-
-def section(e: Judged) -> str:
-    """One encoder."""
+def one(e: Judged) -> str:
+    """The Markdown of an encoder's own page."""
     facts = [
         ("Verdict", verdict(e)),
         ("Level", e.level),
@@ -202,12 +204,31 @@ def section(e: Judged) -> str:
     ]
     said = [f"<p><code>{escape(e.reason)}</code></p>" if e.failed else ""]
     said += [f"<p>{escape(note[:1].upper() + note[1:])}</p>" for note in e.notes]
-    chosen = table((), [(escape(slot), choice(slot, value)) for slot, value in e.choices.items()])
-    everything = folded("Its choice of equations", chosen) if e.choices else ""
-    return (
-        f'<section class="encoder" id="{e.id}"><h3>{escape(e.subject)}</h3>'
-        f"{table((), [fact for fact in facts if fact[1]], kind='head')}{''.join(said)}{everything}</section>"
-    )
+    parts = [
+        "---\nhide: [toc]\nsearch: {boost: 0.3}\n---",
+        heading(1, e.subject, "encoder"),
+        "",
+        f'<p class="lead">{escape(e.group)}. One of the encoders of <a href="frameworks.html">the matrix</a>.</p>',
+        "",
+        table((), [fact for fact in facts if fact[1]], kind="head"),
+        "".join(said),
+        "",
+    ]
+    if e.choices:
+        chosen = [(escape(slot), choice(slot, value)) for slot, value in e.choices.items()]
+        parts += [heading(2, "Its choice of equations", "choices"), "", table((), chosen, kind="head"), ""]
+    if e.requirements:
+        rows = [decided(id, found) for id, found in e.requirements.items()]
+        parts += [heading(2, "Requirements", "requirements"), "", table(DECIDED, rows), ""]
+    return "\n".join(parts)
+
+
+def decided(id: str, found: Mapping[str, Any]) -> tuple[str, ...]:
+    """What became of one requirement."""
+    stated = requirements()[id]
+    outcome = f'<span class="outcome {found["outcome"]}">{found["outcome"]}</span>'
+    numbers = tuple("" if found[name] is None else power_of_ten(found[name]) for name in ("error", "budget"))
+    return requirement_link(id), prose(stated.statement), outcome, found["level"], *numbers
 
 
 def choice(slot: str, value: object) -> str:

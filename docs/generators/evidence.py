@@ -12,6 +12,7 @@ from encoder_spec.proof import proofs
 from generators import listing
 from generators.html import anchor, code, folded, prose
 from generators.problems import GapError
+from generators.results import latest
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def item(requirement: Requirement) -> str:
         blocks.append(folded('Proof <span class="badge proof" title="derived for symbols">SymPy</span>', source))
     return (
         f'<li class="requirement">{anchor(requirement.id, requirement.id)}'
-        f"<div><p>{prose(requirement.statement)}</p>{''.join(blocks)}</div></li>"
+        f"<div><p>{prose(requirement.statement)}</p>{latest(requirement.id)}{''.join(blocks)}</div></li>"
     )
 
 

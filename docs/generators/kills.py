@@ -1,16 +1,20 @@
 """The page of the kill matrix: which requirement notices which deviation, as a table to explore."""
 
+from conformance_tests import kills
 from conformance_tests.checks import Level, registry
 from conformance_tests.deviations import deviations
 from conformance_tests.kill_matrix import AUTO, Row, on_file
 from encoder_spec.equation import requirements, slots
+from encoder_spec.profiles import PROFILES
 from generators.filters import SCRIPT, Entry, filtered
 from generators.html import deviation_link, heading, profile_link, prose, requirement_link
 
 LEAD = (
     "Every deviation, put into a published encoder that makes the choice which it gets wrong, and the requirements "
-    "that failed. A deviation is <b>silent</b> when shapes are right and nothing in the outputs alone gives it away: "
-    "such a model trains and runs, and only a comparison with the specification shows it."
+    "that failed; the rows of one deviation differ in the equation that it stands in for. A deviation is "
+    "<b>silent</b> when shapes are right and nothing in the outputs alone gives it away: such a model trains and runs, "
+    "and only a comparison with the specification shows it. What failed in each of the other profiles says "
+    "<code>encoder-spec deviations ID --matrix</code>."
 )
 
 SHOWS = {
@@ -39,7 +43,7 @@ def page() -> str:
         "silent": ("Silent", sound),
         "shows": ("Shows in", {text: text for text in (*SHOWS.values(), UNNOTICED)}),
         "requirement": ("Noticed by", {id: id for id in requirements()}),
-        "profile": ("Run in", {row.within: row.within for row in rows}),
+        "profile": ("Run in", {name: name for name in {**PROFILES, **{row.within: None for row in rows}}}),
     }
     return "\n".join(
         [
@@ -62,12 +66,15 @@ def entry(row: Row, rows: list[Row]) -> Entry:
     shows = UNNOTICED if level is None else SHOWS[level]
     silent = level is not None and level >= Level.AGREEMENT
     name = deviation_link(found.id)
+    # The first row of a deviation speaks for all published profiles in which it was run.
+    is_first = row == next(r for r in rows if r.deviation == row.deviation)
+    others = [within for within in kills.on_file()[row.deviation] if within != row.within] if is_first else []
     free = next((r.verdict for r in rows if r.deviation == row.deviation and r.judged_as == AUTO), "nonconformant")
     return Entry(
         (
             f"{name}<br>{prose(found.definition)}",
             f"<code>{found.slot}</code>",
-            profile_link(row.within),
+            profile_link(row.within) + (f"<br>and {len(others)} more" if others else ""),
             ", ".join(map(requirement_link, row.killed_by)) or UNNOTICED,
             shows,
             FREELY.get(free, free),
@@ -77,7 +84,7 @@ def entry(row: Row, rows: list[Row]) -> Entry:
             "silent": ["yes" if silent else "no"],
             "shows": [shows],
             "requirement": row.killed_by,
-            "profile": [row.within],
+            "profile": [row.within, *others],
         },
     )
 
