@@ -108,9 +108,15 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--part", type=int, default=1, help="divide the numbers of seeds by this")
     asked.add_argument("--of", default="", help="judge encoders whose names begin so; others keep what is on file")
+    asked.add_argument("--missing", action="store_true", help="leave out what is on file with as many seeds")
     options = asked.parse_args()
-    todo = [job for job in jobs(options.part) if job[0].startswith(options.of)]
     kept = {(s.encoder, s.dtype): s for s in on_file()} if FILE.exists() else {}
+    done = {key: s.seeds for key, s in kept.items()} if options.missing else {}
+    todo = [
+        (name, dtype, seeds)
+        for name, dtype, seeds in jobs(options.part)
+        if name.startswith(options.of) and done.get((name, dtype), 0) < seeds
+    ]
     found = []
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         for one in pool.map(sweep, todo):

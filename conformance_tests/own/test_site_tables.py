@@ -101,28 +101,52 @@ def test_a_deviation_shows_at_the_weakest_level_of_what_notices_it(noticed_by: t
     assert found.values["silent"] == ["yes" if "silent" in shows else "no"]
 
 
-def test_every_judged_encoder_has_a_row_and_a_section() -> None:
+def test_every_judged_encoder_has_a_row_and_a_page() -> None:
     from generators import encoders
 
-    matrix, sections = encoders.page(), encoders.each()
+    matrix, pages = encoders.matrix(), encoders.pages()
     found = encoders.judged()
-    assert len({e.id for e in found}) == len(found) > 100
+    assert len({e.id for e in found}) == len(found) == len(pages) - 1 > 100
     for e in found:
-        assert f'href="encoders.html#{e.id}"' in matrix, e.id
-        section = sections.partition(f'id="{e.id}"')[2].partition("</section>")[0]
-        assert e.verdict in section, e.id
-        assert e.versions in section, e.id
-        assert e.judged in section, e.id
+        assert f'href="{e.id}.html"' in matrix, e.id
+        assert e.verdict in pages[f"{e.id}.md"], e.id
+        assert e.versions in pages[f"{e.id}.md"], e.id
+        assert e.judged in pages[f"{e.id}.md"], e.id
 
 
-def test_the_section_of_an_encoder_names_its_variants_and_what_failed() -> None:
+def test_the_page_of_an_encoder_names_its_variants_and_what_failed() -> None:
     """Flax computes the variance as a difference unless told otherwise: NORM-6 fails."""
     from generators import encoders
 
     by_name = {e.subject: e for e in encoders.judged()}
-    bert = encoders.section(by_name["BERT"])
+    bert = encoders.one(by_name["BERT"])
     assert 'href="profiles.html#bert"' in bert
     assert 'href="layer.html#layer.post_ln"' in bert
     assert 'href="ffn.html#ffn.gelu"' in bert
-    flax = encoders.section(by_name["nnx, Pre-LN, LayerNorm with its defaults"])
+    assert '<a href="attention.html#ATT-3">ATT-3</a>' in bert
+    flax = encoders.one(by_name["nnx, Pre-LN, LayerNorm with its defaults"])
     assert 'href="norm.html#NORM-6"' in flax
+    assert '<span class="outcome fail">fail</span>' in flax
+    assert '<span class="outcome fail">fail</span>' not in bert
+
+
+def test_a_requirement_shows_what_came_of_its_checks_last() -> None:
+    """NORM-6 is not met by Flax's default; what no check decides for an encoder has no result."""
+    from generators import encoders, results
+
+    latest = results.latest("NORM-6")
+    assert 'not met by <a href="encoder-flax-nnx-pre-ln-layernorm-with-its-defaults.html">' in latest
+    met = [e for e in encoders.judged() if e.requirements.get("NORM-6", {}).get("outcome") == "pass"]
+    assert f'met by <a href="frameworks.html">{len(met)} encoders</a>' in latest
+    noticed = {r.deviation for r in declared() if "NORM-6" in r.killed_by}
+    assert f'notices <a href="kill-matrix.html?requirement=NORM-6">{len(noticed)} deviations</a>' in latest
+    assert results.latest("ATT-8") == ""
+
+
+@pytest.mark.parametrize(
+    ("x", "text"), [(0.0, "0"), (1.5e-12, "1.5 · 10<sup>−12</sup>"), (2.0, "2.0 · 10<sup>0</sup>")]
+)
+def test_numbers_are_short(x: float, text: str) -> None:
+    from generators import encoders
+
+    assert encoders.power_of_ten(x) == text
