@@ -38,7 +38,8 @@ check: $(READY)
 	@$(BIN)/encoder-spec check torch-post-ln torch-pre-ln reference
 
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	@# In the order of conftest.py, which begins with the longest files; the runner would begin with those of most tests.
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
