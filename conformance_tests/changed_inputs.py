@@ -57,17 +57,22 @@ def giver_within(there: Departure) -> Equation | None:
 
 
 def giver_to_input(there: Departure) -> Equation | None:
-    """The scale of the embedding, or the position, if their sum departs and is right with a multiple of one of them."""
+    """What makes the embedding or the position, if their sum departs and is right with another one of the two.
+
+    A multiple of the embedding is the fault of its scale.
+    """
     before = [step.equation.slot for step in there.trace[: there.place]]
     if there.trace[there.place].equation.slot not in SUMS or "position" not in before:
         return None
-    summands = {slot: there.before(slot) for slot in ("embedding_scale", "position")}
-    for slot, rest in zip(summands, reversed(summands.values()), strict=True):
-        right = summands[slot]
-        for other in there.arrays_like(right):
-            if not torch.equal(other, right) and is_multiple(other, right) and there.recorded.has(other + rest):
-                return there.run.encoder.profile[slot]
-    return None
+    X, PE = there.before("embedding_scale"), there.before("position")
+    if X.shape[-2:] != PE.shape[-2:]:
+        return None
+    profile = there.run.encoder.profile
+    for place, other in enumerate(there.arrays_like(X)):
+        if not torch.equal(other, X) and there.recorded.has(other + PE, after=place):
+            return profile["embedding_scale" if is_multiple(other, X) else "embedding"]
+    others = (other for other in there.arrays_like(PE) if not torch.equal(other, PE))
+    return profile["position"] if any(there.recorded.has(X + other) for other in others) else None
 
 
 def before_weights(there: Departure) -> str | None:

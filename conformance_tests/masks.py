@@ -12,7 +12,18 @@ from torch import Tensor
 from conformance_tests.calling import REQUIRED, SEGMENT_WORDS, Arguments, required
 from conformance_tests.compare import Unsupported
 
-MASK_WORDS = ("key_padding", "padding", "pad_mask", "attention_mask", "attn_mask", "src_mask", "mask", "keep", "valid")
+MASK_WORDS = (
+    "key_padding",
+    "padding",
+    "pad_mask",
+    "pad",
+    "attention_mask",
+    "attn_mask",
+    "src_mask",
+    "mask",
+    "keep",
+    "valid",
+)
 NO_MASKS = ("head_mask", "encoder_attention_mask", "cross", "decoder", "is_causal", "bool_masked_pos", "mask_time")
 STATED = {"src_key_padding_mask": "ignore"}
 """Arguments with a documented meaning: there another polarity is a defect, and no convention to learn."""
@@ -116,7 +127,7 @@ def tells_of_a_mask(argument: str) -> bool:
 def mask_forms(arguments: Arguments) -> Iterator[MaskForm]:
     """The ways in which an encoder may take a padding mask, the likeliest first."""
     for argument in mask_arguments(arguments):
-        padding = "padding" in argument or "pad_" in argument
+        padding = "padding" in argument or "pad" in argument.split("_")
         values = ("ignore", "keep", "keep 0/1") if padding else ("keep", "keep 0/1", "ignore")
         if argument == "attention_mask":
             values = ("keep 0/1", "keep", "ignore")
@@ -165,7 +176,10 @@ def working_mask(
     keep: Tensor,
     forms: Iterable[MaskForm] | None = None,
 ) -> MaskForm | None:
-    """The form of mask that hides padding, or the likeliest that is accepted; None if there is none.
+    """The form of mask that hides padding, else one that acts as masks do, else the likeliest that is accepted.
+
+    Where everything is kept a mask changes nothing, and where something is not it changes something: an argument of
+    which that is true is a mask, whatever its name, though one that hides no padding. None if there is none.
 
     Args:
         arguments: those of the call.
@@ -177,7 +191,7 @@ def working_mask(
     """
     for argument in arguments.keys() & STATED.keys() if forms is None else ():
         return MaskForm(argument, STATED[argument], "B n")
-    accepted = None
+    accepted, acting = None, None
     unmasked = call(None, "padded")
     for form in mask_forms(arguments) if forms is None else forms:
         output = call(form, "padded")
@@ -194,6 +208,9 @@ def working_mask(
         hides = output[keep].isfinite().all() and all(
             torch.allclose(a[keep], b[keep], rtol=0, atol=1e-9) for a, b in known
         )
-        if hides and not torch.allclose(output[keep], bare[keep], rtol=0, atol=1e-9):
+        changes = not torch.allclose(output[keep], bare[keep], rtol=0, atol=1e-9)
+        if hides and changes:
             return form
-    return accepted
+        if changes and kept is not None and unmasked is not None and torch.allclose(kept, unmasked, rtol=0, atol=1e-9):
+            acting = acting or form
+    return acting or accepted

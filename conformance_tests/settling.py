@@ -159,7 +159,7 @@ class Settling:
         if evidence.recorded is None or found.agrees or self._forms_projections(found.encoder, mapping, evidence):
             return found
         behind = behind_wrong_input(found.encoder, axes, evidence.read_as(mapping)[0], evidence.recorded)
-        return replace(found, encoder=behind)
+        return found if behind is None else replace(found, encoder=behind, behind_wrong_input=True)
 
     def _otherwise(
         self,
@@ -269,7 +269,8 @@ class Settling:
                 "intermediates that would tell more. Say what it chooses, for instance:"
                 + lines("heads=…", 'choices={"layer": "pre-ln", "activation": "gelu"}')
             )
-        if mapping.guessed and not self._forms_projections(found.encoder, mapping, evidence):
+        sure = found.behind_wrong_input or self._forms_projections(found.encoder, mapping, evidence)
+        if mapping.guessed and not sure:
             raise Undetermined(what_is_missing("no choice of equations reproduces its outputs", mapping, self.weights))
 
     def _demand_stated(self, mapping: ParameterMapping, evidence: Evidence, found: Identification) -> None:

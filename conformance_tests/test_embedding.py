@@ -8,8 +8,8 @@ from encoder_spec.embedding import scale
 
 @decides("EMB-1", "EMB-4", "EMB-13", "EMB-14", level="trace")
 def test_tokens_or_patches_become_their_vectors(run: Run) -> None:
-    """The value of the slot ``embedding`` stands among the encoder's intermediates."""
-    run.demand_intermediate("embedding")
+    """The value of the slot ``embedding`` stands among the encoder's intermediates, and is what goes on."""
+    demand_handed_on(run, "embedding")
 
 
 @decides("EMB-2", "EMB-3", level="trace")

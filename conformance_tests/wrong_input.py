@@ -21,8 +21,8 @@ NOT_DEFINED = (RuntimeError, IndexError, ValueError, TypeError)
 """What a wrong equation may raise where it has no value."""
 
 
-def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded) -> Encoder:
-    """The encoder with the choices of its layers as they show behind a wrong input; itself if none explains them.
+def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded) -> Encoder | None:
+    """The encoder with the choices of its layers as they show behind a wrong input; None if none explains them.
 
     Args:
         encoder: what the subject comes closest to, in vain.
@@ -43,7 +43,7 @@ def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, rec
 
 def behind_any_array(
     encoder: Encoder, inside: Axes, orders: Axes, experiment: Experiment, recorded: Recorded
-) -> Encoder:
+) -> Encoder | None:
     """The same where the first layer reads any of the subject's arrays, as layers in the wrong order do."""
     width = encoder.dimensions.d_model
     given = encoder.replace(input="given")
@@ -57,7 +57,7 @@ def behind_any_array(
                 if attention_is_found(best, there, recorded):
                     own = {slot: encoder.profile[slot] for slot in INPUT_SLOTS if slot in encoder.profile.equations}
                     return best.replace(**own)
-    return encoder
+    return None
 
 
 def wrong_inputs(encoder: Encoder) -> Iterator[Deviation]:

@@ -199,6 +199,11 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     ),
     "5 times the embedding": (reading(lambda e, p: 5 * e + p), "embedding.unscaled"),
     "a tenth of the position": (reading(lambda e, p: e + 0.1 * p), "position.learned"),
+    "embeddings of one length": (
+        reading(lambda e, p: 5 * nn.functional.normalize(e, dim=-1) + p),
+        "embedding.lookup",
+    ),
+    "positions from the end": (reading(lambda e, p: e + p.flip(0)), "position.learned"),
     "half of both": (reading(lambda e, p: (e + p) / 2), "embedding.no_norm"),
     "the larger of embedding and position": (reading(torch.maximum), "embedding.input"),
     "layers backwards": (stacked(backwards), "encoder"),
