@@ -20,6 +20,9 @@ from encoder_spec.profiles import PROFILES
 
 FILE = Path(__file__).with_name("kills.json")
 
+RAISES = "raises"
+"""What stands in the place of requirements where a deviation fits so badly that every call raises."""
+
 Case = tuple[str, str]
 
 Kills = Mapping[str, Mapping[str, tuple[str, ...]]]
@@ -36,10 +39,14 @@ def killed_by(case: Case) -> tuple[str, ...]:
     from conformance_tests.diagnosis import failing
     from conformance_tests.opening import opened
     from conformance_tests.suite import seeded
+    from conformance_tests.targets import SubjectError
 
     id, within = case
-    with seeded(0), opened(deviating(deviations()[id], within), 0, PROFILES[within]) as run:
-        return tuple(sorted(failing(run)))
+    try:
+        with seeded(0), opened(deviating(deviations()[id], within), 0, PROFILES[within]) as run:
+            return tuple(sorted(failing(run)))
+    except SubjectError:
+        return (RAISES,)
 
 
 def computed(workers: int, progress: Callable[[int, int], None]) -> Kills:
@@ -67,12 +74,17 @@ def is_stale() -> bool:
     return bool(json.loads(FILE.read_text(encoding="utf-8"))["sources"] != fingerprint())
 
 
+def verdict(failed: tuple[str, ...]) -> str:
+    """The verdict on a deviation that fails these requirements."""
+    return "error" if failed == (RAISES,) else "nonconformant" if failed else "conformant"
+
+
 def faults(kills: Kills) -> Iterator[str]:
     """Where a deviation survives, or is noticed by requirements alone that say nothing of its equation."""
     for id, of in kills.items():
-        own = set(deviations()[id].noticed_by)
+        own = {RAISES, *deviations()[id].noticed_by}
         yield from (
-            f"{id} in {within} is noticed by {', '.join(failed) or 'nothing'}, and not by {', '.join(sorted(own))}"
+            f"{id} in {within} is noticed by {', '.join(failed) or 'nothing'}, and not by {', '.join(sorted(own - {RAISES}))}"
             for within, failed in of.items()
             if not own & set(failed)
         )

@@ -136,7 +136,7 @@ def matrix(id: str | None) -> None:
                 for first in (r.diagnosis[:1] or ("",))
             ),
             *(
-                (deviation, within, within, "nonconformant" if failed else "conformant", " ".join(failed), "", "")
+                (deviation, within, within, kills.verdict(failed), " ".join(failed), "", "")
                 for deviation, of in kills.on_file().items()
                 for within, failed in of.items()
                 if id in (None, deviation) and (deviation, within) not in explained

@@ -15,6 +15,7 @@ from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -194,10 +195,20 @@ def row(name: str, versions: str, verdict: str, choices: Choices, found: TargetR
 
 
 def decided(found: TargetReport) -> dict[str, dict[str, Any]]:
-    """The outcome of each requirement, with the largest error and its budget; of several checks the one that fails."""
-    kept = ("outcome", "error", "budget", "level")
+    """The outcome of each requirement, with the largest error and its budget; of several checks the one that fails.
+
+    Infinite errors are left out: JSON has no word for them.
+    """
     passing_first = sorted(found.requirements, key=lambda r: r.outcome != "pass")
-    return {r.id: {name: getattr(r, name) for name in kept} for r in passing_first}
+    return {
+        r.id: {"outcome": r.outcome, "level": r.level, "error": finite(r.error), "budget": finite(r.budget)}
+        for r in passing_first
+    }
+
+
+def finite(x: float | None) -> float | None:
+    """A number, or None if it is infinite or none."""
+    return x if x is not None and isfinite(x) else None
 
 
 def judged(group: Group) -> list[Row]:
