@@ -82,11 +82,11 @@ def verdict(failed: tuple[str, ...]) -> str:
 def faults(kills: Kills) -> Iterator[str]:
     """Where a deviation survives, or is noticed by requirements alone that say nothing of its equation."""
     for id, of in kills.items():
-        own = {RAISES, *deviations()[id].noticed_by}
+        own = deviations()[id].noticed_by
         yield from (
-            f"{id} in {within} is noticed by {', '.join(failed) or 'nothing'}, and not by {', '.join(sorted(own - {RAISES}))}"
+            f"{id} in {within} is noticed by {', '.join(failed) or 'nothing'}, and not by {', '.join(sorted(own))}"
             for within, failed in of.items()
-            if not own & set(failed)
+            if failed != (RAISES,) and not set(own) & set(failed)
         )
 
 
