@@ -192,5 +192,5 @@ def test_code_that_was_put_aside_comes_back_or_stops_the_build(monkeypatch: pyte
     text, blocks = put_aside(page)
     assert "highlight" not in text
     assert put_back(text, blocks) == page
-    with pytest.raises(LookupError, match="2 blocks of code were put aside"):
-        put_back(text.replace('data-code="1"', ""), blocks)
+    with pytest.raises(LookupError, match="2 blocks were put aside"):
+        put_back(text.replace('data-block="1"', ""), blocks)

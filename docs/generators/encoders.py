@@ -62,9 +62,9 @@ HOW = (
     "is not wrong, it is another thing, and the report names the part.",
 )
 
-DECIDED = ("Requirement", "It says", "Outcome", "Level", "Largest error", "Allowed")
+DECIDED = ("Requirement", "Outcome, evidence, largest error")
 
-HEADER = ("Encoder", "Framework", "Verdict", "Level", "Profile", "Largest difference", "Layer", "Norm", "Activation")
+HEADER = ("Encoder", "Verdict, level", "Profile", "Largest difference", "Layer", "Norm", "Activation")
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Judged:
     @property
     def difference(self) -> str:
         """The largest difference to the specification's outputs, over all probes."""
-        return "" if self.error is None else power_of_ten(self.error)
+        return "" if self.error is None else f'<span class="number">{power_of_ten(self.error)}</span>'
 
 
 def power_of_ten(x: float) -> str:
@@ -160,10 +160,8 @@ def entry(e: Judged) -> Entry:
     failed = "".join(f", {requirement_link(id)}" for id in e.failed)
     return Entry(
         (
-            link(f"{e.id}.html", escape(e.subject)),
-            escape(e.group),
-            verdict(e) + failed,
-            e.level,
+            f"{link(f'{e.id}.html', escape(e.subject))}<br><small>{escape(e.group)}</small>",
+            f"{verdict(e)}{failed}<br><small>{e.level}</small>",
             profile_of(e),
             e.difference,
             *(chosen.get(slot, "") for slot in ("layer", "norm", "activation")),
@@ -216,10 +214,10 @@ def one(e: Judged) -> str:
     ]
     if e.choices:
         chosen = [(escape(slot), choice(slot, value)) for slot, value in e.choices.items()]
-        parts += [heading(2, "Its choice of equations", "choices"), "", table((), chosen, kind="head"), ""]
+        parts += [heading(2, "Its choice of equations", "choices"), "", table((), chosen, kind="choices head"), ""]
     if e.requirements:
         rows = [decided(id, found) for id, found in e.requirements.items()]
-        parts += [heading(2, "Requirements", "requirements"), "", table(DECIDED, rows), ""]
+        parts += [heading(2, "Requirements", "requirements"), "", table(DECIDED, rows, kind="results"), ""]
     return "\n".join(parts)
 
 
@@ -227,8 +225,13 @@ def decided(id: str, found: Mapping[str, Any]) -> tuple[str, ...]:
     """What became of one requirement."""
     stated = requirements()[id]
     outcome = f'<span class="outcome {found["outcome"]}">{found["outcome"]}</span>'
-    numbers = tuple("" if found[name] is None else power_of_ten(found[name]) for name in ("error", "budget"))
-    return requirement_link(id), prose(stated.statement), outcome, found["level"], *numbers
+    error, budget = found["error"], found["budget"]
+    relation = "" if error is None or budget is None else "≤" if error <= budget else ">"
+    numbers = f"{power_of_ten(error)} {relation} {power_of_ten(budget)}" if relation else ""
+    return (
+        f"{requirement_link(id)} {prose(stated.statement)}",
+        f'{outcome}<br><small>{found["level"]} <span class="number">{numbers}</span></small>',
+    )
 
 
 def choice(slot: str, value: object) -> str:

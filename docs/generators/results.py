@@ -22,7 +22,7 @@ def latest(requirement: str) -> str:
     said += [f"undecided for {undecided}"] if undecided else []
     if count := notices()[requirement]:
         said.append(f"notices {link(f'kill-matrix.html?requirement={requirement}', number(count, 'deviation'))}")
-    return f'<p class="results"><span>Latest results</span> {", ".join(said)}</p>' if said else ""
+    return f'<p class="results"><span>Latest results:</span> {", ".join(said)}</p>' if said else ""
 
 
 def decisions(requirement: str) -> list[tuple[Judged, str]]:
