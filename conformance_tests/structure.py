@@ -121,9 +121,9 @@ def is_shared(parameters: Mapping[str, Tensor], layers: set[str]) -> bool:
 
 def heads_sharing_maps(parameters: Mapping[str, Tensor]) -> int:
     """How many heads share one map of d_k × d_k each for queries, keys and values; 0 if they have maps of their own."""
-    maps = {parameters[f"layers.0.{letter}"].shape for letter in ("W_Q", "W_K", "W_V")}
-    (rows, columns), width = next(iter(maps)), len(parameters["layers.0.W_1"])
-    return width // rows if len(maps) == 1 and rows == columns < width and width % rows == 0 else 0
+    shapes = {parameters[path].shape for l in "QKV" if (path := f"layers.0.W_{l}") in parameters}
+    (rows, columns), width = next(iter(shapes)), len(parameters["layers.0.W_1"])
+    return width // rows if len(shapes) == 1 and rows == columns < width and width % rows == 0 else 0
 
 
 def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:

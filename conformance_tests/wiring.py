@@ -104,8 +104,8 @@ def searched(run: Run, case: Case) -> Misread | None:
     recorded = run.recorded(case)
     there = Departure(run, case, trace, first, recorded)
     if not trace[first].path.startswith("layers."):
-        scaled = giver_to_input(there)
-        return Misread(trace[first], scaled) if scaled else None
+        summand = giver_to_input(there)
+        return Misread(trace[first], summand) if summand else None
     if trace[first].equation.slot == "scores" and are_of_other_heads(run, case, trace, first):
         return Misread(trace[first], run.encoder.profile["split"])
     giver = giver_within(there)
