@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from conformance_tests import check
+from conformance_tests.own.plain import Plain, plain_layers
+from conformance_tests.own.uncatalogued import StepByStep
 
 
 def stack() -> nn.TransformerEncoder:
@@ -119,6 +121,56 @@ def test_an_encoder_that_ignores_its_mask_fails() -> None:
 class AsksForMemory(Wrapped):
     def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
         return self.hidden(x + memory.mean(), mask)
+
+
+class FirstHeadAlone(StepByStep):
+    """Its first head alone is told of padding."""
+
+    def hide(self, scores: Tensor, hidden: Tensor | None) -> Tensor:
+        first, others = scores[:, :1], scores[:, 1:]
+        return torch.cat([first if hidden is None else first.masked_fill(hidden, -torch.inf), others], dim=1)
+
+
+class OddlyNamedMask(Plain):
+    """``m`` has True = ignore, and hides padding from the first head alone."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        for layer in self.layers:
+            layer.attention = FirstHeadAlone(28, 4)
+
+    def forward(self, x: Tensor, m: Tensor | None = None) -> Tensor:
+        return self.run(x, None if m is None else m[:, None, None])
+
+
+class MaskCalledPad(OddlyNamedMask):
+    def forward(self, x: Tensor, pad: Tensor | None = None) -> Tensor:
+        return super().forward(x, pad)
+
+
+@pytest.mark.parametrize(("make", "name"), [(OddlyNamedMask, "m"), (MaskCalledPad, "pad")])
+def test_what_acts_as_a_mask_is_one_though_it_hides_too_little(make: Callable[[], nn.Module], name: str) -> None:
+    """An encoder is not acquitted because its mask is broken so badly that it seems to be none."""
+    report = check(make).targets[0]
+    assert report.profile["conventions"]["mask"].startswith(f"{name}: (B, n), boolean, True = ignore")
+    assert {"MASK-1", "MASK-2"} <= {r.id for r in report.of("fail")}
+    assert report.departs_at == "attention.mask"
+
+
+class AnotherInput(Plain):
+    """``other`` is no mask: even one that keeps everything changes the output."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(self, x: Tensor, other: Tensor | None = None) -> Tensor:
+        return self.run(x if other is None else x + 1 + other.double().reshape(*x.shape[:2], 1), None)
+
+
+def test_what_does_not_act_as_a_mask_is_none() -> None:
+    report = check(AnotherInput).targets[0]
+    assert report.verdict == "conformant"
+    assert "mask" not in report.profile["conventions"]
 
 
 def test_what_an_encoder_asks_for_beside_its_input_is_named() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conformance_tests import kills, pairs
+from conformance_tests import kills, pairs, resolution
 from conformance_tests.deviations import deviation, deviations
 from conformance_tests.fingerprint import code_of, fingerprint
 from conformance_tests.kill_matrix import AUTO, Row, cases, computed, faults, is_stale, on_file
@@ -122,6 +122,12 @@ def test_survivor_in_one_profile_is_found() -> None:
         "scores-not-scaled in bert is noticed by nothing, and not by ATT-3",
         "scores-not-scaled in vit is noticed by ENC-2, and not by ATT-3",
     ]
+
+
+def test_what_each_precision_tells_is_on_file_for_every_case() -> None:
+    """`make resolution` computes it anew."""
+    known = {(one.deviation, one.within) for one in resolution.on_file()}
+    assert known == {(deviation, within) for deviation, within, _ in cases()}
 
 
 # A sample, judged anew -----------------------------------------------------------------------
