@@ -10,7 +10,7 @@ from importlib.resources import files
 import pytest
 
 from conformance_tests.own.browser import PROGRAM, Browser, browser
-from conformance_tests.own.site import Site, need_site
+from conformance_tests.own.site import Page, Site, need_site
 
 need_site()
 if PROGRAM is None:
@@ -43,9 +43,21 @@ def server(site: Site) -> Iterator[str]:
 
 
 def pages(site: Site) -> list[str]:
-    """Every page that a reader can meet, by its path."""
+    """Every page that a reader can meet, by its path; of the encoders' own, one for each verdict.
+
+    Those come from one template, and differ in the numbers.
+    """
     assert "index.html" in site.pages
-    return [path for path in site.pages if path != "404.html"]
+    encoders = {verdict(site.pages[path]): path for path in site.pages if path.startswith("encoder-")}
+    assert encoders.keys() >= {"conformant", "nonconformant", "undetermined"}
+    return [path for path in site.pages if path != "404.html" and not path.startswith("encoder-")] + [
+        *encoders.values()
+    ]
+
+
+def verdict(page: Page) -> str:
+    """The first verdict that a page shows."""
+    return page.html.partition('class="verdict ')[2].partition('"')[0]
 
 
 def foreign(chromium: Browser, home: str) -> list[str]:
