@@ -1,8 +1,8 @@
-"""Which requirements notice each deviation in every published profile that makes the choice which it gets wrong.
+"""Whether every deviation is noticed in every published profile that makes the choice which it gets wrong.
 
-The kill matrix explains each deviation in one profile for every equation that it is mistaken for. Here nothing
-is explained: each deviation is put into all published profiles to which it applies, and the requirements that
-fail there are put on file, in ``kills.json``.
+The kill matrix runs all checks on a deviation, and explains it, in one profile for every equation that it is mistaken
+for. Here each is put into all published profiles to which it applies, and the requirements that must notice it are
+decided, no others: which of them fail is put on file, in ``kills.json``.
 """
 
 import json
@@ -16,17 +16,18 @@ from pathlib import Path
 from conformance_tests.deviations import deviations
 from conformance_tests.fingerprint import fingerprint
 from conformance_tests.kill_matrix import deviating, in_processes
+from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import PROFILES
 
 FILE = Path(__file__).with_name("kills.json")
 
 RAISES = "raises"
-"""What stands in the place of requirements where a deviation fits so badly that every call raises."""
+"""What stands in the place of requirements where a deviation does not fit, so that it cannot be built or called."""
 
 Case = tuple[str, str]
 
 Kills = Mapping[str, Mapping[str, tuple[str, ...]]]
-"""The requirements that fail, by deviation and profile."""
+"""The requirements of its own that fail, by deviation and profile."""
 
 
 def cases() -> list[Case]:
@@ -35,18 +36,26 @@ def cases() -> list[Case]:
 
 
 def killed_by(case: Case) -> tuple[str, ...]:
-    """The requirements that fail for a deviation in a profile."""
-    from conformance_tests.diagnosis import failing
+    """The requirements of a deviation's own that fail for it in a profile.
+
+    Whatever is raised takes their place: it must not cost what is known of the others.
+    """
+    from conformance_tests.checks import Level
+    from conformance_tests.deciding import decide, planned
     from conformance_tests.opening import opened
     from conformance_tests.suite import seeded
-    from conformance_tests.targets import SubjectError
+    from conformance_tests.targets import SubjectError, one_line
 
     id, within = case
+    wrong = deviations()[id]
     try:
-        with seeded(0), opened(deviating(deviations()[id], within), 0, PROFILES[within]) as run:
-            return tuple(sorted(failing(run)))
-    except SubjectError:
+        with seeded(0), opened(deviating(wrong, within), 0, PROFILES[within]) as run:
+            own = [(check, id) for check, id in planned(run, Level.GRADIENT) if id in wrong.noticed_by]
+            return tuple(sorted({id for check, id in own if decide(run, check, id).outcome == "fail"}))
+    except (SubjectError, SpecificationError):
         return (RAISES,)
+    except Exception as fault:
+        return (one_line(fault),)
 
 
 def computed(workers: int, progress: Callable[[int, int], None]) -> Kills:
@@ -80,11 +89,11 @@ def verdict(failed: tuple[str, ...]) -> str:
 
 
 def faults(kills: Kills) -> Iterator[str]:
-    """Where a deviation survives, or is noticed by requirements alone that say nothing of its equation."""
+    """Where a deviation survives: none of the requirements that must notice it does."""
     for id, of in kills.items():
         own = deviations()[id].noticed_by
         yield from (
-            f"{id} in {within} is noticed by {', '.join(failed) or 'nothing'}, and not by {', '.join(sorted(own))}"
+            f"{id} in {within} is not noticed by {', '.join(own)}{f', but: {failed[0]}' if failed else ''}"
             for within, failed in of.items()
             if failed != (RAISES,) and not set(own) & set(failed)
         )
