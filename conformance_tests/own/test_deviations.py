@@ -108,7 +108,7 @@ def test_nothing_survives_in_any_published_profile() -> None:
 
 
 def test_what_is_decided_alone_fails_as_it_does_among_all_checks() -> None:
-    """Of what fails in the matrix, here are the deviation's own requirements."""
+    """Of what fails in the matrix, here are the deviation's own requirements, of which one fails there."""
     everywhere = kills.on_file()
     both = [r for r in on_file() if r.within == r.judged_as and r.within in everywhere[r.deviation]]
     assert len(both) >= len(deviations()) / 2
@@ -120,9 +120,22 @@ def test_survivor_in_one_profile_is_found() -> None:
     """Where nothing fails, or something else happens; what cannot be built or called does not survive."""
     of = {"bert": (), "vit": ("ValueError: no",), "pre-ln": ("ATT-3",), "deit": (kills.RAISES,)}
     assert list(kills.faults({"scores-not-scaled": of})) == [
-        "scores-not-scaled in bert is not noticed by ATT-3",
-        "scores-not-scaled in vit is not noticed by ATT-3, but: ValueError: no",
+        "scores-not-scaled in bert is noticed by nothing, and not by ATT-3",
+        "scores-not-scaled in vit is noticed by ValueError: no, and not by ATT-3",
     ]
+
+
+def test_what_is_said_of_single_profiles_is_still_so() -> None:
+    """Nothing is excused that a requirement of its own has come to notice."""
+    found = kills.on_file()
+    said = [
+        (id, within)
+        for known in (kills.NOTHING_TO_SEE, kills.NEIGHBOURS, kills.UNSEEN)
+        for id in known
+        for within in known[id][0].split()
+    ]
+    own = {id: set(deviations()[id].noticed_by) for id, _ in said}
+    assert [(id, within) for id, within in said if own[id] & set(found[id][within])] == []
 
 
 def test_what_each_precision_tells_is_on_file_for_every_case() -> None:
