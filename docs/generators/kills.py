@@ -68,7 +68,7 @@ def entry(row: Row, rows: list[Row]) -> Entry:
     name = deviation_link(found.id)
     # The first row of a deviation speaks for all published profiles in which it was run.
     is_first = row == next(r for r in rows if r.deviation == row.deviation)
-    others = [within for within in kills.on_file()[row.deviation] if within != row.within] if is_first else []
+    others = [within for within in kills.on_file().get(row.deviation, {}) if within != row.within] if is_first else []
     free = next((r.verdict for r in rows if r.deviation == row.deviation and r.judged_as == AUTO), "nonconformant")
     return Entry(
         (
