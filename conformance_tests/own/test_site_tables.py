@@ -139,7 +139,10 @@ def test_a_requirement_shows_what_came_of_its_checks_last() -> None:
     met = [e for e in encoders.judged() if e.requirements.get("NORM-6", {}).get("outcome") == "pass"]
     assert f'met by <a href="frameworks.html">{len(met)} encoders</a>' in latest
     noticed = {r.deviation for r in declared() if "NORM-6" in r.killed_by}
-    assert f'notices <a href="kill-matrix.html?requirement=NORM-6">{len(noticed)} deviations</a>' in latest
+    assert (
+        f'notices <a href="kill-matrix.html?requirement=NORM-6">{results.number(len(noticed), "deviation")}</a>'
+        in latest
+    )
     assert results.latest("ATT-8") == ""
 
 
