@@ -118,7 +118,10 @@ def deviations(id: str | None) -> None:
 
 
 def matrix(id: str | None) -> None:
-    """Print what notices each deviation, or one, profile by profile, and how the suite diagnoses it."""
+    """Print what notices each deviation, or one, profile by profile, and how the suite diagnoses it.
+
+    Where nothing is diagnosed, what fails are the requirements that must notice it; the others were not decided.
+    """
     from conformance_tests import kill_matrix, kills
     from conformance_tests.deviations import deviations as catalogue
 
