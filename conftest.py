@@ -1,4 +1,6 @@
-"""Shape annotations are executed: beartype checks each equation that the tests of this repository evaluate.
+"""Shape annotations are executed, and the longest files of tests begin first.
+
+Beartype checks each equation that the tests of this repository evaluate.
 
 Files that judge encoders by the dozen are the exception; ``conformance_tests/own/conftest.py`` lists them.
 

@@ -4,6 +4,7 @@ Comments, docstrings and empty lines do not count: what they say changes no outc
 """
 
 import ast
+import json
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -26,6 +27,11 @@ def fingerprint() -> str:
             digest.update(file.relative_to(folder).as_posix().encode())
             digest.update("\n".join(code_of(file.read_text(encoding="utf-8"))).encode())
     return digest.hexdigest()[:16]
+
+
+def is_stale(file: Path) -> bool:
+    """Whether equations, checks or deviations have changed since what is in a file was computed from them."""
+    return bool(json.loads(file.read_text(encoding="utf-8"))["sources"] != fingerprint())
 
 
 def code_of(text: str) -> Iterator[str]:

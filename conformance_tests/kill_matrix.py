@@ -141,11 +141,6 @@ def on_file() -> list[Row]:
     return [Row(**e | {"killed_by": tuple(e["killed_by"]), "diagnosis": tuple(e["diagnosis"])}) for e in entries]
 
 
-def is_stale() -> bool:
-    """Whether equations, checks or deviations have changed since the matrix was computed."""
-    return bool(json.loads(FILE.read_text(encoding="utf-8"))["sources"] != fingerprint())
-
-
 def names_its_equation(row: Row) -> bool:
     """Whether the report names the slot or the equation that is wrong.
 

@@ -122,11 +122,6 @@ def on_file() -> Kills:
     return {id: {within: tuple(failed) for within, failed in of.items()} for id, of in kept.items()}
 
 
-def is_stale() -> bool:
-    """Whether equations, checks or deviations have changed since it was computed."""
-    return bool(json.loads(FILE.read_text(encoding="utf-8"))["sources"] != fingerprint())
-
-
 def verdict(failed: tuple[str, ...]) -> str:
     """The verdict on a deviation that fails these requirements."""
     return "error" if failed == (RAISES,) else "nonconformant" if failed else "conformant"

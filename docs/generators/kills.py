@@ -13,8 +13,8 @@ LEAD = (
     "Every deviation, put into a published encoder that makes the choice which it gets wrong, and the requirements "
     "that failed; the rows of one deviation differ in the equation that it stands in for. A deviation is "
     "<b>silent</b> when shapes are right and nothing in the outputs alone gives it away: such a model trains and runs, "
-    "and only a comparison with the specification shows it. What its own requirements find in each of the other profiles says "
-    "<code>encoder-spec deviations ID --matrix</code>."
+    "and only a comparison with the specification shows it. What its own requirements find in each of the other "
+    "profiles says <code>encoder-spec deviations ID --matrix</code>."
 )
 
 SHOWS = {
