@@ -123,6 +123,10 @@ def test_survivor_in_one_profile_is_found() -> None:
         "scores-not-scaled in bert is noticed by nothing, and not by ATT-3",
         "scores-not-scaled in vit is noticed by ValueError: no, and not by ATT-3",
     ]
+    neighbours = {"single-token-squeezed": {"vit": ("ENC-5",), "deit": ("ValueError: no",)}}
+    assert list(kills.faults(neighbours)) == [
+        "single-token-squeezed in deit is noticed by ValueError: no, and not by ENC-1"
+    ]
 
 
 def test_what_is_said_of_single_profiles_is_still_so() -> None:
