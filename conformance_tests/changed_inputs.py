@@ -4,16 +4,18 @@ An encoder forms S, multiplies it by 0.9 and takes the softmax of that: S is amo
 yet the softmax is right. What is wrong is what hands the scores on.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
+from conformance_tests.epsilon import slot_of
 from conformance_tests.intermediates import Recorded
 from conformance_tests.run import Case, Run
 from encoder_spec.assembly import Intermediate
 from encoder_spec.equation import Equation
+from encoder_spec.profiles import Profile
 
 PARALLEL = 1e-9
 """In units of its own length, how far an array may lie from a multiple of another one."""
@@ -38,46 +40,126 @@ class Departure(NamedTuple):
     place: int
     recorded: Recorded
 
+    @property
+    def step(self) -> Intermediate:
+        """What the specification gives there."""
+        return self.trace[self.place]
+
+    @property
+    def profile(self) -> Profile:
+        """The choice of equations."""
+        return self.run.encoder.profile
+
     def before(self, *slots: str) -> Tensor:
         """The last value before this place in one of these slots."""
         step = next(step for step in reversed(self.trace[: self.place]) if step.equation.slot in slots)
         return cast(Tensor, step.value)
 
+    def behind(self, place: int, *slots: str) -> int:
+        """The first place, from this one on, with one of these slots."""
+        return next(i for i, step in enumerate(self.trace) if i >= place and step.equation.slot in slots)
+
     def arrays_like(self, like: Tensor) -> Iterator[Tensor]:
         """The subject's arrays with as many entries, in this shape, in the order in which they were computed."""
         yield from (flat.reshape(like.shape) for flat in self.recorded.of_size(like.numel()))
 
+    def parameter(self, letter: str) -> Tensor:
+        """The subject's parameter of this letter for the equation at this place; 0 if there is none."""
+        path = self.run.encoder.home(f"{self.step.path}.{letter}".removeprefix("."))
+        return self.run.parameters(self.case.weights).get(path, torch.zeros(()))
 
-def giver_within(there: Departure) -> Equation | None:
-    """The equation whose value is changed before the one at this place reads it; None if that one is wrong itself."""
-    find = {"weights": before_weights, "values": before_values, "ffn": before_ffn, "residual": before_residual}
-    search = find.get(there.trace[there.place].equation.slot)
-    slot = search(there) if search else None
-    return there.run.encoder.profile[slot] if slot else None
+    def equation_at(self, place: int) -> Callable[[Tensor], Any]:
+        """The equation at a place of the trace, with the subject's parameters, as a function of its input alone."""
+        path, slot = self.trace[place].path, self.trace[place].equation.slot
+        if slot == "residual":
+            return lambda x: x + self.trace[place - 1].value
+        slot = slot_of(self.run.encoder, path) if slot == "norm" else slot
+        function: Callable[..., Any] = self.run.encoder.bind(
+            self.run.parameters(self.case.weights), path=path, slot=slot
+        )
+        keep = self.run.probes[self.case.probe].keep
+        kept = torch.ones(1, 1, 1, dtype=torch.bool) if keep is None else keep[:, None]
+        return (lambda x: function(x, kept)) if slot in ("multihead", "layer") else function
 
 
 def giver_to_input(there: Departure) -> Equation | None:
-    """What makes the embedding or the position, if their sum departs and is right with another one of the two.
+    """The equation before the layers whose value is changed before the one at this place reads it, if that is right."""
+    slot, reads = there.step.equation.slot, there.step.equation.variant
+    search = before_cls if slot == "cls" else before_map if reads == "factorised" else before_sum
+    giver = search(there) if slot in ("cls", *SUMS) else None
+    return there.profile[giver] if giver else None
 
-    A multiple of the embedding is the fault of its scale.
-    """
-    before = [step.equation.slot for step in there.trace[: there.place]]
-    if there.trace[there.place].equation.slot not in SUMS or "position" not in before:
+
+def before_cls(there: Departure) -> str | None:
+    """What makes the embedding, if other ones stand behind the class token."""
+    X, formed = there.before("embedding_scale"), there.step.value
+    for other in there.arrays_like(X):
+        if not torch.equal(other, X) and there.recorded.has(torch.cat([formed[:, : -X.shape[1]], other], dim=1)):
+            return maker_of_embedding(other, X)
+    return None
+
+
+def before_map(there: Departure) -> str | None:
+    """What makes the narrow sum, if the map behind it is right with another one."""
+    X, W_e, b_e = there.before("embedding_norm"), there.parameter("W_e"), there.parameter("b_e")
+    for other in there.arrays_like(X):
+        if not torch.equal(other, X) and there.recorded.has(other @ W_e + b_e):
+            return "dropout" if is_dropped(other, X, there) else "embedding_norm"
+    return None
+
+
+def before_sum(there: Departure) -> str | None:
+    """What makes the embedding or the position, if their sum is right with another one of the two."""
+    if all(step.equation.slot != "position" for step in there.trace[: there.place]):
         return None
     X, PE = there.before("embedding_scale"), there.before("position")
     if X.shape[-2:] != PE.shape[-2:]:
         return None
-    profile = there.run.encoder.profile
     for place, other in enumerate(there.arrays_like(X)):
         if not torch.equal(other, X) and there.recorded.has(other + PE, after=place):
-            return profile["embedding_scale" if is_multiple(other, X) else "embedding"]
+            return maker_of_embedding(other, X)
     others = (other for other in there.arrays_like(PE) if not torch.equal(other, PE))
-    return profile["position"] if any(there.recorded.has(X + other) for other in others) else None
+    return "position" if any(there.recorded.has(X + other) for other in others) else None
+
+
+def maker_of_embedding(other: Tensor, X: Tensor) -> str:
+    """What has made an embedding another one: a multiple is the fault of its scale."""
+    return "embedding_scale" if is_multiple(other, X) else "embedding"
+
+
+def giver_within(there: Departure) -> Equation | None:
+    """The equation whose value is changed before the one at this place reads it; None if that one is wrong itself."""
+    find = {
+        "projections": before_first_layer,
+        "statistics": before_first_layer,
+        "norm": before_first_layer,
+        "weights": before_weights,
+        "values": before_values,
+        "ffn": before_ffn,
+        "residual": before_residual,
+    }
+    search = find.get(there.step.equation.slot)
+    slot = search(there) if search else None
+    return there.profile[slot] if slot else None
+
+
+def before_first_layer(there: Departure) -> str | None:
+    """Dropout, if the first equation of the first layer reads the input as that leaves it."""
+    given = there.trace[there.place - 1]
+    if given.equation.slot != "input":
+        return None
+    reads = there.equation_at(there.behind(there.place, "projections", "norm"))
+    for other in there.arrays_like(given.value):
+        if is_dropped(other, given.value, there):
+            read = reads(other)
+            if there.recorded.has(read[0] if isinstance(read, tuple) else read):
+                return "dropout"
+    return None
 
 
 def before_weights(there: Departure) -> str | None:
     """The mask or the scores, if in every layer some array is the softmax of another one."""
-    S, weights = there.before("scores"), there.run.encoder.profile["weights"].function
+    S, weights = there.before("scores"), there.profile["weights"].function
     held = [(x, A) for x in there.arrays_like(S) if there.recorded.has(A := weights(x))]
     different = {tuple(A.sum(dim=(0, 1)).flatten().round(decimals=9).tolist()) for _, A in held}
     if len(different) < there.run.encoder.dimensions.N:
@@ -87,20 +169,17 @@ def before_weights(there: Departure) -> str | None:
 
 
 def before_values(there: Departure) -> str | None:
-    """The weights, if the average is right with other ones: dropout, where entries are missing and no more."""
+    """The weights, or dropout, if the average is right with other ones."""
     A, V = there.before("weights"), there.before("split")
     for other in there.arrays_like(A):
         if not torch.equal(other, A) and there.recorded.has(other @ V):
-            kept = other != 0
-            return "dropout" if not kept.all() and is_multiple(other[kept], A[kept]) else "weights"
+            return "dropout" if is_dropped(other, A, there) else "weights"
     return None
 
 
 def before_ffn(there: Departure) -> str | None:
     """The activation, if the second map is right with other inner features."""
-    path = there.trace[there.place].path
-    parameters, home = there.run.parameters(there.case.weights), there.run.encoder.home
-    W_2, b_2 = parameters[home(f"{path}.W_2")], parameters.get(home(f"{path}.b_2"), torch.zeros(()))
+    W_2, b_2 = there.parameter("W_2"), there.parameter("b_2")
     others = there.arrays_like(there.before("activation"))
     return "activation" if any(there.recorded.has(other @ W_2 + b_2) for other in others) else None
 
@@ -111,7 +190,7 @@ def before_residual(there: Departure) -> str | None:
     A multiple of it may be its weight in the sum; normed by the layer, it is right, and the sum wrong.
     """
     given = there.before("multihead", "ffn")
-    X = there.trace[there.place].value - given
+    X = there.step.value - given
     formed = max(there.recorded.places_of(given), default=-1)
     for at, other in enumerate(there.arrays_like(given)):
         if at <= formed or is_multiple(other, given) or is_standardised(other, given):
@@ -122,10 +201,26 @@ def before_residual(there: Departure) -> str | None:
     return None
 
 
+def is_dropped(x: Tensor, of: Tensor, there: Departure) -> bool:
+    """Whether an array is what dropout makes of another one: a multiple where it is not 0.
+
+    Where nothing is 0, the factor is that by which dropout divides in training, or which it might multiply by.
+    """
+    kept = x != 0
+    if not kept.all():
+        return bool(kept.any()) and is_multiple(x[kept], of[kept])
+    factor, left = factor_of(x, of), 1 - there.profile.constants["P_drop"]
+    return is_multiple(x, of) and min(abs(factor - left), abs(factor - 1 / left)) <= PARALLEL
+
+
 def is_multiple(x: Tensor, of: Tensor) -> bool:
     """Whether an array is another one times a number."""
-    factor = float((x * of).sum() / of.square().sum())
-    return bool((x - factor * of).norm() <= PARALLEL * x.norm())
+    return bool((x - factor_of(x, of) * of).norm() <= PARALLEL * x.norm())
+
+
+def factor_of(x: Tensor, of: Tensor) -> float:
+    """The number that another array must be multiplied by to come nearest to an array."""
+    return float((x * of).sum() / of.square().sum())
 
 
 def is_standardised(x: Tensor, of: Tensor) -> bool:

@@ -6,11 +6,11 @@ and the one that gives the subject's own numbers is what is wrong with it. Where
 not suffice, two are tried together. Where nothing matches, nothing is claimed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
-from math import inf
+from math import inf, isclose
 
 import torch
 from torch import Tensor
@@ -85,17 +85,17 @@ def explanations(run: Run, declared: Profile | None = None, progress: Progress =
     asked = list(observations(run))
     single = list(reproducing(run, asked, ((d,) for d in candidates), progress, len(candidates))) if asked else []
     if asked and largest_difference(run, run.encoder, asked) is not None:
-        return list(behaving_alike(run, (d for explanation in single for d in explanation.deviations)))
+        return behaving_alike(run, (d for explanation in single for d in explanation.deviations))
     if single:
         return ranked(run, single)
     if declared is not None and (choice := other_choice(run)):
         return [choice]
     if not asked:
-        return list(behaving_alike(run, (d for d in candidates if not is_defined(run, d))))
+        return behaving_alike(run, (d for d in candidates if not is_defined(run, d)))
     if not has_its_shape(run, asked[0]):
         return []  # two wrong equations that change no shape change none together
     if answers_at_random(run):
-        return list(behaving_alike(run, (d for d in candidates if is_random(run, d))))
+        return behaving_alike(run, (d for d in candidates if is_random(run, d)))
     likely = most_explaining(run, asked, candidates)
     pairs = [(a, b) for a, b in combinations(candidates, 2) if a.slot != b.slot and (a in likely or b in likely)]
     return ranked(run, reproducing(run, asked, pairs, progress, len(pairs)))
@@ -194,12 +194,13 @@ def most_explaining(run: Run, asked: Sequence[Observation], candidates: Sequence
     return sorted(better, key=counts.__getitem__, reverse=True)[:FIRST_OF_TWO]
 
 
-def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> Iterator[Explanation]:
-    """The deviations that fail the very requirements that the subject fails.
+def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanation]:
+    """The deviations that fail the very requirements that the subject fails; first those that fail by as much.
 
     What an encoder does beside its numbers, such as writing into its input, shows in the checks alone.
     """
     failed = failing(run)
+    found: list[tuple[int, Explanation]] = []
     for d in candidates:
         module = EncoderModule(with_deviations(run.encoder, (d,)), dtype=torch.float64)
         needed, parameters = module.encoder.parameter_shapes(), run.parameters(GIVEN)
@@ -207,20 +208,26 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> Iterator[Explan
             continue
         module.load({path: parameters[path] for path in needed})
         with suppress(Undetermined, SubjectError), opened(module, run.seed, run.encoder.profile) as other:
+            by_other_amounts = fails_alike(other, failed)
             # Where a parameter is missing the outputs may be right; which one it is tells the deviations apart.
-            if fails_just(failed, other) and other.stated_parameters().keys() == run.stated_parameters().keys():
-                yield Explanation((d,), 0.0)
+            if by_other_amounts is not None and other.stated_parameters().keys() == run.stated_parameters().keys():
+                found.append((by_other_amounts, Explanation((d,), 0.0)))
+    return [explanation for _, explanation in sorted(found, key=lambda one: one[0])]
 
 
-def failing(run: Run) -> set[str]:
-    """The requirements that a run fails."""
+def failing(run: Run) -> dict[str, float | None]:
+    """The requirements that a run fails, and by how much, where that is a number."""
     decided = (decide(run, check, id) for check, id in planned(run, Level.GRADIENT))
-    return {result.id for result in decided if result.outcome == "fail"}
+    return {result.id: result.error for result in decided if result.outcome == "fail"}
 
 
-def fails_just(failed: set[str], run: Run) -> bool:
-    """Whether a run fails these requirements and no other; the first one that tells ends the search."""
-    checks = planned(run, Level.GRADIENT)
-    these_first = sorted(checks, key=lambda item: item[1] not in failed)
-    asked = {id for _, id in checks}
-    return failed <= asked and all((decide(run, c, id).outcome == "fail") == (id in failed) for c, id in these_first)
+def fails_alike(run: Run, failed: Mapping[str, float | None]) -> int | None:
+    """How many of these requirements a run fails by another amount; None if it fails others, or not all of them."""
+    by_other_amounts = 0
+    # The first one that tells ends the search.
+    for check, id in sorted(planned(run, Level.GRADIENT), key=lambda item: item[1] not in failed):
+        result = decide(run, check, id)
+        if (result.outcome == "fail") != (id in failed):
+            return None
+        by_other_amounts += id in failed and not isclose(result.error or 0.0, failed[id] or 0.0)
+    return by_other_amounts

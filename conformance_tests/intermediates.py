@@ -18,6 +18,13 @@ from torch import Tensor
 from conformance_tests.compare import BUDGET, difference_at
 from encoder_spec.assembly import Intermediate, Trace
 
+SMALLEST = 1e-2
+"""Values below this one are compared as if they were this large: they may be differences of numbers near 1.
+
+Of outputs nothing is known, and the bound is 1; but a faint intermediate, which a norm will magnify, is
+another one if it differs by what is little beside 1.
+"""
+
 SIDE_BY_SIDE = {"projections", "merge"}
 """The slots whose values hold all heads in one axis; an encoder may form them with an axis for each."""
 
@@ -149,7 +156,7 @@ def match(
 ) -> Aligned:
     """The array that equals ``want`` under some order of its axes, or the nearest one."""
     finite = want[want.isfinite()]
-    budget = BUDGET * max(1.0, float(finite.abs().max()) if finite.numel() else 1.0)
+    budget = BUDGET * max(SMALLEST, float(finite.abs().max()) if finite.numel() else 1.0)
     by_heads = intermediate.equation.slot in SIDE_BY_SIDE and want.shape[-1] % h == 0
     split = want.unflatten(-1, (h, -1)) if by_heads else want
     orders = axis_orders(split)

@@ -101,9 +101,11 @@ class ParameterMapping:
         """The subject's names for these canonical letters, in every layer."""
         return {name for path, s in self.sources.items() if path.rpartition(".")[2] in letters for name in s.names}
 
-    def names_at(self, place: str) -> set[str]:
-        """The subject's names for everything at a place such as ``norm_1``, in every layer."""
-        return {name for path, s in self.sources.items() if path.split(".")[-2:-1] == [place] for name in s.names}
+    def names_at(self, *places: str) -> set[str]:
+        """The subject's names for everything at places such as ``norm_1``, in every layer."""
+        return {
+            name for path, s in self.sources.items() if path.rpartition(".")[0].endswith(places) for name in s.names
+        }
 
 
 def canonical_names(weights: Mapping[str, Tensor]) -> ParameterMapping:

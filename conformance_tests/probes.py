@@ -42,10 +42,11 @@ class Probe:
         """The same valid positions with other content at the padded ones, so many times larger where it is of reals."""
         x = self.inputs[0]
         assert self.keep is not None
-        if self.patch:
-            return replace(self, inputs=(torch.where(self._padded_pixels(x), x.flip(0) + 1, x),))
         if not self.by_position:
-            raise Unsupported("padded positions of a signal have no content of their own")
+            padded = self._padded_pixels(x) if self.patch else self._padded_times()
+            if not padded.any():
+                raise Unsupported("what padded positions read is read by others too")
+            return replace(self, inputs=(torch.where(padded, x.flip(0) + 1, x),))
         padded = ~self.keep[:, -x.shape[1] :]
         if x.is_floating_point():
             other = torch.where(padded[..., None], times * x.flip(0) + 1, x)
@@ -60,6 +61,12 @@ class Probe:
         rows, columns = (side // self.patch for side in image.shape[-2:])
         patches: Tensor = ~self.keep[:, -rows * columns :].unflatten(1, (rows, columns))
         return patches.repeat_interleave(self.patch, 1).repeat_interleave(self.patch, 2)[:, None]
+
+    def _padded_times(self) -> Tensor:
+        """Which samples of a signal only padded positions read: two belong to each, and both neighbours read them."""
+        assert self.keep is not None
+        read = torch.nn.functional.max_pool1d(self.keep[:, None].double(), kernel_size=3, stride=1, padding=1) > 0
+        return ~read.repeat_interleave(2, dim=-1)
 
     def without_mask(self) -> "Probe":
         """The same input without a mask."""

@@ -58,10 +58,11 @@ class Run(Computed):
         valid: Tensor | None = None,
         amplification: float = 1.0,
         place: str = "",
+        budget: float | None = None,
     ) -> None:
         """Compare, and keep error and budget for the report: see ``compare.demand_equal``."""
         context = f"{place}; {self.context(case)}" if place else self.context(case)
-        allowed = self.budget(case)
+        allowed = self.budget(case) if budget is None else budget
         found = demand_equal(got, want, what, valid=valid, amplification=amplification, context=context, budget=allowed)
         self.comparisons.append(found)
 
@@ -199,15 +200,27 @@ class Run(Computed):
             Blocked: if it departed earlier, so that this equation never had right inputs.
             Unsupported: if it never forms the value as an array of its own.
         """
+        undecided: Blocked | Unsupported | None = None
         for case in self.cases(*(cases or (Case(),))):
-            for here in self._before_departure(slot, case):
-                what = f"{here.spec.equation.id}: {here.letter}"
-                if here.found:
-                    self.comparisons.append(Comparison(here.error, here.budget))
-                elif here.got is None:
-                    raise Disagreement(f"{what} is not among the encoder's intermediates [{self.context(case)}]")
-                else:
-                    self.demand_equal(here.got, here.want, what, case, here.valid, place=here.spec.path)
+            try:
+                values = self._before_departure(slot, case)
+            except (Blocked, Unsupported) as reason:
+                undecided = undecided or reason  # another case may tell
+                continue
+            for here in values:
+                self._demand_formed(here, case)
+        if undecided is not None:
+            raise undecided
+
+    def _demand_formed(self, here: Aligned, case: Case) -> None:
+        what = f"{here.spec.equation.id}: {here.letter}"
+        if here.found:
+            self.comparisons.append(Comparison(here.error, here.budget))
+        elif here.got is None:
+            raise Disagreement(f"{what} is not among the encoder's intermediates [{self.context(case)}]")
+        else:
+            place = here.spec.path
+            self.demand_equal(here.got, here.want, what, case, here.valid, place=place, budget=here.budget)
 
     def observed(self, slot: str, case: Case) -> list[Tensor]:
         """What the subject has in this slot: its values, or what stands in their place if it departs there."""

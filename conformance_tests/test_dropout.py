@@ -2,6 +2,7 @@
 
 from conformance_tests.checks import decides
 from conformance_tests.run import Case, Run
+from conformance_tests.wiring import demand_order
 
 
 @decides("DROP-1", level="black-box")
@@ -10,3 +11,10 @@ def test_repeated_calls_in_evaluation_are_equal(run: Run) -> None:
     for case in run.cases(Case(), Case(gradients=False)):
         again = run.encode(case, run.probes[case.probe])
         run.demand_equal(again, run.output(case), "dropout: Z of the second call", case)
+
+
+@decides("DROP-6", level="trace")
+def test_dropout_in_evaluation_hands_its_input_on(run: Run) -> None:
+    """No equation is right for what dropout would have made of the value that it must read."""
+    for case in run.with_and_without_padding():
+        demand_order(run, case, "dropout")

@@ -4,7 +4,7 @@ As given, weights hide defects: γ = 1, β = 0, equal layers, biases of zero. So
 is judged with perturbed weights too; with faint sublayers, whose small variances show
 where ε stands; with a large offset in the sublayers' biases, which a norm takes out
 again if it computes its variance with care; with queries and keys so large that scores run into the
-hundreds, where fills of masks that are merely large are beaten and exponentials overflow; and with
+thousands, where fills of masks that are merely large are beaten and exponentials overflow; and with
 inner features of the feed-forward network as large as dozens, where an activation that is cut off shows it.
 """
 
@@ -20,11 +20,11 @@ from conformance_tests.subject import Subject
 
 PERTURBED, FAINT, OFFSET, SHARP, LOUD, GIVEN = "perturbed", "faint", "offset", "sharp", "loud", "given"
 
-FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "x_cls")
+FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "x_cls", "b_e")
 """What is made small so that the inputs of the norms are small too."""
 
-FAINT_PLACE = "norm_1"
-"""The norm that is made small for the same reason: in a Post-LN layer the second norm reads what it gives."""
+FAINT_PLACES = ("norm_1", "norm_embedding")
+"""The norms that are made small for the same reason: what they give is read by the next norm of a Post-LN layer."""
 
 
 class WeightSets(Mapping[str, Mapping[str, Tensor]]):
@@ -45,7 +45,7 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         except Unsupported:
             return {GIVEN: self.given}
         perturbed = self.perturbed()
-        places = self.mapping.names_of(*FAINT_LETTERS) | self.mapping.names_at(FAINT_PLACE)
+        places = self.mapping.names_of(*FAINT_LETTERS) | self.mapping.names_at(*FAINT_PLACES)
         small = self._with_equals(places) - self.fixed
         sharpened = self._with_equals(self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K"))
         loud = self._with_equals(self.mapping.names_of("W_1", "b_1"))
@@ -54,7 +54,7 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
             PERTURBED: perturbed,
             FAINT: {name: 1e-4 * w if name in small else w for name, w in perturbed.items()},
             OFFSET: {name: w + 1e4 if name in moved else w for name, w in perturbed.items()},
-            SHARP: {name: 30 * w if name in sharpened else w for name, w in perturbed.items()},
+            SHARP: {name: 60 * w if name in sharpened else w for name, w in perturbed.items()},
             LOUD: {name: 30 * w if name in loud else w for name, w in perturbed.items()},
         }
         return {GIVEN: self.given} | {name: self._held(weights) for name, weights in sets.items()}

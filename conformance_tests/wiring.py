@@ -5,16 +5,14 @@ another input than the one that it should have: in a Pre-LN layer the projection
 but for the normed input. Then what is wrong is the equation that hands the input on.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from conformance_tests.changed_inputs import Departure, giver_to_input, giver_within, is_multiple
 from conformance_tests.compare import Disagreement
-from conformance_tests.epsilon import slot_of
 from conformance_tests.intermediates import Recorded, departure
 from conformance_tests.run import Case, Run
 from encoder_spec.assembly import Intermediate
@@ -101,47 +99,46 @@ def searched(run: Run, case: Case) -> Misread | None:
         return None
     trace = [a.spec for a in aligned if a.part == 0]
     first = sum(a.part == 0 for a in aligned[: place + 1]) - 1
-    recorded = run.recorded(case)
-    there = Departure(run, case, trace, first, recorded)
-    if not trace[first].path.startswith("layers."):
-        summand = giver_to_input(there)
-        return Misread(trace[first], summand) if summand else None
-    if trace[first].equation.slot == "scores" and are_of_other_heads(run, case, trace, first):
-        return Misread(trace[first], run.encoder.profile["split"])
+    there = Departure(run, case, trace, first, run.recorded(case))
+    if not there.step.path.startswith("layers."):
+        giver = giver_to_input(there)
+        return Misread(there.step, giver) if giver else None
+    if there.step.equation.slot == "scores" and are_of_other_heads(there):
+        return Misread(there.step, there.profile["split"])
     giver = giver_within(there)
     if giver is not None:
-        return Misread(trace[first], giver)
-    part = next(i for i, step in enumerate(trace) if i >= first and step.equation.slot in PARTS)
-    layer = next(i for i, step in enumerate(trace) if i >= part and step.equation.slot == "layer")
-    if not holds(run, case, trace, part, recorded):
+        return Misread(there.step, giver)
+    part = there.behind(first, *PARTS)
+    layer = there.behind(part, "layer")
+    # Where all layers are one, that something holds once may be said of any of them.
+    alike = run.encoder.dimensions.N if there.profile["sharing"].variant == "all" else 1
+    if not holds(there, part, times=1 if trace[part].equation.slot == "residual" else alike):
         return None
-    if not holds(run, case, trace, layer, recorded):
+    if not holds(there, layer, times=alike):
         return Misread(trace[part], trace[layer].equation)
-    return Misread(trace[layer], giver_of(run, case, trace, layer, recorded))
+    return Misread(trace[layer], giver_to_layer(there, layer))
 
 
-def giver_of(run: Run, case: Case, trace: Sequence[Intermediate], layer: int, recorded: Recorded) -> Equation:
+def giver_to_layer(there: Departure, layer: int) -> Equation:
     """What should have given a layer its input: the stack, or the last equation of what makes the first one's.
 
     What is given is always among the arrays of the subject, and a sum is formed before it is normed: that
     they are found does not vouch for what the first layer reads.
     """
-    profile = run.encoder.profile
-    layers = [place for place, step in enumerate(trace) if step.equation.slot == "layer"]
-    X = next(step.value for step in trace if step.equation.slot == "input")
-    another_reads_it = any(recorded.has(at(run, case, trace, other)(X)) for other in layers[1:])
+    layers = [place for place, step in enumerate(there.trace) if step.equation.slot == "layer"]
+    X = next(step.value for step in there.trace if step.equation.slot == "input")
+    another_reads_it = any(there.recorded.has(there.equation_at(other)(X)) for other in layers[1:])
     if layer != layers[0] or another_reads_it:
-        return profile["stack"]
-    return profile["embedding_norm" if profile["input"].variant == "embedded" else "input"]
+        return there.profile["stack"]
+    return there.profile["embedding_norm" if there.profile["input"].variant == "embedded" else "input"]
 
 
-def are_of_other_heads(run: Run, case: Case, trace: Sequence[Intermediate], place: int) -> bool:
+def are_of_other_heads(there: Departure) -> bool:
     """Whether scores are right for queries and keys whose entries go to the heads in another order of axes."""
-    Q, K, _ = next(step.value for step in reversed(trace[:place]) if step.equation.slot == "projections")
-    h, recorded = run.encoder.dimensions.h, run.recorded(case)
-    scores = run.encoder.profile["scores"].function
+    Q, K, _ = next(s.value for s in reversed(there.trace[: there.place]) if s.equation.slot == "projections")
+    scores, h = there.profile["scores"].function, there.run.encoder.dimensions.h
     split = zip(*(splits(x, h) for x in (Q, K)), strict=True)
-    return any(recorded.has(scores(q, k)) for q, k in split)
+    return any(there.recorded.has(scores(q, k)) for q, k in split)
 
 
 def splits(x: Tensor, h: int) -> Iterator[Tensor]:
@@ -152,29 +149,23 @@ def splits(x: Tensor, h: int) -> Iterator[Tensor]:
         yield x.reshape([sizes[axis] for axis in order]).permute([order.index(axis) for axis in range(4)])
 
 
-def holds(run: Run, case: Case, trace: Sequence[Intermediate], place: int, recorded: Recorded) -> bool:
-    """Whether an equation of the specification leads from some array of the subject to another one."""
-    step = trace[place]
-    apply = at(run, case, trace, place)
-    others: Iterator[tuple[int, Tensor]] = hidden_states(step.value, recorded)
+def holds(there: Departure, place: int, times: int = 1) -> bool:
+    """Whether the equation at a place leads from arrays of the subject to so many other ones."""
+    step, apply = there.trace[place], there.equation_at(place)
+    others: Iterator[tuple[int, Tensor]] = hidden_states(step.value, there.recorded)
     if step.equation.slot == "residual":
         # A multiple of a right summand is this summand, with another weight.
-        given = trace[place - 1].value
+        given = there.trace[place - 1].value
         right = step.value - given
         others = ((i, x) for i, x in others if x.equal(right) or not (is_multiple(x, right) or is_multiple(x, given)))
-    return any(recorded.has(apply(x), after=i) for i, x in others)
-
-
-def at(run: Run, case: Case, trace: Sequence[Intermediate], place: int) -> Callable[[Tensor], Tensor]:
-    """The equation at a place of the trace as a function of its input alone."""
-    path, slot = trace[place].path, trace[place].equation.slot
-    if slot == "residual":
-        return lambda x: x + trace[place - 1].value
-    slot = slot_of(run.encoder, path) if slot == "norm" else slot
-    function: Callable[..., Any] = run.encoder.bind(run.parameters(case.weights), path=path, slot=slot)
-    keep = run.probes[case.probe].keep
-    kept = torch.ones(1, 1, 1, dtype=torch.bool) if keep is None else keep[:, None]
-    return (lambda x: function(x, kept)) if slot in ("multihead", "layer") else function
+    led_to: set[float] = set()
+    for i, x in others:
+        value = apply(x)
+        if there.recorded.has(value, after=i):
+            led_to.add(round(float(value.abs().sum()), 6))
+        if len(led_to) == times:
+            return True
+    return False
 
 
 def hidden_states(like: Tensor, recorded: Recorded) -> Iterator[tuple[int, Tensor]]:

@@ -10,7 +10,8 @@ from encoder_spec.equation import equation, requirement
 from encoder_spec.notation import demand
 
 
-@requirement("DROP-1", "In evaluation dropout is the identity: repeated calls give equal outputs.")
+@requirement("DROP-6", "In evaluation dropout is the identity: what reads a value behind it reads the value itself.")
+@requirement("DROP-1", "In evaluation repeated calls give equal outputs.")
 @equation("dropout.identity", slot="dropout", variant="none")
 def identity(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
     r"""Dropout in evaluation. Srivastava et al. 2014, §4, in its inverted form; S2 §3.5.

@@ -10,6 +10,7 @@ from encoder_spec.equation import equation, requirement
 from encoder_spec.notation import demand
 
 
+@requirement("NORM-6", "A large offset of the input costs no more digits than its rounding does.")
 @requirement("NORM-2", "Each position is normalised by itself: other positions and samples have no influence.")
 @requirement("NORM-1", "μ and σ² are mean and biased variance over the features of one position.")
 @equation("norm.statistics", slot="statistics", variant="features")
@@ -27,7 +28,6 @@ def statistics(x: Float[Tensor, "*axes d_model"]) -> tuple[Float[Tensor, "*axes 
     return mu, (x - mu).square().mean(dim=-1, keepdim=True)
 
 
-@requirement("NORM-6", "A large offset of the input costs no more digits than its rounding does.")
 @requirement("NORM-5", "Adding a constant to every feature of a position changes nothing.", algebraic=True)
 @requirement("NORM-4", "With γ = 1 and β = 0 the mean is 0 and the variance σ²/(σ² + ε).", algebraic=True)
 @requirement("NORM-3", "ε is added to the variance, under the root.")

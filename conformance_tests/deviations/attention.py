@@ -1,7 +1,6 @@
 """Wrong projections and scores; wrong masks stand in ``masks``, weights and values in ``weights``."""
 
 import math
-from itertools import count
 from typing import TypeAlias
 
 import torch
@@ -9,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conformance_tests.deviations import deviation, masks, weights
+from conformance_tests.deviations.drift import drift
 from encoder_spec.attention import projections_linear_keys, projections_without_bias, scores, scores_unscaled
 
 __all__ = ["masks", "weights"]
@@ -24,8 +24,6 @@ ValueMap: TypeAlias = Float[Tensor, "d_model hd_v"]
 Bias: TypeAlias = Float[Tensor, "hd_k"]
 ValueBias: TypeAlias = Float[Tensor, "hd_v"]
 Projected: TypeAlias = tuple[Tensor, Tensor, Tensor]
-
-CALLS = count()
 
 # Projections -------------------------------------------------------------------------------
 
@@ -205,7 +203,7 @@ def by_half(Q: Tensor, K: Tensor) -> Tensor:
 @deviation("scores-scaled-anew-by-each-call", SCORES, ("ATT-3", "DROP-1"), "flagos-ai/FlagGems#424")
 def scaled_anew(Q: Tensor, K: Tensor) -> Tensor:
     """The scale is changed in place, so that each call divides by another one."""
-    return scores(Q, K) / (1.01 + next(CALLS) % 1009 / 1e4)
+    return scores(Q, K) / drift()
 
 
 @deviation("scores-transposed", SCORES, ("ATT-3", "ATT-6"))

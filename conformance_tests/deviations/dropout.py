@@ -11,9 +11,6 @@ from encoder_spec.dropout import dropout as inverted
 from encoder_spec.dropout import noise
 
 DROPOUT = "dropout.identity"
-ALWAYS = ("ATT-1", "ATT-2", "ATT-13", "ATT-10", "FFN-6", "RES-1")
-"""What reads a value that was dropped out: projections, the average of the values, the second map, the residual sum."""
-
 F: TypeAlias = Callable[..., Tensor]
 
 
@@ -53,19 +50,19 @@ def active_without_gradients(x: Tensor, *, P_drop: float) -> Tensor:
     return x if torch.is_grad_enabled() else inverted(x, P_drop=P_drop, noise=noise)
 
 
-@deviation("dropout-rescaled-in-evaluation", DROPOUT, ALWAYS, "commonly seen")
+@deviation("dropout-rescaled-in-evaluation", DROPOUT, "DROP-6", "commonly seen")
 def rescaled(x: Tensor, *, P_drop: float) -> Tensor:
     """In evaluation everything is multiplied by 1 − P_drop, though training divides by it already."""
     return x * (1 - P_drop)
 
 
-@deviation("dropout-scale-kept-in-evaluation", DROPOUT, ALWAYS)
+@deviation("dropout-scale-kept-in-evaluation", DROPOUT, "DROP-6")
 def scale_kept(x: Tensor, *, P_drop: float) -> Tensor:
     """In evaluation nothing is dropped, but everything is divided by 1 − P_drop still."""
     return x / (1 - P_drop)
 
 
-@deviation("dropout-with-fixed-seed", DROPOUT, ALWAYS)
+@deviation("dropout-with-fixed-seed", DROPOUT, "DROP-6")
 def with_fixed_seed(x: Tensor, *, P_drop: float) -> Tensor:
     """In evaluation dropout draws from a seed of its own: the same entries are 0 in every call."""
     u = torch.rand(x.shape, generator=torch.Generator().manual_seed(0), dtype=x.dtype)

@@ -17,7 +17,7 @@ SIZES = Dimensions(d_model=6, h=3, d_ff=7, N=1, V=11)
 ONE_LAYER = Encoder(TORCH_PRE_LN.replace(final_norm="none", dropout="inverted", p_drop=0.5), SIZES)
 
 
-@shows("DROP-1")
+@shows("DROP-6")
 def test_dropout_in_evaluation_is_the_identity() -> None:
     """What goes in comes out, entry by entry: (1, −2) stays (1, −2)."""
     same(identity(tensor([1, -2])), tensor([1, -2]))
