@@ -202,13 +202,14 @@ def before_residual(there: Departure) -> str | None:
 
 
 def is_dropped(x: Tensor, of: Tensor, there: Departure) -> bool:
-    """Whether an array is what dropout makes of another one: a multiple where it is not 0.
+    """Whether an array is what dropout makes of another one: a multiple where it is not 0, and 0 at random.
 
     Where nothing is 0, the factor is that by which dropout divides in training, or which it might multiply by.
     """
     kept = x != 0
     if not kept.all():
-        return bool(kept.any()) and is_multiple(x[kept], of[kept])
+        by_size = not kept.any() or bool(of[~kept].abs().max() < of[kept].abs().min())
+        return not by_size and is_multiple(x[kept], of[kept])
     factor, left = factor_of(x, of), 1 - there.profile.constants["P_drop"]
     return is_multiple(x, of) and min(abs(factor - left), abs(factor - 1 / left)) <= PARALLEL
 
