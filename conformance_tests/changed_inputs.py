@@ -63,6 +63,10 @@ class Departure(NamedTuple):
         """The subject's arrays with as many entries, in this shape, in the order in which they were computed."""
         yield from (flat.reshape(like.shape) for flat in self.recorded.of_size(like.numel()))
 
+    def others_like(self, like: Tensor) -> Iterator[Tensor]:
+        """The same without those that hold just these numbers, up to rounding."""
+        return (x for x in self.arrays_like(like) if (x - like).norm() > PARALLEL * like.norm())
+
     def parameter(self, letter: str) -> Tensor:
         """The subject's parameter of this letter for the equation at this place; 0 if there is none."""
         path = self.run.encoder.home(f"{self.step.path}.{letter}".removeprefix("."))
@@ -91,10 +95,12 @@ def giver_to_input(there: Departure) -> Equation | None:
 
 
 def before_cls(there: Departure) -> str | None:
-    """What makes the embedding, if other ones stand behind the class token."""
+    """What makes the embedding, if other ones stand behind the class token, or the position, if it is added before."""
     X, formed = there.before("embedding_scale"), there.step.value
-    for other in there.arrays_like(X):
-        if not torch.equal(other, X) and there.recorded.has(torch.cat([formed[:, : -X.shape[1]], other], dim=1)):
+    if any(there.recorded.has(X + other) for other in there.arrays_like(X[0])):
+        return "position"
+    for other in there.others_like(X):
+        if there.recorded.has(torch.cat([formed[:, : -X.shape[1]], other], dim=1)):
             return maker_of_embedding(other, X)
     return None
 
@@ -102,8 +108,8 @@ def before_cls(there: Departure) -> str | None:
 def before_map(there: Departure) -> str | None:
     """What makes the narrow sum, if the map behind it is right with another one."""
     X, W_e, b_e = there.before("embedding_norm"), there.parameter("W_e"), there.parameter("b_e")
-    for other in there.arrays_like(X):
-        if not torch.equal(other, X) and there.recorded.has(other @ W_e + b_e):
+    for other in there.others_like(X):
+        if there.recorded.has(other @ W_e + b_e):
             return "dropout" if is_dropped(other, X, there) else "embedding_norm"
     return None
 
@@ -118,8 +124,7 @@ def before_sum(there: Departure) -> str | None:
     for place, other in enumerate(there.arrays_like(X)):
         if not torch.equal(other, X) and there.recorded.has(other + PE, after=place):
             return maker_of_embedding(other, X)
-    others = (other for other in there.arrays_like(PE) if not torch.equal(other, PE))
-    return "position" if any(there.recorded.has(X + other) for other in others) else None
+    return "position" if any(there.recorded.has(X + other) for other in there.others_like(PE)) else None
 
 
 def maker_of_embedding(other: Tensor, X: Tensor) -> str:
@@ -171,8 +176,8 @@ def before_weights(there: Departure) -> str | None:
 def before_values(there: Departure) -> str | None:
     """The weights, or dropout, if the average is right with other ones."""
     A, V = there.before("weights"), there.before("split")
-    for other in there.arrays_like(A):
-        if not torch.equal(other, A) and there.recorded.has(other @ V):
+    for other in there.others_like(A):
+        if there.recorded.has(other @ V):
             return "dropout" if is_dropped(other, A, there) else "weights"
     return None
 

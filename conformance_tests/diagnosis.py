@@ -50,19 +50,26 @@ FIRST_OF_TWO = 6
 """So many deviations, those that explain most by themselves, are tried together with every other one."""
 
 
+SAME_AMOUNT = 1e-6
+"""How far, relatively, two errors may lie apart that come from the same wrong equation."""
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Deviations with which the specification computes what the subject computes.
 
-    ``residual`` is the largest difference over every output and gradient compared.
+    ``residual`` is the largest difference over every output and gradient compared; None where just the same
+    requirements fail, though by other amounts.
     """
 
     deviations: tuple[Deviation, ...]
-    residual: float
+    residual: float | None
 
     def __str__(self) -> str:
         """The explanation as a sentence."""
         wrong = ", and ".join(lowered(d.definition) for d in self.deviations)
+        if self.residual is None:
+            return f"your encoder fails just what an encoder fails in which {wrong}"
         how = f"agrees to {self.residual:.0e} with" if self.residual else "is exactly"
         return f"your encoder {how} the specification in which {wrong}"
 
@@ -141,7 +148,7 @@ def ranked(run: Run, found: Iterable[Explanation]) -> list[Explanation]:
     def idle(explanation: Explanation) -> int:
         return len(parameters - with_deviations(run.encoder, explanation.deviations).parameter_shapes().keys())
 
-    return sorted(found, key=lambda e: (idle(e), e.residual))
+    return sorted(found, key=lambda e: (idle(e), e.residual or 0.0))
 
 
 def reproducing(
@@ -195,12 +202,12 @@ def most_explaining(run: Run, asked: Sequence[Observation], candidates: Sequence
 
 
 def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanation]:
-    """The deviations that fail the very requirements that the subject fails; first those that fail by as much.
+    """The deviations that fail the very requirements that the subject fails: those that fail by as much, if there are.
 
     What an encoder does beside its numbers, such as writing into its input, shows in the checks alone.
     """
     failed = failing(run)
-    found: list[tuple[int, Explanation]] = []
+    found: list[Explanation] = []
     for d in candidates:
         module = EncoderModule(with_deviations(run.encoder, (d,)), dtype=torch.float64)
         needed, parameters = module.encoder.parameter_shapes(), run.parameters(GIVEN)
@@ -208,11 +215,14 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanatio
             continue
         module.load({path: parameters[path] for path in needed})
         with suppress(Undetermined, SubjectError), opened(module, run.seed, run.encoder.profile) as other:
-            by_other_amounts = fails_alike(other, failed)
             # Where a parameter is missing the outputs may be right; which one it is tells the deviations apart.
-            if by_other_amounts is not None and other.stated_parameters().keys() == run.stated_parameters().keys():
-                found.append((by_other_amounts, Explanation((d,), 0.0)))
-    return [explanation for _, explanation in sorted(found, key=lambda one: one[0])]
+            if other.stated_parameters().keys() != run.stated_parameters().keys():
+                continue
+            other.weight_sets.adopt({name: run.parameters(name) for name in run.weight_sets})
+            amounts = amounts_alike(other, failed)
+            if amounts is not None:
+                found.append(Explanation((d,), 0.0 if amounts else None))
+    return [e for e in found if e.residual is not None] or found
 
 
 def failing(run: Run) -> dict[str, float | None]:
@@ -221,13 +231,14 @@ def failing(run: Run) -> dict[str, float | None]:
     return {result.id: result.error for result in decided if result.outcome == "fail"}
 
 
-def fails_alike(run: Run, failed: Mapping[str, float | None]) -> int | None:
-    """How many of these requirements a run fails by another amount; None if it fails others, or not all of them."""
-    by_other_amounts = 0
+def amounts_alike(run: Run, failed: Mapping[str, float | None]) -> bool | None:
+    """Whether a run fails these requirements by the same amounts; None if it fails others, or not all of them."""
+    alike = True
     # The first one that tells ends the search.
     for check, id in sorted(planned(run, Level.GRADIENT), key=lambda item: item[1] not in failed):
         result = decide(run, check, id)
         if (result.outcome == "fail") != (id in failed):
             return None
-        by_other_amounts += id in failed and not isclose(result.error or 0.0, failed[id] or 0.0)
-    return by_other_amounts
+        if id in failed:
+            alike &= isclose(result.error or 0.0, failed[id] or 0.0, rel_tol=SAME_AMOUNT)
+    return alike

@@ -13,7 +13,7 @@ from itertools import takewhile
 KIND = re.compile(r"\.(weight|bias|kernel|scale|gamma|beta|embedding)s?$")
 """The end of a name: which of a part's arrays it is. What stands before says which part."""
 
-ATTENTION = r"att(?:entio)?n|mha|msa|multi_?head|(?:^|\.)sa(?:_|\.|$)"
+ATTENTION = r"att(?:entio)?n|(?<![a-z])att(?![a-z])|mha|msa|multi_?head|(?:^|\.)sa(?:_|\.|$)"
 NORM = r"norm|(?<![a-z])ln(?![a-z])"
 FFN = r"(?:^|[._])(?:ffn?|feed_?forward|mlp|net|position_?wise\w*)(?:\.(?:net|layers|model|seq|block))?"
 BEFORE = r"(?:^|[._])(?:(?:to|w|fc|lin|linear|proj|dense|project)_?)?"

@@ -156,7 +156,9 @@ class Settling:
     def _judged(self, mapping: ParameterMapping, evidence: Evidence) -> Identification:
         start, axes = self._open(mapping)
         found = identify(evidence.read_as(mapping), start, axes, evidence.recorded)
-        if evidence.recorded is None or found.agrees or self._forms_projections(found.encoder, mapping, evidence):
+        if evidence.recorded is None or found.agrees or not axes:
+            return found
+        if self._forms_projections(found.encoder, mapping, evidence):
             return found
         behind = behind_wrong_input(found.encoder, axes, evidence.read_as(mapping)[0], evidence.recorded)
         return found if behind is None else replace(found, encoder=behind, behind_wrong_input=True)

@@ -2,10 +2,11 @@
 
 As given, weights hide defects: γ = 1, β = 0, equal layers, biases of zero. So an encoder
 is judged with perturbed weights too; with faint sublayers, whose small variances show
-where ε stands; with a large offset in the sublayers' biases, which a norm takes out
-again if it computes its variance with care; with queries and keys so large that scores run into the
-thousands, where fills of masks that are merely large are beaten and exponentials overflow; and with
-inner features of the feed-forward network as large as dozens, where an activation that is cut off shows it.
+where ε stands; with a large offset in the sublayers' biases, or in their last maps where there
+are none, which a norm takes out again if it computes its variance with care; with queries and
+keys so large that scores run into the thousands, where fills of masks that are merely large are
+beaten and exponentials overflow; and with inner features of the feed-forward network as large
+as dozens, where an activation that is cut off shows it.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -49,11 +50,11 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         small = self._with_equals(places) - self.fixed
         sharpened = self._with_equals(self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K"))
         loud = self._with_equals(self.mapping.names_of("W_1", "b_1"))
-        moved = self._with_equals(self.mapping.names_of("b_O", "b_2"))
+        moved = self._with_equals(self.mapping.names_of("b_O", "b_2") or self.mapping.names_of("W_O", "W_2"))
         sets = {
             PERTURBED: perturbed,
             FAINT: {name: 1e-4 * w if name in small else w for name, w in perturbed.items()},
-            OFFSET: {name: w + 1e4 if name in moved else w for name, w in perturbed.items()},
+            OFFSET: {name: w + self._offset(name) if name in moved else w for name, w in perturbed.items()},
             SHARP: {name: 60 * w if name in sharpened else w for name, w in perturbed.items()},
             LOUD: {name: 30 * w if name in loud else w for name, w in perturbed.items()},
         }
@@ -78,14 +79,22 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         """
         generator = torch.Generator().manual_seed(self.seed)
         drawn: dict[int, Tensor] = {}
-        maps = self.mapping.canonical(self.given)
-        inputs = {name: maps[p] for p, s in self.mapping.sources.items() if ".W_" in p for name in s.names}
         for name, w in self.given.items():
             if id(w) not in drawn:
                 noise = torch.randn(w.shape, generator=generator, dtype=torch.float64)
-                reads = len(inputs[name]) if name in inputs else w.shape[-1] if w.ndim else 1
+                reads = self._reads.get(name, w.shape[-1] if w.ndim else 1)
                 drawn[id(w)] = w + 0.3 * noise if w.ndim < 2 else 0.8 / reads**0.5 * noise
         return {name: w if name in self.fixed else drawn[id(w)] for name, w in self.given.items()}
+
+    @cached_property
+    def _reads(self) -> dict[str, int]:
+        """How many entries each map of the layers reads, by the subject's own names."""
+        maps = self.mapping.canonical(self.given)
+        return {name: len(maps[p]) for p, s in self.mapping.sources.items() if ".W_" in p for name in s.names}
+
+    def _offset(self, name: str) -> float:
+        """What is added to a bias, or to a map, whose sum of so many random entries is about as large as their root."""
+        return 1e4 if name not in self._reads else 5e3 / self._reads[name] ** 0.5
 
     def is_fixed(self, path: str) -> bool:
         """Whether what is at a canonical path is left as it is: a constant, or what is not learned."""
@@ -99,6 +108,10 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
             for p in (path, other)
         )
         return here == there
+
+    def adopt(self, sets: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Judge with these weights, by the subject's own names, instead of those that the seed makes."""
+        self._sets = {name: {own: weights[own] for own in self.given} for name, weights in sets.items()}
 
     def use(self, name: str) -> None:
         """Give the subject the weights of this name."""

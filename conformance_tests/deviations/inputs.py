@@ -85,6 +85,14 @@ def distillation_last(X: Tensor, *, x_cls: Vector, x_dist: Vector) -> Tensor:
     return torch.cat([x_cls.expand(len(X), 1, -1), X, x_dist.expand(len(X), 1, -1)], dim=1)
 
 
+@deviation("class-token-without-position", "embedding.cls", ("EMB-5", "POS-7"), "commonly seen")
+def without_position(
+    X: Tensor, *, x_cls: Vector, P: Float[Tensor, "max_len d_model"]
+) -> Float[Tensor, "B n+1 d_model"]:
+    """The class token is put before a sum that is complete, and gets no position."""
+    return cls(X, x_cls=x_cls - P[0])
+
+
 @deviation("class-token-twice", TWO_TOKENS, ("EMB-15", "ENC-8"))
 def class_twice(X: Tensor, *, x_cls: Vector, x_dist: Vector) -> Tensor:
     """The class token stands in the place of the distillation token, too."""
