@@ -99,8 +99,9 @@ def before_cls(there: Departure) -> str | None:
     X, formed = there.before("embedding_scale"), there.step.value
     if any(there.recorded.has(X + other) for other in there.arrays_like(X[0])):
         return "position"
-    for other in there.others_like(X):
-        if there.recorded.has(torch.cat([formed[:, : -X.shape[1]], other], dim=1)):
+    in_another_order = there.recorded.places_of(X)
+    for place, other in enumerate(there.arrays_like(X)):
+        if place not in in_another_order and there.recorded.has(torch.cat([formed[:, : -X.shape[1]], other], dim=1)):
             return maker_of_embedding(other, X)
     return None
 

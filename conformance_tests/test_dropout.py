@@ -13,7 +13,7 @@ def test_repeated_calls_in_evaluation_are_equal(run: Run) -> None:
         run.demand_equal(again, run.output(case), "dropout: Z of the second call", case)
 
 
-@decides("DROP-6", level="trace")
+@decides("DROP-6", level="agreement")
 def test_dropout_in_evaluation_hands_its_input_on(run: Run) -> None:
     """No equation is right for what dropout would have made of the value that it must read."""
     for case in run.with_and_without_padding():
