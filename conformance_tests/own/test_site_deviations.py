@@ -50,10 +50,29 @@ def test_an_inverted_mask_leaves_what_the_mask_should_hide() -> None:
     assert 0 < int(found.right.isinf().sum()) < found.right.numel()
 
 
-def test_an_encoder_that_reads_other_inputs_has_no_picture() -> None:
+@pytest.mark.parametrize(
+    ("id", "within", "words", "shows"),
+    [
+        ("class-token-added", "vaswani-2017", "The output has another shape.", False),
+        ("segments-missing", "bert", "The output moves at every position", True),
+        ("mask-poisons-with-nan", "bert", "One sequence is nothing but padding. The output moves", True),
+        ("padded-columns-dropped", "bert", "Every sequence ends in padding. The output has another shape.", False),
+        ("activation-capped-at-6", "vaswani-2017", "The inner features are 30 times larger. The output moves", True),
+        ("softmax-without-shift", "bert", "Queries and keys are 30 times larger. The output moves", True),
+        ("norm-variance-in-one-pass", "bert", "The biases of the sublayers are larger by 10⁶. The output", True),
+        ("memory-order-ignored", "torch-post-ln", "The input lies in memory in another order. The output", True),
+        ("input-changed-in-place", "bert", "stays the same. What the caller handed in is changed.", False),
+        ("weights-detached", "bert", "that by <code>layers.0.W_Q</code> changes by 100 %.", True),
+    ],
+)
+def test_a_deviation_is_shown_where_it_changes_something(id: str, within: str, words: str, shows: bool) -> None:
+    """With weights and inputs in which it shows; what no output shows, a gradient may, or the caller's data."""
     from generators.effects import effect
 
-    assert effect(deviations()["class-token-added"], "vaswani-2017") is None
+    found = effect(deviations()[id], within)
+    assert found is not None
+    assert words in found.says
+    assert found.shows == shows
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-import torch
-
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.kill_matrix import AUTO, Row, on_file
 from encoder_spec.equation import TOPICS, Equation, equations, slots
@@ -35,8 +33,8 @@ ALL = '<a href="what-goes-wrong.html">All topics.</a>'
 
 MAPS = (
     "The maps show what the slot gives for one sequence, a row for each position: blue is positive, red negative, and "
-    "the stronger the larger, on one scale for both. Where there are heads it is the first one; what is infinite stays "
-    "empty."
+    "the stronger the larger, on one scale for both. Where there are heads it is the one that changes most; what is "
+    "infinite stays empty. Where the output does not change, the maps show a gradient that does."
 )
 
 FRONT = '---\ntitle: "What goes wrong: {}"\nsearch: {{exclude: true}}\n---'
@@ -134,9 +132,8 @@ def picture(d: Deviation, rows: list[Row]) -> str:
     found = next((effects.effect(d, r.within) for r in rows if r.judged_as != AUTO), None)
     if found is None:
         return ""
-    same = torch.equal(found.right.nan_to_num(), found.wrong.nan_to_num())
-    maps = "" if same else heatmaps.side_by_side(found.right, found.wrong, d.slot)
-    return f'<figure class="effect">{maps}<figcaption>{effects.told(found.change)}</figcaption></figure>'
+    maps = heatmaps.side_by_side(found.right, found.wrong, found.of) if found.shows else ""
+    return f'<figure class="effect">{maps}<figcaption>{found.says}</figcaption></figure>'
 
 
 def judged_freely(rows: list[Row]) -> str:
