@@ -26,7 +26,6 @@ NORMED = 1e-3
 BEYOND = -1e3
 """Scores below this one have been masked."""
 
-
 SUMS = ("segment", "embedding_norm", "dropout", "input")
 """What may be the first to show the sum of embedding and position."""
 
@@ -97,7 +96,7 @@ def giver_to_input(there: Departure) -> Equation | None:
 def before_cls(there: Departure) -> str | None:
     """What makes the embedding, if other ones stand behind the class token, or the position, if it is added before."""
     X, formed = there.before("embedding_scale"), there.step.value
-    if any(there.recorded.has(X + other) for other in there.arrays_like(X[0])):
+    if any(other.any() and there.recorded.has(X + other) for other in there.arrays_like(X[0])):
         return "position"
     in_another_order = there.recorded.places_of(X)
     for place, other in enumerate(there.arrays_like(X)):
