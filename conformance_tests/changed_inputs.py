@@ -64,7 +64,7 @@ class Departure(NamedTuple):
 
     def others_like(self, like: Tensor) -> Iterator[Tensor]:
         """The same without those that hold just these numbers, up to rounding."""
-        return (x for x in self.arrays_like(like) if (x - like).norm() > PARALLEL * like.norm())
+        return (x for x in self.arrays_like(like) if not is_same(x, like))
 
     def parameter(self, letter: str) -> Tensor:
         """The subject's parameter of this letter for the equation at this place; 0 if there is none."""
@@ -196,7 +196,8 @@ def before_residual(there: Departure) -> str | None:
     """
     given = there.before("multihead", "ffn")
     X = there.step.value - given
-    formed = max(there.recorded.places_of(given), default=-1)
+    same = [place for place, x in enumerate(there.arrays_like(given)) if is_same(x, given)]
+    formed = max(same or there.recorded.places_of(given), default=-1)
     for at, other in enumerate(there.arrays_like(given)):
         if at <= formed or is_multiple(other, given) or is_standardised(other, given):
             continue
@@ -217,6 +218,11 @@ def is_dropped(x: Tensor, of: Tensor, there: Departure) -> bool:
         return not by_size and is_multiple(x[kept], of[kept])
     factor, left = factor_of(x, of), 1 - there.profile.constants["P_drop"]
     return is_multiple(x, of) and min(abs(factor - left), abs(factor - 1 / left)) <= PARALLEL
+
+
+def is_same(x: Tensor, other: Tensor) -> bool:
+    """Whether two arrays hold the same numbers, up to rounding."""
+    return bool((x - other).norm() <= PARALLEL * other.norm())
 
 
 def is_multiple(x: Tensor, of: Tensor) -> bool:

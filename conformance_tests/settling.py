@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from conformance_tests.epsilon import fitted
+from conformance_tests.epsilon import EPSILONS, fitted
 from conformance_tests.evidence import Calls, Evidence
 from conformance_tests.hints import Hints
 from conformance_tests.identify import Identification, identify, open_axes
@@ -158,10 +158,20 @@ class Settling:
         found = identify(evidence.read_as(mapping), start, axes, evidence.recorded)
         if evidence.recorded is None or found.agrees or not axes:
             return found
+        found = replace(found, encoder=self._with_its_eps(found.encoder))
         if self._forms_projections(found.encoder, mapping, evidence):
             return found
         behind = behind_wrong_input(found.encoder, axes, evidence.read_as(mapping)[0], evidence.recorded)
-        return found if behind is None else replace(found, encoder=behind, behind_wrong_input=True)
+        return found if behind is None else replace(found, encoder=self._with_its_eps(behind), behind_wrong_input=True)
+
+    def _with_its_eps(self, encoder: Encoder) -> Encoder:
+        """The encoder, which disagrees, with the ε that the subject states instead of one that nobody would write.
+
+        A norm of a multiple of its input is that of the input for another ε.
+        """
+        stated = self.subject.hints.choices.get("eps")
+        unusual = encoder.profile.constants["eps"] not in EPSILONS
+        return encoder.replace(eps=float(stated)) if stated is not None and unusual else encoder
 
     def _otherwise(
         self,
