@@ -25,8 +25,8 @@ OPEN_SLOTS = ("layer", "norm", "activation", "scores", "embedding_scale", "posit
 class Identification:
     """The choice found, whether it agrees with the subject, how many were tried, and how much it explains.
 
-    ``given_up`` says that there are more choices, and nothing told which of them to try; ``behind_wrong_input``
-    that the layers are identified by what they make of another input than the specification's.
+    ``given_up`` says that there are more choices, and nothing told which of them to try; ``behind_something_wrong``
+    that the choices are those that show behind a wrong input, or beside a deviation.
     """
 
     encoder: Encoder
@@ -34,7 +34,7 @@ class Identification:
     tried: int
     explained: int = 0
     given_up: bool = False
-    behind_wrong_input: bool = False
+    behind_something_wrong: bool = False
 
 
 def open_axes(start: Encoder, hints: Hints) -> Axes:

@@ -65,7 +65,8 @@ class Probe:
     def _padded_times(self) -> Tensor:
         """Which samples of a signal only padded positions read: two belong to each, and both neighbours read them."""
         assert self.keep is not None
-        read = torch.nn.functional.max_pool1d(self.keep[:, None].double(), kernel_size=3, stride=1, padding=1) > 0
+        keep = self.keep[:, -(self.inputs[0].shape[-1] // 2) :].double()  # what stands before the signal has no content
+        read = torch.nn.functional.max_pool1d(keep[:, None], kernel_size=3, stride=1, padding=1) > 0
         return ~read.repeat_interleave(2, dim=-1)
 
     def without_mask(self) -> "Probe":

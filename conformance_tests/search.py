@@ -1,6 +1,6 @@
 """The search among choices of equations: by what stands among the intermediates, or by the outputs alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -25,6 +25,9 @@ MOST_SOLVED = 12
 
 NEAR = 1e-2
 """Outputs of order 1 whose median is nearer than that differ in ε alone, or in nearly nothing."""
+
+NEARER = 0.5
+"""More changes are believed only if they bring the outputs so much nearer: beside something wrong little else tells."""
 
 Axes = dict[str, list[str | float]]
 
@@ -146,7 +149,7 @@ def nearest(
     for encoder in candidates(start, without, most):
         tried += 1
         distance = experiments[0].distance(encoder)
-        if distance < least:
+        if distance < NEARER * least:
             best, least = encoder, distance
         if distance < NEAR and solved_for < MOST_SOLVED:
             solved_for += 1
@@ -171,7 +174,7 @@ def with_eps(encoder: Encoder, axes: Axes, experiments: Sequence[Experiment]) ->
     return encoder
 
 
-def agrees(encoder: Encoder, experiments: Sequence[Experiment]) -> bool:
+def agrees(encoder: Encoder, experiments: Iterable[Experiment]) -> bool:
     """Whether a choice reproduces every experiment; the first one that it does not settles it."""
     return all(e.residual(encoder) <= 1 for e in experiments)
 

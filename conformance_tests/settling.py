@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from conformance_tests.behind import behind_one_deviation, behind_wrong_input
 from conformance_tests.epsilon import EPSILONS, fitted
 from conformance_tests.evidence import Calls, Evidence
 from conformance_tests.hints import Hints
@@ -38,7 +39,6 @@ from conformance_tests.structure import admissible, as_declared, structure
 from conformance_tests.subject import Subject, Undetermined
 from conformance_tests.tables import layout_of, stored_sinusoids
 from conformance_tests.weights import WeightSets
-from conformance_tests.wrong_input import behind_wrong_input
 from encoder_spec.assembly import Encoder
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
@@ -88,6 +88,8 @@ class Settling:
             mapping, evidence, found = self._otherwise(storage, questions, mapping, evidence, found)
         if not found.agrees and self.declared is None and "norm_final.gamma" not in mapping.sources:
             mapping, found = self._with_plain_final_norm(mapping, evidence, found)
+        if not found.agrees and self.declared is None and evidence.recorded is None:
+            found = self._behind_one_deviation(mapping, evidence, found)
         self._demand_settled(mapping, evidence, found)
         self._demand_stated(mapping, evidence, found)
         return Settled(mapping, evidence.sets, found, self._stored(mapping))
@@ -162,7 +164,16 @@ class Settling:
         if self._forms_projections(found.encoder, mapping, evidence):
             return found
         behind = behind_wrong_input(found.encoder, axes, evidence.read_as(mapping)[0], evidence.recorded)
-        return found if behind is None else replace(found, encoder=self._with_its_eps(behind), behind_wrong_input=True)
+        return (
+            found if behind is None else replace(found, encoder=self._with_its_eps(behind), behind_something_wrong=True)
+        )
+
+    def _behind_one_deviation(
+        self, mapping: ParameterMapping, evidence: Evidence, found: Identification
+    ) -> Identification:
+        """The choices with which some deviation gives the outputs, if there are such; else what was found."""
+        behind = behind_one_deviation(*self._open(mapping), evidence.read_as(mapping))
+        return found if behind is None else replace(found, encoder=behind, behind_something_wrong=True)
 
     def _with_its_eps(self, encoder: Encoder) -> Encoder:
         """The encoder, which disagrees, with the ε that the subject states instead of one that nobody would write.
@@ -281,7 +292,7 @@ class Settling:
                 "intermediates that would tell more. Say what it chooses, for instance:"
                 + lines("heads=…", 'choices={"layer": "pre-ln", "activation": "gelu"}')
             )
-        sure = found.behind_wrong_input or self._forms_projections(found.encoder, mapping, evidence)
+        sure = found.behind_something_wrong or self._forms_projections(found.encoder, mapping, evidence)
         if mapping.guessed and not sure:
             raise Undetermined(what_is_missing("no choice of equations reproduces its outputs", mapping, self.weights))
 

@@ -23,8 +23,8 @@ def test_embedding_has_the_scale_of_its_variant(run: Run) -> None:
 @decides("EMB-5", "EMB-6", "EMB-15", level="trace")
 def test_class_token_stands_first_or_is_absent(run: Run) -> None:
     """The value of the slot ``cls`` stands among the encoder's intermediates, and Z is as long as it."""
-    got, want = run.output(run.case()).shape[:2], run.expected(run.case()).shape[:2]
-    assert got == want, f"{run.encoder.profile['cls'].id}: Z has {got[1:]} positions, but the spec gives {want[1:]}"
+    got, want = (tuple(Z.shape[:2]) for Z in (run.output(run.case()), run.expected(run.case())))
+    assert got == want, f"{run.encoder.profile['cls'].id}: (B, n) of Z is {got}, but the spec gives {want}"
     run.demand_intermediate("cls")
 
 

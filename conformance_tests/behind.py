@@ -1,18 +1,23 @@
-"""Identification behind a wrong input: what layers choose shows only if they read what the subject's layers read.
+"""Identification behind something wrong: what the rest of an encoder chooses shows only if that is in its place.
 
 An encoder that forgets its positions departs before its first layer, and nothing behind is among its
-intermediates. With the deviation of its input in the slot, the rest of it is identified as ever.
+intermediates. With the deviation of its input in the slot, the rest of it is identified as ever. Of one that shows
+no intermediates nothing else is known than its outputs: the deviation may be in any slot.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from math import prod
+
+import torch
 
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.epsilon import fitted
 from conformance_tests.experiment import Experiment
 from conformance_tests.intermediates import Recorded
-from conformance_tests.search import Axes, attention_is_found, candidates, guided, projections
+from conformance_tests.search import Axes, agrees, attention_is_found, candidates, guided, most_tried, projections
 from encoder_spec.assembly import Encoder
 
 INPUT_SLOTS = ("embedding", "embedding_scale", "position", "segment", "cls", "embedded", "input")
@@ -39,6 +44,28 @@ def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, rec
                 right = {slot: encoder.profile[slot] for slot in wrong.replaces if slot in encoder.profile.equations}
                 return best.replace(**right)
     return behind_any_array(encoder, inside, orders, experiment, recorded)
+
+
+def behind_one_deviation(start: Encoder, axes: Axes, experiments: Sequence[Experiment]) -> Encoder | None:
+    """The choice, nearest to ``start``, with which some deviation gives the subject's outputs; None if there is none.
+
+    ε stays as stated: another one is a deviation itself. As many are tried as of choices without a deviation.
+    """
+    without = {axis: values for axis, values in axes.items() if not axis.endswith("eps")}
+    wrong = (
+        (candidate, replace(candidate, profile=d.within(candidate.profile)))
+        for candidate in candidates(start, without, most=1)
+        for d in deviations().values()
+        if d.applies(candidate.profile) and not d.is_variant
+    )
+    with torch.random.fork_rng(devices=[]):
+        for candidate, encoder in islice(wrong, most_tried(experiments[0])):
+            # Some deviations write into their input.
+            copied = (replace(e, inputs=tuple(map(torch.clone, e.inputs))) for e in experiments)
+            with suppress(*NOT_DEFINED):
+                if agrees(encoder, copied):
+                    return candidate
+    return None
 
 
 def behind_any_array(
