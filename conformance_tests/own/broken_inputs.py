@@ -46,8 +46,10 @@ class Looking(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         patches = self.patch_embedding(image).flatten(2).mT
-        first, second = (token.expand(len(image), -1, -1) for token in self.prepended())
-        return self.encoder(torch.cat([first, second, patches], 1) + self.pos_embedding)
+        return self.encoder(self.placed(*(token.expand(len(image), -1, -1) for token in self.prepended()), patches))
+
+    def placed(self, first: Tensor, second: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([first, second, patches], 1) + self.pos_embedding
 
     def prepended(self) -> tuple[Tensor, Tensor]:
         return self.cls_token, self.dist_token
@@ -133,6 +135,14 @@ class DistillationTokenFirst(Looking):
 
     def prepended(self) -> tuple[Tensor, Tensor]:
         return self.dist_token, self.cls_token
+
+
+@breaks("position.learned", "POS-7")
+class TokensWithoutPositions(Looking):
+    """The two tokens are put before patches that have their positions."""
+
+    def placed(self, first: Tensor, second: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([first, second, patches + self.pos_embedding[:, 2:]], 1)
 
 
 @breaks("embedding.convolutions", "EMB-14")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.own.plain import Plain, PlainAttention, PlainLayer, plain_layers
+from conformance_tests.own.plain import Plain, PlainAttention, PlainLayer, PlainPreNorm, plain_layers
 
 Make = Callable[[], nn.Module]
 
@@ -68,8 +68,8 @@ def stacked(run: Callable[..., Any]) -> Make:
 class Reading(Plain):
     """Token ids, whose vectors are put together with learned positions by a function."""
 
-    def __init__(self, put_together: Callable[[Tensor, Tensor], Tensor]) -> None:
-        super().__init__(plain_layers())
+    def __init__(self, put_together: Callable[[Tensor, Tensor], Tensor], kind: type[PlainLayer] = PlainLayer) -> None:
+        super().__init__(plain_layers(kind))
         self.token_embedding = nn.Embedding(41, 28)
         self.position_embedding = nn.Embedding(23, 28)
         self.put_together = put_together
@@ -80,9 +80,9 @@ class Reading(Plain):
         )
 
 
-def reading(put_together: Callable[[Tensor, Tensor], Tensor]) -> Make:
+def reading(put_together: Callable[[Tensor, Tensor], Tensor], kind: type[PlainLayer] = PlainLayer) -> Make:
     """An encoder whose embeddings and positions are put together otherwise."""
-    return lambda: Reading(put_together)
+    return lambda: Reading(put_together, kind)
 
 
 def distance(n: int) -> Tensor:
@@ -169,6 +169,10 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "sine": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).sin())), "ffn.relu"),
     "b_2 left out": (layered(feed_forward=lambda l, x: l.fc1(x).relu() @ l.fc2.weight.mT), "ffn"),
     "the network twice": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(l.fc2(l.fc1(x).relu())).relu())), "ffn"),
+    "the network of the position before": (
+        layered(feed_forward=lambda l, x: PlainLayer.feed_forward(l, x).roll(1, 1)),
+        "ffn",
+    ),
     "0.7 of the input remains": (sublayers(lambda l, x, mixed: second(l, l.norm1(0.7 * x + mixed(x)))), "residual"),
     "less the sublayer": (sublayers(lambda l, x, mixed: second(l, l.norm1(x - mixed(x)))), "residual"),
     "no second residual connection": (
@@ -205,6 +209,7 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     ),
     "positions from the end": (reading(lambda e, p: e + p.flip(0)), "position.learned"),
     "half of both": (reading(lambda e, p: (e + p) / 2), "embedding.no_norm"),
+    "0.9 of both, normed first": (reading(lambda e, p: 0.9 * (e + p), PlainPreNorm), "dropout.identity"),
     "the larger of embedding and position": (reading(torch.maximum), "embedding.input"),
     "layers backwards": (stacked(backwards), "encoder"),
     "the input added behind each layer": (

@@ -1,0 +1,78 @@
+"""An encoder of which nothing is known but its weights and outputs is told what is wrong with it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from conformance_tests.own.plain import Plain, plain_layers
+from conformance_tests.own.uncatalogued import attending, layered, normed
+from conformance_tests.suite import check
+
+Numbers = np.ndarray[Any, np.dtype[Any]]
+PLAIN_CHOICES = {"layer": "post-ln", "norm": "layer-norm", "activation": "relu", "scores": "scaled", "num_heads": 4}
+
+
+class BlackBox:
+    """Weights and ``encode``, behind which a torch module computes."""
+
+    def __init__(self, make: Callable[[], nn.Module]) -> None:
+        self.module = make().double().eval()
+        self.weights = {name: w.detach().numpy().copy() for name, w in self.module.named_parameters()}
+
+    def encode(self, x: Numbers, mask: Numbers | None = None) -> Numbers:
+        """Hidden states (B, n, d) for x of the same shape; mask (B, n), True = keep."""
+        weights = {name: torch.as_tensor(w) for name, w in self.weights.items()}
+        keep = None if mask is None else torch.as_tensor(mask)
+        output: Tensor = functional_call(self.module, weights, (torch.as_tensor(x), keep))
+        return output.detach().numpy()
+
+
+def unbiased(norm: nn.LayerNorm, x: Tensor) -> Tensor:
+    scaled: Tensor = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + norm.eps).sqrt()
+    return norm.weight * scaled + norm.bias
+
+
+def cosine(_: Any, q: Tensor, k: Tensor) -> Tensor:
+    return nn.functional.normalize(q, dim=-1) @ nn.functional.normalize(k, dim=-1).mT
+
+
+def leaky(layer: Any, x: Tensor) -> Tensor:
+    features: Tensor = layer.fc2(nn.functional.leaky_relu(layer.fc1(x)))
+    return features
+
+
+@pytest.mark.parametrize(
+    ("wrong", "deviation"),
+    [
+        (normed(unbiased), "norm-unbiased-variance"),
+        (attending(score=cosine), "scores-of-cosine"),
+        (layered(feed_forward=leaky), "activation-leaky-relu"),
+    ],
+)
+def test_a_deviation_in_a_black_box_is_named_beside_what_is_right(
+    wrong: Callable[[], nn.Module], deviation: str
+) -> None:
+    """Its other choices are those with which the deviation gives its outputs, not what comes nearer without it."""
+    target = check(lambda: BlackBox(wrong)).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", None)
+    assert [d["deviation"] for d in target.diagnosis] == [deviation]
+    assert {name: target.profile["choices"][name] for name in PLAIN_CHOICES} == PLAIN_CHOICES
+    assert not [note for note in target.notes if "random" in note]
+
+
+def test_a_black_box_with_a_defect_of_no_catalogue_is_judged_against_the_simplest_choice() -> None:
+    """Nothing is claimed of what is wrong, and no odd choice is made up that comes a little nearer."""
+    wrong = attending(weigh=lambda _, scores: scores.softmax(-1) ** 1.5)
+    target = check(lambda: BlackBox(wrong)).targets[0]
+    assert (target.verdict, target.diagnosis) == ("nonconformant", [])
+    assert {name: target.profile["choices"][name] for name in PLAIN_CHOICES} == PLAIN_CHOICES
+
+
+def test_the_black_box_that_they_change_is_conformant() -> None:
+    """The same with nothing replaced."""
+    assert check(lambda: BlackBox(lambda: Plain(plain_layers()))).verdict == "conformant"
