@@ -14,7 +14,7 @@ from conformance_tests.own.uncatalogued import attending, layered, normed
 from conformance_tests.suite import check
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
-PLAIN_CHOICES = {"layer": "post-ln", "norm": "layer-norm", "activation": "relu", "scores": "scaled", "num_heads": 4}
+PLAIN_CHOICES = {"layer": "post-ln", "norm": "layer-norm", "activation": "relu", "scores": "scaled"}
 
 
 class BlackBox:
@@ -62,6 +62,7 @@ def test_a_deviation_in_a_black_box_is_named_beside_what_is_right(
     assert (target.verdict, target.departs_at) == ("nonconformant", None)
     assert [d["deviation"] for d in target.diagnosis] == [deviation]
     assert {name: target.profile["choices"][name] for name in PLAIN_CHOICES} == PLAIN_CHOICES
+    assert target.profile["choices"]["num_heads"] == 4
     assert not [note for note in target.notes if "random" in note]
 
 
