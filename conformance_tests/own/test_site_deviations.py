@@ -32,9 +32,9 @@ def test_every_deviation_keeps_its_address_on_the_list_and_has_a_card_on_the_pag
 
 def test_scores_without_their_scale_are_larger_by_the_root_of_the_width() -> None:
     """The small encoder has d_model = 24 and 4 heads, so d_k = 6: what is not divided by √6 is √6 times as large."""
-    from generators.effects import effect
+    from generators.effects import effect_of
 
-    found = effect(deviations()["scores-not-scaled"], "vaswani-2017")
+    found = effect_of(deviations()["scores-not-scaled"], "vaswani-2017")
     assert found is not None
     torch.testing.assert_close(found.wrong, sqrt(6) * found.right)
     assert found.right.shape[0] == found.right.shape[1]
@@ -42,9 +42,9 @@ def test_scores_without_their_scale_are_larger_by_the_root_of_the_width() -> Non
 
 def test_an_inverted_mask_leaves_what_the_mask_should_hide() -> None:
     """Where one has −∞ the other has a score, and the other way round."""
-    from generators.effects import effect
+    from generators.effects import effect_of
 
-    found = effect(deviations()["mask-inverted"], "vaswani-2017")
+    found = effect_of(deviations()["mask-inverted"], "vaswani-2017")
     assert found is not None
     assert torch.equal(found.right.isinf(), found.wrong.isfinite())
     assert 0 < int(found.right.isinf().sum()) < found.right.numel()
@@ -67,9 +67,9 @@ def test_an_inverted_mask_leaves_what_the_mask_should_hide() -> None:
 )
 def test_a_deviation_is_shown_where_it_changes_something(id: str, within: str, words: str, shows: bool) -> None:
     """With weights and inputs in which it shows; what no output shows, a gradient may, or the caller's data."""
-    from generators.effects import effect
+    from generators.effects import effect_of
 
-    found = effect(deviations()[id], within)
+    found = effect_of(deviations()[id], within)
     assert found is not None
     assert words in found.says
     assert found.shows == shows

@@ -129,7 +129,7 @@ def card(d: Deviation, rows: list[Row]) -> str:
 
 def picture(d: Deviation, rows: list[Row]) -> str:
     """What the slot gives, right and wrong, and what becomes of the output."""
-    found = next((effects.effect(d, r.within) for r in rows if r.judged_as != AUTO), None)
+    found = next((effects.effect_of(d, r.within) for r in rows if r.judged_as != AUTO), None)
     if found is None:
         return ""
     maps = heatmaps.side_by_side(found.right, found.wrong, found.of) if found.shows else ""

@@ -75,17 +75,18 @@ CIRCUMSTANCES = (
 """The usual one first; the others are looked at where a deviation changes nothing there."""
 
 
-def effect(d: Deviation, within: str) -> Effect | None:
+def effect_of(d: Deviation, within: str) -> Effect | None:
     """What a deviation changes in a profile; None where it is put into none in which it has a value."""
     profile = settings()[within]
     right, wrong = Encoder(profile, SMALL), Encoder(d.within(profile), SMALL)
-    usual = None
+    found: list[Effect] = []
     for here in CIRCUMSTANCES:
-        found = effect_under(here, right, wrong, d.slot)
-        usual = usual or found
-        if found is not None and (found.shows or NO_CHANGE not in found.says or WRITES in found.says):
-            return found
-    return by_gradient(right, wrong) or usual
+        effect = effect_under(here, right, wrong, d.slot)
+        if effect is not None and (NO_CHANGE not in effect.says or WRITES in effect.says):
+            return effect
+        found += [] if effect is None else [effect]
+    in_slot = next((effect for effect in found if effect.shows), None)
+    return in_slot or by_gradient(right, wrong) or next(iter(found), None)
 
 
 def effect_under(here: Circumstance, right: Encoder, wrong: Encoder, slot: str) -> Effect | None:
