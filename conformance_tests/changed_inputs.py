@@ -190,9 +190,10 @@ def before_ffn(there: Departure) -> str | None:
 
 
 def before_residual(there: Departure) -> str | None:
-    """What ends the sublayer, if the sum is right with something else than the sublayer's value.
+    """What ends the sublayer, if the sum is right with something else than the sublayer's value; or dropout.
 
-    A multiple of it may be its weight in the sum; normed by the layer, it is right, and the sum wrong.
+    A multiple of it may be its weight in the sum, and 0 at some positions stochastic depth; normed by the layer, it
+    is right, and the sum wrong.
     """
     given = there.before("multihead", "ffn")
     X = there.step.value - given
@@ -202,6 +203,9 @@ def before_residual(there: Departure) -> str | None:
         if at <= formed or is_multiple(other, given) or is_standardised(other, given):
             continue
         if there.recorded.has(X + other, after=at):
+            if (other == 0).any() and is_dropped(other, given, there):
+                by_positions = bool(((other == 0).all(-1) | (other != 0).all(-1)).all())
+                return None if by_positions else "dropout"
             ends = next(s for s in reversed(there.trace[: there.place]) if s.equation.slot in ("output", "ffn"))
             return str(ends.equation.slot)
     return None
