@@ -203,25 +203,26 @@ def before_residual(there: Departure) -> str | None:
         if at <= formed or is_multiple(other, given) or is_standardised(other, given):
             continue
         if there.recorded.has(X + other, after=at):
-            if (other == 0).any() and is_dropped(other, given, there):
-                by_positions = bool(((other == 0).all(-1) | (other != 0).all(-1)).all())
-                return None if by_positions else "dropout"
+            left_in = other.any(dim=-1)
+            if not left_in.all() and is_multiple(other[left_in], given[left_in]):
+                return None
+            if is_dropped(other, given, there):
+                return "dropout"
             ends = next(s for s in reversed(there.trace[: there.place]) if s.equation.slot in ("output", "ffn"))
             return str(ends.equation.slot)
     return None
 
 
 def is_dropped(x: Tensor, of: Tensor, there: Departure) -> bool:
-    """Whether an array is what dropout makes of another one: a multiple where it is not 0, and 0 at random.
+    """Whether an array is what dropout makes of another one: some of it 0, and the rest larger by one factor.
 
     Where nothing is 0, the factor is that by which dropout divides in training, or which it might multiply by.
     """
     kept = x != 0
-    if not kept.all():
-        by_size = not kept.any() or bool(of[~kept].abs().max() < of[kept].abs().min())
-        return not by_size and is_multiple(x[kept], of[kept])
-    factor, left = factor_of(x, of), 1 - there.profile.constants["P_drop"]
-    return is_multiple(x, of) and min(abs(factor - left), abs(factor - 1 / left)) <= PARALLEL
+    factor, left = factor_of(x[kept], of[kept]), 1 - there.profile.constants["P_drop"]
+    if not is_multiple(x[kept], of[kept]):
+        return False
+    return factor > 1 + PARALLEL if not kept.all() else min(abs(factor - left), abs(factor - 1 / left)) <= PARALLEL
 
 
 def is_same(x: Tensor, other: Tensor) -> bool:
