@@ -82,6 +82,7 @@ class Run(Computed):
             Unsupported: if it has none for any of them.
         """
         found = []
+        reason = Unsupported("the encoder cannot be told of any of these masks")
         for case in self.cases(*cases):
             try:
                 self.budget(case)
