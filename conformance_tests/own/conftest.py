@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import pytest
 from jaxtyping import config
 
-from conformance_tests.own.site import site
+from conformance_tests.own.site import generators_on_path, site
 
-__all__ = ["site", "without_shape_checks"]
+__all__ = ["generators_on_path", "site", "without_shape_checks"]
 
 JUDGING_BY_THE_DOZEN = {
     f"conformance_tests.own.test_{name}"
     for name in (
-        "ambiguous", "deviations", "foreign_deviations", "look_alikes", "onnx", "precision", "pretrained",
+        "ambiguous", "black_box", "deviations", "foreign_deviations", "look_alikes", "onnx", "precision", "pretrained",
         "ready_made", "torch_encoders", "transformers", "transformers_rounding", "tutorials", "uncatalogued",
         "wrong_input",
     )

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
@@ -64,6 +65,14 @@ def built(folder: Path) -> Site:
     assert status == "0", said
     found = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.html"))}
     return Site(folder, {name: Page(path.read_text(encoding="utf-8")) for name, path in found.items()})
+
+
+@pytest.fixture(scope="module")
+def generators_on_path() -> Iterator[None]:
+    """The site's generators can be imported, as they can while it is built."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "docs"))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from conformance_tests.own.site import ROOT, Site, need_site
+from conformance_tests.own.site import Site, need_site
 from encoder_spec.equation import TOPICS, Equation, equations, requirements
 from encoder_spec.profiles import PROFILES
 
@@ -115,11 +115,6 @@ def test_the_font_of_the_formulas_is_part_of_the_site(site: Site) -> None:
 
 def test_generators_and_hooks_are_no_part_of_the_site(site: Site) -> None:
     assert not list(site.folder.rglob("*.py"))
-
-
-@pytest.fixture
-def generators_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
 
 
 @pytest.mark.usefixtures("generators_on_path")

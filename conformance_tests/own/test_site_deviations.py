@@ -1,23 +1,17 @@
 """The gallery of what goes wrong: every deviation has its address, its card and its picture."""
 
-from collections.abc import Iterator
 from math import inf, nan, sqrt
 
 import pytest
 import torch
 
 from conformance_tests.deviations import deviations
-from conformance_tests.own.site import ROOT, Site, need_site
+from conformance_tests.own.site import Site, need_site
 from encoder_spec.equation import equations
 
 need_site()
 
-
-@pytest.fixture(autouse=True, scope="module")
-def generators_on_path() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "docs"))
-        yield
+pytestmark = pytest.mark.usefixtures("generators_on_path")
 
 
 def test_every_deviation_keeps_its_address_on_the_list_and_has_a_card_on_the_page_of_its_topic(site: Site) -> None:

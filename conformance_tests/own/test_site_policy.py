@@ -4,14 +4,11 @@ import re
 
 import pytest
 
-from conformance_tests.own.site import ROOT, Site, need_site
+from conformance_tests.own.site import Site, need_site
 
 need_site()
 
-
-@pytest.fixture(autouse=True)
-def generators_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+pytestmark = pytest.mark.usefixtures("generators_on_path")
 
 
 def test_a_script_inside_of_a_page_is_allowed_by_its_hash() -> None:

@@ -2,23 +2,17 @@
 
 import inspect
 import re
-from collections.abc import Iterator
 from html import escape
 
 import pytest
 
 import conformance_tests
-from conformance_tests.own.site import ROOT, Site, need_site
+from conformance_tests.own.site import Site, need_site
 from encoder_spec.equation import equations
 
 need_site()
 
-
-@pytest.fixture(autouse=True, scope="module")
-def generators_on_path() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "docs"))
-        yield
+pytestmark = pytest.mark.usefixtures("generators_on_path")
 
 
 def entry(site: Site, name: str) -> str:

@@ -10,12 +10,7 @@ from conformance_tests.own.site import ROOT, need_site
 
 need_site()
 
-
-@pytest.fixture(autouse=True, scope="module")
-def generators_on_path() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "docs"))
-        yield
+pytestmark = pytest.mark.usefixtures("generators_on_path")
 
 
 @pytest.fixture(scope="module")
