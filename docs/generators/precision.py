@@ -8,7 +8,7 @@ from conformance_tests.own import seeds
 from conformance_tests.resolution import Resolved, on_file, unresolved
 from conformance_tests.rounding import MARGIN, ORDERS
 from conformance_tests.subject import DTYPES
-from generators.html import deviation_link, heading, prose, table
+from generators.html import deviation_link, folded, heading, prose, table
 
 LEAD = (
     "Meaning is judged in float64, where rounding is a million times smaller than any mistake. Below that the "
@@ -55,7 +55,7 @@ def resolution(found: Sequence[Resolved]) -> str:
     rows = []
     for dtype in DTYPES:
         below = unresolved(found, dtype)
-        names = ", ".join(deviation_link(id) for id in below) or "none"
+        names = folded(str(len(below)), ", ".join(map(deviation_link, below))) if below else "none"
         rows.append((dtype, str(len(told) - len(below)), names))
     other = len(deviations().keys() - told)
     note = f"{other} further deviations change no output: they show in gradients, parameters or behaviour."
