@@ -20,7 +20,7 @@ os.environ["JUPYTER_CONFIG_DIR"] = str(Path(HERE) / "jupyter")
 RUNTIME = tempfile.TemporaryDirectory(prefix="site-")  # the path of a pipe has at most some hundred letters
 os.environ["JUPYTER_RUNTIME_DIR"] = RUNTIME.name
 
-from generators import aside, kept, mathfont, notebook, policy  # noqa: E402
+from generators import aside, kept, links, mathfont, notebook, policy  # noqa: E402
 from generators.problems import GapError  # noqa: E402
 
 SERVED: list[bool] = []
@@ -84,5 +84,11 @@ def on_post_template(output_content: str, template_name: str, config: MkDocsConf
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Add the font of the formulas, cut to the characters that the pages use."""
+    """Add the font of the formulas, cut to the characters that the pages use, and look at the site as a whole.
+
+    Raises:
+        PluginError: if a link leads nowhere or an image has no words.
+    """
     mathfont.write(Path(config.site_dir))
+    if found := list(links.faults(Path(config.site_dir))):
+        raise PluginError(links.told(found))
