@@ -89,7 +89,7 @@ def distillation_last(X: Tensor, *, x_cls: Vector, x_dist: Vector) -> Tensor:
 def without_position(
     X: Tensor, *, x_cls: Vector, P: Float[Tensor, "max_len d_model"]
 ) -> Float[Tensor, "B n+1 d_model"]:
-    """The class token is put before a sum that is complete, and gets no position."""
+    """The class token gets no position, and every other token keeps its own."""
     return cls(X, x_cls=x_cls - P[0])
 
 
