@@ -17,13 +17,11 @@ from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.epsilon import fitted
 from conformance_tests.experiment import Experiment
 from conformance_tests.intermediates import Recorded
+from conformance_tests.observing import NOT_DEFINED, with_deviations
 from conformance_tests.search import Axes, agrees, attention_is_found, candidates, guided, most_tried, projections
 from encoder_spec.assembly import Encoder
 
 INPUT_SLOTS = ("embedding", "embedding_scale", "position", "segment", "cls", "embedded", "input")
-
-NOT_DEFINED = (RuntimeError, IndexError, ValueError, TypeError)
-"""What a wrong equation may raise where it has no value."""
 
 
 def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded) -> Encoder | None:
@@ -38,7 +36,7 @@ def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, rec
     inside = {axis: values for axis, values in axes.items() if axis.partition("_")[0] not in INPUT_SLOTS}
     orders = {axis: values for axis, values in inside.items() if axis in ("layer", "norm")}
     for wrong in wrong_inputs(encoder):
-        for candidate in candidates(replace(encoder, profile=wrong.within(encoder.profile)), orders):
+        for candidate in candidates(with_deviations(encoder, (wrong,)), orders):
             if reads_what_the_subject_reads(candidate, experiment, recorded):
                 best, _ = guided(candidate, inside, experiment, recorded)
                 right = {slot: encoder.profile[slot] for slot in wrong.replaces if slot in encoder.profile.equations}
@@ -53,7 +51,7 @@ def behind_one_deviation(start: Encoder, axes: Axes, experiments: Sequence[Exper
     """
     without = {axis: values for axis, values in axes.items() if not axis.endswith("eps")}
     wrong = (
-        (candidate, replace(candidate, profile=d.within(candidate.profile)))
+        (candidate, with_deviations(candidate, (d,)))
         for candidate in candidates(start, without, most=1)
         for d in deviations().values()
         if d.applies(candidate.profile) and not d.is_variant

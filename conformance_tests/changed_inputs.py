@@ -122,7 +122,7 @@ def before_sum(there: Departure) -> str | None:
     if X.shape[-2:] != PE.shape[-2:]:
         return None
     for place, other in enumerate(there.arrays_like(X)):
-        if not torch.equal(other, X) and there.recorded.has(other + PE, after=place):
+        if not is_same(other, X) and there.recorded.has(other + PE, after=place):
             return maker_of_embedding(other, X)
     return "position" if any(there.recorded.has(X + other) for other in there.others_like(PE)) else None
 
