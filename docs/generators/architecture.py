@@ -64,7 +64,7 @@ PARTS = (
     Part("Diagnosis", "which deviation is it?", suite("diagnosis"), "what-goes-wrong.html", 1, 2),
     Part("Errata", "of the sources", spec("errata", "errata.*"), "errata.html", 1, 3),
     Part("Proofs", "SymPy", spec("proof", "proof.*"), "equations-and-requirements.html", 1, 4),
-    Part("Identification", "which variant is it?", suite("settling", "identify", "search"), "map.html", 2, 0),
+    Part("Identification", "which variant is it?", suite("settling", "trial", "identify", "search"), "map.html", 2, 0),
     Part("Checks", "a test per requirement", suite("test_*"), "equations-and-requirements.html", 2, 1),
     Part("Deviations", "wrong equations", suite("deviations", "deviations.*"), "what-goes-wrong.html", 2, 3),
     Part("Cost", "parameters, FLOPs", spec("cost", "primes"), "cost.html", 2, 4),
