@@ -37,7 +37,15 @@ class Case(NamedTuple):
         return f"{self.weights} weights, probe {self.probe}, {path}"
 
 
-UNPADDED = (Case(), Case(probe="single"), Case(FAINT, "faint"), Case(LOUD), Case(GIVEN))
+UNPADDED = (
+    Case(),
+    Case(probe="single"),
+    Case(FAINT, "faint"),
+    Case(LOUD),
+    Case(GIVEN),
+    Case(probe="few"),
+    Case(probe="many"),
+)
 PADDED = (Case(probe="scattered"), Case(probe="right"))
 FAST = tuple(case._replace(gradients=False) for case in (Case(), *PADDED))
 

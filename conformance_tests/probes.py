@@ -2,7 +2,8 @@
 
 Every axis has a size of its own; one position has a tiny variance and one a large
 offset; padding stands in the middle, on the left and on the right; one sequence is
-nothing but padding, and one probe a single token. h = 1, B = 1, square shapes and
+nothing but padding, one probe a single token, and one as many tokens and sequences as
+windows, tables and caches are made for. h = 1, B = 1, square shapes, one length and
 well-scaled inputs each hide a family of defects.
 """
 
@@ -16,11 +17,13 @@ from torch import Tensor
 from conformance_tests.compare import Unsupported
 from encoder_spec.assembly import Encoder
 
-UNPADDED = ("plain", "faint", "single", "extreme")
+UNPADDED = ("plain", "faint", "single", "extreme", "few", "many")
 PADDED = ("everything-kept", "scattered", "right", "one-all-padded", "all-end-padded")
 NAMES = (*UNPADDED, *PADDED)
 PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 SCALES = {"faint": 1e-4, "extreme": 1000.0}
+FEW = 2
+MANY = 41
 
 
 @dataclass(frozen=True)
@@ -120,13 +123,14 @@ class Probes:
         taken = {getattr(encoder.dimensions, size) for size in ("N", "h", "d_k", "d_v", "d_model", "d_ff")}
         self.batch = next(p for p in PRIMES if p not in taken)
         self.length = next(p for p in PRIMES[2:] if p not in taken and p != self.batch)
+        self.longest = MANY
         learned = bool(encoder.profile["position"].parameters)
         if self._kind == "convolutions" and learned:
             self.length = encoder.dimensions.max_len  # such encoders take sounds of one length alone
         if self._kind == "lookup" and learned:
             # Two rows are spared: the offset is not known before it is identified.
             usable = encoder.dimensions.max_len - max(2, int(encoder.profile.constants["offset"]))
-            self.length = max(1, min(self.length, usable))
+            self.length, self.longest = (max(1, min(length, usable)) for length in (self.length, MANY))
 
     @property
     def _kind(self) -> str:
@@ -148,35 +152,44 @@ class Probes:
     def __getitem__(self, name: str) -> Probe:
         """The probe of this name."""
         generator = torch.Generator().manual_seed(self.seed * len(NAMES) + NAMES.index(name))
-        inputs = self._inputs(generator, 1 if name == "single" else self.length)
+        inputs = self._inputs(generator, *self._sizes(name))
         inputs = tuple(self._held(x * SCALES.get(name, 1.0)) if x.is_floating_point() else x for x in inputs)
         keep = self._keep(name, self._positions(inputs))
         patch = self.encoder.dimensions.patch if self._kind.startswith("patches") else 0
         return Probe(inputs, keep, self._kind in ("given", "lookup"), patch)
 
+    def _sizes(self, name: str) -> tuple[int, int]:
+        """How many sequences of how many tokens; images and signals have a length of their own."""
+        sizes = {
+            "single": (self.batch, 1),
+            "few": (FEW, min(FEW, self.length)),
+            "many": (next(p for p in PRIMES if p > self.batch), self.longest),
+        }
+        return sizes.get(name, (self.batch, self.length))
+
     def _held(self, x: Tensor) -> Tensor:
         """Numbers that the precision of the computation can hold, in float64."""
         return x.to(self.dtype).double()
 
-    def _inputs(self, generator: torch.Generator, length: int) -> tuple[Tensor, ...]:
+    def _inputs(self, generator: torch.Generator, batch: int, length: int) -> tuple[Tensor, ...]:
         sizes = self.encoder.dimensions
         if self._kind == "given":
-            x = torch.randn(self.batch, length, sizes.d_model, generator=generator, dtype=torch.float64)
+            x = torch.randn(batch, length, sizes.d_model, generator=generator, dtype=torch.float64)
             x[0, 1 % length] *= 1e-3
             x[1, 2 % length] += 30
             return (x,)
         if self._kind.startswith("patches"):
             rows, columns = self._grid
-            shape = (self.batch, sizes.channels, rows * sizes.patch, columns * sizes.patch)
+            shape = (batch, sizes.channels, rows * sizes.patch, columns * sizes.patch)
             return (torch.randn(shape, generator=generator, dtype=torch.float64),)
         if self._kind == "convolutions":
             times = 2 * self.length
-            return (torch.randn(self.batch, sizes.channels, times, generator=generator, dtype=torch.float64),)
+            return (torch.randn(batch, sizes.channels, times, generator=generator, dtype=torch.float64),)
         # The first few ids are often special: padding, unknown, beginning, end.
-        tokens = torch.randint(4 if sizes.V > 12 else 0, sizes.V, (self.batch, length), generator=generator)
+        tokens = torch.randint(4 if sizes.V > 12 else 0, sizes.V, (batch, length), generator=generator)
         if self.encoder.profile["segment"].variant == "none":
             return (tokens,)
-        return tokens, torch.randint(sizes.segments, (self.batch, length), generator=generator)
+        return tokens, torch.randint(sizes.segments, (batch, length), generator=generator)
 
     def _positions(self, inputs: tuple[Tensor, ...]) -> int:
         rows, columns = self._grid

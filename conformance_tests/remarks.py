@@ -18,6 +18,8 @@ def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
         if unmoved := run.subject.unmoved():
             names = ", ".join(sorted(unmoved))
             report.notes.append(f"a plain attribute, which does not move with the encoder: {names}")
+    if run.too_many:
+        report.notes.append(f"judged with at most {run.probes.length} tokens: more are refused: {run.too_many}")
     if are_copies(run):
         report.notes.append("all layers start with the same weights: they are copies of one layer")
     if declared is not None:

@@ -6,7 +6,7 @@ something earlier is wrong already, ``Unsupported`` if the subject cannot tell.
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -72,8 +72,30 @@ class Run(Computed):
 
     def cases(self, *cases: Case) -> list[Case]:
         """The cases with the weights that this subject can take, and the masks that it can be told of, each once."""
-        possible = [c for c in cases if (keep := self.probes[c.probe].keep) is None or self.subject.can_hide(keep)]
+        possible = [c for c in cases if self._can_be_asked(c.probe)]
         return list(dict.fromkeys(c if c.weights in self.weight_sets else c._replace(weights=GIVEN) for c in possible))
+
+    def _can_be_asked(self, probe: str) -> bool:
+        """Whether the subject can be told of a probe's mask, and reads as many tokens."""
+        keep = self.probes[probe].keep
+        return not (probe == "many" and self.too_many) if keep is None else self.subject.can_hide(keep)
+
+    @cached_property
+    def too_many(self) -> str:
+        """What the subject says of so many tokens as probe ``many`` has, if it reads fewer alone; else empty.
+
+        A table of positions ends somewhere. That it refuses so many sequences is a finding, which the checks make.
+        """
+        case, probe = self.case()._replace(probe="many"), self.probes["many"]
+        try:
+            self.output(case)
+        except Disagreement as refusal:
+            with suppress(Disagreement):
+                self.encode(case, probe.corner(len(probe.inputs[0]), self.probes.length))
+                return str(refusal)
+        except (Blocked, Unsupported):
+            pass
+        return ""
 
     def with_numbers(self, *cases: Case) -> list[Case]:
         """The cases for which the specification itself has numbers in the subject's precision.
@@ -202,7 +224,9 @@ class Run(Computed):
             Unsupported: if it never forms the value as an array of its own.
         """
         undecided: Blocked | Unsupported | None = None
-        for case in self.cases(*(cases or (Case(),))):
+        there = self.departure
+        departs_here = there[:1] if there is not None and there[1].spec.equation.slot == slot else ()
+        for case in self.cases(*(cases or (Case(),)), *departs_here):
             try:
                 values = self._before_departure(slot, case)
             except (Blocked, Unsupported) as reason:

@@ -92,13 +92,15 @@ def explained(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> i
 def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded) -> tuple[Encoder, int]:
     """The choice whose intermediates stand among the subject's in the greatest number, and that number.
 
-    One group of choices after the other takes its best values, until nothing changes; where nothing tells
-    values apart, ``start`` stays. This needs no agreement at the end, so that an encoder
-    which is wrong in one place is still recognised in all others.
+    One group of choices after the other takes its best values, until nothing changes; where nothing else tells
+    values apart, there are as many heads as some array has room for the scores of, or ``start`` stays. This
+    needs no agreement at the end, so that an encoder which is wrong in one place is still recognised in all others.
     """
 
-    def found(encoder: Encoder) -> int:
-        return explained(encoder, experiment, recorded)
+    def found(encoder: Encoder) -> tuple[int, bool]:
+        scores = next((i.value for i in traced(encoder, experiment) if i.equation.slot == "scores"), None)
+        room = scores is not None and len(recorded.of_size(scores.numel())) > 0
+        return explained(encoder, experiment, recorded), room
 
     best, most = start, found(start)
     before = None
@@ -113,7 +115,7 @@ def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorde
                 count = found(encoder)
                 if count > most:
                     best, most = encoder, count
-    return best, most
+    return best, most[0]
 
 
 def first_layer(start: Encoder) -> Encoder:

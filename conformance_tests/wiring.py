@@ -41,16 +41,19 @@ def departs_at(run: Run) -> str | None:
 def demand_order(run: Run, case: Case, giver: str) -> None:
     """Go on only if the equation in a slot, such as ``layer``, gives every other one the input that it must.
 
+    Asked of one case, and of the first one whose output is wrong.
+
     Raises:
         Disagreement: if it does not.
         Unsupported: if the subject shows no intermediates.
     """
-    misread = None if run.agrees(case) else misread_in(run, case)
-    if misread is not None and misread.giver.slot == giver:
-        reader = misread.reader
-        where = f" ({reader.path})" if reader.path else ""
-        what = f"{misread.giver.id}: {reader.equation.id}{where} reads another input than it must be given"
-        raise Disagreement(f"{what} [{run.context(case)}]")
+    for wrong in dict.fromkeys((case, *(run.departure or ())[:1])):
+        misread = None if run.agrees(wrong) else misread_in(run, wrong)
+        if misread is not None and misread.giver.slot == giver:
+            reader = misread.reader
+            where = f" ({reader.path})" if reader.path else ""
+            what = f"{misread.giver.id}: {reader.equation.id}{where} reads another input than it must be given"
+            raise Disagreement(f"{what} [{run.context(wrong)}]")
 
 
 def demand_handed_on(run: Run, slot: str, *cases: Case) -> None:

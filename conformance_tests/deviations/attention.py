@@ -1,4 +1,4 @@
-"""Wrong projections and scores; wrong masks stand in ``masks``, weights and values in ``weights``."""
+"""Wrong projections and scores; masks, distances, and weights with values stand in modules of their own."""
 
 import math
 from typing import TypeAlias
@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conformance_tests.deviations import deviation, masks, weights
+from conformance_tests.deviations import deviation, distances, masks, weights
 from conformance_tests.deviations.drift import drift
 from encoder_spec.attention import projections_linear_keys, projections_without_bias, scores, scores_unscaled
 
-__all__ = ["masks", "weights"]
+__all__ = ["distances", "masks", "weights"]
 
 AFFINE, LINEAR = "attention.projections", "attention.projections_without_bias"
 LINEAR_KEYS = "attention.projections_linear_keys"

@@ -2,7 +2,8 @@
 
 Libraries round on their own account: ``jax.nn.dot_product_attention`` computes the softmax in float32
 whatever it is given. Such a rounding belongs to no equation. Here it is left out, as another
-framework's ``.to(float64)`` leaves it out.
+framework's ``.to(float64)`` leaves it out. So is a half precision in which all products of matrices are
+computed, for this is asked of the whole encoder; a half precision here and there is the encoder's own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,13 +23,23 @@ WHOLE = ("scan", "while", "cond")
 TYPES = ("new_dtype", "dtype", "preferred_element_type")
 """Where an operation keeps the type of its result."""
 
+HALF, SINGLE = 2, 4
+"""How many bytes a number has."""
+
 
 def intermediates(function: Callable[..., Any], *arguments: Any) -> list[Any]:
     """The result of every operation of a function, in order and in float64; behind them what it returns."""
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     found: list[Any] = []
-    results = evaluate(closed.jaxpr, closed.consts, jax.tree.leaves(arguments), found)
+    least = HALF if computes_in_half(closed.jaxpr) else SINGLE
+    results = evaluate(closed.jaxpr, closed.consts, jax.tree.leaves(arguments), found, least)
     return [*found, jax.tree.structure(shape).unflatten(results)]
+
+
+def computes_in_half(jaxpr: Jaxpr) -> bool:
+    """Whether every product of matrices is in half precision."""
+    products = [v.aval for e in operations(jaxpr) if e.primitive.name == "dot_general" for v in e.outvars]
+    return bool(products) and all(array.dtype.itemsize == HALF for array in products)
 
 
 def rounds(function: Callable[..., Any], *arguments: Any) -> bool:
@@ -50,38 +61,43 @@ def inner_of(equation: Any) -> Any:
     return next((equation.params[key] for key in INNER if key in equation.params), None)
 
 
-def is_shorter(array: Any) -> bool:
-    """Whether an array is floating, and not in float64."""
+def is_shorter(array: Any, least: int = HALF) -> bool:
+    """Whether an array is floating, of that many bytes for a number or more, and not in float64."""
     dtype = getattr(array, "dtype", None)
-    return dtype is not None and jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize < 8
+    return dtype is not None and jnp.issubdtype(dtype, jnp.floating) and least <= dtype.itemsize < 8
 
 
-def wide(array: Any) -> Any:
-    """A floating array in float64; anything else as it is."""
-    return jnp.asarray(array).astype(np.float64) if is_shorter(array) else array
+def wide(array: Any, least: int) -> Any:
+    """A floating array in float64; anything else, and what is shorter than that many bytes, as it is."""
+    return jnp.asarray(array).astype(np.float64) if is_shorter(array, least) else array
 
 
-def evaluate(jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any], found: list[Any]) -> list[Any]:
-    """Evaluate operation by operation in float64, and append every result to ``found``."""
-    given = map(wide, (*constants, *arguments))
+def evaluate(
+    jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any], found: list[Any], least: int
+) -> list[Any]:
+    """Evaluate operation by operation in float64, and append every result to ``found``.
+
+    Types of fewer bytes than ``least`` stay as they are.
+    """
+    given = [wide(array, least) for array in (*constants, *arguments)]
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), given, strict=True))
 
     def value(variable: Any) -> Any:
-        return wide(variable.val) if isinstance(variable, Literal) else values[variable]
+        return wide(variable.val, least) if isinstance(variable, Literal) else values[variable]
 
     for equation in jaxpr.eqns:
         read = [value(v) for v in equation.invars]
         inner = inner_of(equation)
         if inner is not None and equation.primitive.name not in WHOLE:
-            results = evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), read, found)
+            results = evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), read, found, least)
         else:
-            results = [wide(r) for r in applied(equation, read)]
+            results = [wide(r, least) for r in applied(equation, read, least)]
             found.extend(results)
         values.update(zip(equation.outvars, results, strict=True))
     return [value(v) for v in jaxpr.outvars]
 
 
-def applied(equation: Any, arguments: Sequence[Any]) -> list[Any]:
+def applied(equation: Any, arguments: Sequence[Any], least: int) -> list[Any]:
     """What one operation gives; one that has others inside gets its arguments in the types that it declares."""
     params = equation.params
     if equation.primitive.name in WHOLE:
@@ -90,7 +106,7 @@ def applied(equation: Any, arguments: Sequence[Any]) -> list[Any]:
         ]
     else:
         told = {key: params[key] for key in TYPES if params.get(key) is not None}
-        short = {k: np.dtype(np.float64) for k, t in told.items() if is_shorter(jax.ShapeDtypeStruct((), t))}
+        short = {k: np.dtype(np.float64) for k, t in told.items() if is_shorter(jax.ShapeDtypeStruct((), t), least)}
         params = params | short
     bound = equation.primitive.bind(*arguments, **params)
     return list(bound) if equation.primitive.multiple_results else [bound]
