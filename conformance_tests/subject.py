@@ -125,6 +125,10 @@ class Subject:
             Undetermined: if it cannot be called, because of something that nobody stated.
         """
 
+    def takes_segments(self) -> bool:
+        """Whether a call has a place for the segment ids of an encoder with a table of segments."""
+        return True
+
     def can_hide(self, keep: Tensor) -> bool:
         """Whether its kind of mask can say what this one, (B, n) with True = keep, says."""
         return True

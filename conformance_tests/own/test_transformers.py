@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from torch import Tensor, nn
 
 from conformance_tests import check
 from conformance_tests.own.families import (
@@ -225,6 +226,26 @@ def test_an_encoder_of_the_package_is_conformant(name: str) -> None:
 def test_another_seed_gives_the_same_verdict(name: str) -> None:
     """Other weights, other inputs."""
     demand_right(name, seed=1)
+
+
+class InAClassOfItsOwn(nn.Module):
+    """The usual way to get the hidden states alone: its call has no place for segments."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.encoder = RIGHT[name][0]()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        hidden: Tensor = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return hidden
+
+
+@pytest.mark.parametrize("name", ["BERT", "RoBERTa"])
+def test_an_encoder_in_a_class_around_it_is_conformant(name: str) -> None:
+    """Segment ids are given to no argument that is meant for something else."""
+    report = check(InAClassOfItsOwn(name)).targets[0]
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
+    assert report.profile["conventions"]["mask"].startswith("attention_mask: ")
 
 
 @pytest.mark.parametrize("dtype", ["half", "bfloat16"])
