@@ -248,6 +248,24 @@ def test_an_encoder_in_a_class_around_it_is_conformant(name: str) -> None:
     assert report.profile["conventions"]["mask"].startswith("attention_mask: ")
 
 
+def adding_to_torch() -> nn.Module:
+    """BERT, and a function of torch's modules that is neither torch's own nor transformers'."""
+    vars_of_modules: Any = nn.Module
+    vars_of_modules.added = lambda self: self
+    made: nn.Module = RIGHT["BERT"][0]()
+    return made
+
+
+@pytest.mark.parametrize(("make", "notes"), [(RIGHT["BERT"][0], []), (adding_to_torch, ["Module.added"])])
+def test_what_the_package_itself_adds_to_torch_is_no_news(
+    make: Any, notes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first model in a process gives torch's modules a method; what an encoder adds beside it is told."""
+    monkeypatch.delattr(nn.Module, "smart_apply", raising=False)
+    changed = [note for note in check(make, level="static").targets[0].notes if "changed" in note]
+    assert changed == [f"the encoder changed {name} (put back for everybody else)" for name in notes]
+
+
 @pytest.mark.parametrize("dtype", ["half", "bfloat16"])
 def test_an_encoder_in_half_precision_is_judged_by_what_it_means(dtype: str) -> None:
     """Its weights are few digits long, but numbers: with them it is run in float64, and given back as it was."""
