@@ -17,6 +17,7 @@ from conformance_tests.masks import (
     mask_arguments,
     mask_forms,
     stated_forms,
+    telling_nothing,
     tells_of_a_mask,
     unforeseen_arguments,
     unforeseen_forms,
@@ -79,6 +80,14 @@ class CalledSubject(Subject):
         """See ``Subject``: what was learned."""
         order = {} if self.batch_first else {"input": "(n, B, d_model)"}
         return order | ({"mask": str(self.mask_form)} if self.mask_form else {})
+
+    def remarks(self) -> tuple[str, ...]:
+        """See ``Subject``: a mask that surprises, and arguments that it was never given."""
+        said = self.mask_form.against_its_name() if self.mask_form else ""
+        used = {form.argument for form in (self.mask_form, self.unmasked) if form}
+        left = [name for name in telling_nothing(self._beside_segments()) if name not in used]
+        unjudged = f"left at the default, and not judged: {', '.join(left)}, in which no mask was found" if left else ""
+        return tuple(filter(None, (said, unjudged)))
 
     def unknown(self) -> str:
         """See ``Subject``: masks that could not be handed over."""

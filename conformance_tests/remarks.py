@@ -15,6 +15,7 @@ def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
     conventions = run.subject.conventions() | run.mapping.conventions()
     if run.encoder.profile["segment"].variant == "added" and not run.subject.takes_segments():
         conventions["segments"] = FIRST_ALONE
+    report.notes.extend(run.subject.remarks())
     for path, layout in run.stored.items():
         chosen["position"] = layout
         report.notes.append(f"keeps its {layout} positions as a table ({path}): compared as stored")

@@ -137,6 +137,10 @@ class Subject:
         """How it is called, in words, as far as that was found out."""
         return {}
 
+    def remarks(self) -> tuple[str, ...]:
+        """What is worth knowing of how it is called, though it is no fault."""
+        return ()
+
     def unknown(self) -> str:
         """What could not be found out of how it is called, which keeps it from being called conformant."""
         return ""

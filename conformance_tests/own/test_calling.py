@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from conformance_tests import check
 from conformance_tests.own.plain import Plain, plain_layers
 from conformance_tests.own.uncatalogued import StepByStep
+from conformance_tests.reports import markdown
+from conformance_tests.reports.arranged import conventions
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.module import EncoderModule
@@ -182,6 +184,46 @@ def test_what_an_encoder_asks_for_beside_its_input_is_named() -> None:
     report = check(AsksForMemory).targets[0]
     assert report.verdict == "undetermined"
     assert "asks for memory" in report.notes[0]
+
+
+def test_an_argument_that_was_never_given_is_named() -> None:
+    """Nothing of what it does is judged, and the report says so."""
+    notes = check(AnotherInput, level="static").targets[0].notes
+    assert "left at the default, and not judged: other, in which no mask was found" in notes
+
+
+class HidesWhereAttentionMaskIsTrue(Wrapped):
+    def forward(self, x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        return self.hidden(x, None if attention_mask is None else ~attention_mask)
+
+
+class KeepsWhereKeyPaddingMaskIsTrue(Wrapped):
+    def forward(self, x: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        return self.hidden(x, key_padding_mask)
+
+
+class KeepsWhereAttentionMaskIsOne(Wrapped):
+    def forward(self, x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        return self.hidden(x, None if attention_mask is None else attention_mask == 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "mask", "opposite"),
+    [
+        (HidesWhereAttentionMaskIsTrue, "attention_mask: (B, n), boolean, True = ignore", "hides where it is true"),
+        (KeepsWhereKeyPaddingMaskIsTrue, "key_padding_mask: (B, n), boolean, True = keep", "hides where it is false"),
+        (KeepsWhereAttentionMaskIsOne, "attention_mask: (B, n), 0/1, 1 = keep", ""),
+    ],
+)
+def test_the_mask_that_was_found_is_shown(make: Callable[[], nn.Module], mask: str, opposite: str) -> None:
+    """Either polarity is legitimate; one that the name means the opposite of elsewhere is pointed out."""
+    report = check(make, level="agreement")
+    target = report.targets[0]
+    assert target.verdict == "conformant"
+    assert f"mask {mask}" in conventions(target)
+    assert f"mask {mask}" in markdown.write(report)
+    remarks = [note for note in target.notes if "the opposite of what that name means" in note]
+    assert [opposite in note for note in remarks] == ([True] if opposite else [])
 
 
 class Bert(nn.Module):
