@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conformance_tests.calling import Arguments, batch_comes_first, hidden_states, required, segment_argument
+from conformance_tests.calling import Arguments, batch_comes_first, hidden_states, required
 from conformance_tests.compare import Unsupported
 from conformance_tests.masks import (
     LENGTHS,
@@ -17,6 +17,7 @@ from conformance_tests.masks import (
     mask_arguments,
     mask_forms,
     stated_forms,
+    telling_nothing,
     tells_of_a_mask,
     unforeseen_arguments,
     unforeseen_forms,
@@ -24,6 +25,7 @@ from conformance_tests.masks import (
 )
 from conformance_tests.missing import lines
 from conformance_tests.probes import Probe, Probes
+from conformance_tests.segments import segment_argument
 from conformance_tests.subject import Subject, Undetermined
 from conformance_tests.targets import one_line
 
@@ -42,6 +44,7 @@ class CalledSubject(Subject):
         self.batch_first = True
         self.mask_form: MaskForm | None = None
         self.unmasked: MaskForm | None = None
+        self.segments: str | None = None
         self.width = 0
         self._added = 0
         self._refusal = ""
@@ -53,6 +56,17 @@ class CalledSubject(Subject):
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
         """Call the encoder; arrays among what it returns come as tensors."""
         raise NotImplementedError
+
+    def takes_segments(self) -> bool:
+        """See ``Subject``."""
+        return self._place_of_segments() is not None
+
+    def _place_of_segments(self) -> str | None:
+        return segment_argument(self.arguments(), self.hints.mask[0] if self.hints.mask else "")
+
+    def _beside_segments(self) -> Arguments:
+        """The arguments of the call but for that of the segments."""
+        return {name: default for name, default in self.arguments().items() if name != self.segments}
 
     def stated_order(self) -> bool | None:
         """Whether the batch comes first, if the encoder says so itself."""
@@ -67,6 +81,14 @@ class CalledSubject(Subject):
         order = {} if self.batch_first else {"input": "(n, B, d_model)"}
         return order | ({"mask": str(self.mask_form)} if self.mask_form else {})
 
+    def remarks(self) -> tuple[str, ...]:
+        """See ``Subject``: a mask that surprises, and arguments that it was never given."""
+        said = self.mask_form.against_its_name() if self.mask_form else ""
+        used = {form.argument for form in (self.mask_form, self.unmasked) if form}
+        left = [name for name in telling_nothing(self._beside_segments()) if name not in used]
+        unjudged = f"left at the default, and not judged: {', '.join(left)}, in which no mask was found" if left else ""
+        return tuple(filter(None, (said, unjudged)))
+
     def unknown(self) -> str:
         """See ``Subject``: masks that could not be handed over."""
         return self._refusal
@@ -76,6 +98,7 @@ class CalledSubject(Subject):
         plain, padded = probes["plain"], probes["scattered"]
         assert padded.keep is not None
         self.width = probes.encoder.dimensions.d_model
+        self.segments = self._place_of_segments() if len(plain.inputs) > 1 else None
         self._added = padded.keep.shape[1] - read_positions(padded.inputs[0])
         self.unmasked = self._without_mask(plain)
         if len(self._orders(plain)) > 1:
@@ -99,7 +122,7 @@ class CalledSubject(Subject):
         return self._attempt((x,), None)
 
     def _padding_mask(self, probes: Probes) -> MaskForm | None:
-        arguments, stated = self.arguments(), self.hints.mask
+        arguments, stated = self._beside_segments(), self.hints.mask
         if stated:
             if stated[0] not in arguments:
                 raise Undetermined(
@@ -135,13 +158,13 @@ class CalledSubject(Subject):
             return self._attempt(probe.inputs, keep if form else None, refusals)
 
         assert padded.keep is not None
-        found = working_mask(self.arguments(), masked, padded.keep, forms)
+        found = working_mask(self._beside_segments(), masked, padded.keep, forms)
         if found and not padded.by_position:
             # An image or a signal need not be padded: an argument that changes nothing is no mask for it.
             with_mask, without = masked(found, "padded"), masked(None, "padded")
             if with_mask is not None and without is not None and torch.equal(with_mask, without):
                 return None
-        offered = mask_arguments(self.arguments()) if forms is None else []
+        offered = mask_arguments(self._beside_segments()) if forms is None else []
         if found is None and offered and refusals:
             self._refusal = (
                 f"no padding mask could be handed over: its argument {offered[0]!r} refused every form tried "
@@ -156,12 +179,12 @@ class CalledSubject(Subject):
         Raises:
             Undetermined: if other arguments must be given as well.
         """
-        masks = mask_arguments(self.arguments())
+        masks = mask_arguments(self._beside_segments())
         asked = self._asked()
         self._demand_nothing_else([name for name in asked if name not in masks])
         if not asked:
             return None
-        forms = (*mask_forms(self.arguments()), *length_forms(self.arguments()))
+        forms = (*mask_forms(self._beside_segments()), *length_forms(self._beside_segments()))
         kept = (form for form in forms if form.argument == asked[0])
         for form, batch_first in product((MaskForm(asked[0], NOTHING, "B n"), *kept), self._orders(plain)):
             self.unmasked, self.batch_first = form, batch_first
@@ -172,7 +195,7 @@ class CalledSubject(Subject):
 
     def _asked(self) -> list[str]:
         """What must be given beside tokens, or embeddings, and segments."""
-        return [name for name in required(self.arguments()) if name != segment_argument(self.arguments())]
+        return required(self._beside_segments())
 
     def _demand_nothing_else(self, others: Sequence[str]) -> None:
         if others:
@@ -202,11 +225,11 @@ class CalledSubject(Subject):
         """Everything that the encoder returns, in its own order of axes."""
         named: dict[str, Tensor | None] = {}
         positional = [self._turned(inputs[0])]
-        segments = segment_argument(self.arguments())
-        if len(inputs) > 1 and segments:
-            named[segments] = self._turned(inputs[1])
-        elif len(inputs) > 1:
-            positional.append(self._turned(inputs[1]))
+        if len(inputs) > 1 and self.segments:
+            if self.segments.startswith("*"):
+                positional.append(self._turned(inputs[1]))
+            else:
+                named[self.segments] = self._turned(inputs[1])
         if keep is None:
             return self.call(positional, named | self._nothing_masked(inputs[0]), gradients)
         if self.mask_form is None:

@@ -20,14 +20,26 @@ Arguments = Mapping[str, Any]
 
 
 def arguments_of(function: Callable[..., Any]) -> Arguments:
-    """The first argument of a function, and those that it can be given by name."""
+    """The first argument of a function, with an asterisk if it takes several, and those that can be given by name."""
     if isinstance(function, ScriptMethod):
         return {
             a.name: a.default_value if a.has_default_value() else Parameter.empty for a in function.schema.arguments[1:]
         }
     by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     stated = enumerate(signature(function).parameters.items())
-    return {name: p.default for place, (name, p) in stated if place == 0 or p.kind in by_name}
+    return {
+        f"*{name}" if p.kind is Parameter.VAR_POSITIONAL else name: p.default
+        for place, (name, p) in stated
+        if place == 0 or p.kind in by_name
+    }
+
+
+def hands_on(function: Callable[..., Any]) -> bool:
+    """Whether a function takes whatever it is given, ``(*args, **kwargs)``, and states no argument."""
+    if isinstance(function, ScriptMethod):
+        return False
+    kinds = {p.kind for p in signature(function).parameters.values()}
+    return kinds == {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
 
 
 def input_by_name(function: Callable[..., Any]) -> bool:
@@ -41,11 +53,6 @@ def input_by_name(function: Callable[..., Any]) -> bool:
 def required(arguments: Arguments) -> list[str]:
     """The arguments without which the encoder cannot be called, the input itself left out."""
     return [name for name in list(arguments)[1:] if arguments[name] is Parameter.empty]
-
-
-def segment_argument(arguments: Arguments) -> str | None:
-    """The argument that takes segment ids."""
-    return next((word for word in SEGMENT_WORDS if word in arguments), None)
 
 
 def batch_comes_first(call: Callable[[Tensor, bool], Tensor | None], x: Tensor, orders: Sequence[bool]) -> bool:

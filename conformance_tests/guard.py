@@ -162,7 +162,7 @@ class Guard:
                 continue
             for name in [name for name, original in originals.items() if names.get(name) is not original]:
                 now = names.get(name)
-                if is_torchs_own(now):
+                if is_own_of("torch", now):
                     originals[name] = now
                 else:
                     self.changed[f"{place.__name__}.{name}"] = None
@@ -176,10 +176,11 @@ class Guard:
         """Remove what hides an inherited function, as ``Tensor.softmax`` is one."""
         for name in vars(place).keys() - known:
             now = vars(place)[name]
-            if not callable(now) or is_torchs_own(now):
+            if not callable(now) or is_own_of("torch", now):
                 known.add(name)
                 continue
-            self.changed[f"{place.__name__}.{name}"] = None
+            if not is_own_of("transformers", now):
+                self.changed[f"{place.__name__}.{name}"] = None
             self._patches[place, name] = now
             delattr(place, name)
 
@@ -225,12 +226,15 @@ def tamed(fault: BaseException) -> Exception:
     return tame
 
 
-def is_torchs_own(function: Any) -> bool:
-    """Whether torch itself put it there, as it does for some settings and when its compiler is first used."""
+def is_own_of(package: str, function: Any) -> bool:
+    """Whether a package itself put it there.
+
+    Torch does so for some settings and when its compiler is first used, transformers when it makes its first model.
+    """
     if isinstance(function, type):
-        return function.__module__.partition(".")[0] == "torch"
-    code = getattr(function, "__code__", None)
-    return code is not None and Path(code.co_filename).is_relative_to(Path(torch.__file__).parent)
+        return function.__module__.partition(".")[0] == package
+    code, where = getattr(function, "__code__", None), getattr(sys.modules.get(package), "__file__", None)
+    return code is not None and where is not None and Path(code.co_filename).is_relative_to(Path(where).parent)
 
 
 def has_values(array: Tensor) -> bool:

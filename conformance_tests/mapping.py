@@ -64,6 +64,11 @@ class ParameterMapping:
         added = {path: Source((), partial(torch.clone, value)) for path, value in constants.items()}
         return replace(self, sources=added | dict(self.sources))
 
+    def with_one_segment(self) -> "ParameterMapping":
+        """The same with a table of segments that has its first row alone."""
+        found = {path: replace(s, take=first_row(s.take)) for path, s in self.sources.items() if path == "E_seg"}
+        return replace(self, sources=dict(self.sources) | found)
+
     def restricted(self, paths: Collection[str]) -> "ParameterMapping":
         """The same with these canonical paths alone; the others count as unmapped."""
         kept = {path: source for path, source in self.sources.items() if path in paths}
@@ -172,6 +177,11 @@ def sources_of(n: Named, part: str, array: Tensor, width: int, storage: Storage)
         whole = side_by_side(take, axis) if len(n.names) > 1 else take
         found[n.layer + letter] = Source(n.names, whole, plus)
     return found
+
+
+def first_row(take: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Of the same the first row, as a table."""
+    return lambda *held: take(*held)[:1]
 
 
 def side_by_side(take: Take, axis: int) -> Callable[..., Tensor]:

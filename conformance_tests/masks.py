@@ -28,6 +28,9 @@ NO_MASKS = ("head_mask", "encoder_attention_mask", "cross", "decoder", "is_causa
 STATED = {"src_key_padding_mask": "ignore"}
 """Arguments with a documented meaning: there another polarity is a defect, and no convention to learn."""
 
+ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore", "src_key_padding_mask": "ignore"}
+"""What the values of a mask say in the packages that made its argument's name known: what is true, or 1."""
+
 OTHER_WORDS = ("embeds", "position", "past", "label", "output", "return", "cache", "hidden", "ids", "kwargs")
 """What arguments are called that hold something else than a mask."""
 
@@ -72,6 +75,15 @@ class MaskForm:
     def tells_lengths(self) -> bool:
         """Whether it hands over lengths, under a name that says so."""
         return self.values == LENGTHS and "len" in self.argument
+
+    def against_its_name(self) -> str:
+        """What is to be said of a mask that means the opposite of what its argument's name means elsewhere."""
+        elsewhere = ESTABLISHED.get(self.argument)
+        opposite = {"keep": "ignore", "ignore": "keep"}.get(elsewhere or "", "")
+        if self.values not in STATEMENTS.get(opposite, ()):
+            return ""
+        hides = "where it is true" if opposite == "ignore" else "where it is false"
+        return f"{self.argument} hides {hides}, the opposite of what that name means elsewhere"
 
     def __str__(self) -> str:
         """In words, for the report."""
@@ -160,6 +172,11 @@ MOST_UNFORESEEN = 4
 
 
 def unforeseen_arguments(arguments: Arguments) -> list[str]:
+    """Arguments that are tried for a mask though their names tell of none."""
+    return telling_nothing(arguments)[:MOST_UNFORESEEN]
+
+
+def telling_nothing(arguments: Arguments) -> list[str]:
     """Arguments that may be left out, and whose names tell of neither a mask nor anything else."""
     return [
         name
@@ -167,7 +184,7 @@ def unforeseen_arguments(arguments: Arguments) -> list[str]:
         if arguments[name] is None
         and not tells_of_a_mask(name)
         and not any(word in name for word in (*NO_MASKS, *SEGMENT_WORDS, *OTHER_WORDS))
-    ][:MOST_UNFORESEEN]
+    ]
 
 
 def working_mask(

@@ -5,6 +5,7 @@ import torch
 from conformance_tests.identify import nearest_profile
 from conformance_tests.report import TargetReport
 from conformance_tests.run import Run
+from conformance_tests.segments import FIRST_ALONE
 from encoder_spec.profiles import Profile
 
 
@@ -12,6 +13,9 @@ def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
     """Write the variant into the report, with the nearest published profile where it is none."""
     chosen = run.encoder.choices()
     conventions = run.subject.conventions() | run.mapping.conventions()
+    if run.encoder.profile["segment"].variant == "added" and not run.subject.takes_segments():
+        conventions["segments"] = FIRST_ALONE
+    report.notes.extend(run.subject.remarks())
     for path, layout in run.stored.items():
         chosen["position"] = layout
         report.notes.append(f"keeps its {layout} positions as a table ({path}): compared as stored")

@@ -90,6 +90,8 @@ class Settling:
         """The parameters, read as they are stored in one way."""
         hints = self.subject.hints
         mapping = reading(self.weights, storage, hints.parameters)
+        if not self.subject.takes_segments():
+            mapping = mapping.with_one_segment()
         if not parts_outside(mapping, hints):
             mapping = mapping.with_constants(absent_outputs(mapping, self.weights))
         table = self._table(mapping)

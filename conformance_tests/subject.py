@@ -125,6 +125,10 @@ class Subject:
             Undetermined: if it cannot be called, because of something that nobody stated.
         """
 
+    def takes_segments(self) -> bool:
+        """Whether a call has a place for the segment ids of an encoder with a table of segments."""
+        return True
+
     def can_hide(self, keep: Tensor) -> bool:
         """Whether its kind of mask can say what this one, (B, n) with True = keep, says."""
         return True
@@ -132,6 +136,10 @@ class Subject:
     def conventions(self) -> dict[str, str]:
         """How it is called, in words, as far as that was found out."""
         return {}
+
+    def remarks(self) -> tuple[str, ...]:
+        """What is worth knowing of how it is called, though it is no fault."""
+        return ()
 
     def unknown(self) -> str:
         """What could not be found out of how it is called, which keeps it from being called conformant."""

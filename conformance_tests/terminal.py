@@ -85,7 +85,7 @@ def headline(target: TargetReport) -> Text:
 
 
 def details(target: TargetReport) -> Table:
-    """The profile, the choices that tell encoders apart, the sizes, and the notes."""
+    """The profile, the choices that tell encoders apart, the sizes, the conventions found, and the notes."""
     grid = Table.grid(padding=(0, 2), pad_edge=False)
     grid.add_column(style="dim", min_width=9)
     grid.add_column()
@@ -93,6 +93,8 @@ def details(target: TargetReport) -> Table:
         grid.add_row("profile", escape(str(target.profile["name"])))
         grid.add_row("variant", escape(arranged.chosen(target, TELLING)))
         grid.add_row("sizes", escape(arranged.chosen(target, SIZES)))
+        if found := arranged.conventions(target):
+            grid.add_row("found", escape(found))
     for note in target.notes:
         grid.add_row("note", escape(note))
     return grid

@@ -1,8 +1,9 @@
 """torch modules as subjects: called both ways, in float64, with weights that are put back."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance_tests.called import CalledSubject
-from conformance_tests.calling import Arguments, arguments_of, input_by_name, tensors_in
+from conformance_tests.calling import Arguments, arguments_of, hands_on, input_by_name, tensors_in
 from conformance_tests.compare import Disagreement
 from conformance_tests.masks import MaskForm
 from conformance_tests.probes import Probes
@@ -124,8 +125,8 @@ class TorchSubject(CalledSubject):
                 p.copy_(values[name])
 
     def arguments(self) -> Arguments:
-        """See ``CalledSubject``: those of the forward method."""
-        return arguments_of(self.module.forward)
+        """See ``CalledSubject``: those of the forward method that states them."""
+        return arguments_of(stating(self.module))
 
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
         """See ``CalledSubject``. Without gradients torch's encoder takes its fast path."""
@@ -176,6 +177,21 @@ class TorchSubject(CalledSubject):
         named = self.module.named_parameters(remove_duplicate=False)
         by_weight = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in named}
         return leaves[0].grad, by_weight
+
+
+def stating(module: nn.Module) -> Callable[..., Any]:
+    """The forward method that says what a call takes.
+
+    One that hands on whatever it is given, ``forward(*args, **kwargs)``, says nothing: then that of the class
+    which it replaces, or of the largest part of the module.
+    """
+    if not hands_on(module.forward):
+        return module.forward
+    of_class: Callable[..., Any] = partial(type(module).forward, module)
+    if not hands_on(of_class):
+        return of_class
+    largest = max(module.children(), key=lambda part: sum(p.numel() for p in part.parameters()), default=None)
+    return module.forward if largest is None else stating(largest)
 
 
 class Recorder(TorchDispatchMode):

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from torch import Tensor, nn
 
 from conformance_tests import check
 from conformance_tests.own.families import (
@@ -225,6 +226,44 @@ def test_an_encoder_of_the_package_is_conformant(name: str) -> None:
 def test_another_seed_gives_the_same_verdict(name: str) -> None:
     """Other weights, other inputs."""
     demand_right(name, seed=1)
+
+
+class InAClassOfItsOwn(nn.Module):
+    """The usual way to get the hidden states alone: its call has no place for segments."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.encoder = RIGHT[name][0]()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        hidden: Tensor = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return hidden
+
+
+@pytest.mark.parametrize("name", ["BERT", "RoBERTa"])
+def test_an_encoder_in_a_class_around_it_is_conformant(name: str) -> None:
+    """Segment ids are given to no argument that is meant for something else."""
+    report = check(InAClassOfItsOwn(name)).targets[0]
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
+    assert report.profile["conventions"]["mask"].startswith("attention_mask: ")
+
+
+def adding_to_torch() -> nn.Module:
+    """BERT, and a function of torch's modules that is neither torch's own nor transformers'."""
+    vars_of_modules: Any = nn.Module
+    vars_of_modules.added = lambda self: self
+    made: nn.Module = RIGHT["BERT"][0]()
+    return made
+
+
+@pytest.mark.parametrize(("make", "notes"), [(RIGHT["BERT"][0], []), (adding_to_torch, ["Module.added"])])
+def test_what_the_package_itself_adds_to_torch_is_no_news(
+    make: Any, notes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first model in a process gives torch's modules a method; what an encoder adds beside it is told."""
+    monkeypatch.delattr(nn.Module, "smart_apply", raising=False)
+    changed = [note for note in check(make, level="static").targets[0].notes if "changed" in note]
+    assert changed == [f"the encoder changed {name} (put back for everybody else)" for name in notes]
 
 
 @pytest.mark.parametrize("dtype", ["half", "bfloat16"])

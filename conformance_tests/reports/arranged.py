@@ -77,6 +77,14 @@ def chosen(target: TargetReport, names: Sequence[str]) -> str:
     return " · ".join(f"{name} {choices[name]}" for name in names if name in choices)
 
 
+def conventions(target: TargetReport) -> str:
+    """How the encoder is called and stores what it has, as far as that was found out, in one line."""
+    places: dict[str, list[str]] = {}
+    for what, said in target.profile.get("conventions", {}).items():
+        places.setdefault(said, []).append(what)
+    return " · ".join(f"{', '.join(what)} {said}" for said, what in places.items())
+
+
 def closeness(results: Iterable[Result]) -> str:
     """The largest error among results that compared numbers, beside what was allowed."""
     measured = [(r.error, r.budget) for r in results if r.error is not None and r.budget]

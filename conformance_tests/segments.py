@@ -1,0 +1,41 @@
+"""Segment ids: which argument of an encoder takes them, if any does.
+
+An encoder may have a table of segments, and a call without a place for their ids, as a class around a published
+model often has. Then every position is in the first segment.
+"""
+
+import re
+
+from conformance_tests.calling import REQUIRED, SEGMENT_WORDS, Arguments
+from conformance_tests.masks import NO_MASKS, tells_of_a_mask
+
+TELLING = re.compile(r"seg|token_?type|type_ids|sentence|sent_")
+"""What arguments are called that take segment ids, beside the customary names."""
+
+OTHERS = re.compile(r"emb|pos|past|label|output|return|cache|hidden|len|kwargs")
+"""What arguments are called that hold something else."""
+
+FIRST_ALONE = "none are taken: every position is in the first segment"
+"""What a report says of an encoder without a place for them."""
+
+
+def segment_argument(arguments: Arguments, mask: str = "") -> str | None:
+    """The argument that takes segment ids, by its name; else the second, if it does not say that it is another.
+
+    Args:
+        arguments: those of the call.
+        mask: the argument that is stated to be the mask.
+
+    Returns:
+        Its name; the name of the first with its asterisk, if that takes all inputs; None if there is no place.
+    """
+    first, *others = arguments
+    named = [word for word in SEGMENT_WORDS if word in others] + [name for name in others if TELLING.search(name)]
+    if named:
+        return named[0]
+    if first.startswith("*"):
+        return first
+    second = others[0] if others else ""
+    may_be = bool(second) and second != mask and arguments[second] in (None, REQUIRED)
+    is_another = tells_of_a_mask(second) or any(word in second for word in NO_MASKS) or OTHERS.search(second)
+    return second if may_be and not is_another else None
