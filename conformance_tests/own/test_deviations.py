@@ -9,6 +9,7 @@ import pytest
 
 from conformance_tests import kills, pairs, resolution
 from conformance_tests.deviations import deviation, deviations
+from conformance_tests.diagnosis import Explanation
 from conformance_tests.fingerprint import code_of, fingerprint, is_stale
 from conformance_tests.kill_matrix import AUTO, FILE, Row, cases, computed, faults, on_file
 from encoder_spec.equation import TOPICS, equations, requirements
@@ -164,6 +165,28 @@ def test_sample_is_judged_as_on_file(sample: list[Row]) -> None:
 def unordered(row: Row) -> Row:
     """A row with its diagnosis in alphabetical order."""
     return replace(row, diagnosis=tuple(sorted(row.diagnosis)))
+
+
+# What is said of an encoder ------------------------------------------------------------------
+
+
+def explained(*ids: str, residual: float | None = 1e-14) -> Explanation:
+    """An explanation by these deviations."""
+    return Explanation(tuple(deviations()[id] for id in ids), residual)
+
+
+def test_a_defect_is_told_from_another_choice_that_comes_with_it() -> None:
+    """The defect stands first, whatever the order; choices alone are what is wrong, and an article is no letter."""
+    assert str(explained("activation-gelu", "layers-reversed")) == (
+        "your encoder agrees to 1e-14 with the specification in which the layers are run in reverse order; "
+        "as is right in other encoders, the activation is GELU with the error function"
+    )
+    assert str(explained("norm-eps-1e-05", "activation-gelu")).endswith(
+        "in which the ε of the norms is 1e-05, and the activation is GELU with the error function"
+    )
+    assert str(explained("output-drifts-from-call-to-call", residual=None)) == (
+        "your encoder fails just what an encoder fails in which a factor grows with the number of calls"
+    )
 
 
 # The fingerprint -----------------------------------------------------------------------------
