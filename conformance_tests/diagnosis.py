@@ -65,9 +65,16 @@ class Explanation:
     deviations: tuple[Deviation, ...]
     residual: float | None
 
+    @property
+    def defects(self) -> tuple[Deviation, ...]:
+        """Its deviations that are right in no encoder; all of them, if each is right in some."""
+        return tuple(d for d in self.deviations if not d.is_variant) or self.deviations
+
     def __str__(self) -> str:
-        """The explanation as a sentence."""
-        wrong = ", and ".join(lowered(d.definition) for d in self.deviations)
+        """The explanation as a sentence, which tells a defect from another choice that comes with it."""
+        wrong = ", and ".join(lowered(d.definition) for d in self.defects)
+        if choices := ", and ".join(lowered(d.definition) for d in self.deviations if d not in self.defects):
+            wrong += f"; as is right in other encoders, {choices}"
         if self.residual is None:
             return f"your encoder fails just what an encoder fails in which {wrong}"
         how = f"agrees to {self.residual:.0e} with" if self.residual else "is exactly"
@@ -77,7 +84,8 @@ class Explanation:
 def lowered(sentence: str) -> str:
     """A sentence as a part of another: an acronym or a letter of the paper keeps its case."""
     first, _, rest = sentence.removesuffix(".").partition(" ")
-    return f"{first.lower() if first.istitle() and len(first) > 1 else first} {rest}"
+    # No definition begins with the letter A of the weights: it is the article.
+    return f"{first.lower() if first == 'A' or (first.istitle() and len(first) > 1) else first} {rest}"
 
 
 def explanations(run: Run, declared: Profile | None = None, progress: Progress = silent) -> list[Explanation]:

@@ -14,6 +14,7 @@ from conformance_tests.deciding import decide, judge, planned
 from conformance_tests.diagnosis import explanations
 from conformance_tests.expected import Expected, ExpectedFailure, apply_expected, expected_failures
 from conformance_tests.guard import Guard
+from conformance_tests.locating import located
 from conformance_tests.opening import adapt, entered, opened
 from conformance_tests.remarks import below_resolution, describe
 from conformance_tests.report import Report, Result, TargetReport
@@ -185,11 +186,12 @@ def explain(run: Run, declared: Profile | None, report: TargetReport, progress: 
     """Write into the report of a subject that failed where it departs, and which deviation it has."""
     if not report.of("fail"):
         return
-    report.departs_at = departs_at(run)
+    by_value = departs_at(run)
     smallest = smallest_failing_input(run)
     report.requirements = [replace(r, smallest=smallest) if r.outcome == "fail" else r for r in report.requirements]
     with torch.random.fork_rng(devices=[]), coarsest(run, declared) as seen:  # some deviations draw random numbers
         found = explanations(seen, declared, lambda done, of: progress(f"{report.target}: explaining", done, of))
+    report.departs_at = located(by_value, found, report.of("fail"), run.encoder)
     report.diagnosis = [
         {
             "deviation": wrong.id,

@@ -52,8 +52,8 @@ def demand_order(run: Run, case: Case, giver: str) -> None:
         if misread is not None and misread.giver.slot == giver:
             reader = misread.reader
             where = f" ({reader.path})" if reader.path else ""
-            what = f"{misread.giver.id}: {reader.equation.id}{where} reads another input than it must be given"
-            raise Disagreement(f"{what} [{run.context(wrong)}]")
+            what = f"{reader.equation.id}{where} is given another input than the specification gives it"
+            raise Disagreement(f"{misread.giver.id}: {what} [{run.context(wrong)}]")
 
 
 def demand_handed_on(run: Run, slot: str, *cases: Case) -> None:

@@ -142,7 +142,7 @@ class WeightsNotNormalised(Attention):
         return scores.sigmoid()
 
 
-@breaks(None, "ATT-9")
+@breaks("attention.weights", "ATT-9")
 class SoftmaxWithoutShift(Attention):
     """exp overflows where scores are large; everywhere else all is well."""
 
@@ -228,7 +228,7 @@ class DropoutInEvaluation(Attention):
         return nn.functional.dropout(super().weigh(scores, pad), 0.1, training=True)
 
 
-@breaks(None, "ENC-17", "MH-8")
+@breaks("attention.projections", "ENC-17", "MH-8")
 class OneMapForAllHeads(Attention):
     """Queries, keys and values of every head come from the same d_k × d_k maps."""
 

@@ -57,7 +57,7 @@ class StatisticsOverPositions(Norm):
         return (centred.pow(2).mean(1, keepdim=True) + 1e-5).sqrt()
 
 
-@breaks(None, "NORM-6")
+@breaks("norm.statistics", "NORM-6")
 class VarianceByDifference(Norm):
     """E[x²] − μ²: equal on paper, without a digit left where the offset is large."""
 
@@ -145,7 +145,7 @@ class FirstNormUsedTwice(Layer):
         return self.norm1(x + self.feed_forward(x))
 
 
-@breaks(None, "ENC-10")
+@breaks("encoder", "ENC-10")
 class OneNormUnderTwoNames(Layer):
     """norm1 and norm2 are one object: outputs cannot tell, what training does with it can."""
 

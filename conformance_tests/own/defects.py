@@ -19,14 +19,13 @@ C = TypeVar("C", bound=type)
 class Defect:
     """A broken encoder and what must be found.
 
-    ``departs_at`` is the equation at which its intermediates depart, or None where its
-    outputs agree on the probes that are traced; ``fails`` are requirements that must be among
-    the failing ones; ``profile`` is what it is judged against.
+    ``departs_at`` is the equation that is named as wrong; ``fails`` are requirements that must be
+    among the failing ones; ``profile`` is what it is judged against.
     """
 
     name: str
     make: Callable[[], nn.Module]
-    departs_at: str | None
+    departs_at: str
     fails: tuple[str, ...]
     profile: str
 
@@ -34,7 +33,7 @@ class Defect:
 DEFECTS: dict[str, Defect] = {}
 
 
-def breaks(departs_at: str | None, *fails: str, profile: str = "auto") -> Callable[[C], C]:
+def breaks(departs_at: str, *fails: str, profile: str = "auto") -> Callable[[C], C]:
     """Register a broken attention, norm, layer or encoder with what the suite must say of it."""
 
     def register(broken: C) -> C:

@@ -59,18 +59,18 @@ def test_a_deviation_in_a_black_box_is_named_beside_what_is_right(
 ) -> None:
     """Its other choices are those with which the deviation gives its outputs, not what comes nearer without it."""
     target = check(lambda: BlackBox(wrong)).targets[0]
-    assert (target.verdict, target.departs_at) == ("nonconformant", None)
     assert [d["deviation"] for d in target.diagnosis] == [deviation]
+    assert (target.verdict, target.departs_at) == ("nonconformant", target.diagnosis[0]["equation"])
     assert {name: target.profile["choices"][name] for name in PLAIN_CHOICES} == PLAIN_CHOICES
     assert target.profile["choices"]["num_heads"] == 4
     assert not [note for note in target.notes if "random" in note]
 
 
 def test_a_black_box_with_a_defect_of_no_catalogue_is_judged_against_the_simplest_choice() -> None:
-    """Nothing is claimed of what is wrong, and no odd choice is made up that comes a little nearer."""
+    """Nothing is claimed of what is wrong but that outputs are, and no odd choice is made up that comes nearer."""
     wrong = attending(weigh=lambda _, scores: scores.softmax(-1) ** 1.5)
     target = check(lambda: BlackBox(wrong)).targets[0]
-    assert (target.verdict, target.diagnosis) == ("nonconformant", [])
+    assert (target.verdict, target.diagnosis, target.departs_at) == ("nonconformant", [], "encoder")
     assert {name: target.profile["choices"][name] for name in PLAIN_CHOICES} == PLAIN_CHOICES
 
 

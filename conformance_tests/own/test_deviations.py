@@ -9,9 +9,14 @@ import pytest
 
 from conformance_tests import kills, pairs, resolution
 from conformance_tests.deviations import deviation, deviations
+from conformance_tests.diagnosis import Explanation
 from conformance_tests.fingerprint import code_of, fingerprint, is_stale
-from conformance_tests.kill_matrix import AUTO, FILE, Row, cases, computed, faults, on_file
+from conformance_tests.kill_matrix import AUTO, FILE, SMALL, Row, cases, computed, faults, on_file
+from conformance_tests.locating import located
+from conformance_tests.report import Result
+from encoder_spec.assembly import Encoder
 from encoder_spec.equation import TOPICS, equations, requirements
+from encoder_spec.profiles import PROFILES
 
 THREAD = re.compile(r"^[\w.-]+/[\w.-]+#\d+$")
 
@@ -164,6 +169,63 @@ def test_sample_is_judged_as_on_file(sample: list[Row]) -> None:
 def unordered(row: Row) -> Row:
     """A row with its diagnosis in alphabetical order."""
     return replace(row, diagnosis=tuple(sorted(row.diagnosis)))
+
+
+# What is said of an encoder ------------------------------------------------------------------
+
+
+def explained(*ids: str, residual: float | None = 1e-14) -> Explanation:
+    """An explanation by these deviations."""
+    return Explanation(tuple(deviations()[id] for id in ids), residual)
+
+
+def test_a_defect_is_told_from_another_choice_that_comes_with_it() -> None:
+    """The defect stands first, whatever the order; choices alone are what is wrong, and an article is no letter."""
+    assert str(explained("activation-gelu", "layers-reversed")) == (
+        "your encoder agrees to 1e-14 with the specification in which the layers are run in reverse order; "
+        "as is right in other encoders, the activation is GELU with the error function"
+    )
+    assert str(explained("norm-eps-1e-05", "activation-gelu")).endswith(
+        "in which the ε of the norms is 1e-05, and the activation is GELU with the error function"
+    )
+    assert str(explained("output-drifts-from-call-to-call", residual=None)) == (
+        "your encoder fails just what an encoder fails in which a factor grows with the number of calls"
+    )
+
+
+@pytest.mark.parametrize(
+    ("profile", "by_value", "wrong", "where"),
+    [
+        ("vit", "embedding.cls", ["patches-in-column-order"], "embedding.patches"),
+        ("bert", "attention.projections", ["last-layer-not-run"], "encoder"),
+        ("bert", "attention.projections", ["activation-relu", "layers-reversed"], "encoder"),
+        ("bert", "attention.projections", ["heads-interleaved"], "multihead.split"),
+        ("bert", "norm.layer_norm", ["embedding-norm-unused"], "embedding.norm"),
+        ("bert", None, ["softmax-without-shift"], "attention.weights"),
+        # What is seen within the layer, or of the whole norm, is no contradiction.
+        ("bert", "residual", ["post-ln-ffn-residual-missing"], "residual"),
+        ("bert", "norm.layer_norm", ["norm-unbiased-variance"], "norm.layer_norm"),
+    ],
+)
+def test_the_place_named_is_one_that_the_diagnosis_speaks_of(
+    profile: str, by_value: str | None, wrong: list[str], where: str
+) -> None:
+    """Where a value is first missing, unless the diagnosis that reproduces all outputs says otherwise."""
+    encoder = Encoder(PROFILES[profile], SMALL)
+    assert located(by_value, [explained(*wrong)], [], encoder) == where
+    assert located(by_value, [explained(*wrong, residual=None)], [], encoder) == by_value
+
+
+def test_what_no_value_shows_is_laid_at_the_first_requirement_that_fails() -> None:
+    """In the order of the specification; but a mask seems to leak where samples are mixed."""
+    encoder = Encoder(PROFILES["bert"], SMALL)
+
+    def failing(*ids: str) -> list[Result]:
+        return [Result(id, requirements()[id].equation, "", "agreement", "fail") for id in ids]
+
+    assert located(None, [], failing("ENC-4", "MASK-3"), encoder) == "attention.mask"
+    assert located(None, [], failing("MASK-2", "ENC-5"), encoder) == "encoder"
+    assert located(None, [], [], encoder) is None
 
 
 # The fingerprint -----------------------------------------------------------------------------

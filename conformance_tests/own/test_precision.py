@@ -63,8 +63,8 @@ def test_precision_that_is_asked_for_is_kept(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_part_in_float32_does_not_acquit_a_wrong_equation() -> None:
-    """The defect is far above the budget of float32, and the rounding does not hide its cause."""
+    """The defect is far above the budget of float32, and the rounding hides neither its cause nor its place."""
     target = check(with_attention(ScaledByModelWidth)).targets[0]
     assert target.verdict == "nonconformant"
-    assert target.departs_at == "attention.weights"
+    assert target.departs_at == "attention.scores"
     assert [d["deviation"] for d in target.diagnosis] == ["scores-scaled-by-d-model"]

@@ -27,6 +27,15 @@ class MixesSamples(Plain):
         return super().forward(x, mask) + x - x.mean(dim=0)
 
 
+class LayerForBatches(Plain):
+    """The last layer runs only where there are several samples."""
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        for layer in self.layers if len(x) > 1 else self.layers[:-1]:
+            x = layer(x, hidden)
+        return x
+
+
 class DeafToPadding(Plain):
     """The mask is taken, and hides the first position alone."""
 
@@ -42,12 +51,14 @@ class DeafToPadding(Plain):
         # One key has weight 1 whatever its score is; between two the scale matters.
         (WrongScale(), "auto", [1, 2, 28]),
         (Plain(plain_layers(WrongActivation)), "auto", [1, 1, 28]),
-        # One sample is its batch's mean; two are not.
-        (MixesSamples(plain_layers()), "torch-post-ln", [2, 11, 28]),
+        # One sample is its batch's mean; two are not, already of one position.
+        (MixesSamples(plain_layers()), "torch-post-ln", [2, 1, 28]),
+        # A whole batch is right; its first sample is not, in a call of its own.
+        (LayerForBatches(plain_layers()), "torch-post-ln", [1, 1, 28]),
         # In the first sample positions 5 and 6 of eleven are padding: the first six hold one of them.
         (DeafToPadding(plain_layers()), "torch-post-ln", [1, 6, 28]),
     ],
-    ids=["scale", "activation", "samples mixed", "padding"],
+    ids=["scale", "activation", "samples mixed", "one sample", "padding"],
 )
 def test_the_smallest_input_is_as_small_as_the_defect_allows(
     encoder: nn.Module, profile: str, smallest: list[int], monkeypatch: pytest.MonkeyPatch

@@ -20,7 +20,7 @@ def test_an_encoder_in_a_tutorials_style_is_conformant(name: str, seed: int) -> 
 
 @pytest.mark.parametrize("name", all_tutorials())
 def test_the_same_encoder_with_one_thing_wrong_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It departs where it was broken; an object of arrays shows no intermediates, and departs nowhere that is seen.
+    """It departs where it was broken; of an object of arrays, which shows no intermediates, the encoder alone is named.
 
     What the diagnosis says of it is no matter here, and takes its time.
     """

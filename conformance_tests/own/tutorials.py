@@ -25,7 +25,7 @@ class Tutorial:
     make: Make
     choices: Mapping[str, Any]
     breaking: Callable[[Any], object]
-    departs_at: str | None
+    departs_at: str
     conventions: Mapping[str, str] = field(default_factory=dict)
 
     def broken(self) -> Any:
@@ -40,7 +40,7 @@ TUTORIALS: dict[str, Tutorial] = {}
 
 def tutorial(
     breaking: Callable[[Any], object],
-    departs_at: str | None,
+    departs_at: str,
     conventions: Mapping[str, str] | None = None,
     **choices: Any,
 ) -> Callable[[Make], Make]:

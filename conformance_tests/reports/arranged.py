@@ -102,6 +102,8 @@ def failures(target: TargetReport) -> list[Result]:
 def diagnoses(target: TargetReport) -> list[str]:
     """What is known to be wrong with a subject that failed, the likeliest first, one sentence each."""
     said = list(dict.fromkeys(d["says"] for d in target.diagnosis))[:MOST_DIAGNOSES]
+    if not said and "DROP-1" in {r.id for r in target.of("fail")}:
+        return ["Diagnosis: two equal calls give different outputs, so that no deviation can reproduce them."]
     if not said and target.of("fail"):
         return ["Diagnosis: no deviation of the catalogue, and no two of them, reproduce what it computes."]
     return [f"{'Or' if place else 'Diagnosis'}: {sentence}." for place, sentence in enumerate(said)]
