@@ -154,7 +154,9 @@ def unsettled(questions: list[list[Answer]], trial: Trial, found: Identification
     settled: set[str] = set()
     if trial.forms_projections(found.encoder):
         # Q and K exchanged are found as well; the weights tell them apart.
-        settled |= {"turned", "order", "by_head"} if trial.forms("weights", found.encoder) else {"turned"}
+        settled |= {"order", "by_head"} if trial.forms("weights", found.encoder) else set()
+        # Maps that are packed are not square: the orientation of W_O shows behind it.
+        settled |= {"turned"} if any(trial.forms(slot, found.encoder) for slot in ("output", "residual")) else set()
     if trial.forms("norm", found.encoder):
         settled |= {"plus"}
     return [answers for answers in questions if not set(answers[0]) <= settled]

@@ -105,6 +105,7 @@ def all_tutorials() -> dict[str, Tutorial]:
         tutorials_norms,
         tutorials_outputs,
         tutorials_packing,
+        tutorials_stacked,
         tutorials_wholes,
     )
 
@@ -121,6 +122,7 @@ def all_tutorials() -> dict[str, Tutorial]:
             tutorials_norms,
             tutorials_outputs,
             tutorials_packing,
+            tutorials_stacked,
             tutorials_wholes,
         )
     )
