@@ -50,6 +50,29 @@ def attending(**wrong: Callable[..., Any]) -> Make:
     return make
 
 
+class PackedAndTurned(StepByStep):
+    """Packed maps tell nothing of the orientation of W_O, but it is a module's weight."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        del self.query, self.key, self.value
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        return [t.unflatten(-1, (self.count, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1)]
+
+    def project(self, x: Tensor) -> Tensor:
+        return x @ self.out.weight + self.out.bias
+
+
+def packed_and_turned() -> nn.Module:
+    """An encoder with such attention."""
+    layers = plain_layers()
+    for layer in layers:
+        layer.attention = PackedAndTurned(28, 4)
+    return Plain(layers)
+
+
 def layered(**wrong: Callable[..., Any]) -> Make:
     """An encoder whose layers have one method replaced."""
     return lambda: Plain(plain_layers(type("Wrong", (PlainLayer,), wrong)))
@@ -164,6 +187,7 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "heads in reverse": (attending(merge=lambda a, h: h.flip(1).transpose(1, 2).flatten(2)), "multihead.concat"),
     "the largest of the heads": (attending(merge=lambda a, h: h.amax(1).repeat(1, 1, 4)), "multihead.concat"),
     "W_O transposed": (attending(project=lambda a, x: x @ a.out.weight + a.out.bias), "multihead.output"),
+    "W_O transposed behind packed maps": (packed_and_turned, "multihead.output"),
     "b_O twice": (attending(project=lambda a, x: a.out(x) + a.out.bias), "multihead.output"),
     "ReLU squared": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).relu() ** 2)), "ffn.relu"),
     "sine": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).sin())), "ffn.relu"),
