@@ -3,6 +3,7 @@
 Each is a plain encoder with one method replaced, and the equation that it breaks.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -156,6 +157,21 @@ def deviation(x: Tensor, axis: int = -1) -> Tensor:
     return (x.var(axis, keepdim=True, unbiased=False) + 1e-5).sqrt()
 
 
+def steep(x: Tensor) -> Tensor:
+    """Nearer to GELU than to any other activation."""
+    return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.44715 * x**3)))
+
+
+def gate_and_value_together() -> nn.Module:
+    """A gated network whose product is activated, and not its first factor."""
+    layers = plain_layers(
+        type("Wrong", (PlainLayer,), {"feed_forward": lambda l, x: l.fc2(nn.functional.silu(l.fc1(x) * l.gate(x)))})
+    )
+    for layer in layers:
+        layer.gate = nn.Linear(layer.fc1.in_features, layer.fc1.out_features)
+    return Plain(layers)
+
+
 UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "scores times 0.9": (attending(score=lambda a, q, k: 0.9 * (q @ k.mT / a.scale)), "attention.scores"),
     "scores capped softly": (
@@ -191,6 +207,8 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "b_O twice": (attending(project=lambda a, x: a.out(x) + a.out.bias), "multihead.output"),
     "ReLU squared": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).relu() ** 2)), "ffn.relu"),
     "sine": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).sin())), "ffn.relu"),
+    "GELU's tanh with ten times the constant": (layered(feed_forward=lambda l, x: l.fc2(steep(l.fc1(x)))), "ffn.gelu"),
+    "SiLU of gate and value together": (gate_and_value_together, "ffn.silu"),
     "b_2 left out": (layered(feed_forward=lambda l, x: l.fc1(x).relu() @ l.fc2.weight.mT), "ffn"),
     "the network twice": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(l.fc2(l.fc1(x).relu())).relu())), "ffn"),
     "the network of the position before": (
