@@ -106,6 +106,7 @@ def all_tutorials() -> dict[str, Tutorial]:
         tutorials_outputs,
         tutorials_packing,
         tutorials_stacked,
+        tutorials_told_by_shape,
         tutorials_wholes,
     )
 
@@ -123,6 +124,7 @@ def all_tutorials() -> dict[str, Tutorial]:
             tutorials_outputs,
             tutorials_packing,
             tutorials_stacked,
+            tutorials_told_by_shape,
             tutorials_wholes,
         )
     )
