@@ -2,7 +2,8 @@
 
 An encoder that forgets its positions departs before its first layer, and nothing behind is among its
 intermediates. With the deviation of its input in the slot, the rest of it is identified as ever. Of one that shows
-no intermediates nothing else is known than its outputs: the deviation may be in any slot.
+no intermediates nothing else is known than its outputs: the deviation may be in any slot. The activation alone needs
+nothing before it to be right: it reads one array and gives another of the same size.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,14 +13,27 @@ from itertools import islice
 from math import prod
 
 import torch
+from torch import Tensor
 
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.epsilon import fitted
 from conformance_tests.experiment import Experiment
 from conformance_tests.intermediates import Recorded
 from conformance_tests.observing import NOT_DEFINED, with_deviations
-from conformance_tests.search import Axes, agrees, attention_is_found, candidates, guided, most_tried, projections
-from encoder_spec.assembly import Encoder
+from conformance_tests.search import (
+    NEARER,
+    Axes,
+    agrees,
+    attention_is_found,
+    candidates,
+    first_layer,
+    guided,
+    most_tried,
+    projections,
+    traced,
+)
+from encoder_spec.assembly import Encoder, Intermediate
+from encoder_spec.equation import variants
 
 INPUT_SLOTS = ("embedding", "embedding_scale", "position", "segment", "cls", "embedded", "input")
 
@@ -100,3 +114,54 @@ def reads_what_the_subject_reads(encoder: Encoder, experiment: Experiment, recor
     except NOT_DEFINED:
         return False
     return bool(values) and all(map(recorded.has, values))
+
+
+def with_its_activation(
+    encoder: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded, *, stated: bool
+) -> Encoder:
+    """The encoder with the activation that gives the subject's arrays; if none does, as stated, or the nearest one.
+
+    Args:
+        encoder: what the subject comes closest to, in vain.
+        axes: the open choices.
+        experiment: the call of the subject that was recorded.
+        recorded: its intermediates.
+        stated: whether the subject says which activation it has.
+    """
+    trace = traced(first_layer(encoder), experiment)
+    own = next((i for i in trace if i.equation.slot == "activation"), None)
+    if own is None or recorded.has(own.value):
+        return encoder
+    names = sorted(map(str, axes.get("activation", ())), key=lambda name: name != own.equation.variant)
+    arrays = recorded.of_size(own.value.numel())
+    found = {name: sum(gives_another(name, array, recorded) for array in arrays) for name in names}
+    best = max(found, key=found.__getitem__, default="")
+    if best and found[best]:
+        return encoder.replace(activation=best)
+    near = {} if stated else {name: far_from_any(name, own, experiment, recorded) for name in names}
+    best = min(near, key=near.__getitem__, default="")
+    return encoder.replace(activation=best) if best and near[best] < NEARER else encoder
+
+
+def gives_another(activation: str, array: Tensor, recorded: Recorded) -> bool:
+    """Whether an array, activated, is one of the subject's, and not itself: ReLU leaves what is not negative."""
+    value = variants("activation")[activation].function(array)
+    return bool(value.any()) and not torch.equal(value, array) and recorded.has(value)
+
+
+def far_from_any(activation: str, own: Intermediate, experiment: Experiment, recorded: Recorded) -> float:
+    """How far the value of an activation is from the nearest of the subject's arrays, in units of what it changes.
+
+    It reads what the first map gives of any array.
+    """
+    W_1, b_1 = (experiment.parameters.get(f"layers.0.{letter}") for letter in ("W_1", "b_1"))
+    assert W_1 is not None
+    arrays = recorded.of_size(own.value.numel())
+    least = float("inf")
+    for flat in recorded.of_size(own.value.numel() // W_1.shape[1] * W_1.shape[0]):
+        inner = flat.reshape(-1, W_1.shape[0]) @ W_1 + (0.0 if b_1 is None else b_1)
+        if recorded.has(inner):
+            value = variants("activation")[activation].function(inner).flatten()
+            distance = (arrays - value).norm(dim=1).min() / (value - inner.flatten()).norm()
+            least = min(least, float(distance))
+    return least

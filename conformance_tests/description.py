@@ -15,6 +15,9 @@ from encoder_spec.profiles import VASWANI_2017
 PACKED = ("W_QKV", "b_QKV", "W_KV", "b_KV")
 """Letters for arrays that hold several maps side by side."""
 
+NORMS = ("norm_1", "norm_2", "norm_final", "norm_embedding")
+"""The places at which an encoder has norms."""
+
 
 def described(
     encoder: Any,
@@ -75,7 +78,7 @@ def demand_letter(letter: str) -> None:
     letters = {name for e in equations().values() for name in e.parameters}
     place, _, last = letter.rpartition(".")
     is_norm = last in ("gamma", "beta")
-    if (letter not in letters or is_norm) and letter not in PACKED and not (place.startswith("norm_") and is_norm):
+    if (letter not in letters or is_norm) and letter not in PACKED and not (place in NORMS and is_norm):
         known = ", ".join(sorted(letters - {"gamma", "beta"}))
         raise SpecificationError(
             f"described: there is no parameter {letter!r} in the equations; there are {known}, "

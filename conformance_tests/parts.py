@@ -7,8 +7,16 @@ from difflib import get_close_matches
 
 from torch import Tensor
 
-from conformance_tests.naming import NORM, layer_prefix, role, stem_and_kind
-from conformance_tests.shapes import guesses, misnamed, packed_gates, reversed_layers
+from conformance_tests.naming import NORM, common_owner, layer_prefix, role, stem_and_kind
+from conformance_tests.plain_names import is_outside
+from conformance_tests.shapes import (
+    guesses,
+    misnamed,
+    numbered_from_zero,
+    of_feed_forward,
+    packed_gates,
+    reversed_layers,
+)
 from conformance_tests.storage import Storage
 from encoder_spec.notation import SpecificationError
 
@@ -98,13 +106,22 @@ def in_layers(weights: Mapping[str, Tensor]) -> Iterator[tuple[str, str]]:
     prefix = layer_prefix(weights)
     layered = bool(prefix) or any(re.match(r"\d+\.", name) for name in weights)
     inside = re.compile(rf"^{re.escape(prefix)}\.?(\d+)\.")
+    block = "" if layered else only_block(weights)
     for name in weights:
         found = inside.match(name) if layered else None
         if found:
             yield name, f"layers.{found[1]}."
         else:
-            outside = layered or role(stem_and_kind(name)[0], in_layer=False, is_norm=False)
+            outside = layered or not name.startswith(block) or is_outside(name)
             yield name, "" if outside else "layers.0."
+
+
+def only_block(weights: Mapping[str, Tensor]) -> str:
+    """What stands before the names of the only layer's arrays, if its maps and two norms are in one module."""
+    maps = [name for name, w in weights.items() if w.ndim > 1 and not is_outside(name)]
+    owner = "".join(f"{part}." for part in common_owner(maps))
+    normed = {name.rpartition(".")[0] for name in weights if name.startswith(owner) and re.search(NORM, name.lower())}
+    return owner if len(maps) > 1 and len(normed) > 1 else ""
 
 
 def parse(name: str, layer: str) -> Named:
@@ -155,8 +172,12 @@ def parts_of(
         named_so = [other for other, part in parts.items() if part.startswith("norm") and other[0] == key[0]]
         if len(named_so) > 1 and named_so[0] == key and "norm_1" not in (parts[other] for other in named_so):
             parts[key] = "norm_1"
+    sizes = {(n.layer, n.stem): len(n.names) * weights[n.names[0]].numel() for n in named if not n.is_bias}
+    told_by_others = numbered_from_zero(norms) | of_feed_forward(parts, sizes)
+    parts |= {key: part for key, part in told_by_others.items() if not stated_part(key[1])}
     for key in misnamed(parts, shapes):
         parts[key] = ""
+    parts |= norms_outside(parts, named, shapes, width)
     guessed, turned = set(), reversed_layers(parts, shapes, width)
     for key, part in parts.items():
         if part or not key[0] or key not in shapes or "relative" in key[1]:
@@ -176,6 +197,24 @@ def parts_of(
         if part == "G" and [shapes.get((layer, stem))] != first:
             parts[layer, stem] = ""
     return parts, guessed
+
+
+def norms_outside(
+    parts: Mapping[tuple[str, str], str],
+    named: Sequence[Named],
+    shapes: Mapping[tuple[str, str], Sequence[int]],
+    width: int,
+) -> dict[tuple[str, str], str]:
+    """The norms outside of the layers that a shape tells.
+
+    One whose name says nothing, with both vectors of a norm, stands behind the layers if none else does; what has
+    another width than the layers stands before them.
+    """
+    shifted = {(n.layer, n.stem) for n in named if not n.layer and n.is_bias and len(n.names) == 1}
+    unknown = [key for key in shifted if not parts[key] and tuple(shapes.get(key, ())) == (width,)]
+    found = {unknown[0]: "norm_final"} if len(unknown) == 1 and "norm_final" not in parts.values() else {}
+    narrow = [key for key, part in parts.items() if part == "norm_final" and tuple(shapes.get(key, ())) != (width,)]
+    return found | dict.fromkeys(narrow, "norm_embedding")
 
 
 def stated_part(stem: str) -> str:

@@ -25,12 +25,15 @@ SUFFIXED = re.compile(r"^((?:[A-Za-z_]+\.)*)([A-Za-z]\w*?)_?(\d+)[._](.+)$")
 BEHIND = re.compile(r"^(.+?)\.(\d+)\.(.+)$")
 """A part, the number of its layer, and what of it."""
 
+SCALE_AND_SHIFT = (("gamma", "beta"), ("scale", "shift"), ("scale", "bias"), ("g", "o"))
+"""What the two vectors of a norm are called that are no arrays of a module."""
+
 
 def plain_names(weights: Mapping[str, Tensor]) -> dict[str, str]:
     """The plain name of every array, by its own."""
     wrapper = shared_owner(weights)
     plain = {name: name.removeprefix(wrapper) for name in weights}
-    for respell in (numbers_apart, layers_first, beside_layers, kinds_apart):
+    for respell in (numbers_apart, layers_first, beside_layers, kinds_apart, norms_apart):
         spelled = respell({plain[name]: w for name, w in weights.items()})
         renamed = {name: spelled.get(now, now) for name, now in plain.items()}
         if len(set(renamed.values())) == len(renamed):
@@ -124,6 +127,24 @@ def kinds_apart(arrays: Mapping[str, Tensor]) -> dict[str, str]:
             if whole in arrays and arrays[whole].ndim > 1:
                 stem = re.sub(r"_w$", "", whole)
                 spelled |= {name: f"{stem}.bias", whole: f"{stem}.weight"}
+    return spelled
+
+
+def norms_apart(arrays: Mapping[str, Tensor]) -> dict[str, str]:
+    """``gamma_1`` and ``beta_1`` as ``norm_1.weight`` and ``norm_1.bias``, ``top_scale`` and ``top_shift`` as ``top``.
+
+    Only both together, in one shape: a γ alone may be the scale of a whole sublayer.
+    """
+    spelled: dict[str, str] = {}
+    for name, w in arrays.items():
+        owner, dot, last = name.rpartition(".")
+        for scale, shift in SCALE_AND_SHIFT:
+            for pattern, stem in ((rf"{scale}(_?\d+)", "norm{}"), (rf"(\w+)_{scale}", "{}")):
+                found = re.fullmatch(pattern, last)
+                other = owner + dot + re.sub(rf"^{scale}(?=_?\d+$)|(?<=_){scale}$", shift, last)
+                if found and other in arrays and arrays[other].shape == w.shape:
+                    whole = owner + dot + stem.format(found[1])
+                    spelled |= {name: f"{whole}.weight", other: f"{whole}.bias"}
     return spelled
 
 

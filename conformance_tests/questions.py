@@ -58,7 +58,8 @@ def open_storage(
     unnamed = [part for part in "QKVO" if part in first]
     turns = any(w.ndim == 2 and w.shape[0] == w.shape[1] and n.kind not in TOLD for n, w in arrays.items())
     # An author who stores the other maps input × output stores square ones so too.
-    stored = [w.shape[0] == width for n, w in arrays.items() if parts[n.layer, n.stem] == "1" and w.ndim == 2]
+    given = [w for n, w in arrays.items() if parts[n.layer, n.stem] in ("1", "1G") and w.ndim == 2]
+    stored = [w.shape[0] == width for w in given]
     usual = all(stored) and bool(stored)
     orientations = (usual, not usual) if turns else (usual,)
     ways: list[Answer] = [{"turned": turned} for turned in orientations]

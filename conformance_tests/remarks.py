@@ -38,10 +38,17 @@ def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
     if not run.identified:
         report.notes.append(
             "its outputs agree with no choice of equations; judged against what it states or comes closest to"
+            + ("; the number of heads is a guess" if guesses_heads(run) else "")
         )
     if differences:
         differ = ", ".join(f"{slot} {mine} (there {theirs})" for slot, (mine, theirs) in differences.items())
         report.notes.append(f"no published profile; the nearest is {nearest.name}, which differs in {differ}")
+
+
+def guesses_heads(run: Run) -> bool:
+    """Whether a single head is what the search began with, because nothing states or shows how many there are."""
+    told = run.mapping.heads or run.subject.hints.heads or "h" in run.subject.hints.sizes
+    return not told and run.encoder.dimensions.h == 1
 
 
 def are_copies(run: Run) -> bool:

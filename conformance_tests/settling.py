@@ -156,10 +156,20 @@ def unsettled(questions: list[list[Answer]], trial: Trial, found: Identification
     settled: set[str] = set()
     if trial.forms_projections(found.encoder):
         # Q and K exchanged are found as well; the weights tell them apart.
-        settled |= {"turned", "order", "by_head"} if trial.forms("weights", found.encoder) else {"turned"}
+        settled |= {"order", "by_head"} if trial.forms("weights", found.encoder) else set()
+        settled |= set() if has_raw_output(trial.reading.mapping) else {"turned"}
     if trial.forms("norm", found.encoder):
         settled |= {"plus"}
     return [answers for answers in questions if not set(answers[0]) <= settled]
+
+
+def has_raw_output(mapping: ParameterMapping) -> bool:
+    """Whether W_O is an array of its own, which may be stored either way; of a module's weight the custom is known.
+
+    Where Q, K and V are packed, nothing else is square, so that what is found of them tells nothing of it.
+    """
+    names = mapping.sources["layers.0.W_O"].names
+    return bool(names) and not names[0].endswith("weight")
 
 
 def with_plain_final_norm(trial: Trial, found: Identification) -> tuple[Trial, Identification]:

@@ -1,7 +1,7 @@
 """What the shapes of arrays tell of the parts of an encoder, where names say nothing or mislead."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 from torch import Tensor
@@ -45,6 +45,30 @@ def packed_gates(parts: Mapping[Stem, str], shapes: Mapping[Stem, Sequence[int]]
     }
     doubled = {layer for layer, part in inner if part == "1" and inner[layer, part] == 2 * inner.get((layer, "2"), 0)}
     return [key for key, part in parts.items() if part == "1" and key[0] in doubled and (key[0], "G") not in inner]
+
+
+def numbered_from_zero(norms: Collection[Stem]) -> dict[Stem, str]:
+    """The parts of norms that are numbered 0 and 1: of those numbered 1 and 2 the names tell them."""
+    pairs = [((layer, stem), (layer, f"{stem[:-1]}1")) for layer, stem in norms if layer and stem.endswith("0")]
+    both = [(first, second) for first, second in pairs if second in norms]
+    return {key: part for pair in both for key, part in zip(pair, ("norm_1", "norm_2"), strict=True)}
+
+
+def of_feed_forward(parts: Mapping[Stem, str], sizes: Mapping[Stem, int]) -> dict[Stem, str]:
+    """The maps of the feed-forward network among those whose names are words for maps of attention.
+
+    Beside Q, K and V there is no array of all three, and W_O has as many entries as the map of queries or values.
+    """
+    found: dict[Stem, str] = {}
+    for layer in {layer for layer, _ in parts if layer}:
+        here = {key: part for key, part in parts.items() if key[0] == layer and key in sizes}
+        told = set(here.values())
+        if {"Q", "K", "V"} <= told and "1" not in told:
+            found |= {key: "1" for key, part in here.items() if part == "QKV"}
+        entries = {sizes[key] // len(part) for key, part in here.items() if part in ("Q", "V", "QKV")}
+        if entries and "2" not in told:
+            found |= {key: "2" for key, part in here.items() if part == "O" and sizes[key] not in entries}
+    return found
 
 
 def guesses(shape: Sequence[int], is_norm: bool, width: int, storage: Storage) -> Sequence[str]:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from conformance_tests.behind import behind_one_deviation, behind_wrong_input
+from conformance_tests.behind import behind_one_deviation, behind_wrong_input, with_its_activation
 from conformance_tests.epsilon import EPSILONS, fitted
 from conformance_tests.evidence import Evidence
 from conformance_tests.experiment import Experiment
@@ -113,12 +113,13 @@ class Trial:
         if self.recorded is None or found.agrees or not axes:
             return found
         found = replace(found, encoder=self._with_its_eps(found.encoder))
-        if self.forms_projections(found.encoder):
-            return found
-        behind = behind_wrong_input(found.encoder, axes, self.experiments[0], self.recorded)
-        return (
-            found if behind is None else replace(found, encoder=self._with_its_eps(behind), behind_something_wrong=True)
-        )
+        if not self.forms_projections(found.encoder):
+            behind = behind_wrong_input(found.encoder, axes, self.experiments[0], self.recorded)
+            if behind is not None:
+                found = replace(found, encoder=self._with_its_eps(behind), behind_something_wrong=True)
+        stated = "activation" in self.reading.hints.choices
+        encoder = with_its_activation(found.encoder, axes, self.experiments[0], self.recorded, stated=stated)
+        return replace(found, encoder=encoder)
 
     def behind_one_deviation(self, found: Identification) -> Identification:
         """The choices with which some deviation gives the outputs, if there are such; else what was found."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from conformance_tests.own.plain import Plain, plain_layers
-from conformance_tests.own.uncatalogued import attending, layered, normed
+from conformance_tests.own.uncatalogued import attending, layered, normed, stacked
 from conformance_tests.suite import check
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
@@ -77,3 +77,10 @@ def test_a_black_box_with_a_defect_of_no_catalogue_is_judged_against_the_simples
 def test_the_black_box_that_they_change_is_conformant() -> None:
     """The same with nothing replaced."""
     assert check(lambda: BlackBox(lambda: Plain(plain_layers()))).verdict == "conformant"
+
+
+def test_a_number_of_heads_that_nothing_tells_is_called_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No choice comes near to cubes of the hidden states: a single head is where the search began."""
+    monkeypatch.setattr("conformance_tests.suite.explanations", lambda *_: [])
+    box = BlackBox(stacked(lambda s, x, hidden: Plain.run(s, x, hidden) ** 3))
+    assert "the number of heads is a guess" in check(box).targets[0].notes[0]

@@ -1,4 +1,4 @@
-"""An encoder whose first layer reads something wrong is recognised behind it, although nothing names its choices."""
+"""An encoder with something wrong is recognised behind it, although nothing names its choices."""
 
 from typing import ClassVar
 
@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from conformance_tests.own.plain import PlainLayer
+from conformance_tests.own.uncatalogued import attending
 from conformance_tests.suite import check
 from encoder_spec.position import sinusoidal
 
@@ -67,3 +69,11 @@ def test_choices_behind_a_wrong_input_are_recognised(encoder: type[WithoutPositi
     assert (target.verdict, target.departs_at) == ("nonconformant", "position.sinusoidal")
     assert (target.profile["choices"]["num_heads"], target.profile["choices"]["activation"]) == (HEADS, "gelu-tanh")
     assert [d["deviation"] for d in target.diagnosis][:1] == [encoder.deviation]
+
+
+def test_the_activation_is_recognised_behind_a_wrong_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing behind the scores is as it should be, but some array, as GELU gives it, is another one."""
+    monkeypatch.setattr("conformance_tests.suite.explanations", lambda *_: [])
+    monkeypatch.setattr(PlainLayer, "feed_forward", lambda l, x: l.fc2(nn.functional.gelu(l.fc1(x))))
+    target = check(attending(score=lambda a, q, k: q @ k.mT / a.scale**1.5)).targets[0]
+    assert (target.departs_at, target.profile["choices"]["activation"]) == ("attention.scores", "gelu")

@@ -105,6 +105,8 @@ def all_tutorials() -> dict[str, Tutorial]:
         tutorials_norms,
         tutorials_outputs,
         tutorials_packing,
+        tutorials_stacked,
+        tutorials_told_by_shape,
         tutorials_wholes,
     )
 
@@ -121,6 +123,8 @@ def all_tutorials() -> dict[str, Tutorial]:
             tutorials_norms,
             tutorials_outputs,
             tutorials_packing,
+            tutorials_stacked,
+            tutorials_told_by_shape,
             tutorials_wholes,
         )
     )

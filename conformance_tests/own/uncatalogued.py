@@ -3,6 +3,7 @@
 Each is a plain encoder with one method replaced, and the equation that it breaks.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,29 @@ def attending(**wrong: Callable[..., Any]) -> Make:
         return Plain(layers)
 
     return make
+
+
+class PackedAndTurned(StepByStep):
+    """Packed maps tell nothing of the orientation of W_O, but it is a module's weight."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        del self.query, self.key, self.value
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        return [t.unflatten(-1, (self.count, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1)]
+
+    def project(self, x: Tensor) -> Tensor:
+        return x @ self.out.weight + self.out.bias
+
+
+def packed_and_turned() -> nn.Module:
+    """An encoder with such attention."""
+    layers = plain_layers()
+    for layer in layers:
+        layer.attention = PackedAndTurned(28, 4)
+    return Plain(layers)
 
 
 def layered(**wrong: Callable[..., Any]) -> Make:
@@ -133,6 +157,21 @@ def deviation(x: Tensor, axis: int = -1) -> Tensor:
     return (x.var(axis, keepdim=True, unbiased=False) + 1e-5).sqrt()
 
 
+def steep(x: Tensor) -> Tensor:
+    """Nearer to GELU than to any other activation."""
+    return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.44715 * x**3)))
+
+
+def gate_and_value_together() -> nn.Module:
+    """A gated network whose product is activated, and not its first factor."""
+    layers = plain_layers(
+        type("Wrong", (PlainLayer,), {"feed_forward": lambda l, x: l.fc2(nn.functional.silu(l.fc1(x) * l.gate(x)))})
+    )
+    for layer in layers:
+        layer.gate = nn.Linear(layer.fc1.in_features, layer.fc1.out_features)
+    return Plain(layers)
+
+
 UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "scores times 0.9": (attending(score=lambda a, q, k: 0.9 * (q @ k.mT / a.scale)), "attention.scores"),
     "scores capped softly": (
@@ -164,9 +203,12 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "heads in reverse": (attending(merge=lambda a, h: h.flip(1).transpose(1, 2).flatten(2)), "multihead.concat"),
     "the largest of the heads": (attending(merge=lambda a, h: h.amax(1).repeat(1, 1, 4)), "multihead.concat"),
     "W_O transposed": (attending(project=lambda a, x: x @ a.out.weight + a.out.bias), "multihead.output"),
+    "W_O transposed behind packed maps": (packed_and_turned, "multihead.output"),
     "b_O twice": (attending(project=lambda a, x: a.out(x) + a.out.bias), "multihead.output"),
     "ReLU squared": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).relu() ** 2)), "ffn.relu"),
     "sine": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).sin())), "ffn.relu"),
+    "GELU's tanh with ten times the constant": (layered(feed_forward=lambda l, x: l.fc2(steep(l.fc1(x)))), "ffn.gelu"),
+    "SiLU of gate and value together": (gate_and_value_together, "ffn.silu"),
     "b_2 left out": (layered(feed_forward=lambda l, x: l.fc1(x).relu() @ l.fc2.weight.mT), "ffn"),
     "the network twice": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(l.fc2(l.fc1(x).relu())).relu())), "ffn"),
     "the network of the position before": (
