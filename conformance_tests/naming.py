@@ -20,6 +20,12 @@ BEFORE = r"(?:^|[._])(?:(?:to|w|fc|lin|linear|proj|dense|project)_?)?"
 AFTER = r"(?:_?(?:proj|projection|lin|linear|dense|layer|map|w|net))?(?:\.0)?$"
 MAP = r"(?:linear|fc|lin|w|dense|conv|layer|proj|map)_?"
 
+BESIDE = re.compile(
+    r"(?:^|[._])(?:pooler|head|classifier|decoder|lm_head|cls|predictions|cross_?att\w*|mask_token|entity\w*|visual\w*"
+    r"|(?:w2e|e2w|e2e)_\w+)(?:[._]|$)|_head[._]"
+)
+"""What parts are called that stand on top of an encoder and not in it, or that further inputs alone address."""
+
 
 def word(alternatives: str) -> str:
     """A pattern for one of these words, with what families put around it: ``to_q``, ``q_proj``, ``fc_q``."""

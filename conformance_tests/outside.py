@@ -12,8 +12,7 @@ from torch import Tensor
 
 from conformance_tests.hints import Hints
 from conformance_tests.mapping import ParameterMapping
-from conformance_tests.naming import common_owner
-from conformance_tests.run import BESIDE
+from conformance_tests.naming import BESIDE, common_owner
 from conformance_tests.subject import Undetermined
 from encoder_spec.assembly import Encoder
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from torch import Tensor
 
-from conformance_tests.naming import NORM, common_owner, layer_prefix, role, stem_and_kind
+from conformance_tests.naming import BESIDE, NORM, common_owner, layer_prefix, role, stem_and_kind
 from conformance_tests.plain_names import is_outside
 from conformance_tests.shapes import (
     guesses,
@@ -207,11 +207,12 @@ def norms_outside(
 ) -> dict[tuple[str, str], str]:
     """The norms outside of the layers that a shape tells.
 
-    One whose name says nothing, with both vectors of a norm, stands behind the layers if none else does; what has
-    another width than the layers stands before them.
+    One whose name says nothing, not even of a part on top, with both vectors of a norm, stands behind the layers if
+    none else does; what has another width than the layers stands before them.
     """
     shifted = {(n.layer, n.stem) for n in named if not n.layer and n.is_bias and len(n.names) == 1}
-    unknown = [key for key in shifted if not parts[key] and tuple(shapes.get(key, ())) == (width,)]
+    silent = [key for key in shifted if not parts[key] and not BESIDE.search(key[1])]
+    unknown = [key for key in silent if tuple(shapes.get(key, ())) == (width,)]
     found = {unknown[0]: "norm_final"} if len(unknown) == 1 and "norm_final" not in parts.values() else {}
     narrow = [key for key, part in parts.items() if part == "norm_final" and tuple(shapes.get(key, ())) != (width,)]
     return found | dict.fromkeys(narrow, "norm_embedding")

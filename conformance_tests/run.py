@@ -4,7 +4,6 @@ A demand that is not met raises: ``Disagreement`` if the subject is wrong, ``Blo
 something earlier is wrong already, ``Unsupported`` if the subject cannot tell.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,13 +16,8 @@ from torch import Tensor
 from conformance_tests.compare import Blocked, Comparison, Disagreement, Unsupported, demand_equal
 from conformance_tests.computed import FAST, PADDED, UNPADDED, Case, Computed
 from conformance_tests.intermediates import Aligned, departure
+from conformance_tests.naming import BESIDE
 from conformance_tests.weights import GIVEN, PERTURBED
-
-BESIDE = re.compile(
-    r"(?:^|[._])(?:pooler|head|classifier|decoder|lm_head|cls|predictions|cross_?att\w*|mask_token|entity\w*|visual\w*"
-    r"|(?:w2e|e2w|e2e)_\w+)(?:[._]|$)|_head[._]"
-)
-"""What parts are called that stand on top of an encoder and not in it, or that further inputs alone address."""
 
 __all__ = ["FAST", "PADDED", "UNPADDED", "Case", "Run"]
 

@@ -7,7 +7,7 @@ installed package, and the weights are plain arrays.
 from pathlib import Path
 from typing import Any
 
-from conformance_tests.run import BESIDE
+from conformance_tests.naming import BESIDE
 from conformance_tests.subject import Undetermined
 from conformance_tests.targets import SubjectError, one_line
 

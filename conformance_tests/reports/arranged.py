@@ -81,8 +81,9 @@ def conventions(target: TargetReport) -> str:
     """How the encoder is called and stores what it has, as far as that was found out, in one line."""
     places: dict[str, list[str]] = {}
     for what, said in target.profile.get("conventions", {}).items():
-        places.setdefault(said, []).append(what)
-    return " · ".join(f"{', '.join(what)} {said}" for said, what in places.items())
+        # An argument that says itself that it is the mask needs no other word for it.
+        places.setdefault(said, []).extend([] if what in said.partition(":")[0] else [what])
+    return " · ".join(" ".join(filter(None, (", ".join(what), said))) for said, what in places.items())
 
 
 def closeness(results: Iterable[Result]) -> str:
