@@ -66,6 +66,7 @@ CIRCUMSTANCES = (
     Circumstance("One sequence is nothing but padding.", "one-all-padded"),
     Circumstance("Every sequence ends in padding.", "all-end-padded"),
     Circumstance("There is a single token.", "single"),
+    Circumstance("There are many tokens.", "many"),
     Circumstance("The inner features are 30 times larger.", letters=("W_1", "b_1"), times=30.0),
     Circumstance("Queries and keys are 30 times larger.", letters=("W_Q", "W_K", "b_Q", "b_K"), times=30.0),
     Circumstance("The biases of the sublayers are larger by 10⁶.", letters=("b_O", "b_2"), plus=1e6),
