@@ -15,7 +15,7 @@ TELLING = re.compile(r"seg|token_?type|type_ids|sentence|sent_")
 OTHERS = re.compile(r"emb|pos|past|label|output|return|cache|hidden|len|kwargs")
 """What arguments are called that hold something else."""
 
-FIRST_ALONE = "none are taken: every position is in the first segment"
+FIRST_ALONE = "not taken: every position is in the first one"
 """What a report says of an encoder without a place for them."""
 
 
