@@ -82,7 +82,8 @@ def conventions(target: TargetReport) -> str:
     places: dict[str, list[str]] = {}
     for what, said in target.profile.get("conventions", {}).items():
         # An argument that says itself that it is the mask needs no other word for it.
-        places.setdefault(said, []).extend([] if what in said.partition(":")[0] else [what])
+        argument, called_so, _ = said.partition(":")
+        places.setdefault(said, []).extend([] if called_so and what in argument else [what])
     return " · ".join(" ".join(filter(None, (", ".join(what), said))) for said, what in places.items())
 
 
