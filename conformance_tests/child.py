@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -110,7 +111,7 @@ class Worker:
         except Empty:
             self._interrupt()
             self.kill()
-            if self._computes_equations():
+            if computes_equations(frame["file"] for frame in self._frames()):
                 reason = "the suite still compares it with equations of its own (allow more with --timeout)"
                 raise Lost(f"was not judged within {seconds:g} s: {reason}") from None
             raise Lost(f"hung: nothing came back within {seconds:g} s (--timeout){self._place()}") from None
@@ -137,12 +138,6 @@ class Worker:
     def _frames(self) -> list[re.Match[str]]:
         """The stack that the fault handler wrote, the innermost frame first."""
         return [found for line in list(self._said) if (found := FRAME.search(line))]
-
-    def _computes_equations(self) -> bool:
-        """Whether the innermost frame outside of libraries is one of the specification's: no subject is asked there."""
-        files = [frame["file"] for frame in self._frames()]
-        inner = (f for f in files if not f.startswith((STANDARD[0], "<")) and not COMPUTING.search(f))
-        return Path(next(inner, "")).is_relative_to(Path(encoder_spec.__file__).parent)
 
     def _place(self) -> str:
         """The innermost frame, outside of libraries, of the stack that the fault handler wrote."""
@@ -182,3 +177,13 @@ class Worker:
                 os.killpg(self._process.pid, signal.SIGKILL)
             else:
                 self._process.kill()
+
+
+def computes_equations(files: Iterable[str]) -> bool:
+    """Whether the innermost frame outside of libraries is one of the specification's: no subject is asked there.
+
+    Args:
+        files: those of the frames, the innermost first.
+    """
+    inner = (f for f in files if not f.startswith((STANDARD[0], "<")) and not COMPUTING.search(f))
+    return Path(next(inner, "")).is_relative_to(Path(encoder_spec.__file__).parent)

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 import torch
 
+import encoder_spec
+from conformance_tests.child import computes_equations
 from conformance_tests.guard import SETTINGS
 from conformance_tests.isolation import Stopped, Workers
 from conformance_tests.own import harmful
@@ -304,3 +306,18 @@ def test_nothing_of_this_process_is_changed_by_a_check_within_it() -> None:
     assert {name: setting.read() for name, setting in SETTINGS.items()} == before
     assert (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == states
     assert (torch.softmax, torch.nn.functional.softmax) == functions
+
+
+@pytest.mark.parametrize(
+    ("files", "computing"),
+    [
+        (["site-packages/torch/functional.py", "encoder_spec/attention.py", "conformance_tests/search.py"], True),
+        (["site-packages/torch/functional.py", "theirs.py", "conformance_tests/torch_subject.py"], False),
+        (["site-packages/transformers/bert.py", "conformance_tests/torch_subject.py", "encoder_spec/x.py"], False),
+        ([], False),
+    ],
+)
+def test_a_long_search_among_equations_is_not_the_subjects_fault(files: list[str], computing: bool) -> None:
+    """Where the innermost frame outside of libraries is an equation, nothing of the subject runs."""
+    root = Path(encoder_spec.__file__).parents[1]
+    assert computes_equations(str(root / file) for file in files) is computing
