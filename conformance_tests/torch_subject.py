@@ -195,7 +195,7 @@ def stating(module: nn.Module) -> Callable[..., Any]:
 
 
 class Recorder(TorchDispatchMode):
-    """Keeps a copy of every floating tensor that an operation returns."""
+    """Keeps a copy of every floating tensor that an operation returns, or changes a part of."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -210,7 +210,10 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation and keep what it returns."""
         result = func(*args, **(kwargs or {}))
-        for value in result if isinstance(result, tuple | list) else (result,):
+        results = result if isinstance(result, tuple | list) else (result,)
+        # What is written into a part changes the whole.
+        wholes = [v._base for v in results if func._schema.is_mutable and getattr(v, "_base", None) is not None]
+        for value in (*results, *wholes):
             if not isinstance(value, Tensor) or not value.is_floating_point():
                 continue
             if value.numel() > 1 and not any(is_same_data(value, a) for a in args):

@@ -143,6 +143,13 @@ def in_turn(self: Plain, x: Tensor, hidden: Tensor | None, change: Callable[[Ten
     return x
 
 
+def blanked(x: Tensor, _: Tensor) -> Tensor:
+    """The same with one feature overwritten: through a view, so that no operation returns the whole."""
+    x = x.clone()
+    x[..., 3] = 0
+    return x
+
+
 def backwards(self: Plain, x: Tensor, hidden: Tensor | None) -> Tensor:
     for layer in reversed(self.layers):
         x = layer(x, hidden)
@@ -254,6 +261,10 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "0.9 of both, normed first": (reading(lambda e, p: 0.9 * (e + p), PlainPreNorm), "dropout.identity"),
     "the larger of embedding and position": (reading(torch.maximum), "embedding.input"),
     "layers backwards": (stacked(backwards), "encoder"),
+    "a feature overwritten between the layers": (
+        stacked(lambda s, x, hidden: in_turn(s, x, hidden, blanked)),
+        "encoder",
+    ),
     "the input added behind each layer": (
         stacked(lambda s, x, hidden: in_turn(s, x, hidden, lambda y, start: y + 0.1 * start)),
         "encoder",
