@@ -1,5 +1,6 @@
 """How an encoder is called: found out from its signature, and by experiment where that leaves a choice."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from inspect import Parameter, signature
@@ -10,7 +11,8 @@ from torch import ScriptMethod, Tensor
 
 from conformance_tests.compare import Disagreement
 
-SEGMENT_WORDS = ("token_type_ids", "segment_ids", "segments", "token_types", "segment_label")
+SEGMENTS = re.compile(r"seg|token_?type|type_ids|sentence|sent_")
+"""What arguments are called that take segment ids."""
 
 
 REQUIRED = Parameter.empty

@@ -32,6 +32,7 @@ Kills = Mapping[str, Mapping[str, tuple[str, ...]]]
 """The requirements that fail, by deviation and profile."""
 
 SHORT = "the images and the sounds that they are asked about are no longer than that"
+"""Why what begins at some length is not seen where images or sounds have one."""
 
 NOTHING_TO_SEE = {
     "scores-grow-with-length": ("vit deit whisper", SHORT),

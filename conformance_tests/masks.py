@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from conformance_tests.calling import REQUIRED, SEGMENT_WORDS, Arguments, required
+from conformance_tests.calling import REQUIRED, SEGMENTS, Arguments, required
 from conformance_tests.compare import Unsupported
 
 MASK_WORDS = (
@@ -28,7 +28,7 @@ NO_MASKS = ("head_mask", "encoder_attention_mask", "cross", "decoder", "is_causa
 STATED = {"src_key_padding_mask": "ignore"}
 """Arguments with a documented meaning: there another polarity is a defect, and no convention to learn."""
 
-ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore", "src_key_padding_mask": "ignore"}
+ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore"}
 """What the values of a mask say in the packages that made its argument's name known: what is true, or 1."""
 
 OTHER_WORDS = ("embeds", "position", "past", "label", "output", "return", "cache", "hidden", "ids", "kwargs")
@@ -183,7 +183,8 @@ def telling_nothing(arguments: Arguments) -> list[str]:
         for name in list(arguments)[1:]
         if arguments[name] is None
         and not tells_of_a_mask(name)
-        and not any(word in name for word in (*NO_MASKS, *SEGMENT_WORDS, *OTHER_WORDS))
+        and not SEGMENTS.search(name)
+        and not any(word in name for word in (*NO_MASKS, *OTHER_WORDS))
     ]
 
 

@@ -80,13 +80,10 @@ def evidence_of(intermediate: Intermediate, d_k: int) -> list[Tensor]:
     return [] if slot == "mask" else values_of(intermediate)
 
 
-def explained(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> int:
-    """How many of a choice's intermediates stand among the subject's."""
-    try:
-        trace = encoder.trace(experiment.parameters, *experiment.inputs)
-    except SpecificationError:
-        return -1
-    return sum(recorded.has(value) for i in trace for value in evidence_of(i, encoder.dimensions.d_k))
+def explained(trace: Sequence[Intermediate], encoder: Encoder, recorded: Recorded) -> int:
+    """How many of a choice's intermediates stand among the subject's; −1 if there are none: it cannot be evaluated."""
+    speaking = (value for i in trace for value in evidence_of(i, encoder.dimensions.d_k))
+    return sum(map(recorded.has, speaking)) if trace else -1
 
 
 def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded) -> tuple[Encoder, int]:
@@ -98,9 +95,10 @@ def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorde
     """
 
     def found(encoder: Encoder) -> tuple[int, bool]:
-        scores = next((i.value for i in traced(encoder, experiment) if i.equation.slot == "scores"), None)
+        trace = traced(encoder, experiment)
+        scores = next((i.value for i in trace if i.equation.slot == "scores"), None)
         room = scores is not None and len(recorded.of_size(scores.numel())) > 0
-        return explained(encoder, experiment, recorded), room
+        return explained(trace, encoder, recorded), room
 
     best, most = start, found(start)
     before = None
@@ -126,8 +124,9 @@ def first_layer(start: Encoder) -> Encoder:
 def first_layer_is_found(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> bool:
     """Whether all that the first layer of a choice computes stands among the subject's intermediates."""
     layer = first_layer(encoder)
-    values = sum(len(evidence_of(i, layer.dimensions.d_k)) for i in traced(layer, experiment))
-    return explained(layer, experiment, recorded) == values
+    trace = traced(layer, experiment)
+    values = sum(len(evidence_of(i, layer.dimensions.d_k)) for i in trace)
+    return explained(trace, layer, recorded) == values
 
 
 def attention_is_found(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> bool:

@@ -6,11 +6,8 @@ model often has. Then every position is in the first segment.
 
 import re
 
-from conformance_tests.calling import REQUIRED, SEGMENT_WORDS, Arguments
+from conformance_tests.calling import REQUIRED, SEGMENTS, Arguments
 from conformance_tests.masks import NO_MASKS, tells_of_a_mask
-
-TELLING = re.compile(r"seg|token_?type|type_ids|sentence|sent_")
-"""What arguments are called that take segment ids, beside the customary names."""
 
 OTHERS = re.compile(r"emb|pos|past|label|output|return|cache|hidden|len|kwargs")
 """What arguments are called that hold something else."""
@@ -30,9 +27,9 @@ def segment_argument(arguments: Arguments, mask: str = "") -> str | None:
         Its name; the name of the first with its asterisk, if that takes all inputs; None if there is no place.
     """
     first, *others = arguments
-    named = [word for word in SEGMENT_WORDS if word in others] + [name for name in others if TELLING.search(name)]
-    if named:
-        return named[0]
+    named = next((name for name in others if SEGMENTS.search(name)), None)
+    if named is not None:
+        return named
     if first.startswith("*"):
         return first
     second = others[0] if others else ""

@@ -168,8 +168,8 @@ def has_raw_output(mapping: ParameterMapping) -> bool:
 
     Where Q, K and V are packed, nothing else is square, so that what is found of them tells nothing of it.
     """
-    names = mapping.sources["layers.0.W_O"].names
-    return bool(names) and not names[0].endswith("weight")
+    output = mapping.sources.get("layers.0.W_O")
+    return output is not None and bool(output.names) and not output.names[0].endswith("weight")
 
 
 def with_plain_final_norm(trial: Trial, found: Identification) -> tuple[Trial, Identification]:

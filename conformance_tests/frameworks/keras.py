@@ -16,7 +16,7 @@ from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from conformance_tests.calling import SEGMENT_WORDS, Arguments, arguments_of
+from conformance_tests.calling import SEGMENTS, Arguments, arguments_of
 from conformance_tests.frameworks.bridged import WithWeights
 from conformance_tests.frameworks.keras_building import built
 from conformance_tests.frameworks.keras_names import named_layers, named_variables
@@ -51,7 +51,7 @@ class KerasCall:
         inputs = functional_inputs(first)
         if inputs is None:
             return {n: default for n, default in arguments_of(first.call).items() if n != "training"}
-        beside = [n for n in inputs if tells_of_a_mask(n) or n in SEGMENT_WORDS]
+        beside = [n for n in inputs if tells_of_a_mask(n) or SEGMENTS.search(n)]
         return dict.fromkeys([*(n for n in inputs if n not in beside), *beside], Parameter.empty)
 
     def __call__(self, values: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
