@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import prod
 
 from torch import Tensor
 
@@ -214,7 +215,9 @@ def norms_outside(
     silent = [key for key in shifted if not parts[key] and not BESIDE.search(key[1])]
     unknown = [key for key in silent if tuple(shapes.get(key, ())) == (width,)]
     found = {unknown[0]: "norm_final"} if len(unknown) == 1 and "norm_final" not in parts.values() else {}
-    narrow = [key for key, part in parts.items() if part == "norm_final" and tuple(shapes.get(key, ())) != (width,)]
+    final = [key for key, part in parts.items() if part == "norm_final"]
+    # A vector may be stored with axes of length 1 around it, and a norm may have a single number.
+    narrow = [key for key in final if prod(shapes.get(key, ())) not in (1, width)]
     return found | dict.fromkeys(narrow, "norm_embedding")
 
 
