@@ -134,11 +134,11 @@ def reading(
         stated: canonical letter → the subject's name, with ``{l}`` for the layer; ``.T`` behind it if it is
             stored output × input.
     """
+    canonical = canonical_names(weights)
+    if not canonical.unmapped:
+        return canonical
     found = pieces(weights)
     arrays = {plain: piece.take(weights[piece.name]) for plain, piece in found.items()}
-    canonical = canonical_names(arrays)
-    if not canonical.unmapped:
-        return canonical.held_in(found)
     return _reading(arrays, storage or Storage(), plain_statement(stated or {}, weights)).held_in(found)
 
 

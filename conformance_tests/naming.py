@@ -14,11 +14,11 @@ KIND = re.compile(r"\.(weight|bias|kernel|scale|gamma|beta|embedding)s?$")
 """The end of a name: which of a part's arrays it is. What stands before says which part."""
 
 ATTENTION = r"att(?:entio)?n|(?<![a-z])att(?![a-z])|mha|msa|multi_?head|(?:^|\.)sa(?:_|\.|$)"
-NORM = r"norm|(?<![a-z])ln(?![a-z])"
+NORM = r"norm|(?<![a-z])lnf?(?![a-z])"
 FFN = r"(?:^|[._])(?:ffn?|feed_?forward|mlp|net|position_?wise\w*)(?:\.(?:net|layers|model|seq|block))?"
 BEFORE = r"(?:^|[._])(?:(?:to|w|fc|lin|linear|proj|dense|project)_?)?"
 AFTER = r"(?:_?(?:proj|projection|lin|linear|dense|layer|map|w|net))?(?:\.0)?$"
-MAP = r"(?:linear|fc|lin|w|dense|conv|layer|proj|map)_?"
+MAP = r"(?:linear|fc|lin|w|dense|conv|layer|proj|map|(?<![a-z])ff?)_?"
 
 BESIDE = re.compile(
     r"(?:^|[._])(?:pooler|head|classifier|decoder|lm_head|cls|predictions|cross_?att\w*|mask_token|entity\w*|visual\w*"
@@ -42,10 +42,12 @@ NORMS = (
     ("norm_2", norm("post_att")),
     ("norm_1", norm(ATTENTION)),
     ("norm_2", norm(r"final|after|(?:^|\.)output[._]|ffn?|mlp|feed_?forward|intermediate|full_layer")),
-    ("norm_2", norm(r"(?:norm|ln)_?(?:2|b)(?:$|\.)|(?:sub)?layers?\.1")),
-    ("norm_1", norm(r"before|input|(?:norm|ln)_?(?:1|a)(?:$|\.)|(?:sub)?layers?\.0")),
+    ("norm_2", norm(r"(?:norm|ln)_?(?:2|b|two|second)(?:$|\.)|(?:sub)?layers?\.1")),
+    ("norm_1", norm(r"before|input|(?:norm|ln)_?(?:1|a|one|first)(?:$|\.)|(?:sub)?layers?\.0")),
     ("norm_2", rf"^(?:layer_?)?(?:{NORM})$"),
     *((f"norm_{place}", rf"(?:^|[._])(?:n|g|gain|rms)_?{place}$") for place in "12"),
+    ("norm_1", rf"^pre_?(?:{ATTENTION})$"),
+    ("norm_2", r"^pre_?(?:ffn?|feed_?forward|mlp)$"),
 )
 
 # The order matters: what is packed comes before its parts.
@@ -62,11 +64,14 @@ IN_LAYER = (
         "O",
         rf"(?=.*(?:{ATTENTION}))(?:.*{word(r'o|out|output|proj(?:ection)?|c_proj|dense|unify[a-z]*|merge|concat|final|fc|linear')})",
     ),
-    ("O", r"(?:^|[._])(?:w_?o|o_proj|out_proj|to_out|out_lin|fc_o)(?:\.0)?$|^(?:out|o)$"),
+    ("O", r"(?:^|[._])(?:w_?o|o_proj|out_proj|to_o(?:ut)?|out_lin|fc_o)(?:\.0)?$|^(?:out|o)$"),
     ("G", r"(?:^|[._])(?:gate|gate_proj|wi_1|linear_v|w_?[g3])$"),
-    ("1", rf"{MAP}(?:1|in)$|intermediate\.dense$|(?:^|[._])(?:c_fc|wi|wi_0|up|up_proj|expand|inner|hidden)$"),
+    ("1", rf"{MAP}(?:1|in)$|intermediate\.dense$|(?:^|[._])(?:c_fc|wi|wi_0|up|up_proj|expand|inner|(?<!from_)hidden)$"),
     ("1", rf"{FFN}(?:\.0(?:\.proj)?)?$"),
-    ("2", rf"{MAP}(?:2|out)$|(?:^|[._])(?:output\.dense|c_proj|wo|down|down_proj|contract|ffn_output|outer)$"),
+    (
+        "2",
+        rf"{MAP}(?:2|out)$|(?:^|[._])(?:output\.dense|c_proj|wo|down|down_proj|contract|ffn_output|outer|from_hidden)$",
+    ),
     ("2", rf"{FFN}\.[2345]$"),
 )
 
@@ -75,8 +80,8 @@ OUTSIDE = (
     ("norm_embedding", norm("emb|pre_?layer|input_norm")),
     (
         "norm_final",
-        rf"^(?:(?:encoder|vision_model|model|transformer|stack)\.)*(?:layer_?|post_?|final_?|last_?)*(?:{NORM})"
-        r"(?:_?(?:f|final|post|after|out))?$|^(?:final|last)$|^(?:g|gain|rms)_?(?:f|final|out)$",
+        rf"^(?:(?:encoder|vision_model|model|transformer|stack)\.)*(?:layer_?|post_?|final_?|last_?|out(?:put)?_?)*(?:{NORM})"
+        r"(?:_?(?:f|final|last|post|after|out(?:put)?))?$|^(?:final|last)$|^(?:n|g|gain|rms)_?(?:f|final|out)$",
     ),
     ("E_seg", r"(?:token_type|segment|seg)\w*$"),
     ("x_dist", r"dist(?:illation)?_token$"),
@@ -117,7 +122,7 @@ def common_owner(names: Iterable[str]) -> list[str]:
 def stem_and_kind(name: str) -> tuple[str, str]:
     """The part that a name speaks of, in plain words, and which of its arrays it is."""
     plain = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower().replace("layrnorm", "layernorm")
-    plain = re.sub(r"_(weight|bias|gamma|beta)$", r".\1", plain)
+    plain = re.sub(r"_(weight|bias|kernel|gamma|beta)$", r".\1", plain)
     for letter, kind in (("g", "weight"), ("w", "weight"), ("b", "bias"), ("scale", "weight"), ("shift", "bias")):
         plain = re.sub(rf"((?:norm|ln)(?:\w*\.|_?\d+_)){letter}$", rf"\1{kind}", plain)
     plain = re.sub(r"((?:norm|ln)_?\d+)_(weight|bias)$", r"\1.\2", plain)

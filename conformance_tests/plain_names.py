@@ -25,15 +25,24 @@ SUFFIXED = re.compile(r"^((?:[A-Za-z_]+\.)*)([A-Za-z]\w*?)_?(\d+)[._](.+)$")
 BEHIND = re.compile(r"^(.+?)\.(\d+)\.(.+)$")
 """A part, the number of its layer, and what of it."""
 
-SCALE_AND_SHIFT = (("gamma", "beta"), ("scale", "shift"), ("scale", "bias"), ("g", "o"))
-"""What the two vectors of a norm are called that are no arrays of a module."""
+SCALES = ("weight", "kernel", "gamma", "scale", "gain", "w", "W", "g")
+"""What the array is called that a shift stands beside, a map's or a norm's, where both are no arrays of a module."""
+
+SCALES_OF = {"o": ("g",)}
+"""The same where the word for the shift says less: an ``o`` is an offset beside a gain alone."""
+
+SCALE = re.compile(rf"^(.+?)_?({'|'.join(SCALES)})$")
+"""A name with such a word at its end."""
+
+SHIFT = re.compile(r"(?:(?<=_)|^)(?:bias|beta|shift|offset|b|o)(?=_|\d|$)|(?<=[a-z0-9])b$")
+"""The word for a shift in a name, which may be a mere ``b`` at its end."""
 
 
 def plain_names(weights: Mapping[str, Tensor]) -> dict[str, str]:
     """The plain name of every array, by its own."""
     wrapper = shared_owner(weights)
     plain = {name: name.removeprefix(wrapper) for name in weights}
-    for respell in (numbers_apart, layers_first, beside_layers, kinds_apart, norms_apart):
+    for respell in (numbers_apart, layers_first, beside_layers, kinds_apart):
         spelled = respell({plain[name]: w for name, w in weights.items()})
         renamed = {name: spelled.get(now, now) for name, now in plain.items()}
         if len(set(renamed.values())) == len(renamed):
@@ -120,37 +129,64 @@ def beside_layers(arrays: Mapping[str, Tensor]) -> dict[str, str]:
 
 
 def kinds_apart(arrays: Mapping[str, Tensor]) -> dict[str, str]:
-    """``up_b`` and ``b_up`` beside ``up``, ``up_w`` or ``w_up`` as the bias of ``up``."""
-    spelled: dict[str, str] = {}
-    for name, w in arrays.items():
-        for whole in whose_bias(name) if w.ndim == 1 else ():
-            if whole in arrays and arrays[whole].ndim > 1:
-                stem = re.sub(r"_w$", "", whole)
-                spelled |= {name: f"{stem}.bias", whole: f"{stem}.weight"}
-    return spelled
+    """``up_b`` beside ``up``, ``up_w`` or ``w_up`` as the bias of ``up``, ``beta_1`` beside ``gamma_1`` as a norm's.
 
-
-def norms_apart(arrays: Mapping[str, Tensor]) -> dict[str, str]:
-    """``gamma_1`` and ``beta_1`` as ``norm_1.weight`` and ``norm_1.bias``, ``top_scale`` and ``top_shift`` as ``top``.
-
-    Only both together, in one shape: a γ alone may be the scale of a whole sublayer.
+    ``up_w`` alone is spelled so where ``up`` is known; a γ alone may be the scale of a whole sublayer.
     """
     spelled: dict[str, str] = {}
-    for name, w in arrays.items():
+    for name, shift in arrays.items():
         owner, dot, last = name.rpartition(".")
-        for scale, shift in SCALE_AND_SHIFT:
-            for pattern, stem in ((rf"{scale}(_?\d+)", "norm{}"), (rf"(\w+)_{scale}", "{}")):
-                found = re.fullmatch(pattern, last)
-                other = owner + dot + re.sub(rf"^{scale}(?=_?\d+$)|(?<=_){scale}$", shift, last)
-                if found and other in arrays and arrays[other].shape == w.shape:
-                    whole = owner + dot + stem.format(found[1])
-                    spelled |= {name: f"{whole}.weight", other: f"{whole}.bias"}
+        for scale, other, stem in shifted_by(last):
+            whole = owner + dot + other
+            if whole in arrays and is_shifted(arrays[whole], shift) and not is_plain(last, other):
+                what = "w" if arrays[whole].ndim > 1 else "norm"
+                part = owner + dot + (f"{what}{stem}" if stem.isdigit() else stem)
+                spelled |= {name: f"{part}.bias", whole: f"{part}.{kind(scale)}"}
+                break
+    for name, array in arrays.items():
+        owner, dot, last = name.rpartition(".")
+        found = SCALE.match(last)
+        if found is None or name in spelled or is_known(name, array):
+            continue
+        if is_known(owner + dot + found[1], array):
+            spelled[name] = f"{owner}{dot}{found[1]}.{kind(found[2])}"
     return spelled
 
 
-def whose_bias(name: str) -> Iterator[str]:
-    """The maps whose bias an array with this name may be."""
-    owner, _, last = name.rpartition(".")
-    before = f"{owner}." if owner else ""
-    for found in filter(None, (re.match(r"(\w+)_b$", last), re.match(r"b_(\w+)$", last))):
-        yield from (f"{before}{found[1]}", f"{before}{found[1]}_w", f"{before}w_{found[1]}")
+def kind(scale: str) -> str:
+    """Which of a part's arrays it is that is called so; a kernel is stored input × output."""
+    return "kernel" if scale == "kernel" else "weight"
+
+
+def is_known(name: str, array: Tensor) -> bool:
+    """Whether a name says what part of an encoder an array of this kind belongs to."""
+    *owners, last = name.split(".")
+    inside = any(owner.isdigit() for owner in owners)
+    return bool(role(stem_and_kind(last)[0], in_layer=inside, is_norm=array.ndim == 1))
+
+
+def is_plain(shift: str, whole: str) -> bool:
+    """Whether two names say as they are that they are of one part: ``b_1`` and ``w1``."""
+    return stem_and_kind(shift)[0].replace("_", "") == stem_and_kind(whole)[0].replace("_", "")
+
+
+def is_shifted(whole: Tensor, shift: Tensor) -> bool:
+    """Whether an array may shift what another one maps, or scales."""
+    if whole.ndim > shift.ndim:
+        return True
+    return whole.shape == shift.shape and sum(size > 1 for size in shift.shape) <= 1
+
+
+def shifted_by(name: str) -> Iterator[tuple[str, str, str]]:
+    """What an array that one with this name may shift is called: the word for it, the whole, and both without it.
+
+    What begins with a ``w`` keeps it: the map ``w_in`` is no ``in``.
+    """
+    for found in SHIFT.finditer(name):
+        before, behind = name[: found.start()], name[found.end() :]
+        stem = re.sub(r"_(?=_|$)|^_", "", before + behind)
+        for scale in SCALES_OF.get(found[0], SCALES) if stem else ():
+            keeps = scale in ("w", "W") and not before and not stem.isdigit()
+            yield scale, before + scale + behind, scale + behind if keeps else stem
+        if stem and found[0] not in SCALES_OF:
+            yield "", stem, stem

@@ -8,6 +8,9 @@ from conformance_tests.compare import Unsupported
 from conformance_tests.run import FAST, PADDED, UNPADDED, Case, Run
 from conformance_tests.weights import FAINT, GIVEN, PERTURBED
 
+ROUNDED = 1e-9
+"""Changes of an output below this one are rounding: another length may be summed in another order."""
+
 
 @decides("ENC-17", level="static")
 def test_parameters_are_those_that_the_equations_declare(run: Run) -> None:
@@ -158,8 +161,8 @@ def test_appended_token_changes_earlier_outputs(run: Run) -> None:
     # Over all samples: in one of them attention may be so sharp that a position all but ignores the last token.
     change = (run.output(case)[:, : shorter.shape[1]] - shorter).abs().amax(dim=(0, -1))
     least = f"some position by {float(change.min()):.1e} alone, in all samples"
-    what = least if change.any() else "no earlier position at all: attention is causal, or absent"
-    assert change.min() > 1e-9, f"encoder: taking the last token away changes {what} [{run.context(case)}]"
+    what = least if change.max() > ROUNDED else "no earlier position at all: attention is causal, or absent"
+    assert change.min() > ROUNDED, f"encoder: taking the last token away changes {what} [{run.context(case)}]"
 
 
 @decides("ENC-13", "ENC-14", level="trace")

@@ -5,14 +5,14 @@ another input than the one that it should have: in a Pre-LN layer the projection
 but for the normed input. Then what is wrong is the equation that hands the input on.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import permutations
 from typing import NamedTuple
 
 from torch import Tensor
 
 from conformance_tests.changed_inputs import Departure, giver_to_input, giver_within, is_multiple
-from conformance_tests.compare import Disagreement
+from conformance_tests.compare import Disagreement, Unsupported
 from conformance_tests.intermediates import Recorded, departure
 from conformance_tests.run import Case, Run
 from encoder_spec.assembly import Intermediate
@@ -20,6 +20,10 @@ from encoder_spec.equation import Equation
 
 PARTS = ("multihead", "ffn", "norm", "residual")
 """The slots that a layer uses itself."""
+
+
+SUBLAYERS = {"norm_1": ("W_Q", "W_K", "W_V", "W_O"), "norm_2": ("W_1", "W_2")}
+"""The maps of the sublayer that a norm stands before in Pre-LN layers."""
 
 
 class Misread(NamedTuple):
@@ -108,7 +112,7 @@ def searched(run: Run, case: Case) -> Misread | None:
         return Misread(there.step, giver) if giver else None
     if there.step.equation.slot == "scores" and are_of_other_heads(there):
         return Misread(there.step, there.profile["split"])
-    giver = giver_within(there)
+    giver = giver_within(there) or omits(there)
     if giver is not None:
         return Misread(there.step, giver)
     part = there.behind(first, *PARTS)
@@ -120,6 +124,29 @@ def searched(run: Run, case: Case) -> Misread | None:
     if not holds(there, layer, times=alike):
         return Misread(trace[part], trace[layer].equation)
     return Misread(trace[layer], giver_to_layer(there, layer))
+
+
+def omits(there: Departure) -> Equation | None:
+    """What leaves out the part that begins with the norm at this place; None if something is computed of it.
+
+    Of a part that is left out no map influences anything, those of other layers do: a layer leaves out a sublayer,
+    the stack a layer.
+    """
+    layer, _, norm = there.step.path.rpartition(".")
+    if norm not in SUBLAYERS:
+        return None
+    try:
+        _, gradients = there.run.gradients(there.case, there.run.cotangent(there.case))
+    except (Disagreement, Unsupported):
+        return None
+    felt = {path for path, gradient in gradients.items() if gradient.any()}
+
+    def idle(letters: Iterable[str]) -> bool:
+        return all(there.run.encoder.home(f"{layer}.{letter}") not in felt for letter in letters)
+
+    if not idle(SUBLAYERS[norm]) or not any(path.endswith(".W_O") for path in felt):
+        return None
+    return there.profile["stack" if all(map(idle, SUBLAYERS.values())) else "layer"]
 
 
 def giver_to_layer(there: Departure, layer: int) -> Equation:

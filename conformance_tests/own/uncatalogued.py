@@ -156,6 +156,17 @@ def backwards(self: Plain, x: Tensor, hidden: Tensor | None) -> Tensor:
     return x
 
 
+def pre_normed_without_the_last(part: str) -> nn.Module:
+    """A Pre-LN encoder whose last layer, or its feed-forward network, is there and not used."""
+    encoder = Plain(plain_layers(PlainPreNorm, depth=3), nn.LayerNorm(28))
+    last = encoder.layers[-1]
+    if part == "network":
+        last.forward = lambda x, hidden=None: x + last.attention(last.norm1(x), hidden)
+    else:
+        last.forward = lambda x, hidden=None: x
+    return encoder
+
+
 def centred(x: Tensor, axis: int = -1) -> Tensor:
     return x - x.mean(axis, keepdim=True)
 
@@ -260,6 +271,8 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "half of both": (reading(lambda e, p: (e + p) / 2), "embedding.no_norm"),
     "0.9 of both, normed first": (reading(lambda e, p: 0.9 * (e + p), PlainPreNorm), "dropout.identity"),
     "the larger of embedding and position": (reading(torch.maximum), "embedding.input"),
+    "the last network left out": (lambda: pre_normed_without_the_last("network"), "layer.pre_ln"),
+    "the last layer left out": (lambda: pre_normed_without_the_last("layer"), "encoder"),
     "layers backwards": (stacked(backwards), "encoder"),
     "a feature overwritten between the layers": (
         stacked(lambda s, x, hidden: in_turn(s, x, hidden, blanked)),
