@@ -42,7 +42,7 @@ def plain_names(weights: Mapping[str, Tensor]) -> dict[str, str]:
     """The plain name of every array, by its own."""
     wrapper = shared_owner(weights)
     plain = {name: name.removeprefix(wrapper) for name in weights}
-    for respell in (numbers_apart, layers_first, beside_layers, kinds_apart):
+    for respell in (numbers_apart, layers_first, beside_layers, kinds_apart, kinds_behind):
         spelled = respell({plain[name]: w for name, w in weights.items()})
         renamed = {name: spelled.get(now, now) for name, now in plain.items()}
         if len(set(renamed.values())) == len(renamed):
@@ -131,7 +131,7 @@ def beside_layers(arrays: Mapping[str, Tensor]) -> dict[str, str]:
 def kinds_apart(arrays: Mapping[str, Tensor]) -> dict[str, str]:
     """``up_b`` beside ``up``, ``up_w`` or ``w_up`` as the bias of ``up``, ``beta_1`` beside ``gamma_1`` as a norm's.
 
-    ``up_w`` alone is spelled so where ``up`` is known; a γ alone may be the scale of a whole sublayer.
+    Only both together: a γ alone may be the scale of a whole sublayer.
     """
     spelled: dict[str, str] = {}
     for name, shift in arrays.items():
@@ -143,12 +143,16 @@ def kinds_apart(arrays: Mapping[str, Tensor]) -> dict[str, str]:
                 part = owner + dot + (f"{what}{stem}" if stem.isdigit() else stem)
                 spelled |= {name: f"{part}.bias", whole: f"{part}.{kind(scale)}"}
                 break
+    return spelled
+
+
+def kinds_behind(arrays: Mapping[str, Tensor]) -> dict[str, str]:
+    """``up_w`` and ``lnf_g`` alone as the weights of ``up`` and ``lnf``, where only those are known."""
+    spelled: dict[str, str] = {}
     for name, array in arrays.items():
         owner, dot, last = name.rpartition(".")
         found = SCALE.match(last)
-        if found is None or name in spelled or is_known(name, array):
-            continue
-        if is_known(owner + dot + found[1], array):
+        if found and is_known(owner + dot + found[1], array) and not is_known(name, array):
             spelled[name] = f"{owner}{dot}{found[1]}.{kind(found[2])}"
     return spelled
 
