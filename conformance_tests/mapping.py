@@ -13,8 +13,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from conformance_tests.arrays import Piece, pieces, plain_statement, put_together
+from conformance_tests.arrays import Piece, as_map, pieces, plain_statement, put_together
 from conformance_tests.parts import Named, heads_told, packing, parts_of, survey
+from conformance_tests.plain_names import shared_owner
 from conformance_tests.shapes import hidden_width
 from conformance_tests.storage import Storage, Take, places
 from encoder_spec.equation import equations
@@ -134,9 +135,11 @@ def reading(
         stated: canonical letter → the subject's name, with ``{l}`` for the layer; ``.T`` behind it if it is
             stored output × input.
     """
-    canonical = canonical_names(weights)
+    wrapper = shared_owner(weights)
+    own = {name.removeprefix(wrapper): Piece(name, as_map) for name in weights}
+    canonical = canonical_names({plain: weights[piece.name] for plain, piece in own.items()})
     if not canonical.unmapped:
-        return canonical
+        return canonical.held_in(own)
     found = pieces(weights)
     arrays = {plain: piece.take(weights[piece.name]) for plain, piece in found.items()}
     return _reading(arrays, storage or Storage(), plain_statement(stated or {}, weights)).held_in(found)

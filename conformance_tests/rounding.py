@@ -1,15 +1,18 @@
 """Rounding: the budget of a precision below float64, derived from the specification itself.
 
 Nobody computes these sums in one fixed order, so no encoder has to. The specification is
-evaluated in the precision at hand in several orders that change nothing on paper: the
+evaluated in the precision at hand in several ways that change nothing on paper: the
 entries of the hidden states, of each head, the heads and the hidden units of the
-feed-forward network are permuted throughout. How far those results lie from float64 is how
-far an encoder may lie, with a margin for orders that were not tried.
+feed-forward network are permuted throughout; and the queries are multiplied by a number by
+which the keys are divided. Sums that are accumulated in float32 round alike in every order,
+but an encoder that scales its queries first rounds them once more, and a softmax of large
+scores magnifies that. How far those results lie from float64 is how far an encoder may lie,
+with a margin for ways that were not tried.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 
 import torch
@@ -18,8 +21,8 @@ from torch import Tensor
 from conformance_tests.compare import BUDGET
 from encoder_spec.assembly import Encoder
 
-ORDERS = 6
-"""So many orders of summation are tried, beside the specification's own."""
+WAYS = 6
+"""So many ways to compute the same are tried, beside the specification's own."""
 
 MARGIN = 4
 """The budget in units of the largest distance found.
@@ -29,12 +32,25 @@ pretrained weights in float32, it came to about a quarter to a third of the budg
 """
 
 EXACT = 1e-9
-"""An order is one only if it changes no float64 result by more, relative to the largest."""
+"""A way is one only if it changes no float64 result by more, relative to the largest."""
 
 SEARCHED = 100
 """In units of roundoff: how near two values must be for one to be taken for the other while a variant is sought."""
 
 Orders = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to compute what is the same on paper.
+
+    Attributes:
+        orders: a random order for every axis that is summed over.
+        factor: what the queries are multiplied by, and the keys divided, before the scores are formed.
+    """
+
+    orders: Orders = field(default_factory=dict)
+    factor: float = 1.0
 
 
 def search_budget(dtype: torch.dtype) -> float:
@@ -65,11 +81,15 @@ def budget(
         exact = encoder(parameters, *inputs, keep=keep)
         valid = slice(None) if keep is None or exact.ndim < 3 else keep
         scale = float(exact[valid].nan_to_num().abs().max())
-        distances = [
-            distance(encoder, parameters, inputs, keep, dtype, exact, orders, valid)
-            for orders in ({}, *(orders_of(encoder, seed) for seed in range(ORDERS)))
-        ]
-    return MARGIN * max(*distances, torch.finfo(dtype).eps * max(scale, 1.0))
+        distances = [torch.finfo(dtype).eps * max(scale, 1.0)]
+        for way in (Way(), *(way_of(encoder, seed) for seed in range(WAYS))):
+            # A wrong equation may form other scores of multiplied queries, and the same in another order.
+            for one in dict.fromkeys((way.factor, 1.0)):
+                found = distance(encoder, parameters, inputs, keep, dtype, exact, replace(way, factor=one), valid)
+                if found is not None:
+                    distances.append(found)
+                    break
+    return MARGIN * max(distances)
 
 
 def distance(
@@ -79,11 +99,11 @@ def distance(
     keep: Tensor | None,
     dtype: torch.dtype,
     exact: Tensor,
-    orders: Orders,
+    way: Way,
     valid: Tensor | slice,
-) -> float:
-    """How far one order of summation ends from float64; 0 if it is no mere order of this encoder's sums."""
-    ordered = in_order(encoder, orders)
+) -> float | None:
+    """How far one way ends from float64; None if it does not compute the same as this encoder."""
+    ordered, orders = computing(encoder, way), way.orders
     axes = ordered.symbolic_shapes()
     placed = {path: permuted(value, axes[path], orders) for path, value in parameters.items() if path in axes}
     given = encoder.profile["input"].variant == "given"
@@ -95,7 +115,7 @@ def distance(
         if float((again - want)[valid].nan_to_num().abs().max()) > EXACT * max(
             1.0, float(want[valid].nan_to_num().abs().max())
         ):
-            return 0.0
+            return None
     rounded = {path: value.to(dtype) for path, value in placed.items()}
     got = ordered(rounded, *(x.to(dtype) if x.is_floating_point() else x for x in read), keep=keep)
     difference = (got.double() - want)[valid]
@@ -103,8 +123,8 @@ def distance(
     return math.inf if lost.any() else float(difference.nan_to_num().abs().max())
 
 
-def orders_of(encoder: Encoder, seed: int) -> Orders:
-    """A random order for every axis that is summed over."""
+def way_of(encoder: Encoder, seed: int) -> Way:
+    """A random way."""
     generator = torch.Generator().manual_seed(seed)
     sizes = encoder.dimensions
 
@@ -115,21 +135,28 @@ def orders_of(encoder: Encoder, seed: int) -> Orders:
     orders = {"d_model": shuffled(sizes.d_model), "d_ff": shuffled(sizes.d_ff)}
     for axis, width in (("hd_k", sizes.d_k), ("hd_v", sizes.d_v)):
         orders[axis] = (heads[:, None] * width + shuffled(width)).flatten()
-    return orders
+    return Way(orders, factor=2 ** float(torch.rand((), generator=generator) - 0.5))
 
 
-def in_order(encoder: Encoder, orders: Orders) -> Encoder:
-    """The encoder with the vectors of positions that no parameter holds in the same order as everything else."""
-    position = encoder.profile["position"]
-    if not orders or position.parameters or encoder.profile["input"].variant != "embedded":
-        return encoder
+def computing(encoder: Encoder, way: Way) -> Encoder:
+    """The encoder with the vectors of positions that no parameter holds in the order of a way, and with its factor."""
+    position, scores = encoder.profile["position"], encoder.profile["scores"]
+    profile = encoder.profile
+
+    @wraps(scores.function)
+    def balanced(Q: Tensor, K: Tensor, **supplied: float) -> Tensor:
+        return scores.function(Q * way.factor, K / way.factor, **supplied)  # type: ignore[no-any-return]
 
     @wraps(position.function)
     def placed(X: Tensor, **supplied: float) -> Tensor:
         vectors: Tensor = position.function(X, **supplied)
-        return vectors[..., orders["d_model"]]
+        return vectors[..., way.orders["d_model"]]
 
-    return replace(encoder, profile=encoder.profile.replace(position=replace(position, function=placed)))
+    if way.factor != 1:
+        profile = profile.replace(scores=replace(scores, function=balanced))
+    if way.orders and not position.parameters and profile["input"].variant == "embedded":
+        profile = profile.replace(position=replace(position, function=placed))
+    return replace(encoder, profile=profile)
 
 
 def permuted(value: Tensor, axes: tuple[str, ...], orders: Orders) -> Tensor:

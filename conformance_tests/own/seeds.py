@@ -74,7 +74,7 @@ def jobs(part: int) -> Iterator[tuple[str, str, int]]:
         published = name.startswith(("profile ", "torch,"))
         yield name, "float64", max(1, (10 if name.startswith("tutorial ") else 200) // part)
         if published:
-            yield from ((name, dtype, max(1, 10 // part)) for dtype in ("float32", "bfloat16", "float16"))
+            yield from ((name, dtype, max(1, 20 // part)) for dtype in ("float32", "bfloat16", "float16"))
 
 
 def sweep(job: tuple[str, str, int]) -> Sweep:

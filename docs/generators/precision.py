@@ -6,7 +6,7 @@ from itertools import groupby
 from conformance_tests.deviations import deviations
 from conformance_tests.own import seeds
 from conformance_tests.resolution import Resolved, on_file, unresolved
-from conformance_tests.rounding import MARGIN, ORDERS
+from conformance_tests.rounding import MARGIN, WAYS
 from conformance_tests.subject import DTYPES
 from generators.html import deviation_link, folded, heading, prose, table
 
@@ -17,8 +17,10 @@ LEAD = (
 
 BUDGETS = (
     f"No sum in an encoder has a fixed order. So the suite evaluates the specification itself in the precision at "
-    f"hand, in its own order and in {ORDERS} others: the features, the heads and the hidden units are permuted "
-    f"throughout, which changes nothing on paper. The largest distance from float64, times {MARGIN}, is the budget. "
+    f"hand, in its own way and in {WAYS} others: the features, the heads and the hidden units are permuted throughout, "
+    f"and the queries are multiplied by a number by which the keys are divided, as whoever scales the queries first "
+    f"rounds them once more. None of it changes anything on paper. The largest distance from float64, times {MARGIN}, "
+    f"is the budget. "
     f"Every comparison of a report prints its error and its budget."
 )
 
