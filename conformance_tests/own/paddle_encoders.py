@@ -64,15 +64,15 @@ RIGHT: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
 }
 
 
-class Doubled(nn.TransformerEncoderLayer):
-    """The residual connection of the feed-forward network carries twice its input."""
+class Halved(nn.TransformerEncoderLayer):
+    """The residual connection of the feed-forward network carries half its input; twice it might be the network's own."""
 
     def forward(self, src: Any, src_mask: Any = None, cache: Any = None) -> Any:
         attended = self.norm1(src + self.self_attn(src, src, src, src_mask))
-        return self.norm2(2 * attended + self.linear2(self.activation(self.linear1(attended))))
+        return self.norm2(attended / 2 + self.linear2(self.activation(self.linear1(attended))))
 
 
 WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
-    "the second residual connection doubled": (stock(layer=Doubled), "RES-1", "residual"),
+    "the second residual connection halved": (stock(layer=Halved), "RES-1", "residual"),
 }
 """Encoders with one thing wrong, the requirement that says so, and where they depart."""
