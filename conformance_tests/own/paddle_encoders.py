@@ -65,7 +65,7 @@ RIGHT: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
 
 
 class Halved(nn.TransformerEncoderLayer):
-    """The residual connection of the feed-forward network carries half its input; twice it might be the network's own."""
+    """The residual connection of the feed-forward network carries half its input; twice could be the network's own."""
 
     def forward(self, src: Any, src_mask: Any = None, cache: Any = None) -> Any:
         attended = self.norm1(src + self.self_attn(src, src, src, src_mask))
