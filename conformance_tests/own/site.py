@@ -56,7 +56,7 @@ def built(folder: Path) -> Site:
     """The site in ``folder``, built strictly as ``make docs`` does unless another process has built it there."""
     with folder.with_suffix(".outcome").open("a+") as outcome:
         fcntl.flock(outcome, fcntl.LOCK_EX)
-        if outcome.tell() == 0:
+        if outcome.seek(0, os.SEEK_END) == 0:
             command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
             outcome.write(f"{done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
