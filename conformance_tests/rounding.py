@@ -28,7 +28,7 @@ MARGIN = 4
 """The budget in units of the largest distance found.
 
 A correct encoder's distance is one more draw beside these seven: for the built-in encoders, and for
-pretrained weights in float32, it came to about a quarter to a third of the budget.
+pretrained weights in float32, it came to a quarter of the budget, and to little more than half at most.
 """
 
 EXACT = 1e-9

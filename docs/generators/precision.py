@@ -20,8 +20,7 @@ BUDGETS = (
     f"hand, in its own way and in {WAYS} others: the features, the heads and the hidden units are permuted throughout, "
     f"and the queries are multiplied by a number by which the keys are divided, as whoever scales the queries first "
     f"rounds them once more. None of it changes anything on paper. The largest distance from float64, times {MARGIN}, "
-    f"is the budget. "
-    f"Every comparison of a report prints its error and its budget."
+    f"is the budget. Every comparison of a report prints its error and its budget."
 )
 
 RESOLUTION = (
