@@ -56,17 +56,17 @@ bench: $(READY)
 	$(BIN)/python benchmarks/run.py
 
 matrix: $(READY)
-	$(BIN)/python -m conformance_tests.kill_matrix
-	$(BIN)/python -m conformance_tests.kills
+	$(BIN)/python -m conformance_tests.quality.kill_matrix
+	$(BIN)/python -m conformance_tests.quality.kills
 
 resolution: $(READY)
-	$(BIN)/python -m conformance_tests.resolution
+	$(BIN)/python -m conformance_tests.quality.resolution
 
 mutants: $(READY)
-	$(BIN)/python -m conformance_tests.own.mutants
+	$(BIN)/python -m conformance_tests.meta_tests.measurements.mutants
 
 seeds: $(READY)
-	$(BIN)/python -m conformance_tests.own.seeds
+	$(BIN)/python -m conformance_tests.meta_tests.measurements.seeds
 
 # keras-hub asks for the whole of TensorFlow, which its layers do not use on another backend.
 $(FRAMEWORKS_READY): pyproject.toml constraints.txt
@@ -78,5 +78,5 @@ $(FRAMEWORKS_READY): pyproject.toml constraints.txt
 	@touch $@
 
 frameworks: $(FRAMEWORKS_READY)
-	$(FRAMEWORKS)/python -m pytest conformance_tests/own/test_keras.py conformance_tests/own/test_flax.py conformance_tests/own/test_paddle.py
-	$(FRAMEWORKS)/python -m conformance_tests.own.frameworks
+	$(FRAMEWORKS)/python -m pytest conformance_tests/meta_tests/encoders/test_keras.py conformance_tests/meta_tests/encoders/test_flax.py conformance_tests/meta_tests/encoders/test_paddle.py
+	$(FRAMEWORKS)/python -m conformance_tests.meta_tests.measurements.frameworks

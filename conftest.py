@@ -2,7 +2,7 @@
 
 Beartype checks each equation that the tests of this repository evaluate.
 
-Files that judge encoders by the dozen are the exception; ``conformance_tests/own/conftest.py`` lists them.
+Files that judge encoders by the dozen are the exception; ``conformance_tests/meta_tests/conftest.py`` lists them.
 
 The hook must stand before the topics are imported, hence here; users of the package never load it.
 """

@@ -8,18 +8,18 @@ torch among it, is imported when it is first used.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from conformance_tests.decorator import encoder_conformance as encoder_conformance
-    from conformance_tests.description import described as described
-    from conformance_tests.report import Report as Report
-    from conformance_tests.suite import check as check
+    from conformance_tests.engine.judging import check as check
+    from conformance_tests.frontends.decorator import encoder_conformance as encoder_conformance
+    from conformance_tests.reports.report import Report as Report
+    from conformance_tests.targets.description import described as described
 
 __all__ = ["Report", "check", "described", "encoder_conformance"]
 
 _HOMES = {
-    "Report": "conformance_tests.report",
-    "check": "conformance_tests.suite",
-    "described": "conformance_tests.description",
-    "encoder_conformance": "conformance_tests.decorator",
+    "Report": "conformance_tests.reports.report",
+    "check": "conformance_tests.engine.judging",
+    "described": "conformance_tests.targets.description",
+    "encoder_conformance": "conformance_tests.frontends.decorator",
 }
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from conformance_tests.checks import REGISTRY, Check
-from conformance_tests.report import Result
+from conformance_tests.harness.checks import REGISTRY, Check
+from conformance_tests.reports.report import Result
 
 DEFAULT_ENCODERS = ("reference", "torch-post-ln", "torch-pre-ln")
 
@@ -21,7 +21,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With ``--encoder`` the suite's own tests are not even read: they say nothing about that encoder."""
-    own = Path(__file__).parent / "own"
+    own = Path(__file__).parent / "meta_tests"
     return True if config.getoption("--encoder") and collection_path == own else None
 
 
@@ -37,10 +37,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def run(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The run over the encoder that ``--encoder`` names."""
-    from conformance_tests import suite
-    from conformance_tests.opening import opened
-    from conformance_tests.subject import Precision, Undetermined
-    from conformance_tests.targets import SubjectError, TargetError, make, resolve
+    from conformance_tests.engine import judging as suite
+    from conformance_tests.identification.opening import opened
+    from conformance_tests.subjects.subject import Precision, Undetermined
+    from conformance_tests.targets.resolving import SubjectError, TargetError, make, resolve
     from encoder_spec.notation import SpecificationError
 
     try:
@@ -59,7 +59,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     check = REGISTRY.checks.get(Check.name_of(pyfuncitem.function))
     if check is None or "run" not in pyfuncitem.funcargs:
         return None
-    from conformance_tests.deciding import applicable_requirements, decide
+    from conformance_tests.harness.deciding import applicable_requirements, decide
 
     run: Any = pyfuncitem.funcargs["run"]
     ids = applicable_requirements(run, check)

@@ -2,10 +2,10 @@
 
 import torch
 
-from conformance_tests.checks import decides
-from conformance_tests.run import PADDED, Case, Run
-from conformance_tests.weights import SHARP
-from conformance_tests.wiring import demand_handed_on
+from conformance_tests.harness.checks import decides
+from conformance_tests.harness.run import PADDED, Case, Run
+from conformance_tests.harness.weight_sets import SHARP
+from conformance_tests.harness.wiring import demand_handed_on
 
 
 @decides("ATT-1", "ATT-2", "ATT-13", level="trace")

@@ -1,8 +1,8 @@
 """Checks of chapter 8: dropout."""
 
-from conformance_tests.checks import decides
-from conformance_tests.run import Case, Run
-from conformance_tests.wiring import demand_order
+from conformance_tests.harness.checks import decides
+from conformance_tests.harness.run import Case, Run
+from conformance_tests.harness.wiring import demand_order
 
 
 @decides("DROP-1", level="black-box")

@@ -1,8 +1,8 @@
 """Checks of chapter 1: the embedding."""
 
-from conformance_tests.checks import decides
-from conformance_tests.run import Run
-from conformance_tests.wiring import demand_handed_on, demand_order, demand_unformed
+from conformance_tests.harness.checks import decides
+from conformance_tests.harness.run import Run
+from conformance_tests.harness.wiring import demand_handed_on, demand_order, demand_unformed
 from encoder_spec.embedding import scale
 
 

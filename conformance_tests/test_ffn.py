@@ -1,9 +1,9 @@
 """Checks of chapter 7: the feed-forward network."""
 
-from conformance_tests.checks import decides
-from conformance_tests.run import Case, Run
-from conformance_tests.weights import LOUD
-from conformance_tests.wiring import demand_handed_on
+from conformance_tests.harness.checks import decides
+from conformance_tests.harness.run import Case, Run
+from conformance_tests.harness.weight_sets import LOUD
+from conformance_tests.harness.wiring import demand_handed_on
 
 
 @decides("FFN-1", "FFN-2", "FFN-4", "FFN-11", "FFN-12", level="trace")

@@ -1,7 +1,7 @@
 """Checks of chapter 11: heads on top."""
 
-from conformance_tests.checks import decides
-from conformance_tests.run import Run
+from conformance_tests.harness.checks import decides
+from conformance_tests.harness.run import Run
 
 
 @decides("HEAD-1", "HEAD-2", "HEAD-3", "HEAD-4", "HEAD-5", level="trace")

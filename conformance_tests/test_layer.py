@@ -1,8 +1,8 @@
 """Checks of chapter 9: the layer."""
 
-from conformance_tests.checks import decides
-from conformance_tests.run import Run
-from conformance_tests.wiring import demand_handed_on
+from conformance_tests.harness.checks import decides
+from conformance_tests.harness.run import Run
+from conformance_tests.harness.wiring import demand_handed_on
 
 
 @decides("LAYER-1", "LAYER-4", level="trace")

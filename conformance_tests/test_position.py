@@ -1,8 +1,8 @@
 """Checks of chapter 2: positions."""
 
-from conformance_tests.checks import decides
-from conformance_tests.run import Run
-from conformance_tests.wiring import demand_handed_on
+from conformance_tests.harness.checks import decides
+from conformance_tests.harness.run import Run
+from conformance_tests.harness.wiring import demand_handed_on
 
 
 @decides("POS-1", "POS-6", "POS-7", "POS-9", "POS-10", level="trace")

@@ -1,7 +1,7 @@
 """Checks of chapter 8: the residual connection."""
 
-from conformance_tests.checks import decides
-from conformance_tests.run import Run
+from conformance_tests.harness.checks import decides
+from conformance_tests.harness.run import Run
 
 
 @decides("RES-1", level="trace")

@@ -6,7 +6,7 @@ makes it harmless text once for all formats; each format then escapes in its own
 
 import importlib
 
-from conformance_tests.report import Report
+from conformance_tests.reports.report import Report
 
 FORMATS = {
     "json": "JSON (schema 1)",

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from conformance_tests.report import Report
 from conformance_tests.reports.arranged import summary
+from conformance_tests.reports.report import Report
 from conformance_tests.reports.templating import render
 
 COLOURS = {"conformant": "#2b7a3d", "nonconformant": "#b3261e", "undetermined": "#8a5a00", "error": "#b3261e"}

@@ -1,6 +1,6 @@
 """The report as one HTML page: no script, nothing from elsewhere, everything from the subject escaped."""
 
-from conformance_tests.report import Report
+from conformance_tests.reports.report import Report
 from conformance_tests.reports.templating import render
 
 

@@ -8,8 +8,8 @@ import io
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from conformance_tests.report import Report, Result, TargetReport
 from conformance_tests.reports.arranged import by_topic
+from conformance_tests.reports.report import Report, Result, TargetReport
 from conformance_tests.reports.site import explanation
 from encoder_spec.equation import requirements
 

@@ -2,8 +2,8 @@
 
 import re
 
-from conformance_tests.report import Report
 from conformance_tests.reports.printable import line
+from conformance_tests.reports.report import Report
 from conformance_tests.reports.templating import render
 
 

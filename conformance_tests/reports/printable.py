@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from conformance_tests.report import Report, Result, TargetReport
+from conformance_tests.reports.report import Report, Result, TargetReport
 
 LONGEST_LINE, LONGEST_BLOCK = 300, 4000
 

@@ -2,7 +2,7 @@
 
 import os
 
-from conformance_tests.report import Result
+from conformance_tests.reports.report import Result
 
 SITE = ""
 """Where the site stands, as a URL; the environment variable ``ENCODER_SPEC_SITE`` goes before it.

@@ -5,8 +5,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from conformance_tests.report import Report
 from conformance_tests.reports import arranged, site
+from conformance_tests.reports.report import Report
 from encoder_spec import SPEC_VERSION, __version__
 from encoder_spec.equation import equations, requirements
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from conformance_tests.deviations import Deviation, deviations
-from conformance_tests.kill_matrix import AUTO, Row, on_file
+from conformance_tests.quality.kill_matrix import AUTO, Row, on_file
 from encoder_spec.equation import TOPICS, Equation, equations, slots
 from generators import effects, heatmaps, listing
 from generators.html import (

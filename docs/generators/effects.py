@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from conformance_tests.deviations import Deviation
-from conformance_tests.kill_matrix import SMALL, settings
-from conformance_tests.probes import Probe, Probes
+from conformance_tests.numerics.probes import Probe, Probes
+from conformance_tests.quality.kill_matrix import SMALL, settings
 from encoder_spec.assembly import Encoder, Trace
 from encoder_spec.notation import SpecificationError
 

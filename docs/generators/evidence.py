@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from conformance_tests.checks import registry
-from conformance_tests.traceability import demonstrations_at_hand
+from conformance_tests.harness.checks import registry
+from conformance_tests.quality.traceability import demonstrations_at_hand
 from encoder_spec.equation import Equation, Requirement, requirements
 from encoder_spec.proof import proofs
 from generators import listing

@@ -29,13 +29,13 @@ SECTIONS = {
     ),
     "Read a report": (
         "conformance_tests.Report",
-        "conformance_tests.report.TargetReport",
-        "conformance_tests.report.Result",
+        "conformance_tests.reports.report.TargetReport",
+        "conformance_tests.reports.report.Result",
     ),
     "Make anything a subject": (
-        "conformance_tests.subject.ArraySubject",
-        "conformance_tests.subject.Subject",
-        "conformance_tests.subject.Undetermined",
+        "conformance_tests.subjects.subject.ArraySubject",
+        "conformance_tests.subjects.subject.Subject",
+        "conformance_tests.subjects.subject.Undetermined",
     ),
     "Choose equations": (
         "encoder_spec.profiles.profile",

@@ -4,7 +4,7 @@ from collections import Counter
 from functools import cache
 from html import escape
 
-from conformance_tests import kill_matrix
+from conformance_tests.quality import kill_matrix
 from generators.encoders import Judged, judged
 from generators.html import link
 

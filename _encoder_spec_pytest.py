@@ -1,0 +1,73 @@
+"""The pytest plugin: ``pytest --pyargs conformance_tests --encoder TARGET``.
+
+It adds the options and refuses values that cannot be used; ``conformance_tests/conftest.py`` does the
+rest when the checks are collected. A run without ``--encoder`` imports this file and nothing else of
+encoder-spec. It stands outside the packages because pytest imports it in each project that has
+encoder-spec installed, also in one with a package ``conformance_tests`` of its own in its place.
+"""
+
+from contextlib import suppress
+from importlib.util import find_spec
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the suite."""
+    group = parser.getgroup("encoder-spec", "conformance of Transformer encoders")
+    group.addoption(
+        "--encoder",
+        action="append",
+        metavar="TARGET",
+        help="encoder to check: package.module:attribute, file.py:attribute, or a built-in name (repeatable)",
+    )
+    group.addoption(
+        "--encoder-profile",
+        default="auto",
+        metavar="NAME",
+        help="profile that must hold exactly; auto (the default) accepts any variant",
+    )
+    group.addoption(
+        "--encoder-dtype",
+        metavar="DTYPE",
+        help="precision to judge in: float64 (where the encoder can, the default), float32, bfloat16, float16",
+    )
+    group.addoption("--encoder-device", default="cpu", metavar="DEVICE", help="where to judge, as torch names it")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a target or a profile that does not exist in one line, before anything is collected."""
+    targets, profile = config.getoption("--encoder"), config.getoption("--encoder-profile")
+    if not targets:
+        return
+    demand_our_package()
+    from conformance_tests.errors import SubjectError, TargetError
+    from conformance_tests.targets.resolving import resolve
+    from encoder_spec.notation import SpecificationError
+
+    try:
+        for target in targets:
+            # What goes wrong inside a target that exists is for the checks to report.
+            with suppress(SubjectError):
+                resolve(target)()
+        if profile != "auto":
+            from encoder_spec.profiles import profile as published
+
+            published(profile)
+    except (TargetError, SpecificationError) as reason:
+        raise pytest.UsageError(str(reason)) from None
+
+
+def demand_our_package() -> None:
+    """Go on only where ``conformance_tests`` is the suite.
+
+    Raises:
+        UsageError: if another package of that name stands before it on the path.
+    """
+    found = find_spec("conformance_tests")
+    if found is None or find_spec("conformance_tests.errors") is None:
+        there = found.origin or next(iter(found.submodule_search_locations or ()), "") if found else "nowhere"
+        raise pytest.UsageError(
+            f"--encoder: the package conformance_tests in {there} hides that of encoder-spec; run pytest from a folder "
+            "without it, or use `encoder-spec check`"
+        )

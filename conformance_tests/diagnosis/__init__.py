@@ -1,0 +1,1 @@
+"""Diagnosis: which wrong equation reproduces an encoder, and where it departs."""

@@ -1,0 +1,252 @@
+"""Diagnosis: which wrong equation reproduces what the subject does?
+
+The same search as identification, over deviations instead of variants: the specification
+with a wrong equation in one slot is evaluated on everything that was asked of the subject,
+and the one that gives the subject's own numbers is what is wrong with it. Where one does
+not suffice, two are tried together. Where nothing matches, nothing is claimed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations
+from math import inf, isclose
+
+import torch
+from torch import Tensor
+
+from conformance_tests.deviations import Deviation, deviations
+from conformance_tests.diagnosis.observations import (
+    NOT_DEFINED,
+    UNDECIDED,
+    Observation,
+    answers_at_random,
+    is_defined,
+    is_random,
+    largest_difference,
+    observations,
+    with_deviations,
+)
+from conformance_tests.harness.checks import Level
+from conformance_tests.harness.deciding import decide, planned
+from conformance_tests.harness.run import Case, Run
+from conformance_tests.harness.weight_sets import GIVEN
+from conformance_tests.identification.identify import differences
+from conformance_tests.identification.opening import opened
+from conformance_tests.subjects.subject import Undetermined
+from conformance_tests.targets.resolving import SubjectError
+from encoder_spec.assembly import Encoder
+from encoder_spec.module import EncoderModule
+from encoder_spec.profiles import Profile
+
+Progress = Callable[[int, int], None]
+
+
+def silent(_done: int, _of: int) -> None:
+    """Show no progress."""
+
+
+FIRST_OF_TWO = 6
+"""So many deviations, those that explain most by themselves, are tried together with every other one."""
+
+
+SAME_AMOUNT = 1e-6
+"""How far, relatively, two errors may lie apart that come from the same wrong equation."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Deviations with which the specification computes what the subject computes.
+
+    ``residual`` is the largest difference over every output and gradient compared; None where just the same
+    requirements fail, though by other amounts.
+    """
+
+    deviations: tuple[Deviation, ...]
+    residual: float | None
+
+    @property
+    def defects(self) -> tuple[Deviation, ...]:
+        """Its deviations that are right in no encoder; all of them, if each is right in some."""
+        return tuple(d for d in self.deviations if not d.is_variant) or self.deviations
+
+    def __str__(self) -> str:
+        """The explanation as a sentence, which tells a defect from another choice that comes with it."""
+        wrong = ", and ".join(lowered(d.definition) for d in self.defects)
+        if choices := ", and ".join(lowered(d.definition) for d in self.deviations if d not in self.defects):
+            wrong += f"; as is right in other encoders, {choices}"
+        if self.residual is None:
+            return f"your encoder fails just what an encoder fails in which {wrong}"
+        how = f"agrees to {self.residual:.0e} with" if self.residual else "is exactly"
+        return f"your encoder {how} the specification in which {wrong}"
+
+
+def lowered(sentence: str) -> str:
+    """A sentence as a part of another: an acronym or a letter of the paper keeps its case."""
+    first, _, rest = sentence.removesuffix(".").partition(" ")
+    # No definition begins with the letter A of the weights: it is the article.
+    return f"{first.lower() if first == 'A' or (first.istitle() and len(first) > 1) else first} {rest}"
+
+
+def explanations(run: Run, declared: Profile | None = None, progress: Progress = silent) -> list[Explanation]:
+    """What is wrong with a subject, the closest agreement first; nothing if nothing in the catalogue matches.
+
+    Args:
+        run: the subject beside the profile that it departs from.
+        declared: that profile, if it was declared: then the subject may compute another legitimate choice.
+        progress: told how many deviations have been tried, and of how many.
+    """
+    candidates = [d for d in deviations().values() if d.applies(run.encoder.profile)]
+    asked = list(observations(run))
+    single = list(reproducing(run, asked, ((d,) for d in candidates), progress, len(candidates))) if asked else []
+    if asked and largest_difference(run, run.encoder, asked) is not None:
+        return behaving_alike(run, (d for explanation in single for d in explanation.deviations))
+    if single:
+        return ranked(run, single)
+    if declared is not None and (choice := other_choice(run)):
+        return [choice]
+    if not asked:
+        return behaving_alike(run, (d for d in candidates if not is_defined(run, d)))
+    if not has_its_shape(run, asked[0]):
+        return []  # two wrong equations that change no shape change none together
+    if answers_at_random(run):
+        return behaving_alike(run, (d for d in candidates if is_random(run, d)))
+    likely = most_explaining(run, asked, candidates)
+    pairs = [(a, b) for a, b in combinations(candidates, 2) if a.slot != b.slot and (a in likely or b in likely)]
+    return ranked(run, reproducing(run, asked, pairs, progress, len(pairs)))
+
+
+def other_choice(run: Run) -> Explanation | None:
+    """The legitimate choice of equations that a subject makes instead of the declared one, if it is such a choice.
+
+    Each equation that differs is a deviation here: right elsewhere, but not in this profile.
+    """
+    wanted = run.encoder.profile
+    run.weight_sets.use(GIVEN)
+    with suppress(Undetermined, SubjectError, *UNDECIDED), opened(run.subject, run.seed) as free:
+        if free.identified:
+            differing = differences(free.encoder, wanted)
+            wrong = tuple(
+                chosen_instead(wanted, free.encoder.profile, place, *pair) for place, pair in differing.items()
+            )
+            return Explanation(wrong, free.largest_error(Case(GIVEN))) if wrong else None
+    return None
+
+
+def chosen_instead(wanted: Profile, chosen: Profile, place: str, mine: str | float, theirs: str | float) -> Deviation:
+    """A choice that differs from the declared one, as a deviation."""
+    filled = {place: chosen.equations[place]} if place in chosen.equations else {place: float(mine)}
+    slot = place if place in wanted.equations else "norm"
+    text = f"{place.replace('_', ' ')} is {mine} (the profile has {theirs})"
+    return Deviation(f"{place}={mine}", text, (wanted[slot].id,), (), filled)
+
+
+def has_its_shape(run: Run, observed: Observation) -> bool:
+    """Whether an output has the shape that the specification gives it, as far as that can be evaluated."""
+    try:
+        return observed.got[0].shape == run.expected(observed.case).shape
+    except UNDECIDED:
+        return True
+
+
+def ranked(run: Run, found: Iterable[Explanation]) -> list[Explanation]:
+    """Those first that leave no parameter without a use; of these the closest."""
+    parameters = run.parameters(GIVEN).keys()
+
+    def idle(explanation: Explanation) -> int:
+        return len(parameters - with_deviations(run.encoder, explanation.deviations).parameter_shapes().keys())
+
+    return sorted(found, key=lambda e: (idle(e), e.residual or 0.0))
+
+
+def reproducing(
+    run: Run,
+    asked: Sequence[Observation],
+    candidates: Iterable[tuple[Deviation, ...]],
+    progress: Progress,
+    number: int,
+) -> Iterator[Explanation]:
+    """The candidates with which the specification gives every observation."""
+    for tried, wrong in enumerate(candidates):
+        progress(tried, number)
+        residual = largest_difference(run, with_deviations(run.encoder, wrong), asked)
+        if residual is not None:
+            yield Explanation(wrong, residual)
+
+
+def most_explaining(run: Run, asked: Sequence[Observation], candidates: Sequence[Deviation]) -> list[Deviation]:
+    """The deviations that explain more by themselves than the specification does: with another one it may be all.
+
+    More of its intermediates stand among the subject's, and fewer are missing there: one that leaves steps out has
+    fewer of both. Of a subject that shows none, the outputs are nearer.
+    """
+    wrong = next(o for o in asked if largest_difference(run, run.encoder, [o]) is None)
+    if wrong.gradients:
+        return []
+    case, output = wrong.case, wrong.got[0]
+    probe, parameters = run.probes[case.probe], run.parameters(case.weights)
+    try:
+        recorded = run.recorded(case)
+    except UNDECIDED:
+        recorded = None
+
+    def explained(encoder: Encoder) -> tuple[float, float]:
+        """Two numbers, both of which are larger the more is explained."""
+        try:
+            trace = encoder.trace(parameters, *probe.copy().inputs, keep=probe.keep)
+        except NOT_DEFINED:
+            return -inf, -inf
+        if recorded is None:
+            near = -float((trace[-1].value - output).abs().nan_to_num(inf).median())
+            return near, near
+        values = [i.value.detach() for i in trace if isinstance(i.value, Tensor)]
+        found = sum(map(recorded.has, values))
+        return found, found - len(values)
+
+    least = explained(run.encoder)
+    counts = {d: explained(with_deviations(run.encoder, (d,))) for d in candidates}
+    better = [d for d in candidates if all(more > less for more, less in zip(counts[d], least, strict=True))]
+    return sorted(better, key=counts.__getitem__, reverse=True)[:FIRST_OF_TWO]
+
+
+def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanation]:
+    """The deviations that fail the very requirements that the subject fails: those that fail by as much, if there are.
+
+    What an encoder does beside its numbers, such as writing into its input, shows in the checks alone.
+    """
+    failed = failing(run)
+    found: list[Explanation] = []
+    for d in candidates:
+        module = EncoderModule(with_deviations(run.encoder, (d,)), dtype=torch.float64)
+        needed, parameters = module.encoder.parameter_shapes(), run.parameters(GIVEN)
+        if not needed.keys() <= parameters.keys():
+            continue
+        module.load({path: parameters[path] for path in needed})
+        with suppress(Undetermined, SubjectError), opened(module, run.seed, run.encoder.profile) as other:
+            # Where a parameter is missing the outputs may be right; which one it is tells the deviations apart.
+            if other.stated_parameters().keys() != run.stated_parameters().keys():
+                continue
+            other.weight_sets.adopt({name: run.parameters(name) for name in run.weight_sets})
+            amounts = amounts_alike(other, failed)
+            if amounts is not None:
+                found.append(Explanation((d,), 0.0 if amounts else None))
+    return [e for e in found if e.residual is not None] or found
+
+
+def failing(run: Run) -> dict[str, float | None]:
+    """The requirements that a run fails, and by how much, where that is a number."""
+    decided = (decide(run, check, id) for check, id in planned(run, Level.GRADIENT))
+    return {result.id: result.error for result in decided if result.outcome == "fail"}
+
+
+def amounts_alike(run: Run, failed: Mapping[str, float | None]) -> bool | None:
+    """Whether a run fails these requirements by the same amounts; None if it fails others, or not all of them."""
+    alike = True
+    # The first one that tells ends the search.
+    for check, id in sorted(planned(run, Level.GRADIENT), key=lambda item: item[1] not in failed):
+        result = decide(run, check, id)
+        if (result.outcome == "fail") != (id in failed):
+            return None
+        if id in failed:
+            alike &= isclose(result.error or 0.0, failed[id] or 0.0, rel_tol=SAME_AMOUNT)
+    return alike

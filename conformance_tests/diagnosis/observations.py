@@ -1,0 +1,147 @@
+"""What a subject gave, and what the specification with a wrong equation gives in its place.
+
+Outputs in every case, and gradients: a wrong equation is an explanation only if it reproduces all of them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from conformance_tests.deviations import Deviation
+from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case
+from conformance_tests.harness.run import Run
+from conformance_tests.numerics.compare import Blocked, Disagreement, Unsupported, demand_equal
+from conformance_tests.numerics.rounding import budget
+from encoder_spec.assembly import Encoder
+from encoder_spec.notation import SpecificationError
+
+NEAR_MISS = 10.0
+"""So many budgets away a difference may still be one of rounding."""
+
+UNDECIDED = (Blocked, Disagreement, Unsupported)
+
+NOT_DEFINED = (SpecificationError, RuntimeError, IndexError, ValueError, KeyError, TypeError)
+"""What a wrong equation may raise where it has no value."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a subject gave when it was asked: an output, or gradients."""
+
+    case: Case
+    got: tuple[Tensor, ...]
+    gradients: bool = False
+
+
+def observations(run: Run) -> Iterator[Observation]:
+    """Everything that can be compared, the quickest first; what a subject refuses is left out."""
+    masked = run.subject.takes_mask
+    cases = run.cases(*UNPADDED, *(PADDED if masked else ()), *(FAST if masked else FAST[:1]))
+    for case in cases:
+        try:
+            yield Observation(case, (run.output(case),))
+        except UNDECIDED:
+            continue
+    for case in run.gradient_cases():
+        try:
+            yield Observation(case, gradients_of_subject(run, case), gradients=True)
+        except UNDECIDED:
+            continue
+
+
+def gradients_of_subject(run: Run, case: Case) -> tuple[Tensor, ...]:
+    """The subject's gradients by the input, if it is floating, and by every parameter, in the order of their paths."""
+    by_input, by_path = run.gradients(case, run.cotangent(case))
+    return (*(() if by_input is None else (by_input,)), *(by_path[path] for path in sorted(by_path)))
+
+
+def with_deviations(encoder: Encoder, wrong: Iterable[Deviation]) -> Encoder:
+    """The specification's encoder with wrong equations in some slots."""
+    profile = encoder.profile
+    for d in wrong:
+        profile = d.within(profile)
+    return replace(encoder, profile=profile)
+
+
+def largest_difference(run: Run, encoder: Encoder, asked: Sequence[Observation]) -> float | None:
+    """The largest difference between an encoder and what was observed, or None if one exceeds its budget."""
+    largest = 0.0
+    for observation in asked:
+        try:
+            wants = evaluated(run, encoder, observation)
+            for got, want in zip(observation.got, wants, strict=True):
+                valid = None if observation.gradients else run.valid(observation.case)
+                allowed = run.budget(observation.case)
+                if allowed is not None and is_near_miss(got, want, valid, allowed):
+                    allowed = budget_of(run, encoder, observation.case)
+                largest = max(largest, demand_equal(got, want, "", valid=valid, budget=allowed).error)
+        except (*UNDECIDED, *NOT_DEFINED):
+            return None
+    return largest
+
+
+def is_near_miss(got: Tensor, want: Tensor, valid: Tensor | None, allowed: float) -> bool:
+    """Whether a difference exceeds what the specification's own rounding explains, but not by much.
+
+    A wrong equation rounds as it does: what it may be off by is worth deriving then.
+    """
+    try:
+        demand_equal(got, want, "", valid=valid, budget=allowed)
+    except Disagreement as miss:
+        return miss.error is not None and miss.error <= NEAR_MISS * allowed
+    return False
+
+
+def budget_of(run: Run, encoder: Encoder, case: Case) -> float:
+    """How far the subject may be from an encoder, if that is what it computes, in the subject's precision."""
+    probe = run.probes[case.probe].copy()
+    return budget(encoder, run.parameters(case.weights), probe.inputs, probe.keep, run.subject.dtype)
+
+
+def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Tensor, ...]:
+    """What an encoder gives where the subject was observed."""
+    probe = run.probes[observation.case.probe].copy()
+    parameters = run.parameters(observation.case.weights)
+    if not observation.gradients:
+        with torch.set_grad_enabled(observation.case.gradients):
+            return (encoder(parameters, *probe.inputs, keep=probe.keep).detach(),)
+    by_input, by_path = run.expected_gradients(observation.case, run.cotangent(observation.case), encoder)
+    learned = sorted(path for path, source in run.mapping.sources.items() if source.names)
+    # A part that is used in several layers gets the sum of its gradients, whatever its name. What the wrong
+    # equation has no use for may be there all the same, and gets none.
+    shared = {path: encoder.home(path) for path in learned if run.weight_sets.is_one(path, encoder.home(path))}
+    of_parameters = (by_path.get(shared.get(path, path), torch.zeros_like(parameters[path])) for path in learned)
+    return (*(() if by_input is None else (by_input,)), *of_parameters)
+
+
+def answers_at_random(run: Run) -> bool:
+    """Whether the subject gives another output each time, with gradients or without."""
+    try:
+        again = [(run.encode(case, run.probes[case.probe]), run.output(case)) for case in run.cases(Case(), *FAST[:1])]
+    except UNDECIDED:
+        return False
+    return any(not torch.equal(now.nan_to_num(), before.nan_to_num()) for now, before in again)
+
+
+def is_defined(run: Run, d: Deviation) -> bool:
+    """Whether a deviation has a value for the inputs of this run."""
+    try:
+        evaluated(run, with_deviations(run.encoder, (d,)), Observation(run.case(), ()))
+    except NOT_DEFINED:
+        return False
+    return True
+
+
+def is_random(run: Run, d: Deviation) -> bool:
+    """Whether a deviation gives another output each time, with gradients or without."""
+    encoder = with_deviations(run.encoder, (d,))
+    for case in (run.case(), run.case(gradients=False)):
+        try:
+            once, again = (evaluated(run, encoder, Observation(case, ()))[0] for _ in range(2))
+        except NOT_DEFINED:
+            return False
+        if not torch.equal(once.nan_to_num(), again.nan_to_num()):
+            return True
+    return False

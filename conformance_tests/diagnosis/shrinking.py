@@ -1,0 +1,57 @@
+"""The smallest input at which an encoder's outputs are wrong: one position hides much, two hide little."""
+
+from collections.abc import Iterable
+from itertools import chain
+
+from conformance_tests.harness.run import FAST, Case, Run
+from conformance_tests.numerics.compare import Blocked, Disagreement, Unsupported, demand_equal
+from conformance_tests.numerics.probes import Probe
+
+
+def smallest_failing_input(run: Run) -> list[int] | None:
+    """The shape of the smallest input, cut from a probe, whose output disagrees; None if no output does.
+
+    Fewer samples come first, then shorter sequences. Where all whole probes agree, a part of one may not, or what
+    is computed without gradients.
+    """
+    for case in [run.first_wrong] if run.first_wrong else agreeing_cases(run):
+        probe = run.probes[case.probe]
+        batch, length = probe.inputs[0].shape[:2]
+        shorter = range(1, length) if probe.by_position else ()  # images and signals are never shortened
+        one = ((1, n) for n in shorter)
+        more = ((samples, length) for samples in range(1, batch + 1))
+        wrong = first_wrong(run, case, chain(one, more))
+        if wrong and wrong[0] > 1:
+            wrong = first_wrong(run, case, ((wrong[0], n) for n in shorter)) or wrong
+        if wrong:
+            return list(probe.corner(*wrong).inputs[0].shape)
+    return None
+
+
+def agreeing_cases(run: Run) -> list[Case]:
+    """Where a subject may be wrong that agrees on all whole probes; nothing if the specification has no value there."""
+    try:
+        run.expected(run.case())
+    except Blocked:
+        return []
+    return run.cases(Case(), *(FAST if run.subject.takes_mask else FAST[:1]))
+
+
+def first_wrong(run: Run, case: Case, sizes: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
+    """The first number of samples and length, of some, for which the output of that part of a probe disagrees."""
+    return next((size for size in sizes if is_wrong(run, case, run.probes[case.probe].corner(*size))), None)
+
+
+def is_wrong(run: Run, case: Case, probe: Probe) -> bool:
+    """Whether the output for a probe disagrees; an input that is refused for being small says nothing."""
+    want = run.encoder(run.parameters(case.weights), *probe.inputs, keep=probe.keep)
+    try:
+        got = run.encode(case, probe)
+    except (Blocked, Disagreement, Unsupported):
+        return False
+    valid = probe.keep if probe.keep is not None and want.ndim > 2 else None
+    try:
+        demand_equal(got, want.detach(), "", valid=valid, budget=run.budget(case))
+    except Disagreement:
+        return True
+    return False

@@ -1,0 +1,1 @@
+"""One question in, one report out."""

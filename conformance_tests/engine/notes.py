@@ -1,0 +1,74 @@
+"""What a report says beside its verdict: the variant, and what is worth knowing of an encoder though it is no fault."""
+
+import torch
+
+from conformance_tests.harness.run import Run
+from conformance_tests.identification.identify import nearest_profile
+from conformance_tests.reports.report import TargetReport
+from conformance_tests.subjects.segments import FIRST_ALONE
+from encoder_spec.profiles import Profile
+
+
+def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
+    """Write the variant into the report, with the nearest published profile where it is none."""
+    chosen = run.encoder.choices()
+    conventions = run.subject.conventions() | run.mapping.conventions()
+    if run.encoder.profile["segment"].variant == "added" and not run.subject.takes_segments():
+        conventions["segments"] = FIRST_ALONE
+    report.notes.extend(run.subject.remarks())
+    for path, layout in run.stored.items():
+        chosen["position"] = layout
+        report.notes.append(f"keeps its {layout} positions as a table ({path}): compared as stored")
+        if unmoved := run.subject.unmoved():
+            names = ", ".join(sorted(unmoved))
+            report.notes.append(f"a plain attribute, which does not move with the encoder: {names}")
+    if run.too_many:
+        report.notes.append(f"judged with at most {run.probes.length} tokens: more are refused: {run.too_many}")
+    if are_copies(run):
+        report.notes.append("all layers start with the same weights: they are copies of one layer")
+    if declared is not None:
+        report.profile = {"name": declared.name, "choices": chosen, "conventions": conventions}
+        if declared["input"] is not run.encoder.profile["input"]:
+            report.notes.append("starts from given embeddings: the profile's input equations are not judged")
+        return
+    nearest, differences = nearest_profile(run.encoder)
+    report.profile = {"name": nearest.name if not differences else "unpublished", "choices": chosen}
+    report.profile["conventions"] = conventions
+    report.profile["identified"] = run.identified
+    if not run.identified:
+        report.notes.append(
+            "its outputs agree with no choice of equations; judged against what it states or comes closest to"
+            + ("; the number of heads is a guess" if guesses_heads(run) else "")
+        )
+    if differences:
+        differ = ", ".join(f"{slot} {mine} (there {theirs})" for slot, (mine, theirs) in differences.items())
+        report.notes.append(f"no published profile; the nearest is {nearest.name}, which differs in {differ}")
+
+
+def guesses_heads(run: Run) -> bool:
+    """Whether a single head is what the search began with, because nothing states or shows how many there are."""
+    told = run.mapping.heads or run.subject.hints.heads or "h" in run.subject.hints.sizes
+    return not told and run.encoder.dimensions.h == 1
+
+
+def are_copies(run: Run) -> bool:
+    """Whether every layer has the very weights of the first, though parameters of its own."""
+    given, N = run.stated_parameters(), run.encoder.dimensions.N
+    maps = [path.split(".", 2)[2] for path in given if path.startswith("layers.0.W_")]
+    others = [(l, name) for l in range(1, N) for name in maps]
+    return (
+        bool(others)
+        and run.encoder.profile["sharing"].variant == "none"
+        and all(f"layers.{l}.{name}" in given for l, name in others)
+        and all(torch.equal(given[f"layers.{l}.{name}"], given[f"layers.0.{name}"]) for l, name in others)
+    )
+
+
+def below_resolution(dtype: str) -> list[str]:
+    """What a verdict in a precision below float64 leaves open, in words; nothing if that is nothing."""
+    if dtype == "float64":
+        return []
+    from conformance_tests.quality.resolution import on_file, unresolved
+
+    below = len(unresolved(on_file(), dtype))
+    return [f"{below} of the known deviations are not decidable in {dtype}: nothing is said of them"] if below else []

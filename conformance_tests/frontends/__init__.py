@@ -1,0 +1,1 @@
+"""Frontends: the command line, the catalogue listings, the pytest plugin and the pytest decorator."""

@@ -1,0 +1,282 @@
+"""The command line: ``encoder-spec``.
+
+Nothing heavy is imported before it is needed, so that help and usage errors are instant.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from conformance_tests.reports import FORMATS
+from encoder_spec import __version__
+
+LEVELS = ("static", "black-box", "agreement", "trace", "gradient")
+CONFORMANT, NOT_CONFORMANT, UNUSABLE, SUITE_FAILED = 0, 1, 2, 3
+
+
+class Unusable(click.ClickException):
+    """A command or a name that cannot be used: one line, and status 2."""
+
+    exit_code = UNUSABLE
+
+
+class Group(click.Group):
+    """Commands whose every failure ends in one line and the documented exit status."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; a fault of the suite itself shows its traceback and exits with 3."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as problem:
+            command = problem.ctx.command_path if problem.ctx else "encoder-spec"
+            raise Unusable(f"{problem.format_message()} (see {command} --help)") from None
+        except (click.exceptions.Exit, click.ClickException, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(SUITE_FAILED)
+        except BrokenPipeError:
+            sys.stderr.close()
+            ctx.exit(CONFORMANT)
+        except Exception as fault:
+            if type(fault).__name__ in ("TargetError", "SpecificationError"):
+                raise Unusable(str(fault)) from None
+            import traceback
+
+            traceback.print_exc()
+            click.echo("encoder-spec itself failed: please report the lines above", err=True)
+            ctx.exit(SUITE_FAILED)
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="encoder-spec")
+def main() -> None:
+    """Does an encoder compute the published equations of the Transformer encoder?
+
+    TARGET is package.module:attribute, path/to/file.py:attribute, or a built-in
+    encoder (see `encoder-spec encoders`). The attribute is an encoder or a function
+    without required arguments that makes one.
+    """
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that `check` and `identify` share."""
+
+    @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**31), help="Of probes and weights.")
+    @click.option(
+        "--timeout",
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        type=click.FloatRange(0, min_open=True),
+        help="For each step: import, making, identification, and each check.",
+    )
+    @click.option(
+        "--memory",
+        metavar="GIB",
+        type=click.FloatRange(0, min_open=True),
+        help="What a target may allocate, on Linux; three quarters of what is free unless given.",
+    )
+    @click.option(
+        "--in-process",
+        is_flag=True,
+        help="Run targets in this process, where a debugger finds them: no limits, and what they print is shown.",
+    )
+    @wraps(command)
+    def with_options(*args: Any, **kwargs: Any) -> Any:
+        return command(*args, **kwargs)
+
+    return with_options
+
+
+def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """One option for each format in which a report can be written."""
+    for form, what in reversed(FORMATS.items()):
+        path = click.Path(dir_okay=False, path_type=Path)
+        command = click.option(f"--{form}", type=path, metavar="FILE", help=f"Write the report as {what}.")(command)
+    return command
+
+
+@main.command()
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.option(
+    "--profile",
+    default="auto",
+    show_default=True,
+    metavar="auto|NAME|FILE.toml",
+    help="What must hold exactly; auto accepts any variant.",
+)
+@click.option(
+    "--level",
+    default="gradient",
+    show_default=True,
+    type=click.Choice(LEVELS),
+    help="The strongest evidence to look for.",
+)
+@click.option(
+    "--expected",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.toml",
+    help="Failures that are known, each with its reason.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(("float64", "float32", "bfloat16", "float16")),
+    help="The precision to judge in; float64, where the encoder can, unless given.",
+)
+@click.option("--device", default="cpu", show_default=True, help="Where to judge, as torch names it.")
+@report_options
+@click.option("-q", "--quiet", is_flag=True, help="Only one line for each target.")
+@click.option("-v", "--verbose", is_flag=True, help="One line for each requirement.")
+@run_options
+@click.pass_context
+def check(
+    ctx: click.Context,
+    /,
+    targets: tuple[str, ...],
+    profile: str,
+    level: str,
+    expected: Path | None,
+    dtype: str | None,
+    device: str,
+    quiet: bool,
+    verbose: bool,
+    seed: int,
+    timeout: float,
+    memory: float | None,
+    in_process: bool,
+    **files: Path | None,
+) -> None:
+    """Judge encoders; with no TARGET, every built-in one that can run here.
+
+    Exit status: 0 every target is conformant, 1 some target is not or is undetermined,
+    2 the command or a target's name could not be used, 3 the suite itself failed.
+    """
+    from conformance_tests.reports.files import demand_writable, write
+
+    wanted = {form: file for form, file in files.items() if file is not None}
+    demand_writable(*wanted.values())
+    from conformance_tests.isolation.supervisor import judging
+    from conformance_tests.targets.builtin import runnable
+
+    names = list(targets or runnable())
+    with judging(names, timeout, memory, in_process) as judge:
+        from conformance_tests.reports import terminal, written
+
+        console = terminal.console()
+        with terminal.progress(enabled=not quiet) as show:
+            report, stopped = judge(names, profile, level, seed, show, expected, dtype, device)
+    for form, file in wanted.items():
+        write(file, written(report, form))
+    terminal.print_report(console, report, quiet=quiet, verbose=verbose)
+    if stopped is not None:
+        raise stopped
+    ctx.exit(CONFORMANT if report.verdict == "conformant" else NOT_CONFORMANT)
+
+
+@main.command()
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@run_options
+@click.pass_context
+def identify(
+    ctx: click.Context, targets: tuple[str, ...], seed: int, timeout: float, memory: float | None, in_process: bool
+) -> None:
+    """Say which variant each TARGET computes."""
+    from conformance_tests.isolation.supervisor import judging
+
+    with judging(targets, timeout, memory, in_process) as judge:
+        from conformance_tests.reports import terminal
+
+        console = terminal.console()
+        report, stopped = judge(list(targets), level="static", seed=seed)
+    for target in report.targets:
+        terminal.print_variant(console, target)
+    if stopped is not None:
+        raise stopped
+    identified = all(t.profile.get("identified") for t in report.targets)
+    ctx.exit(CONFORMANT if identified else NOT_CONFORMANT)
+
+
+@main.command()
+def encoders() -> None:
+    """List the built-in targets, and which can run here."""
+    from conformance_tests.reports import terminal
+    from conformance_tests.targets.builtin import BUILTIN
+
+    rows = [
+        (name, f"no: needs {', '.join(builtin.missing())}" if builtin.missing() else "yes", builtin.description)
+        for name, builtin in BUILTIN.items()
+    ]
+    terminal.print_table(terminal.console(), ("target", "runs here", "what it is"), rows)
+
+
+@main.command()
+@click.argument("id", required=False)
+def equations(id: str | None) -> None:
+    """List the equations, or show one with formula, code and source."""
+    from conformance_tests.frontends import listing
+
+    listing.equations(id)
+
+
+@main.command()
+@click.argument("id", required=False)
+def requirements(id: str | None) -> None:
+    """List the requirements, or show one with its equation and tests."""
+    from conformance_tests.frontends import listing
+
+    listing.requirements(id)
+
+
+@main.command()
+@click.argument("id", required=False)
+@click.option(
+    "--matrix", is_flag=True, help="What notices each deviation, or this one, in every profile to which it applies."
+)
+def deviations(id: str | None, matrix: bool) -> None:
+    """List the known defects, or show one with code, evidence and what notices it."""
+    from conformance_tests.frontends import listing
+
+    if matrix:
+        listing.matrix(id)
+    else:
+        listing.deviations(id)
+
+
+@main.command()
+@click.argument("name", required=False)
+def profiles(name: str | None) -> None:
+    """List the profiles, or show one with its choice for every slot."""
+    from conformance_tests.frontends import listing
+
+    listing.profiles(name)
+
+
+@main.command()
+@click.option(
+    "--profile", default="vaswani-2017", show_default=True, metavar="NAME|FILE.toml", help="The choice of equations."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="A size, such as d_model=1024, h=16, N=12, n=128 or B=8; repeatable.",
+)
+def count(profile: str, settings: tuple[str, ...]) -> None:
+    """Count parameters, FLOPs and activations: formula and number."""
+    from conformance_tests.frontends import listing
+
+    listing.count(profile, settings)
+
+
+@main.command()
+def traceability() -> None:
+    """Show for each equation its oracle, proofs, requirements and tests; exit with 1 at any hole."""
+    from conformance_tests.frontends import listing
+
+    listing.traceability()

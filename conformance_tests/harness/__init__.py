@@ -1,0 +1,1 @@
+"""The harness: what a check may ask of a run."""

@@ -1,0 +1,249 @@
+"""Finding the specification's intermediates among those of an encoder, by value.
+
+An encoder does not say which of its arrays are the scores. But an array that holds the
+numbers of the scores, up to the order of its axes, is the scores: no name is needed, and
+no hook. What is not found was either never formed (a fused kernel) or is wrong; the order
+of computation tells which.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conformance_tests.numerics.compare import BUDGET, difference_at
+from encoder_spec.assembly import Intermediate, Trace
+
+SMALLEST = 1e-2
+"""Values below this one are compared as if they were this large: they may be differences of numbers near 1.
+
+Of outputs nothing is known, and the bound is 1; but a faint intermediate, which a norm will magnify, is
+another one if it differs by what is little beside 1.
+"""
+
+SIDE_BY_SIDE = {"projections", "merge"}
+"""The slots whose values hold all heads in one axis; an encoder may form them with an axis for each."""
+
+READ_BY = {"split": (0, 1, 2), "scores": (0, 1), "values": (2,)}
+"""Which of Q, K and V the equation in a slot reads."""
+
+SAYING_LITTLE = ("position", "statistics")
+"""Slots whose values may be right though what stands before them is wrong."""
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """An intermediate of the specification and the subject's array that equals it, if any.
+
+    ``got`` and ``want`` have the specification's axes. Without a match ``got`` is None
+    or the nearest array of the right size, and ``nearest`` looks for it.
+    """
+
+    spec: Intermediate
+    part: int
+    want: Tensor
+    got: Tensor | None
+    error: float
+    budget: float
+    valid: Tensor | None = None
+    look: Callable[[], "Aligned"] | None = None
+
+    def nearest(self) -> "Aligned":
+        """The same with the nearest array of the right size, if none equals the value."""
+        return self.look() if self.look else self
+
+    @property
+    def letter(self) -> str:
+        """The letter of this value in its equation, such as S or K."""
+        if self.spec.equation.slot == "projections":
+            return "QKV"[self.part]
+        found = re.match(r"\s*(?:\\tilde )?([A-Za-z]+)", self.spec.equation.latex)
+        return found[1] if found else "value"
+
+    @property
+    def found(self) -> bool:
+        """Whether the subject computes this value."""
+        return self.error <= self.budget
+
+
+def values_of(intermediate: Intermediate) -> list[Tensor]:
+    """The tensors among the values of an equation: several for Q, K, V or for μ, σ².
+
+    The variance is left out: most encoders form 1/√(σ² + ε) at once.
+    """
+    value: Any = intermediate.value
+    parts = list(value) if isinstance(value, tuple) else [value]
+    if intermediate.equation.slot == "statistics":
+        parts = parts[:1]
+    return [p.detach() for p in parts if isinstance(p, Tensor)]
+
+
+class Recorded:
+    """The subject's arrays by size, with their sums and sums of squares, which no order of axes changes."""
+
+    def __init__(self, arrays: list[Tensor], budget: float = BUDGET) -> None:
+        self.budget = budget
+        by_size: dict[int, list[Tensor]] = {}
+        for array in arrays:
+            by_size.setdefault(array.numel(), []).append(array.reshape(-1).to(torch.float64))
+        self._flat = {size: torch.stack(same) for size, same in by_size.items()}
+        self._sums = {size: moments(flat) for size, flat in self._flat.items()}
+
+    def of_size(self, size: int) -> Tensor:
+        """All arrays with this many entries, one a row."""
+        return self._flat.get(size, torch.empty(0, size, dtype=torch.float64))
+
+    def has(self, want: Tensor, after: int = -1) -> bool:
+        """Whether some array may be ``want`` in another order of axes: one behind a place among those of its size."""
+        return any(place > after for place in self.places_of(want))
+
+    def places_of(self, want: Tensor) -> list[int]:
+        """The places, among the arrays of its size, of those that may be ``want`` in another order of axes."""
+        near = self._near(want, self.budget * max(1.0, float(want.abs().max())))
+        return near.nonzero().flatten().tolist()
+
+    def like(self, want: Tensor, budget: float) -> Tensor:
+        """The arrays that may be ``want`` in another order of axes."""
+        return self.of_size(want.numel())[self._near(want, budget)]
+
+    def _near(self, want: Tensor, budget: float) -> Tensor:
+        if want.numel() not in self._sums:
+            return torch.zeros(0, dtype=torch.bool)
+        allowed = budget * want.numel() * max(1.0, 2 * float(want.abs().max()))
+        return ((self._sums[want.numel()] - moments(want.reshape(1, -1))).abs() <= allowed).all(dim=-1)
+
+
+def moments(flat: Tensor) -> Tensor:
+    """Σ x and Σ x² of every row."""
+    return torch.stack([flat.sum(dim=-1), flat.square().sum(dim=-1)], dim=-1)
+
+
+def align(trace: Trace, recorded: Recorded, h: int, keep: Tensor | None = None) -> list[Aligned]:
+    """Look for every value of the trace among the recorded arrays.
+
+    Args:
+        trace: the specification's intermediates, from the same input and parameters.
+        recorded: the subject's arrays, its inputs among them.
+        h: the number of heads, which an encoder may keep as an axis of its own throughout.
+        keep: (B, n); padded query rows are not compared.
+    """
+    return [
+        match(intermediate, part, want, recorded, valid_rows(intermediate, want, keep), h)
+        for intermediate in trace
+        for part, want in enumerate(values_of(intermediate))
+    ]
+
+
+def valid_rows(intermediate: Intermediate, want: Tensor, keep: Tensor | None) -> Tensor | None:
+    """Where an intermediate belongs to a valid query: its batch and its first position axis."""
+    if keep is None or not keep.any():
+        return None
+    if intermediate.equation.topic == "position":
+        return None
+    if want.ndim == 4:
+        return keep[:, None, :].expand(want.shape[:3])
+    if want.ndim == 2:
+        return keep.any(dim=1) if intermediate.equation.variant == "mean-pool" else keep[:, 0]
+    return keep if want.shape[1] == keep.shape[1] else None
+
+
+def match(
+    intermediate: Intermediate, part: int, want: Tensor, arrays: Recorded, valid: Tensor | None, h: int
+) -> Aligned:
+    """The array that equals ``want`` under some order of its axes, or the nearest one."""
+    finite = want[want.isfinite()]
+    budget = BUDGET * max(SMALLEST, float(finite.abs().max()) if finite.numel() else 1.0)
+    by_heads = intermediate.equation.slot in SIDE_BY_SIDE and want.shape[-1] % h == 0
+    split = want.unflatten(-1, (h, -1)) if by_heads else want
+    orders = axis_orders(split)
+    if intermediate.equation.slot == "merge" and by_heads:
+        orders = [order for order in orders if is_concatenation(order, split)]
+
+    def nearest(candidates: Tensor) -> Aligned:
+        best, least, error = None, float("inf"), float("inf")
+        for order in orders if len(candidates) else ():
+            shape = [split.shape[axis] for axis in order]
+            back = [order.index(axis) + 1 for axis in range(split.ndim)]
+            got = candidates.reshape(-1, *shape).permute(0, *back).reshape(-1, *want.shape)
+            difference = difference_at(got, want, None if valid is None else valid[None])
+            # Summed and capped, so that one infinite difference does not hide all others.
+            distances = difference.clamp(max=1e3).flatten(1).sum(dim=1)
+            first = int(distances.argmin())
+            if float(distances[first]) < least:
+                best, least, error = got[first], float(distances[first]), float(difference[first].max())
+            if error <= budget:
+                break
+        return Aligned(intermediate, part, want, best, error, budget, valid)
+
+    if len(finite) == want.numel():
+        likely = nearest(arrays.like(want, budget))
+        if likely.found:
+            return likely
+        pieces = [match(intermediate, part, p, arrays, v, 1) for p, v in head_by_head(intermediate, split, valid)]
+        got = [p.got for p in pieces if p.found and p.got is not None]
+        if pieces and len(got) == len(pieces):
+            whole = torch.stack(got, dim=heads_axis(intermediate)).reshape(want.shape)
+            return replace(likely, got=whole, error=max(p.error for p in pieces))
+        if valid is None:
+            # No array has its sums, so none equals it; the nearest is looked for where the encoder departs.
+            return replace(likely, look=lambda: nearest(arrays.of_size(want.numel())))
+    return nearest(arrays.of_size(want.numel()))
+
+
+def head_by_head(intermediate: Intermediate, value: Tensor, valid: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
+    """The values of all heads one by one, with where each is valid; nothing where there is no axis for the heads."""
+    slot, axis = intermediate.equation.slot, heads_axis(intermediate)
+    if value.ndim != 4 or value.shape[axis] == 1 or slot in ("merge", "output"):
+        return []
+    return [(p, valid[:, i] if valid is not None and axis == 1 else valid) for i, p in enumerate(value.unbind(axis))]
+
+
+def heads_axis(intermediate: Intermediate) -> int:
+    """Where the heads are in a value with an axis for them: behind the positions in projections, else before."""
+    return 2 if intermediate.equation.slot == "projections" else 1
+
+
+def axis_orders(want: Tensor) -> list[tuple[int, ...]]:
+    """The orders of axes that differ, the specification's own first; axes of length 1 stay."""
+    seen: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for order in permutations(range(want.ndim)):
+        long = tuple(axis for axis in order if want.shape[axis] > 1)
+        seen.setdefault(long, order)
+    return list(seen.values())
+
+
+def is_concatenation(order: tuple[int, ...], heads: Tensor) -> bool:
+    """Whether the heads (axis 2) and their entries (axis 3) lie side by side, as the map behind them reads them.
+
+    In any other order they are what the heads gave, not yet their concatenation.
+    """
+    long = [axis for axis in order if heads.shape[axis] > 1]
+    return not {2, 3} <= set(long) or long.index(3) == long.index(2) + 1
+
+
+def departure(aligned: list[Aligned]) -> int:
+    """The place of the first intermediate that is wrong, behind the last one that is found.
+
+    What is missing before that was never formed; with nothing wrong the place is behind the end.
+    Positions do not depend on content, and a mean hides the order of what it is taken over: that they are
+    found does not vouch for what stands before them. An equation that leaves its input as it is cannot be
+    where a value is first missing: what hands that value to it is.
+    Scores need no V, and the weights do not vouch for it: what is wrong behind a projection that
+    is missing too is that projection.
+    """
+    told = (place for place, a in enumerate(aligned) if a.found and a.spec.equation.slot not in SAYING_LITTLE)
+    place = 1 + max(told, default=-1)
+    place += next((ahead for ahead, a in enumerate(aligned[place:]) if not a.found), len(aligned) - place)
+    needed = READ_BY.get(aligned[place].spec.equation.slot, ()) if place < len(aligned) else ()
+    path = aligned[place].spec.path if needed else ""
+    for before, a in enumerate(aligned[:place]):
+        if (a.spec.equation.slot, a.spec.path) == ("projections", path) and a.part in needed and not a.found:
+            return before
+    if place < len(aligned) and aligned[place].spec.equation.variant == "none":
+        slot = aligned[place].spec.equation.slot
+        return next(i for i, a in enumerate(aligned) if i > place and slot in a.spec.equation.slots)
+    return place

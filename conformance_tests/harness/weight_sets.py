@@ -1,0 +1,129 @@
+"""The weights with which a subject is judged.
+
+As given, weights hide defects: γ = 1, β = 0, equal layers, biases of zero. So an encoder
+is judged with perturbed weights too; with faint sublayers, whose small variances show
+where ε stands; with a large offset in the sublayers' biases, or in their last maps where there
+are none, which a norm takes out again if it computes its variance with care; with queries and
+keys so large that scores run into the thousands, where fills of masks that are merely large are
+beaten and exponentials overflow; and with inner features of the feed-forward network as large
+as dozens, where an activation that is cut off shows it.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from conformance_tests.numerics.compare import Unsupported
+from conformance_tests.parameters.mapping import ParameterMapping
+from conformance_tests.subjects.subject import Subject
+
+PERTURBED, FAINT, OFFSET, SHARP, LOUD, GIVEN = "perturbed", "faint", "offset", "sharp", "loud", "given"
+
+FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "x_cls", "b_e")
+"""What is made small so that the inputs of the norms are small too."""
+
+FAINT_PLACES = ("norm_1", "norm_embedding")
+"""The norms that are made small for the same reason: what they give is read by the next norm of a Post-LN layer."""
+
+
+class WeightSets(Mapping[str, Mapping[str, Tensor]]):
+    """The subject's weights as given and as the suite changes them, by the subject's own names."""
+
+    def __init__(self, subject: Subject, mapping: ParameterMapping, seed: int, fixed: Collection[str] = ()) -> None:
+        self.subject = subject
+        self.mapping = mapping
+        self.seed = seed
+        self.fixed = {name for path in fixed for name in mapping.sources[path].names}
+        self.given = subject.weights()
+        self._in_use = GIVEN
+
+    @cached_property
+    def _sets(self) -> dict[str, Mapping[str, Tensor]]:
+        try:
+            self.subject.set_weights(self.given)
+        except Unsupported:
+            return {GIVEN: self.given}
+        perturbed = self.perturbed()
+        places = self.mapping.names_of(*FAINT_LETTERS) | self.mapping.names_at(*FAINT_PLACES)
+        small = self._with_equals(places) - self.fixed
+        sharpened = self._with_equals(self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K"))
+        loud = self._with_equals(self.mapping.names_of("W_1", "b_1"))
+        moved = self._with_equals(self.mapping.names_of("b_O", "b_2") or self.mapping.names_of("W_O", "W_2"))
+        sets = {
+            PERTURBED: perturbed,
+            FAINT: {name: 1e-4 * w if name in small else w for name, w in perturbed.items()},
+            OFFSET: {name: w + self._offset(name) if name in moved else w for name, w in perturbed.items()},
+            SHARP: {name: 60 * w if name in sharpened else w for name, w in perturbed.items()},
+            LOUD: {name: 30 * w if name in loud else w for name, w in perturbed.items()},
+        }
+        return {GIVEN: self.given} | {name: self._held(weights) for name, weights in sets.items()}
+
+    def _with_equals(self, names: Collection[str]) -> set[str]:
+        """These names and those that share memory with one of them, which must stay equal to it."""
+        memory = {id(self.given[name]) for name in names}
+        return {name for name, w in self.given.items() if id(w) in memory}
+
+    def _held(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Weights that the precision of the computation can hold, in float64."""
+        if self.subject.dtype is torch.float64:
+            return weights
+        held = {id(w): w.to(self.subject.dtype).double() for w in weights.values()}
+        return {name: held[id(w)] for name, w in weights.items()}
+
+    def perturbed(self) -> dict[str, Tensor]:
+        """Maps drawn anew with standard deviation 0.8/√(what they read), so that attention is far from uniform.
+
+        Vectors are moved by 0.3 from what they were. Weights that share memory stay equal.
+        """
+        generator = torch.Generator().manual_seed(self.seed)
+        drawn: dict[int, Tensor] = {}
+        for name, w in self.given.items():
+            if id(w) not in drawn:
+                noise = torch.randn(w.shape, generator=generator, dtype=torch.float64)
+                reads = self._reads.get(name, w.shape[-1] if w.ndim else 1)
+                drawn[id(w)] = w + 0.3 * noise if w.ndim < 2 else 0.8 / reads**0.5 * noise
+        return {name: w if name in self.fixed else drawn[id(w)] for name, w in self.given.items()}
+
+    @cached_property
+    def _reads(self) -> dict[str, int]:
+        """How many entries each map of the layers reads, by the subject's own names."""
+        maps = self.mapping.canonical(self.given)
+        return {name: len(maps[p]) for p, s in self.mapping.sources.items() if ".W_" in p for name in s.names}
+
+    def _offset(self, name: str) -> float:
+        """What is added to a bias, or to a map, whose sum of so many random entries is about as large as their root."""
+        return 1e4 if name not in self._reads else 5e3 / self._reads[name] ** 0.5
+
+    def is_fixed(self, path: str) -> bool:
+        """Whether what is at a canonical path is left as it is: a constant, or what is not learned."""
+        names = self.mapping.sources[path].names
+        return not names or any(name in self.fixed for name in names)
+
+    def is_one(self, path: str, other: str) -> bool:
+        """Whether the subject keeps the same arrays at two canonical paths."""
+        here, there = (
+            [id(self.given[name]) for name in self.mapping.sources[p].names] if p in self.mapping.sources else []
+            for p in (path, other)
+        )
+        return here == there
+
+    def adopt(self, sets: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Judge with these weights, by the subject's own names, instead of those that the seed makes."""
+        self._sets = {name: {own: weights[own] for own in self.given} for name, weights in sets.items()}
+
+    def use(self, name: str) -> None:
+        """Give the subject the weights of this name."""
+        if name != self._in_use:
+            self.subject.set_weights(self[name])
+            self._in_use = name
+
+    def __getitem__(self, name: str) -> Mapping[str, Tensor]:
+        return self._sets[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sets)
+
+    def __len__(self) -> int:
+        return len(self._sets)

@@ -1,0 +1,209 @@
+"""Is an equation wrong, or only read from the wrong place?
+
+Where a subject departs from the specification its equation may be right all the same, at
+another input than the one that it should have: in a Pre-LN layer the projections are right,
+but for the normed input. Then what is wrong is the equation that hands the input on.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import permutations
+from typing import NamedTuple
+
+from torch import Tensor
+
+from conformance_tests.harness.changed_inputs import Departure, giver_to_input, giver_within, is_multiple
+from conformance_tests.harness.intermediates import Recorded, departure
+from conformance_tests.harness.run import Case, Run
+from conformance_tests.numerics.compare import Disagreement, Unsupported
+from encoder_spec.assembly import Intermediate
+from encoder_spec.equation import Equation
+
+PARTS = ("multihead", "ffn", "norm", "residual")
+"""The slots that a layer uses itself."""
+
+
+SUBLAYERS = {"norm_1": ("W_Q", "W_K", "W_V", "W_O"), "norm_2": ("W_1", "W_2")}
+"""The maps of the sublayer that a norm stands before in Pre-LN layers."""
+
+
+class Misread(NamedTuple):
+    """An equation that is right at another input, and the one that should have given it its own."""
+
+    reader: Intermediate
+    giver: Equation
+
+
+def departs_at(run: Run) -> str | None:
+    """The first equation that is wrong; None if the outputs agree or the subject shows no intermediates."""
+    if run.departure is None:
+        return None
+    case, first = run.departure
+    misread = misread_in(run, case)
+    return (misread.giver if misread else first.spec.equation).id
+
+
+def demand_order(run: Run, case: Case, giver: str) -> None:
+    """Go on only if the equation in a slot, such as ``layer``, gives every other one the input that it must.
+
+    Asked of one case, and of the first one whose output is wrong.
+
+    Raises:
+        Disagreement: if it does not.
+        Unsupported: if the subject shows no intermediates.
+    """
+    for wrong in dict.fromkeys((case, *(run.departure or ())[:1])):
+        misread = None if run.agrees(wrong) else misread_in(run, wrong)
+        if misread is not None and misread.giver.slot == giver:
+            reader = misread.reader
+            where = f" ({reader.path})" if reader.path else ""
+            what = f"{reader.equation.id}{where} is given another input than the specification gives it"
+            raise Disagreement(f"{misread.giver.id}: {what} [{run.context(wrong)}]")
+
+
+def demand_handed_on(run: Run, slot: str, *cases: Case) -> None:
+    """Go on only if the value of every equation in a slot is formed, and reaches the equation that reads it as it is.
+
+    Raises:
+        Blocked, Disagreement, Unsupported: see ``Run.demand_intermediate``.
+    """
+    for case in run.cases(*(cases or (Case(),))):
+        demand_order(run, case, slot)
+    run.demand_intermediate(slot, *cases)
+
+
+def demand_unformed(run: Run, case: Case, slot: str, change: Callable[[Tensor], Tensor]) -> None:
+    """Go on only if a subject that departs does not form what a change makes of the value of a slot.
+
+    Raises:
+        Disagreement: if it does.
+        Unsupported: if the subject shows no intermediates.
+    """
+    if run.agrees(case):
+        return
+    recorded = run.recorded(case)
+    for here in run.aligned(case):
+        if here.spec.equation.slot == slot and recorded.has(change(here.want)):
+            what = f"{here.spec.equation.id}: {here.letter} is changed by {change.__name__}, which the profile has not"
+            raise Disagreement(f"{what} [{run.context(case)}]")
+
+
+def misread_in(run: Run, case: Case) -> Misread | None:
+    """What is right at another input, where the subject departs: the input's sum, scores, a part, or the layer.
+
+    None if it departs elsewhere, or if the part itself is wrong.
+    """
+    if case not in run.misreads:
+        run.misreads[case] = searched(run, case)
+    found: Misread | None = run.misreads[case]
+    return found
+
+
+def searched(run: Run, case: Case) -> Misread | None:
+    """The same, computed."""
+    aligned = run.aligned(case)
+    place = departure(aligned)
+    if place == len(aligned):
+        return None
+    trace = [a.spec for a in aligned if a.part == 0]
+    first = sum(a.part == 0 for a in aligned[: place + 1]) - 1
+    there = Departure(run, case, trace, first, run.recorded(case))
+    if not there.step.path.startswith("layers."):
+        giver = giver_to_input(there)
+        return Misread(there.step, giver) if giver else None
+    if there.step.equation.slot == "scores" and are_of_other_heads(there):
+        return Misread(there.step, there.profile["split"])
+    giver = giver_within(there) or omits(there)
+    if giver is not None:
+        return Misread(there.step, giver)
+    part = there.behind(first, *PARTS)
+    layer = there.behind(part, "layer")
+    # Where all layers are one, that something holds once may be said of any of them.
+    alike = run.encoder.dimensions.N if there.profile["sharing"].variant == "all" else 1
+    if not holds(there, part, times=1 if trace[part].equation.slot == "residual" else alike):
+        return None
+    if not holds(there, layer, times=alike):
+        return Misread(trace[part], trace[layer].equation)
+    return Misread(trace[layer], giver_to_layer(there, layer))
+
+
+def omits(there: Departure) -> Equation | None:
+    """What leaves out the part that begins with the norm at this place; None if something is computed of it.
+
+    Of a part that is left out no map influences anything, those of other layers do: a layer leaves out a sublayer,
+    the stack a layer.
+    """
+    layer, _, norm = there.step.path.rpartition(".")
+    if norm not in SUBLAYERS:
+        return None
+    try:
+        _, gradients = there.run.gradients(there.case, there.run.cotangent(there.case))
+    except (Disagreement, Unsupported):
+        return None
+    felt = {path for path, gradient in gradients.items() if gradient.any()}
+
+    def idle(letters: Iterable[str]) -> bool:
+        return all(there.run.encoder.home(f"{layer}.{letter}") not in felt for letter in letters)
+
+    if not idle(SUBLAYERS[norm]) or not any(path.endswith(".W_O") for path in felt):
+        return None
+    return there.profile["stack" if all(map(idle, SUBLAYERS.values())) else "layer"]
+
+
+def giver_to_layer(there: Departure, layer: int) -> Equation:
+    """What should have given a layer its input: the stack, or the last equation of what makes the first one's.
+
+    What is given is always among the arrays of the subject, and a sum is formed before it is normed: that
+    they are found does not vouch for what the first layer reads.
+    """
+    layers = [place for place, step in enumerate(there.trace) if step.equation.slot == "layer"]
+    X = next(step.value for step in there.trace if step.equation.slot == "input")
+    another_reads_it = any(there.recorded.has(there.equation_at(other)(X)) for other in layers[1:])
+    if layer != layers[0] or another_reads_it:
+        return there.profile["stack"]
+    return there.profile["embedding_norm" if there.profile["input"].variant == "embedded" else "input"]
+
+
+def are_of_other_heads(there: Departure) -> bool:
+    """Whether scores are right for queries and keys whose entries go to the heads in another order of axes."""
+    Q, K, _ = next(s.value for s in reversed(there.trace[: there.place]) if s.equation.slot == "projections")
+    scores, h = there.profile["scores"].function, there.run.encoder.dimensions.h
+    split = zip(*(splits(x, h) for x in (Q, K)), strict=True)
+    return any(there.recorded.has(scores(q, k)) for q, k in split)
+
+
+def splits(x: Tensor, h: int) -> Iterator[Tensor]:
+    """The heads (B, h, n, d) that result if the memory of (B, n, h·d) is read as any other order of these axes."""
+    B, n, width = x.shape
+    sizes = (B, h, n, width // h)
+    for order in set(permutations(range(4))) - {(0, 2, 1, 3)}:
+        yield x.reshape([sizes[axis] for axis in order]).permute([order.index(axis) for axis in range(4)])
+
+
+def holds(there: Departure, place: int, times: int = 1) -> bool:
+    """Whether the equation at a place leads from arrays of the subject to so many other ones."""
+    step, apply = there.trace[place], there.equation_at(place)
+    others: Iterator[tuple[int, Tensor]] = hidden_states(step.value, there.recorded)
+    if step.equation.slot == "residual":
+        # A multiple of a right summand is this summand, with another weight.
+        given = there.trace[place - 1].value
+        right = step.value - given
+        others = ((i, x) for i, x in others if x.equal(right) or not (is_multiple(x, right) or is_multiple(x, given)))
+    led_to: set[float] = set()
+    for i, x in others:
+        value = apply(x)
+        if there.recorded.has(value, after=i):
+            led_to.add(round(float(value.abs().sum()), 6))
+        if len(led_to) == times:
+            return True
+    return False
+
+
+def hidden_states(like: Tensor, recorded: Recorded) -> Iterator[tuple[int, Tensor]]:
+    """The subject's arrays that may be hidden states (B, n, d), stored so or with the sequence first.
+
+    Each with its place in the order of computation.
+    """
+    B, n, d = like.shape
+    for place, flat in enumerate(recorded.of_size(like.numel())):
+        yield place, flat.reshape(B, n, d)
+        yield place, flat.reshape(n, B, d).transpose(0, 1)

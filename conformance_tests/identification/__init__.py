@@ -1,0 +1,1 @@
+"""Identification: which equation stands in each slot of an encoder."""

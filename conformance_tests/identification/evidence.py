@@ -1,0 +1,112 @@
+"""The calls of a subject from which reading and variant are settled."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from conformance_tests.harness.computed import Case
+from conformance_tests.harness.intermediates import Recorded
+from conformance_tests.harness.weight_sets import FAINT, GIVEN, PERTURBED, WeightSets
+from conformance_tests.identification.experiment import Experiment
+from conformance_tests.identification.foreign_parts import demand_hidden_states, demand_understood
+from conformance_tests.identification.missing_facts import table_is_missing
+from conformance_tests.numerics.compare import Disagreement, Unsupported
+from conformance_tests.numerics.probes import Probes
+from conformance_tests.numerics.rounding import search_budget
+from conformance_tests.parameters.mapping import ParameterMapping
+from conformance_tests.subjects.subject import Subject, Undetermined
+from conformance_tests.targets.resolving import SubjectError, one_line
+from encoder_spec.assembly import Encoder
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A few calls of the subject, with the weights that one reading of its parameters suggests."""
+
+    sets: WeightSets
+    cases: list[Case]
+    experiments: list[Experiment]
+    recorded: Recorded | None
+
+    def read_as(self, mapping: ParameterMapping) -> list[Experiment]:
+        """The same calls with the parameters read in another way."""
+        return [
+            replace(e, parameters=mapping.canonical(self.sets[case.weights]))
+            for e, case in zip(self.experiments, self.cases, strict=True)
+        ]
+
+
+class Calls:
+    """Calls a subject, with weights of the suite's choice; what it learns of how to call it, it learns once."""
+
+    def __init__(self, subject: Subject, seed: int, *, has_head: bool = False) -> None:
+        self.subject = subject
+        self.seed = seed
+        self.has_head = has_head
+        self.weights = subject.weights()
+        self.sets: WeightSets | None = None
+
+    def put_back(self) -> None:
+        """Give the subject its own weights again."""
+        if self.sets is not None and GIVEN in self.sets:
+            self.sets.use(GIVEN)
+
+    def evidence(self, mapping: ParameterMapping, start: Encoder, stored: Mapping[str, str]) -> Evidence:
+        """A few calls, with weights perturbed as a reading of the parameters suggests.
+
+        Raises:
+            Undetermined, SubjectError: if it cannot be called.
+        """
+        first_time = self.sets is None
+        self.put_back()
+        if first_time:
+            self.subject.learn(Probes(start, self.seed))
+        self.sets = sets = WeightSets(self.subject, mapping, self.seed, stored)
+        probes = Probes(start, self.seed, self.subject.dtype)
+        some = [Case(PERTURBED), Case(FAINT, "faint"), Case(GIVEN)] if PERTURBED in sets else []
+        cases = some or [Case(GIVEN), Case(GIVEN, "faint")]
+        experiments = [self.experiment(mapping, sets, probes, case) for case in cases]
+        return Evidence(sets, cases, experiments, self.recording(sets, cases[0], experiments[0]))
+
+    def experiment(self, mapping: ParameterMapping, sets: WeightSets, probes: Probes, case: Case) -> Experiment:
+        """Call the subject once.
+
+        Raises:
+            SubjectError: if it cannot be called, or returns nothing like hidden states.
+        """
+        probe = probes[case.probe]
+        sets.use(case.weights)
+        try:
+            output = self.subject.encode(probe.inputs, None).detach()
+        except (Disagreement, Undetermined):
+            raise
+        except Unsupported as reason:
+            raise Undetermined(str(reason)) from None
+        except Exception as fault:
+            shape = tuple(probe.inputs[0].shape)
+            refusal = f"calling the encoder on {shape} {probe.inputs[0].dtype} raised {one_line(fault)}"
+            if probe.inputs[0].is_floating_point() and self.takes_tokens(probe.inputs[0]):
+                raise Undetermined(table_is_missing(self.weights, mapping)) from None
+            demand_understood(refusal, mapping, self.subject.hints)
+            raise SubjectError(refusal) from fault
+        if not self.has_head:
+            demand_hidden_states(output, probes.encoder, mapping)
+        return Experiment(mapping.canonical(sets[case.weights]), probe.inputs, output.double(), self.subject.dtype)
+
+    def takes_tokens(self, x: Tensor) -> bool:
+        """Whether it can be called with ids, though no parameter is known as their table."""
+        try:
+            self.subject.encode((torch.zeros(x.shape[:2], dtype=torch.long),), None)
+        except Exception:
+            return False
+        return True
+
+    def recording(self, sets: WeightSets, first: Case, experiment: Experiment) -> Recorded | None:
+        """The subject's intermediates in an experiment, if it shows them."""
+        sets.use(first.weights)
+        try:
+            return Recorded(self.subject.record(experiment.inputs, None), search_budget(self.subject.dtype))
+        except Unsupported:
+            return None

@@ -1,0 +1,58 @@
+"""One call of the subject, and how far a choice of equations is from what it returned."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from conformance_tests.numerics.compare import Disagreement, demand_equal
+from conformance_tests.numerics.rounding import budget
+from encoder_spec.assembly import Encoder
+from encoder_spec.notation import SpecificationError
+
+FAR = 1e4
+"""In units of roundoff: no order of sums loses more of its digits, with the weights of an experiment."""
+
+
+def scale_of(value: Tensor) -> float:
+    """The largest magnitude, at least 1."""
+    return max(1.0, float(value.abs().nan_to_num(posinf=0.0).max()))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One call of the subject: its inputs, the weights it had, and what it returned."""
+
+    parameters: Mapping[str, Tensor]
+    inputs: tuple[Tensor, ...]
+    output: Tensor
+    dtype: torch.dtype = torch.float64
+
+    def residual(self, encoder: Encoder) -> float:
+        """The largest difference to the specification in units of the budget: ≤ 1 agrees."""
+        try:
+            want = encoder(self.parameters, *self.inputs)
+            allowed = None
+            if self.dtype is not torch.float64:
+                # What is far off needs no derivation.
+                demand_equal(self.output, want, "output", budget=FAR * torch.finfo(self.dtype).eps * scale_of(want))
+                allowed = budget(encoder, self.parameters, self.inputs, None, self.dtype)
+            found = demand_equal(self.output, want, "output", budget=allowed)
+        except Disagreement as disagreement:
+            if disagreement.error is None or disagreement.budget is None:
+                return float("inf")
+            return disagreement.error / disagreement.budget
+        except SpecificationError:
+            return float("inf")
+        return found.error / found.budget
+
+    def distance(self, encoder: Encoder) -> float:
+        """The median difference to the specification: a few positions where a wrong ε matters most do not move it."""
+        try:
+            want = encoder(self.parameters, *self.inputs)
+        except SpecificationError:
+            return float("inf")
+        if want.shape != self.output.shape:
+            return float("inf")
+        return float((self.output - want).abs().nan_to_num(nan=float("inf")).median())

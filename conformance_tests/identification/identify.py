@@ -1,0 +1,107 @@
+"""Identification: which equation stands in each slot?
+
+Parameters settle what they can: a slot holds the variant whose parameters are there.
+What they leave open is searched, nearest to the encoder's own hints first, and judged
+by agreement of the outputs and nothing else.
+"""
+
+from dataclasses import dataclass
+
+from conformance_tests.harness.intermediates import Recorded
+from conformance_tests.identification.epsilon import EPSILONS
+from conformance_tests.identification.experiment import Experiment
+from conformance_tests.identification.search import Axes, agrees, candidates, guided, most_tried, nearest
+from conformance_tests.identification.structure import admissible
+from conformance_tests.subjects.hints import Hints
+from encoder_spec.assembly import Encoder
+from encoder_spec.equation import variants
+from encoder_spec.profiles import PROFILES, Profile
+
+OPEN_SLOTS = ("layer", "norm", "activation", "scores", "embedding_scale", "position")
+"""The slots whose variants differ without differing in parameters."""
+
+
+@dataclass(frozen=True)
+class Identification:
+    """The choice found, whether it agrees with the subject, how many were tried, and how much it explains.
+
+    ``given_up`` says that there are more choices, and nothing told which of them to try; ``behind_something_wrong``
+    that the choices are those that show behind a wrong input, or beside a deviation.
+    """
+
+    encoder: Encoder
+    agrees: bool
+    tried: int
+    explained: int = 0
+    given_up: bool = False
+    behind_something_wrong: bool = False
+
+
+def open_axes(start: Encoder, hints: Hints) -> Axes:
+    """The choices that parameters and hints leave open, each with its possible values."""
+    shapes = start.symbolic_shapes()
+    letters = {path.rpartition(".")[2] for path in shapes if not path.startswith(("norm_final", "norm_embedding"))}
+    used = {e.slot for e in start.equations()}
+    axes: Axes = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
+    axes["eps"] = list(dict.fromkeys([start.profile.constants["eps"], *EPSILONS]))
+    if start.profile["final_norm"].slots:
+        axes["final_norm"] = ["norm", "none"]
+        axes["norm_final.eps"] = axes["eps"]
+        of_final = {path.rpartition(".")[2] for path in shapes if path.startswith("norm_final.")}
+        axes["norm_final"] = list(admissible("norm", of_final))
+    if "position" in used and any("offset" in variants("position")[str(p)].constants for p in axes["position"]):
+        axes["position_offset"] = [0, 2, 1]
+    if "N" not in hints.sizes and start.dimensions.N == 1:
+        axes["N"] = list(range(1, 13))
+    if "h" not in hints.sizes:
+        width, value_width = (start.dimensions.h * d for d in (start.dimensions.d_k, start.dimensions.d_v))
+        axes["h"] = [h for h in range(1, width + 1) if width % h == value_width % h == 0]
+    return axes
+
+
+def identify(
+    experiments: list[Experiment], start: Encoder, axes: Axes, recorded: Recorded | None = None
+) -> Identification:
+    """Find the choice of equations that reproduces the experiments.
+
+    First ``start`` and what differs from it in one choice; then the choice that the
+    subject's intermediates point to, if it shows them; then everything else. Without
+    agreement the answer is the one that explains most, or comes nearest.
+
+    Args:
+        experiments: calls of the subject; the first is the one that was recorded.
+        start: what parameters and hints state.
+        axes: the choices to search, each with its values.
+        recorded: the subject's intermediates in the first experiment.
+    """
+    tried = 0
+    for encoder in candidates(start, axes, most=1):
+        tried += 1
+        if agrees(encoder, experiments):
+            return Identification(encoder, True, tried)
+    if not recorded:
+        closest, more = nearest(start, axes, experiments)
+        given_up = more >= most_tried(experiments[0])
+        return Identification(closest, agrees(closest, experiments), tried + more, given_up=given_up)
+    closest, found = guided(start, axes, experiments[0], recorded)
+    # What the intermediates tell needs no search; they leave open few choices, and the last digits of ε.
+    near, more = nearest(closest, axes, experiments, most=2)
+    if agrees(near, experiments):
+        return Identification(near, True, tried + more, found)
+    return Identification(closest, False, tried + more, found)
+
+
+def differences(encoder: Encoder, profile: Profile) -> dict[str, tuple[str | float, str | float]]:
+    """Where an encoder chooses otherwise than a profile: name → (its choice, the profile's)."""
+    mine = {k: v for k, v in encoder.choices().items() if k in encoder.profile.choices()}
+    theirs = profile.choices()
+    # A place or a constant of a place, norm_final or norm_final.eps, is compared with its slot or constant.
+    wanted = {k: theirs.get(k, theirs.get(k.rpartition(".")[2], theirs.get(k.partition("_")[0], ""))) for k in mine}
+    return {k: (v, wanted[k]) for k, v in mine.items() if v != wanted[k]}
+
+
+def nearest_profile(encoder: Encoder) -> tuple[Profile, dict[str, tuple[str | float, str | float]]]:
+    """The published profile with the fewest differences, and these."""
+    ranked = {name: differences(encoder, profile) for name, profile in PROFILES.items()}
+    best = min(ranked, key=lambda name: (len(ranked[name]), "input" in ranked[name]))
+    return PROFILES[best], ranked[best]

@@ -1,0 +1,228 @@
+"""How to read an encoder's parameters, and which encoder to judge it against: settled together, by agreement.
+
+What names and shapes leave open is asked of the first layer's intermediates, one question
+after the other; without intermediates, of the outputs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from conformance_tests.harness.weight_sets import WeightSets
+from conformance_tests.identification.evidence import Calls
+from conformance_tests.identification.foreign_parts import demand_nothing_outside, parts_outside
+from conformance_tests.identification.identify import Identification, identify
+from conformance_tests.identification.missing_facts import lines, what_is_missing
+from conformance_tests.identification.search import agrees, with_eps
+from conformance_tests.identification.structure import admissible
+from conformance_tests.identification.trial import Reading, Trial
+from conformance_tests.parameters.mapping import ParameterMapping, absent_outputs, reading
+from conformance_tests.parameters.questions import Answer, open_storage
+from conformance_tests.parameters.storage import Storage
+from conformance_tests.parameters.tables import layout_of, stored_sinusoids
+from conformance_tests.subjects.subject import Subject, Undetermined
+from encoder_spec.notation import SpecificationError
+from encoder_spec.profiles import Profile
+
+MOST_READINGS = 24
+"""So many readings are tried by outputs alone: each is a search of its own."""
+
+NOTHING_REPRODUCES = "no choice of equations reproduces its outputs"
+
+
+@dataclass
+class Settled:
+    """How the parameters are read, the weights to judge with, and the encoder to judge against."""
+
+    mapping: ParameterMapping
+    sets: WeightSets
+    found: Identification
+    stored: Mapping[str, str]
+
+
+class Settling:
+    """Settles reading and variant of one subject."""
+
+    def __init__(self, subject: Subject, seed: int, declared: Profile | None) -> None:
+        self.subject = subject
+        self.declared = declared
+        self.tables = subject.tables()
+        self.calls = Calls(subject, seed, has_head=declared is not None and declared["head"].variant != "none")
+        self.weights = self.calls.weights
+
+    def put_back(self) -> None:
+        """Give the subject its own weights again."""
+        self.calls.put_back()
+
+    def settle(self) -> Settled:
+        """See the module.
+
+        Raises:
+            Undetermined: if the parameters are those of no encoder, or cannot be told apart.
+        """
+        questions = self._questions()
+        storage = Storage()
+        for answers in questions:
+            storage = replace(storage, **answers[0])
+        trial = self._trial(self._read(storage))
+        found = trial.identified()
+        if not found.agrees and not trial.forms_first_layer(found.encoder):
+            trial, found = self._otherwise(storage, questions, trial, found)
+        if not found.agrees and self.declared is None and "norm_final.gamma" not in trial.reading.mapping.sources:
+            trial, found = with_plain_final_norm(trial, found)
+        if not found.agrees and self.declared is None and trial.recorded is None:
+            found = trial.behind_one_deviation(found)
+        demand_settled(trial, found)
+        demand_stated(trial, found)
+        mapping = trial.reading.mapping
+        return Settled(mapping, trial.evidence.sets, found, self._stored(mapping))
+
+    def _questions(self) -> list[list[Answer]]:
+        hints = self.subject.hints
+        try:
+            return open_storage(self.weights, hints.sizes.get("h"), hints.parameters)
+        except SpecificationError as reason:
+            raise Undetermined(str(reason)) from None
+
+    def _read(self, storage: Storage) -> Reading:
+        """The parameters, read as they are stored in one way."""
+        hints = self.subject.hints
+        mapping = reading(self.weights, storage, hints.parameters)
+        if not self.subject.takes_segments():
+            mapping = mapping.with_one_segment()
+        if not parts_outside(mapping, hints):
+            mapping = mapping.with_constants(absent_outputs(mapping, self.weights))
+        table = self._table(mapping)
+        mapping = mapping if table is None else mapping.with_constants({"P": table})
+        return Reading(mapping, self.weights, hints, self.declared)
+
+    def _table(self, mapping: ParameterMapping) -> Tensor | None:
+        """The sinusoids that the encoder keeps beside its parameters."""
+        if "E" not in mapping.sources or "P" in mapping.sources:
+            return None
+        width = self.weights[mapping.sources["E"].names[0]].shape[-1]
+        fitting = (t.reshape(-1, width) for t in self.tables.values() if t.ndim > 1 and t.shape[-1] == width)
+        return next((t for t in fitting if layout_of(t)), None)
+
+    def _stored(self, mapping: ParameterMapping) -> dict[str, str]:
+        return stored_sinusoids(mapping, self.weights, self.subject.fixed())
+
+    def _trial(self, read: Reading) -> Trial:
+        """A reading, and calls with weights that it suggests."""
+        return Trial(read, self.calls.evidence(read.mapping, read.start, self._stored(read.mapping)))
+
+    def _otherwise(
+        self, storage: Storage, questions: list[list[Answer]], trial: Trial, found: Identification
+    ) -> tuple[Trial, Identification]:
+        """The reading that fits best, with the encoder that it makes."""
+        if trial.recorded is None:
+            others = [replace(storage, **answer) for answers in questions for answer in answers[1:]]
+            for other in others[:MOST_READINGS]:
+                tried = trial.of(self._read(other))
+                found_so = tried.identified()
+                if found_so.agrees:
+                    return tried, found_so
+            return trial, found
+        best = self._best(storage, unsettled(questions, trial, found), trial)
+        if best == storage:
+            return trial, found
+        trial = self._trial(self._read(best))
+        return trial, trial.identified()
+
+    def _best(self, storage: Storage, questions: list[list[Answer]], trial: Trial) -> Storage:
+        """The way of storing that explains most, from one way on: one question after the other, until none helps."""
+        counts = {storage: trial.explained()}
+        best, before = storage, None
+        while best != before:
+            before = best
+            for answers in questions:
+                for answer in self._likely(best, answers, trial):
+                    tried = replace(best, **answer)
+                    if tried not in counts:
+                        counts[tried] = trial.of(self._read(tried)).explained()
+                    best = max(best, tried, key=counts.__getitem__)
+        return best
+
+    def _likely(self, storage: Storage, answers: list[Answer], trial: Trial) -> list[Answer]:
+        """The answers under which most of Q, K and V are found: a first look, which costs little."""
+        found = [trial.of(self._read(replace(storage, **answer))).projections_found() for answer in answers]
+        return [answer for answer, count in zip(answers, found, strict=True) if count == max(found)]
+
+
+def unsettled(questions: list[list[Answer]], trial: Trial, found: Identification) -> list[list[Answer]]:
+    """The questions that the customary reading leaves open, by what of it is among the intermediates."""
+    settled: set[str] = set()
+    if trial.forms_projections(found.encoder):
+        # Q and K exchanged are found as well; the weights tell them apart.
+        settled |= {"order", "by_head"} if trial.forms("weights", found.encoder) else set()
+        settled |= set() if has_raw_output(trial.reading.mapping) else {"turned"}
+    if trial.forms("norm", found.encoder):
+        settled |= {"plus"}
+    return [answers for answers in questions if not set(answers[0]) <= settled]
+
+
+def has_raw_output(mapping: ParameterMapping) -> bool:
+    """Whether W_O is an array of its own, which may be stored either way; of a module's weight the custom is known.
+
+    Where Q, K and V are packed, nothing else is square, so that what is found of them tells nothing of it.
+    """
+    output = mapping.sources.get("layers.0.W_O")
+    return output is not None and bool(output.names) and not output.names[0].endswith("weight")
+
+
+def with_plain_final_norm(trial: Trial, found: Identification) -> tuple[Trial, Identification]:
+    """The same behind a final norm without parameters, if that makes the outputs agree."""
+    width = found.encoder.dimensions.d_model
+    ones = {"norm_final.gamma": torch.ones(width, dtype=torch.float64)}
+    normed = trial.of(replace(trial.reading, mapping=trial.reading.mapping.with_constants(ones)))
+    for kind in admissible("norm", {"gamma"}):
+        encoder = found.encoder.replace(final_norm="norm", norm_final=kind)
+        encoder = with_eps(encoder, {"norm_final.eps": []}, normed.experiments)
+        if agrees(encoder, normed.experiments):
+            return normed, replace(found, encoder=encoder, agrees=True)
+    return trial, found
+
+
+def demand_settled(trial: Trial, found: Identification) -> None:
+    """Go on with a reading that is sure: by what it computes, or because nothing but names was needed.
+
+    Raises:
+        Undetermined: if it is not, and the outputs disagree.
+    """
+    read = trial.reading
+    if found.agrees or read.declared is not None:
+        return
+    demand_nothing_outside(read.mapping, read.hints, NOTHING_REPRODUCES)
+    if parts_outside(read.mapping, read.hints):
+        raise Undetermined(what_is_missing(NOTHING_REPRODUCES, read.mapping, read.weights))
+    if found.given_up:
+        raise Undetermined(
+            f"none of the first {found.tried} choices of equations reproduces its outputs, and it shows no "
+            "intermediates that would tell more. Say what it chooses, for instance:"
+            + lines("heads=…", 'choices={"layer": "pre-ln", "activation": "gelu"}')
+        )
+    sure = found.behind_something_wrong or trial.forms_projections(found.encoder)
+    if read.mapping.guessed and not sure:
+        raise Undetermined(what_is_missing(NOTHING_REPRODUCES, read.mapping, read.weights))
+
+
+def demand_stated(trial: Trial, found: Identification) -> None:
+    """Go on only if nothing that the author states is contradicted by agreement.
+
+    Raises:
+        Undetermined: if the outputs agree with something else than what is stated.
+    """
+    if trial.reading.declared is not None:
+        return
+    stated = trial.reading.hints.stated
+    if not found.agrees and "num_heads" in stated:
+        start, axes = trial.reading.open()
+        width = start.dimensions.h * start.dimensions.d_k
+        axes["h"] = [h for h in range(1, width + 1) if width % h == 0]
+        found = identify(trial.experiments, start, axes, trial.recorded)
+    chosen = found.encoder.choices()
+    wrong = [f"{k} = {v}, but its outputs agree with {chosen.get(k)}" for k, v in stated.items() if chosen.get(k) != v]
+    if found.agrees and wrong:
+        raise Undetermined(f"described: it is stated that {'; '.join(wrong)}: correct the statement")

@@ -1,0 +1,168 @@
+"""What the parameters alone tell of an encoder: its sizes, and the variant of every slot that has parameters."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import isqrt
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conformance_tests.identification.epsilon import EPSILONS
+from conformance_tests.subjects.hints import Hints
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.equation import variants
+from encoder_spec.notation import SpecificationError
+from encoder_spec.profiles import CONSTANTS, VASWANI_2017, Profile
+
+NEEDED = {
+    "attention projections": {"W_Q", "W_K", "W_V"},
+    "output projections": {"W_O"},
+    "feed-forward maps": {"W_1", "W_2"},
+}
+"""The maps without which there is no encoder."""
+
+
+def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
+    """The encoder that the parameters alone determine; open slots as hinted, as is customary, or as in Vaswani 2017.
+
+    A norm behind the last layer goes with Pre-LN, and a norm that only scales is RMSNorm, unless calls show
+    that it is otherwise.
+
+    Raises:
+        SpecificationError: if the shapes are those of no encoder.
+    """
+    letters = {path.rpartition(".")[2] for path in parameters}
+    layers = {path.split(".")[1] for path in parameters if path.startswith("layers.")}
+    for part, needed in NEEDED.items():
+        if not needed <= letters:
+            absent = ", ".join(sorted(needed - letters))
+            raise SpecificationError(f"there are no {part} among the parameters ({absent})")
+    choices: dict[str, Any] = {
+        slot: fitting[0]
+        for slot in ("embedding", "cls", "position", "segment", "projections", "output", "norm", "ffn", "head")
+        if (fitting := admissible(slot, letters))
+    }
+    of_layers = {path.rpartition(".")[2] for path in parameters if ".norm_1." in path}
+    for place in ("norm_final", "norm_embedding"):
+        here = {path.rpartition(".")[2] for path in parameters if path.startswith(f"{place}.")}
+        if here and of_layers and here != of_layers:
+            choices[place] = admissible("norm", here)[0]
+    if not of_layers:
+        single = any(".norm_2." in path for path in parameters)
+        raise SpecificationError(
+            "each of its layers has a single norm, which no slot of the specification has: attention and feed-forward "
+            "network side by side, it may be"
+            if single
+            else "there are no norms of the layers among the parameters"
+        )
+    fitting = admissible("norm", of_layers)
+    choices["norm"] = "rms" if "rms" in fitting else fitting[0]
+    choices["input"] = "given"
+    if {"E", "W_patch", "W_conv"} & letters:
+        choices["input"] = "factorised" if "W_e" in letters else "embedded"
+    choices["embedding_norm"] = "norm" if "norm_embedding.gamma" in parameters else "none"
+    choices["final_norm"] = "norm" if "norm_final.gamma" in parameters else "none"
+    choices["layer"] = "pre-ln" if choices["final_norm"] == "norm" else "post-ln"
+    shared = is_shared(parameters, layers)
+    N = hints.sizes.get("N", len(layers)) if shared else len(layers)
+    choices["sharing"] = "all" if N > 1 and shared else "none"
+    if choices.get("embedding", "lookup") != "lookup" or choices["segment"] == "added":
+        choices["embedding_scale"] = "none"
+    stated = {
+        k: v for k, v in hints.choices.items() if k.rpartition(".")[2] in CONSTANTS or v in admissible(k, letters)
+    }
+    keys, queries = (parameters[f"layers.0.{letter}"].shape[1] for letter in ("W_K", "W_Q"))
+    if keys < queries and queries % keys == 0:
+        raise SpecificationError(
+            f"its queries have {queries} columns and its keys {keys}: no slot of the specification has several heads "
+            "that share one key (multi-query or grouped-query attention)"
+        )
+    encoder = Encoder(VASWANI_2017.replace(**({"eps": EPSILONS[0]} | choices | stated)), sizes(parameters, hints, N))
+    sharing_heads = heads_sharing_maps(parameters)
+    for path, shape in encoder.parameter_shapes().items():
+        got = tuple(parameters[path].shape) if path in parameters else shape
+        is_shared_by_heads = sharing_heads and path.rpartition(".")[2][2:] in ("Q", "K", "V")
+        if got != shape and not is_shared_by_heads:
+            raise SpecificationError(f"{path} has shape {got}, but beside the other parameters it must be {shape}")
+    return encoder
+
+
+def as_declared(declared: Profile, parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
+    """The declared profile in the sizes that the parameters tell, whatever of it they lack.
+
+    Raises:
+        SpecificationError: if they lack too much to tell the sizes.
+    """
+    if not {f"layers.0.{letter}" for letter in ("W_Q", "W_V", "W_1")} <= parameters.keys():
+        raise SpecificationError("the parameters do not tell d_model, d_k, d_v and d_ff")
+    layers = {path.split(".")[1] for path in parameters if path.startswith("layers.")}
+    given = {"input": "given"} if not {"E", "W_patch", "W_conv"} & parameters.keys() else {}
+    return Encoder(declared.replace(**given), sizes(parameters, hints, len(layers)))
+
+
+def admissible(slot: str, letters: set[str]) -> list[str]:
+    """The variants of a slot whose parameters are all there, those that use most of them."""
+    fits = {name: len(e.parameters) for name, e in variants(slot).items() if set(e.parameters) <= letters}
+    most = max(fits.values(), default=0)
+    return [name for name, used in fits.items() if used == most]
+
+
+def is_shared(parameters: Mapping[str, Tensor], layers: set[str]) -> bool:
+    """Whether all layers use one set of arrays: a single set, or the same memory in each and nothing of their own."""
+    paths = [f"layers.{l}.W_1" for l in layers]
+    if len({parameters[path].data_ptr() if path in parameters else 0 for path in paths}) > 1:
+        return False
+    of_first = {path.split(".", 2)[2]: array for path, array in parameters.items() if path.startswith("layers.0.")}
+    others = [(f"layers.{l}.{name}", array) for l in layers for name, array in of_first.items()]
+    return all(torch.equal(parameters.get(path, array), array) for path, array in others)
+
+
+def heads_sharing_maps(parameters: Mapping[str, Tensor]) -> int:
+    """How many heads share one map of d_k × d_k each for queries, keys and values; 0 if they have maps of their own."""
+    shapes = {parameters[path].shape for l in "QKV" if (path := f"layers.0.W_{l}") in parameters}
+    (rows, columns), width = next(iter(shapes)), len(parameters["layers.0.W_1"])
+    return width // rows if len(shapes) == 1 and rows == columns < width and width % rows == 0 else 0
+
+
+def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
+    """The sizes that the shapes of the parameters tell."""
+    found = {"N": N}
+    for path, axes in {
+        "layers.0.W_Q": ("d_model", "hd_k"),
+        "layers.0.W_V": ("d_model", "hd_v"),
+        "layers.0.W_1": ("d_model", "d_ff"),
+        "E": ("V", "d_e"),
+        "P": ("max_len", "d_e"),
+        "E_seg": ("segments", "d_e"),
+        "W_conv": ("3", "channels", "d_model"),
+        "W_cls": ("d_model", "classes"),
+    }.items():
+        if path in parameters:
+            here = dict(zip(axes, parameters[path].shape, strict=True))
+            if here.get("d_e") not in (None, found.get("d_e", here.get("d_e"))):
+                raise SpecificationError(
+                    f"the input has width {found['d_e']}, but {path} has width {here['d_e']}: no slot has such a table"
+                )
+            found |= here
+    if found.pop("3", 3) != 3:
+        raise SpecificationError("the convolutions of the input are not of width 3")
+    if "W_e" not in parameters and found.get("d_e", found["d_model"]) != found["d_model"]:
+        raise SpecificationError(f"the input has width {found['d_e']}, but the layers {found['d_model']}")
+    hd_k, hd_v = found.pop("hd_k"), found.pop("hd_v")
+    if sharing := heads_sharing_maps(parameters):
+        hd_k, hd_v = sharing * hd_k, sharing * hd_v
+        found["d_model"] = hd_k
+        hints = replace(hints, sizes=hints.sizes | {"h": sharing})
+    likely = hints.heads if hints.heads and hd_k % hints.heads == hd_v % hints.heads == 0 else 1
+    found["h"] = hints.sizes.get("h", likely)
+    if hd_k % found["h"]:
+        raise SpecificationError(f"{found['h']} heads do not divide the {hd_k} columns of W_Q")
+    stated = {k: v for k, v in hints.sizes.items() if k in ("patch", "channels", "classes")}
+    if "W_patch" in parameters:
+        entries = len(parameters["W_patch"])
+        sides = {entries // c: c for c in (3, 1, 4, 2) if entries % c == 0 and isqrt(entries // c) ** 2 == entries // c}
+        area = stated.get("patch", isqrt(next(iter(sides), entries))) ** 2
+        stated |= {"patch": isqrt(area), "channels": max(1, entries // area)}
+    return Dimensions(**(found | stated | {"d_k": hd_k // found["h"], "d_v": hd_v // found["h"]}))

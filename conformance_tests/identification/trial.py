@@ -1,0 +1,178 @@
+"""One way to read an encoder's parameters, put to the test: which encoder it makes, and how much that explains."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from torch import Tensor
+
+from conformance_tests.harness.intermediates import Recorded
+from conformance_tests.identification.epsilon import EPSILONS, fitted
+from conformance_tests.identification.evidence import Evidence
+from conformance_tests.identification.experiment import Experiment
+from conformance_tests.identification.foreign_parts import demand_nothing_outside
+from conformance_tests.identification.identify import Identification, identify, open_axes
+from conformance_tests.identification.missing_facts import what_is_missing
+from conformance_tests.identification.search import (
+    Axes,
+    candidates,
+    first_layer,
+    first_layer_is_found,
+    forms,
+    guided,
+    projections,
+)
+from conformance_tests.identification.structure import as_declared, structure
+from conformance_tests.identification.wrong_equation import (
+    behind_one_deviation,
+    behind_wrong_input,
+    with_its_activation,
+)
+from conformance_tests.parameters.mapping import ParameterMapping
+from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.subject import Undetermined
+from encoder_spec.assembly import Encoder
+from encoder_spec.notation import SpecificationError
+from encoder_spec.profiles import Profile
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A subject's parameters, read in one way.
+
+    Attributes:
+        mapping: the reading.
+        weights: the subject's own weights by its own names.
+        hints: what the subject states of itself.
+        declared: the profile that it is held to, if its author names one.
+    """
+
+    mapping: ParameterMapping
+    weights: Mapping[str, Tensor]
+    hints: Hints
+    declared: Profile | None
+
+    @property
+    def told(self) -> Hints:
+        """What the subject states; arrays with an axis for the heads, or one for each, tell their number."""
+        heads = {"h": self.mapping.heads} if self.mapping.heads else {}
+        return replace(self.hints, sizes=heads | self.hints.sizes)
+
+    @cached_property
+    def start(self) -> Encoder:
+        """The encoder that parameters and hints state.
+
+        Raises:
+            Undetermined: if the parameters are those of no encoder.
+        """
+        parameters = self.mapping.canonical(self.weights)
+        try:
+            return structure(parameters, self.told)
+        except SpecificationError as reason:
+            if self.declared is not None:
+                with suppress(SpecificationError):
+                    return as_declared(self.declared, parameters, self.told)
+            demand_nothing_outside(self.mapping, self.hints, str(reason))
+            raise Undetermined(what_is_missing(str(reason), self.mapping, self.weights)) from None
+
+    def open(self) -> tuple[Encoder, Axes]:
+        """Where the search begins, and the choices left open: of a declared profile the number of heads alone.
+
+        Raises:
+            Undetermined: if the parameters are those of no encoder.
+        """
+        axes = open_axes(self.start, self.told)
+        if self.declared is None:
+            return self.start, axes
+        begun = Encoder(with_input_of(self.declared, self.start), self.start.dimensions)
+        return begun, {axis: values for axis, values in axes.items() if axis == "h"}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A reading, and a few calls of the subject that it has to explain."""
+
+    reading: Reading
+    evidence: Evidence
+
+    @cached_property
+    def experiments(self) -> list[Experiment]:
+        """The calls, with the parameters read in this way."""
+        return self.evidence.read_as(self.reading.mapping)
+
+    @property
+    def recorded(self) -> Recorded | None:
+        """The subject's intermediates in the first experiment, if it shows them."""
+        return self.evidence.recorded
+
+    def of(self, reading: Reading) -> "Trial":
+        """The same calls, to be explained by another reading."""
+        return Trial(reading, self.evidence)
+
+    def identified(self) -> Identification:
+        """The choice of equations that reproduces the subject's outputs, or comes closest to what it computes."""
+        start, axes = self.reading.open()
+        found = identify(self.experiments, start, axes, self.recorded)
+        if self.recorded is None or found.agrees or not axes:
+            return found
+        found = replace(found, encoder=self._with_its_eps(found.encoder))
+        if not self.forms_projections(found.encoder):
+            behind = behind_wrong_input(found.encoder, axes, self.experiments[0], self.recorded)
+            if behind is not None:
+                found = replace(found, encoder=self._with_its_eps(behind), behind_something_wrong=True)
+        stated = "activation" in self.reading.hints.choices
+        encoder = with_its_activation(found.encoder, axes, self.experiments[0], self.recorded, stated=stated)
+        return replace(found, encoder=encoder)
+
+    def behind_one_deviation(self, found: Identification) -> Identification:
+        """The choices with which some deviation gives the outputs, if there are such; else what was found."""
+        behind = behind_one_deviation(*self.reading.open(), self.experiments)
+        return found if behind is None else replace(found, encoder=behind, behind_something_wrong=True)
+
+    def explained(self) -> int:
+        """How many of the first layer's values are among the subject's intermediates."""
+        assert self.recorded is not None
+        start, axes = self.reading.open()
+        inside = {axis: values for axis, values in axes.items() if axis not in ("N", "final_norm", "norm_final")}
+        return guided(first_layer(start), inside, self.experiments[0], self.recorded)[1]
+
+    def projections_found(self) -> int:
+        """How many of Q, K and V of the first layer are found, in whichever order it norms."""
+        assert self.recorded is not None
+        start, axes = self.reading.open()
+        orders = {axis: values for axis, values in axes.items() if axis in ("layer", "norm")}
+        most = 0
+        for encoder in candidates(first_layer(start), orders):
+            encoder = fitted(encoder, "eps", self.experiments[0], self.recorded)
+            most = max(most, sum(map(self.recorded.has, projections(encoder, self.experiments[0]))))
+        return most
+
+    def forms(self, slot: str, encoder: Encoder) -> bool:
+        """Whether what an encoder forms in a slot is among the subject's intermediates."""
+        return self.recorded is not None and forms(slot, encoder, self.experiments[0], self.recorded)
+
+    def forms_projections(self, encoder: Encoder) -> bool:
+        """Whether Q, K and V of the first layer are among the subject's intermediates."""
+        if self.recorded is None:
+            return False
+        values = projections(encoder, self.experiments[0])
+        return bool(values) and all(map(self.recorded.has, values))
+
+    def forms_first_layer(self, encoder: Encoder) -> bool:
+        """Whether all that the first layer computes is among the subject's intermediates."""
+        return self.recorded is not None and first_layer_is_found(encoder, self.experiments[0], self.recorded)
+
+    def _with_its_eps(self, encoder: Encoder) -> Encoder:
+        """The encoder, which disagrees, with the ε that the subject states instead of one that nobody would write.
+
+        A norm of a multiple of its input is that of the input for another ε.
+        """
+        stated = self.reading.hints.choices.get("eps")
+        unusual = encoder.profile.constants["eps"] not in EPSILONS
+        return encoder.replace(eps=float(stated)) if stated is not None and unusual else encoder
+
+
+def with_input_of(declared: Profile, start: Encoder) -> Profile:
+    """The declared profile; a subject that starts from given embeddings is judged from there on."""
+    return declared.replace(input="given") if start.profile["input"].variant == "given" else declared

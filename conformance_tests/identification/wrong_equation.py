@@ -1,0 +1,167 @@
+"""Identification behind something wrong: what the rest of an encoder chooses shows only if that is in its place.
+
+An encoder that forgets its positions departs before its first layer, and nothing behind is among its
+intermediates. With the deviation of its input in the slot, the rest of it is identified as ever. Of one that shows
+no intermediates nothing else is known than its outputs: the deviation may be in any slot. The activation alone needs
+nothing before it to be right: it reads one array and gives another of the same size.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from math import prod
+
+import torch
+from torch import Tensor
+
+from conformance_tests.deviations import Deviation, deviations
+from conformance_tests.diagnosis.observations import NOT_DEFINED, with_deviations
+from conformance_tests.harness.intermediates import Recorded
+from conformance_tests.identification.epsilon import fitted
+from conformance_tests.identification.experiment import Experiment
+from conformance_tests.identification.search import (
+    NEARER,
+    Axes,
+    agrees,
+    attention_is_found,
+    candidates,
+    first_layer,
+    guided,
+    most_tried,
+    projections,
+    traced,
+)
+from encoder_spec.assembly import Encoder, Intermediate
+from encoder_spec.equation import variants
+
+INPUT_SLOTS = ("embedding", "embedding_scale", "position", "segment", "cls", "embedded", "input")
+
+
+def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded) -> Encoder | None:
+    """The encoder with the choices of its layers as they show behind a wrong input; None if none explains them.
+
+    Args:
+        encoder: what the subject comes closest to, in vain.
+        axes: the open choices.
+        experiment: the call of the subject that was recorded.
+        recorded: its intermediates.
+    """
+    inside = {axis: values for axis, values in axes.items() if axis.partition("_")[0] not in INPUT_SLOTS}
+    orders = {axis: values for axis, values in inside.items() if axis in ("layer", "norm")}
+    for wrong in wrong_inputs(encoder):
+        for candidate in candidates(with_deviations(encoder, (wrong,)), orders):
+            if reads_what_the_subject_reads(candidate, experiment, recorded):
+                best, _ = guided(candidate, inside, experiment, recorded)
+                right = {slot: encoder.profile[slot] for slot in wrong.replaces if slot in encoder.profile.equations}
+                return best.replace(**right)
+    return behind_any_array(encoder, inside, orders, experiment, recorded)
+
+
+def behind_one_deviation(start: Encoder, axes: Axes, experiments: Sequence[Experiment]) -> Encoder | None:
+    """The choice, nearest to ``start``, with which some deviation gives the subject's outputs; None if there is none.
+
+    ε stays as stated: another one is a deviation itself. As many are tried as of choices without a deviation.
+    """
+    without = {axis: values for axis, values in axes.items() if not axis.endswith("eps")}
+    wrong = (
+        (candidate, with_deviations(candidate, (d,)))
+        for candidate in candidates(start, without, most=1)
+        for d in deviations().values()
+        if d.applies(candidate.profile) and not d.is_variant
+    )
+    with torch.random.fork_rng(devices=[]):
+        for candidate, encoder in islice(wrong, most_tried(experiments[0])):
+            # Some deviations write into their input.
+            copied = (replace(e, inputs=tuple(map(torch.clone, e.inputs))) for e in experiments)
+            with suppress(*NOT_DEFINED):
+                if agrees(encoder, copied):
+                    return candidate
+    return None
+
+
+def behind_any_array(
+    encoder: Encoder, inside: Axes, orders: Axes, experiment: Experiment, recorded: Recorded
+) -> Encoder | None:
+    """The same where the first layer reads any of the subject's arrays, as layers in the wrong order do."""
+    width = encoder.dimensions.d_model
+    given = encoder.replace(input="given")
+    shape = (*experiment.inputs[0].shape[:2], width)
+    for flat in recorded.of_size(prod(shape)):
+        there = replace(experiment, inputs=(flat.reshape(shape),))
+        for candidate in candidates(given, orders):
+            if reads_what_the_subject_reads(candidate, there, recorded):
+                best, _ = guided(candidate, inside, there, recorded)
+                # Behind a wrong norm Q, K and V are those of the other order of norms, and the sum behind them is not.
+                if attention_is_found(best, there, recorded):
+                    own = {slot: encoder.profile[slot] for slot in INPUT_SLOTS if slot in encoder.profile.equations}
+                    return best.replace(**own)
+    return None
+
+
+def wrong_inputs(encoder: Encoder) -> Iterator[Deviation]:
+    """The deviations of what the first layer reads."""
+    used = {e.id for e in encoder.equations()}
+    for d in deviations().values():
+        if d.slot in INPUT_SLOTS and used & set(d.of) and not d.is_variant and d.applies(encoder.profile):
+            yield d
+
+
+def reads_what_the_subject_reads(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> bool:
+    """Whether Q, K and V of the first layer are among the subject's intermediates."""
+    try:
+        values = projections(fitted(encoder, "eps", experiment, recorded), experiment)
+    except NOT_DEFINED:
+        return False
+    return bool(values) and all(map(recorded.has, values))
+
+
+def with_its_activation(
+    encoder: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded, *, stated: bool
+) -> Encoder:
+    """The encoder with the activation that gives the subject's arrays; if none does, as stated, or the nearest one.
+
+    Args:
+        encoder: what the subject comes closest to, in vain.
+        axes: the open choices.
+        experiment: the call of the subject that was recorded.
+        recorded: its intermediates.
+        stated: whether the subject says which activation it has.
+    """
+    trace = traced(first_layer(encoder), experiment)
+    own = next((i for i in trace if i.equation.slot == "activation"), None)
+    if own is None or recorded.has(own.value):
+        return encoder
+    names = sorted(map(str, axes.get("activation", ())), key=lambda name: name != own.equation.variant)
+    arrays = recorded.of_size(own.value.numel())
+    found = {name: sum(gives_another(name, array, recorded) for array in arrays) for name in names}
+    best = max(found, key=found.__getitem__, default="")
+    if best and found[best]:
+        return encoder.replace(activation=best)
+    near = {} if stated else {name: far_from_any(name, own, experiment, recorded) for name in names}
+    best = min(near, key=near.__getitem__, default="")
+    return encoder.replace(activation=best) if best and near[best] < NEARER else encoder
+
+
+def gives_another(activation: str, array: Tensor, recorded: Recorded) -> bool:
+    """Whether an array, activated, is one of the subject's, and not itself: ReLU leaves what is not negative."""
+    value = variants("activation")[activation].function(array)
+    return bool(value.any()) and not torch.equal(value, array) and recorded.has(value)
+
+
+def far_from_any(activation: str, own: Intermediate, experiment: Experiment, recorded: Recorded) -> float:
+    """How far the value of an activation is from the nearest of the subject's arrays, in units of what it changes.
+
+    It reads what the first map gives of any array.
+    """
+    W_1, b_1 = (experiment.parameters.get(f"layers.0.{letter}") for letter in ("W_1", "b_1"))
+    assert W_1 is not None
+    arrays = recorded.of_size(own.value.numel())
+    least = float("inf")
+    for flat in recorded.of_size(own.value.numel() // W_1.shape[1] * W_1.shape[0]):
+        inner = flat.reshape(-1, W_1.shape[0]) @ W_1 + (0.0 if b_1 is None else b_1)
+        if recorded.has(inner):
+            value = variants("activation")[activation].function(inner).flatten()
+            distance = (arrays - value).norm(dim=1).min() / (value - inner.flatten()).norm()
+            least = min(least, float(distance))
+    return least

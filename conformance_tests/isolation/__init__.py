@@ -1,0 +1,1 @@
+"""Processes: each target is judged where it can harm nothing else."""

@@ -1,0 +1,189 @@
+"""A worker as its parent sees it: started, asked, listened to, and ended when it hangs."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import encoder_spec
+from conformance_tests.isolation.worker import CHANNEL_LOST, STANDARD
+
+STARTING = 600.0
+"""Seconds within which a worker must have imported torch; a slow disk needs many."""
+
+BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from conformance_tests.isolation.worker import main; main()"
+
+FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)')
+
+
+COMPUTING = re.compile(r"site-packages/(?:torch|numpy|jaxtyping|beartype)/")
+"""The libraries that the specification's equations call."""
+
+
+class Lost(Exception):
+    """The worker hung or ended; the message says how."""
+
+
+class Worker:
+    """A child process that judges targets."""
+
+    def __init__(self, memory: float | None) -> None:
+        self._said: deque[str] = deque(maxlen=64)
+        self._answers: SimpleQueue[str | None] = SimpleQueue()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", BOOT, str(Path(__file__).resolve().parents[2])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        readers = [
+            threading.Thread(target=read, args=arguments, daemon=True)
+            for read, arguments in ((self._listen, ()), (self._drain, ()))
+        ]
+        for reader in readers:
+            reader.start()
+        self._waiter = threading.Thread(target=self._wait, args=(readers,), daemon=True)
+        self._waiter.start()
+        path = [str(Path.cwd()) if folder == "" else folder for folder in sys.path]
+        self._ready = False
+        self._write({"path": path, "memory": memory})
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._answers.put(line.decode("utf-8", "replace"))
+
+    def _drain(self) -> None:
+        """Take whatever the subject prints, in pieces, so that it never waits and is never long here."""
+        assert self._process.stderr is not None
+        rest = ""
+        with self._process.stderr as pieces:
+            while piece := pieces.read1(65536):  # type: ignore[attr-defined]
+                *lines, rest = (rest + piece.decode("utf-8", "replace")).split("\n")
+                self._said.extend(line[:500] for line in lines if line.strip())
+                rest = rest[-500:]
+        self._said.append(rest)
+
+    def _wait(self, readers: list[threading.Thread]) -> None:
+        """Say that the process has ended, behind everything that it had said."""
+        self._process.wait()
+        self.kill()
+        for reader in readers:
+            reader.join(5)
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._answers.put(None)
+
+    def _write(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def ask(self, **request: Any) -> None:
+        """Send a request, when the worker is ready."""
+        if not self._ready:
+            self.answer(STARTING)
+            self._ready = True
+        self._write(request)
+
+    def answer(self, seconds: float) -> dict[str, Any]:
+        """The next answer.
+
+        Raises:
+            Lost: if it does not come in time, or never will.
+        """
+        try:
+            line = self._answers.get(timeout=seconds)
+        except Empty:
+            self._interrupt()
+            self.kill()
+            if computes_equations(frame["file"] for frame in self._frames()):
+                reason = "the suite still compares it with equations of its own (allow more with --timeout)"
+                raise Lost(f"was not judged within {seconds:g} s: {reason}") from None
+            raise Lost(f"hung: nothing came back within {seconds:g} s (--timeout){self._place()}") from None
+        if line is None:
+            raise Lost(self._end())
+        try:
+            answer: dict[str, Any] = json.loads(line)
+        except ValueError:
+            self.kill()
+            raise Lost("wrote into the suite's own file descriptors") from None
+        if "raised" in answer:
+            raise Lost(f"raised {answer['raised']}")
+        return answer
+
+    def _interrupt(self) -> None:
+        """Let the worker's fault handler say where it is now."""
+        if not hasattr(signal, "SIGUSR1"):
+            return
+        self._said.clear()
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGUSR1)
+        time.sleep(0.2)
+
+    def _frames(self) -> list[re.Match[str]]:
+        """The stack that the fault handler wrote, the innermost frame first."""
+        return [found for line in list(self._said) if (found := FRAME.search(line))]
+
+    def _place(self) -> str:
+        """The innermost frame, outside of libraries, of the stack that the fault handler wrote."""
+        frames = self._frames()
+        own = [f for f in frames if not f["file"].startswith((STANDARD[0], "<")) and "site-packages" not in f["file"]]
+        for f in (own or frames)[:1]:
+            return f", at {Path(f['file']).name}:{f['line']} in {f['function']}"
+        return ""
+
+    def _end(self) -> str:
+        """How the process ended."""
+        status = self._process.returncode
+        if status == CHANNEL_LOST:
+            return "closed the suite's own file descriptors"
+        if status < 0:
+            name = f"{signal.Signals(-status).name} ({signal.strsignal(-status)})"
+            out_of_memory = "; the machine may be out of memory" if -status == getattr(signal, "SIGKILL", 0) else ""
+            return f"ended its process: killed by {name}{self._place()}{out_of_memory}{self._last_words()}"
+        return f"ended its process with exit status {status}{self._last_words()}"
+
+    def _last_words(self) -> str:
+        """The last line that the subject printed before the fault handler spoke."""
+        lines = list(self._said)
+        spoken = next((i for i, line in enumerate(lines) if line.startswith("Fatal Python error")), len(lines))
+        lines = [line.strip() for line in lines[:spoken] if line.strip()]
+        return f'; it last printed "{lines[-1][:200]}"' if lines else ""
+
+    def end(self) -> None:
+        """End the process and whatever it started, and wait until it has ended."""
+        self.kill()
+        self._waiter.join(10)
+
+    def kill(self) -> None:
+        """End the process and whatever it started."""
+        with suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+
+
+def computes_equations(files: Iterable[str]) -> bool:
+    """Whether the innermost frame outside of libraries is one of the specification's: no subject is asked there.
+
+    Args:
+        files: those of the frames, the innermost first.
+    """
+    inner = (f for f in files if not f.startswith((STANDARD[0], "<")) and not COMPUTING.search(f))
+    return Path(next(inner, "")).is_relative_to(Path(encoder_spec.__file__).parent)

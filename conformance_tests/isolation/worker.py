@@ -1,0 +1,224 @@
+"""The process in which subjects run; ``isolation`` starts it and speaks with it.
+
+Requests come in on what was standard input, answers go out on what was standard output,
+one line of JSON each. Both are moved away before any subject is loaded: a subject reads
+nothing, and what it prints goes where standard error goes, to the parent's drain.
+
+A request names a target; the answers are what is being done, then every result as it is
+decided, then the whole report. The memory limit counts private writable memory
+(``RLIMIT_DATA``), not addresses, of which CUDA reserves more than any machine has. It
+needs Linux; elsewhere, and on Windows in any case, there is none.
+"""
+
+import faulthandler
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+CHANNEL_LOST = 97
+"""The exit status of a worker that can no longer speak: the subject closed its file descriptors."""
+
+LITTLE = 2**29
+"""Bytes that a target may leave in use; after more, the next one gets a fresh worker."""
+
+STANDARD = (str(Path(os.__file__).parent), str(Path(os.__file__).parent / "lib-dynload"))
+"""Where the standard library is."""
+
+
+class Channel:
+    """The private connection to the parent."""
+
+    def __init__(self) -> None:
+        self._answers = os.dup(1)
+        self._requests: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        requests = os.dup(0)
+        with Path(os.devnull).open("rb") as nothing:
+            os.dup2(nothing.fileno(), 0)
+        os.dup2(2, 1)
+        threading.Thread(target=self._listen, args=(requests,), daemon=True).start()
+
+    def _listen(self, requests: int) -> None:
+        """Receive requests; when the parent is gone, so is everything here."""
+        with open(requests, encoding="utf-8") as lines:
+            for line in lines:
+                self._requests.put(json.loads(line))
+        if hasattr(os, "killpg"):
+            os.killpg(os.getpid(), signal.SIGKILL)
+        os._exit(CHANNEL_LOST)
+
+    def receive(self) -> dict[str, Any]:
+        """The next request."""
+        return self._requests.get()
+
+    def send(self, **answer: Any) -> None:
+        """Answer."""
+        line = memoryview(json.dumps(answer).encode() + b"\n")
+        try:
+            while line:
+                line = line[os.write(self._answers, line) :]
+        except OSError:
+            os._exit(CHANNEL_LOST)
+
+
+def main() -> None:
+    """Serve requests until the parent ends this process."""
+    channel = Channel()
+    last_words = os.dup(2)
+    faulthandler.enable(last_words, all_threads=False)
+    if hasattr(faulthandler, "register"):
+        faulthandler.register(signal.SIGUSR1, last_words, all_threads=False)
+    start = channel.receive()
+    sys.path[:] = sorted(start["path"], key=lambda folder: folder not in STANDARD)
+
+    from conformance_tests.harness.checks import registry
+
+    registry()
+    state = State()
+    allowed = int(start["memory"] * 2**30) if start["memory"] else free_memory() * 3 // 4
+    channel.send(ready=True)
+    while True:
+        request = channel.receive()
+        limit_memory(allowed)
+        modules = set(sys.modules)
+        answer = judged(request, channel, allowed)
+        limit_memory(None)
+        forget_siblings(request["target"], modules)
+        channel.send(**answer, clean=state.is_unchanged())
+
+
+def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str, Any]:
+    """Judge one target, telling the parent whatever is decided; the last answer."""
+    from conformance_tests.engine import judging as suite
+    from conformance_tests.engine.expected import expected_failures
+    from conformance_tests.engine.reproduction import again
+    from conformance_tests.harness.checks import Level
+    from conformance_tests.reports.report import Result, TargetReport
+    from conformance_tests.subjects.subject import Precision
+    from conformance_tests.targets.resolving import TargetError, one_line, resolve
+    from encoder_spec.notation import SpecificationError
+
+    name, profile, seed, expected = (request[key] for key in ("target", "profile", "seed", "expected"))
+    dtype, device = request["dtype"], request["device"]
+    decided = [Result(**r) for r in request["decided"]]
+    told = len(decided)
+
+    def watch(report: TargetReport, undecided: list[Result]) -> None:
+        nonlocal told
+        news = report.requirements[told:]
+        channel.send(
+            profile=report.profile, results=[asdict(r) for r in news], undecided=[asdict(r) for r in undecided]
+        )
+        told = len(report.requirements)
+
+    try:
+        report = suite.check_one(
+            name,
+            lambda: resolve(name)(),
+            suite.named_profile(profile),
+            Level.named(request["level"]),
+            seed,
+            again(name, profile, seed, expected, dtype, device),
+            lambda what, done, of: channel.send(doing=what, done=done, of=of),
+            expected_failures(expected),
+            watch,
+            decided,
+            Precision.named(dtype, device),
+        )
+    except (TargetError, SpecificationError) as reason:
+        return {"unusable": str(reason)}
+    except Exception:
+        return {"fault": traceback.format_exc()}
+    except BaseException as fault:
+        return {"raised": one_line(fault).rstrip(": ")}
+    said = [*report.notes, *(r.message for r in report.requirements)]
+    if any("allocate memory" in text or "MemoryError" in text for text in said):
+        report.notes.append(f"a target may allocate {allowed / 2**30:.3g} GiB here (--memory)")
+    return {"report": asdict(report)}
+
+
+class State:
+    """What a worker must still be like when it judges the next target."""
+
+    def __init__(self) -> None:
+        self._functions = dict(deep_functions())
+        self._threads = threading.active_count()
+        self._memory = memory_in_use()
+
+    def is_unchanged(self) -> bool:
+        """Whether no function is replaced, no thread has stayed, little memory is in use, and output is open."""
+        now = dict(deep_functions())
+        same = all(now.get(place) is value for place, value in self._functions.items())
+        grown = memory_in_use() - self._memory
+        try:
+            os.fstat(1), os.fstat(2)
+        except OSError:
+            return False
+        return same and threading.active_count() <= self._threads and grown <= LITTLE
+
+
+def deep_functions() -> Iterator[tuple[tuple[int, str], Any]]:
+    """The functions that the guard watches, and the methods of torch's modules."""
+    from torch import nn
+
+    from conformance_tests.subjects.guard import functions
+
+    for place, named in functions().items():
+        yield from (((id(place), name), value) for name, value in named.items())
+    for module in {value for value in vars(nn).values() if isinstance(value, type)}:
+        for name, value in vars(module).items():
+            if callable(value):
+                yield (id(module), name), value
+
+
+def forget_siblings(target: str, before: set[str]) -> None:
+    """Forget the modules that a target file imported from its own folder: the next one's may have the same names."""
+    file, _, _ = target.rpartition(":")
+    if not file.endswith(".py"):
+        return
+    folder = Path(file).resolve().parent
+    siblings = {
+        name
+        for name, module in sys.modules.items()
+        if name not in before and name not in ("conformance_tests", "encoder_spec")
+        if Path(getattr(module, "__file__", None) or "/") in (folder / f"{name}.py", folder / name / "__init__.py")
+    }
+    for name in [name for name in sys.modules if name.partition(".")[0] in siblings]:
+        del sys.modules[name]
+
+
+def memory_in_use() -> int:
+    """Bytes of private writable memory; 0 where the system does not tell."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmData")), 0)
+
+
+def free_memory() -> int:
+    """Bytes that the system can still give; 0 where it does not tell."""
+    try:
+        system = Path("/proc/meminfo").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in system.splitlines() if line.startswith("MemAvailable")), 0)
+
+
+def limit_memory(allowed: int | None) -> None:
+    """Let this process allocate so many bytes more, or as many as it wants."""
+    used = memory_in_use()
+    if not used:
+        return
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = resource.RLIM_INFINITY if allowed is None else used + allowed
+    resource.setrlimit(resource.RLIMIT_DATA, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))

@@ -1,0 +1,1 @@
+"""Encoders to judge, and the tests that judge them."""

@@ -1,0 +1,224 @@
+"""Encoders that cannot be judged as they stand: with parts that no slot has, or with facts that nobody states.
+
+Each is registered with what the report must name. Those that their author can describe say how.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, plain_layers
+
+Make = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Ambiguous:
+    """An encoder, what the note on it must name, and what its author can say of it."""
+
+    make: Make
+    named: tuple[str, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+AMBIGUOUS: dict[str, Ambiguous] = {}
+
+
+def ambiguous(*named: str, **facts: Any) -> Callable[[Make], Make]:
+    """Register a function that makes an encoder."""
+
+    def register(make: Make) -> Make:
+        AMBIGUOUS[make.__name__] = Ambiguous(make, named, facts)
+        return make
+
+    return register
+
+
+def all_ambiguous() -> dict[str, Ambiguous]:
+    """Every such encoder, by name."""
+    from conformance_tests.meta_tests.encoders import ambiguous_models, ambiguous_names
+
+    assert all((ambiguous_models, ambiguous_names))
+    return AMBIGUOUS
+
+
+def stack_with(attention: type[PlainAttention] | None = None, layer: type[PlainLayer] = PlainLayer) -> Plain:
+    """A plain stack with another attention, or other layers."""
+    layers = plain_layers(layer)
+    for part in layers if attention else ():
+        part.attention = attention(28, 4)  # type: ignore[misc]
+    return Plain(layers)
+
+
+# Parts that no slot has -------------------------------------------------------------------
+
+
+class RelativeBias(PlainAttention):
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.relative_position_bias = nn.Parameter(torch.randn(count, 63))
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        places = torch.arange(q.shape[-2])
+        return super().score(q, k) + self.relative_position_bias[:, places[:, None] - places + 31]
+
+
+@ambiguous("relative_position_bias")
+def relative_bias() -> nn.Module:
+    return stack_with(RelativeBias)
+
+
+class RotaryEmbedding(nn.Module):
+    """Turns pairs of features by an angle that grows with the position."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rate = 10000.0 ** -(torch.arange(x.shape[-1] // 2, dtype=x.dtype) / x.shape[-1])
+        angle = torch.arange(x.shape[-2], dtype=x.dtype)[:, None] * rate
+        even, odd, last = x[..., 0:-1:2], x[..., 1::2], x[..., 2 * (x.shape[-1] // 2) :]
+        turned = (even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos())
+        return torch.cat([torch.stack(turned, dim=-1).flatten(-2), last], dim=-1)
+
+
+class Rotary(PlainAttention):
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.rotary = RotaryEmbedding()
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().score(self.rotary(q), self.rotary(k))
+
+
+@ambiguous("rotary")
+def rotary() -> nn.Module:
+    return stack_with(Rotary)
+
+
+class GatedResidual(PlainLayer):
+    def __init__(self, width: int, count: int, inner: int, norm: Any) -> None:
+        super().__init__(width, count, inner, norm)
+        self.gate = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        g = self.gate(x).sigmoid()
+        x = self.norm1(g * x + (1 - g) * self.attention(x, hidden))
+        return self.norm2(x + self.feed_forward(x))
+
+
+@ambiguous("gate.weight")
+def gated_residual() -> nn.Module:
+    return stack_with(layer=GatedResidual)
+
+
+class Adapted(PlainLayer):
+    def __init__(self, width: int, count: int, inner: int, norm: Any) -> None:
+        super().__init__(width, count, inner, norm)
+        self.adapter = nn.Sequential(nn.Linear(width, 5), nn.ReLU(), nn.Linear(5, width))
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        y = super().feed_forward(x)
+        return y + self.adapter(y)
+
+
+@ambiguous("adapter")
+def adapters() -> nn.Module:
+    return stack_with(layer=Adapted)
+
+
+class LayerScale(PlainLayer):
+    def __init__(self, width: int, count: int, inner: int, norm: Any) -> None:
+        super().__init__(width, count, inner, norm)
+        self.ls_1, self.ls_2 = nn.Parameter(torch.full((width,), 0.1)), nn.Parameter(torch.full((width,), 0.1))
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = x + self.ls_1 * self.attention(self.norm1(x), hidden)
+        return x + self.ls_2 * self.feed_forward(self.norm2(x))
+
+
+@ambiguous("ls_1")
+def layer_scale() -> nn.Module:
+    return stack_with(layer=LayerScale)
+
+
+class TalkingHeads(PlainAttention):
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.talk = nn.Parameter(torch.eye(count) + 0.1 * torch.randn(count, count))
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return torch.einsum("gh,bhqk->bgqk", self.talk, super().score(q, k))
+
+
+@ambiguous("talk")
+def talking_heads() -> nn.Module:
+    return stack_with(TalkingHeads)
+
+
+class ConvolutionInFront(Plain):
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.front = nn.Conv1d(28, 28, 3, padding=1)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(self.front(x.mT).mT, mask)
+
+
+@ambiguous("front.weight")
+def convolution_in_front() -> nn.Module:
+    return ConvolutionInFront()
+
+
+class Temperature(PlainAttention):
+    """A number that is learned, beside the path."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.log_temperature = nn.Parameter(torch.zeros(count, 1, 1))
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().score(q, k) * self.log_temperature.exp()
+
+
+@ambiguous("log_temperature")
+def learned_temperature() -> nn.Module:
+    return stack_with(Temperature)
+
+
+# Calls that ask for something ---------------------------------------------------------------
+
+
+class WithMemory(Plain):
+    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(x + memory.mean(dim=1, keepdim=True), mask)
+
+
+@ambiguous("memory")
+def cross_attention() -> nn.Module:
+    return WithMemory(plain_layers())
+
+
+class WithTime(Plain):
+    def forward(self, x: Tensor, t: Tensor, guidance: float) -> Tensor:
+        return super().forward(x * t[:, None, None] * guidance)
+
+
+@ambiguous("t", "guidance")
+def arguments_without_an_obvious_value() -> nn.Module:
+    return WithTime(plain_layers())
+
+
+class TwoMasks(Plain):
+    """One mask for the keys of the first layer, another for all others: both must be given together."""
+
+    def forward(self, x: Tensor, near_mask: Tensor | None = None, far_mask: Tensor | None = None) -> Tensor:
+        if (near_mask is None) != (far_mask is None):
+            raise ValueError("give both masks, or none")
+        hidden = None if near_mask is None else ~(near_mask & far_mask)[:, None, None]
+        return self.run(x, hidden)
+
+
+@ambiguous("near_mask")
+def two_masks() -> nn.Module:
+    return TwoMasks(plain_layers())

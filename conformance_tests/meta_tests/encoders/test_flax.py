@@ -1,0 +1,91 @@
+"""Encoders of Flax, in nnx and in linen: judged right, and given back as they were."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conformance_tests import check
+from conformance_tests.reports.report import TargetReport
+
+jax = pytest.importorskip("jax", reason="needs the extra `flax`: run by `make frameworks`")
+flax = pytest.importorskip("flax", reason="needs the extra `flax`: run by `make frameworks`")
+
+from conformance_tests.meta_tests.encoders.flax_examples import RIGHT, WRONG, NnxEncoder, linen_pair, nnx_encoder  # noqa: E402
+
+
+def report(make: Any, seed: int = 0) -> TargetReport:
+    """The report on what a function makes."""
+    return check(make, seed=seed).targets[0]
+
+
+def said(found: TargetReport) -> str:
+    """What a report says in words."""
+    return "\n".join([*found.notes, *(f"{r.id} {r.message}" for r in found.of("fail"))])
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_an_encoder_of_flax_is_conformant(name: str) -> None:
+    """With the choices that its code states, up to gradients, without any adapter."""
+    make, choices = RIGHT[name]
+    found = report(make)
+    assert found.verdict == "conformant", said(found)
+    assert {key: found.profile["choices"].get(key) for key in choices} == choices
+    assert found.level == "gradient"
+    assert "True = keep" in found.profile["conventions"]["mask"]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_an_encoder_with_one_thing_wrong_is_nonconformant(name: str) -> None:
+    """The requirement that it breaks fails, and no other is blamed for it."""
+    make, requirement, departs_at = WRONG[name]
+    found = report(make)
+    assert found.verdict == "nonconformant", said(found)
+    assert requirement in {r.id for r in found.of("fail")}
+    assert found.departs_at == departs_at
+
+
+def test_the_fast_variance_of_flax_loses_digits_and_nothing_else_fails() -> None:
+    """E[x²] − E[x]² with a mean of 10⁴ loses 8 of the 16 digits; x − E[x] first loses 4."""
+    found = report(lambda: NnxEncoder())
+    assert found.verdict == "nonconformant"
+    assert [r.id for r in found.of("fail")] == ["NORM-6"]
+    failed = found.of("fail")[0]
+    assert 1e-9 < failed.error < 1e-4
+
+
+def test_what_jax_rounds_on_its_own_account_is_left_out_and_said() -> None:
+    """Its attention computes the softmax in float32, whatever it is given."""
+    found = report(nnx_encoder)
+    assert found.profile["conventions"]["precision"] == "rounds to a shorter type within; judged without that"
+    agreement = next(r for r in found.requirements if r.id == "ENC-2")
+    assert agreement.error < 1e-13
+
+
+def test_nothing_of_a_module_changes() -> None:
+    """Neither its parameters nor its mode, nor JAX's own settings."""
+    module = nnx_encoder()
+    module.train()
+    before = jax.tree.map(np.array, flax.nnx.state(module, flax.nnx.Param))
+    assert check(module).verdict == "conformant"
+    after = jax.tree.map(np.array, flax.nnx.state(module, flax.nnx.Param))
+    same = jax.tree.map(lambda a, b: bool((a == b).all()) and a.dtype == b.dtype, before, after)
+    assert all(jax.tree.leaves(same))
+    assert not module.layers[0].dropout.deterministic
+    assert not jax.config.jax_enable_x64
+
+
+def test_a_module_of_linen_needs_its_variables() -> None:
+    """Its parameters are kept by whoever made them."""
+    module, variables = linen_pair()
+    found = report(lambda: module)
+    assert found.verdict == "error"
+    assert "give `module.bind(variables)`, or the pair (module, variables)" in said(found)
+    for handed_over in (module.bind(variables), (module, variables), (module, variables["params"])):
+        assert check(handed_over, level="agreement").verdict == "conformant"
+
+
+def test_a_module_that_computes_in_float32_by_order_is_judged_in_float64() -> None:
+    """``dtype`` is a precision, and no equation."""
+    found = report(lambda: NnxEncoder(use_fast_variance=False, dtype=jax.numpy.float32))
+    assert found.verdict == "conformant", said(found)

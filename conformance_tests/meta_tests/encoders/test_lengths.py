@@ -1,0 +1,117 @@
+"""What is right for some sizes alone: lengths, windows, tables that end, batches; and positions in the scores."""
+
+from collections.abc import Callable
+from math import log
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from conformance_tests import check
+from conformance_tests.meta_tests.encoders.uncatalogued import Make, Reading, attending, distance
+from conformance_tests.numerics.probes import MANY
+
+
+def rotated(x: Tensor) -> Tensor:
+    """Every feature turned with its partner in the other half, as complex numbers; the seventh one stays."""
+    first, second = x[..., :3], x[..., 3:6]
+    places = torch.arange(x.shape[-2], dtype=x.dtype)[:, None]
+    rates = 10000.0 ** -(torch.arange(first.shape[-1], dtype=x.dtype) / first.shape[-1])
+    turned = torch.complex(first, second) * torch.exp(1j * places * rates)
+    return torch.cat([turned.real, turned.imag, x[..., 6:]], -1)
+
+
+def scored(change: Callable[[Tensor], Tensor]) -> Make:
+    """An encoder whose scores are changed."""
+    return attending(score=lambda self, q, k: change(q @ k.mT / self.scale))
+
+
+SOME_SIZES: dict[str, tuple[Make, str]] = {
+    "doubled scores of long inputs": (scored(lambda s: s * 2 if s.shape[-1] > 7 else s), "attention.scores"),
+    "doubled scores of two tokens": (scored(lambda s: s * 2 if s.shape[-1] == 2 else s), "attention.scores"),
+    "doubled scores of large batches": (scored(lambda s: s * 2 if len(s) > 3 else s), "attention.scores"),
+    "a scale made for the length of the example": (
+        scored(lambda s: s * log(s.shape[-1] + 1) / log(8)),
+        "attention.scores",
+    ),
+    "a window": (
+        attending(hide=lambda _, s, __: s.masked_fill(distance(s.shape[-1]) > 12, -torch.inf)),
+        "attention.mask",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOME_SIZES)
+def test_what_is_right_for_some_sizes_alone_is_found_where_it_is(name: str) -> None:
+    """No length and no number of sequences goes unasked."""
+    make, equation = SOME_SIZES[name]
+    report = check(make).targets[0]
+    assert report.verdict == "nonconformant", report.notes
+    assert report.departs_at == equation, [r.message for r in report.of("fail")]
+
+
+POSITIONS_IN_SCORES: dict[str, tuple[Make, str]] = {
+    "rotary": (
+        attending(score=lambda self, q, k: rotated(q) @ rotated(k).mT / self.scale),
+        "queries-and-keys-rotated",
+    ),
+    "linear bias": (
+        scored(lambda s: s - 2.0 ** -torch.arange(2, 10, 2)[:, None, None] * distance(s.shape[-1])),
+        "scores-with-linear-bias",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS_IN_SCORES)
+def test_positions_that_enter_the_scores_without_parameters_are_named(name: str) -> None:
+    """Nothing else tells an author that this is no mistake, but an encoder of another kind."""
+    make, deviation = POSITIONS_IN_SCORES[name]
+    report = check(make).targets[0]
+    assert report.verdict == "nonconformant"
+    assert report.departs_at == "attention.scores"
+    assert report.diagnosis[0]["deviation"] == deviation
+    assert not report.diagnosis[0]["together_with"]
+
+
+class Ending(Reading):
+    """Its table of positions has fifteen rows."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        if tokens.shape[1] > 15:
+            raise IndexError("positions end at 15")
+        return super().forward(tokens)
+
+
+def test_an_encoder_whose_positions_end_is_judged_up_to_there() -> None:
+    """That long inputs are refused is no mistake, and is said."""
+    report = check(lambda: Ending(torch.add)).targets[0]
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")]
+    assert any("positions end at 15" in note and "judged with at most" in note for note in report.notes)
+
+
+class Crowded(nn.Module):
+    """Refuses more than four sequences."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = attending()()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x) > 4:
+            raise RuntimeError("too many sequences")
+        hidden: Tensor = self.inner(x)
+        return hidden
+
+
+def test_an_encoder_that_refuses_a_larger_batch_is_nonconformant() -> None:
+    """A table ends somewhere; a batch may be of any size."""
+    report = check(Crowded).targets[0]
+    assert report.verdict == "nonconformant"
+    assert any("too many sequences" in r.message for r in report.of("fail"))
+
+
+def test_probe_many_is_longer_than_what_is_made_for_short_inputs() -> None:
+    """Twice as long, and then some."""
+    from conformance_tests.deviations.distances import START_OVER
+
+    assert MANY > 2 * START_OVER

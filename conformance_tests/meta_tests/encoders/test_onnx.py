@@ -1,0 +1,141 @@
+"""ONNX files, exported by torch and run by ONNX Runtime, are judged right."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import Tensor, nn
+
+from conformance_tests import check
+from conformance_tests.frontends.command_line import main
+
+onnx = pytest.importorskip("onnx", reason="needs the extra `onnx`")
+pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
+pytest.importorskip("onnxscript", reason="torch exports with onnxscript")
+
+
+def stack(**options: Any) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(20, 4, 28, batch_first=True, **options)
+    norm = nn.LayerNorm(20) if options.get("norm_first") else None
+    return nn.TransformerEncoder(layer, 2, norm, enable_nested_tensor=False)
+
+
+class Masked(nn.Module):
+    """Torch's encoder with a mask where True = keep."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.encoder = stack(**options)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        hidden: Tensor = self.encoder(x, src_key_padding_mask=~mask)
+        return hidden
+
+
+class ScaledByWidth(nn.Module):
+    """One hand-written layer; ``width`` is what the root in the scores is taken of."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(20, 20) for _ in range(4))
+        self.norm1, self.norm2 = nn.LayerNorm(20, eps=1e-6), nn.LayerNorm(20, eps=1e-6)
+        self.fc1, self.fc2 = nn.Linear(20, 28), nn.Linear(28, 20)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        q, k, v = (f(x).unflatten(-1, (4, 5)).transpose(1, 2) for f in (self.q_proj, self.k_proj, self.v_proj))
+        scores = (q @ k.mT / self.width**0.5).masked_fill(~mask[:, None, None], float("-inf"))
+        x = self.norm1(x + self.out_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)))
+        normed: Tensor = self.norm2(x + self.fc2(self.fc1(x).relu()))
+        return normed
+
+
+def exported(module: nn.Module, path: Path, dynamic: bool = True) -> Path:
+    """The module in a file, as torch's exporter writes it."""
+    x, mask = torch.randn(3, 7, 20), torch.arange(7)[None] < torch.tensor([[7], [5], [6]])
+    axes = {0: torch.export.Dim("B"), 1: torch.export.Dim("n")}
+    shapes = {"dynamic_shapes": (axes, axes)} if dynamic else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module.eval(), (x, mask), str(path), dynamo=True, verbose=False, **shapes)
+    return path
+
+
+SOUND: dict[str, tuple[Callable[[], nn.Module], dict[str, Any]]] = {
+    "Post-LN": (Masked, {"layer": "post-ln", "activation": "relu", "eps": 1e-5, "num_layers": 2}),
+    "Pre-LN": (
+        lambda: Masked(norm_first=True, activation="gelu"),
+        {"layer": "pre-ln", "activation": "gelu", "final_norm": "norm"},
+    ),
+    "by hand": (lambda: ScaledByWidth(5), {"layer": "post-ln", "eps": 1e-6, "num_layers": 1}),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_an_exported_encoder_is_conformant(name: str, tmp_path: Path) -> None:
+    """In float32, with derived budgets; heads, order of the norms, activation and ε are those of the module."""
+    make, expected = SOUND[name]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        file = exported(make(), tmp_path / "encoder.onnx")
+    target = check(str(file)).targets[0]
+    assert target.verdict == "conformant", [r.message for r in target.of("fail")] + target.notes
+    assert (target.level, target.dtype) == ("agreement", "float32")
+    assert target.profile["choices"].items() >= (expected | {"num_heads": 4, "d_model": 20, "d_ff": 28}).items()
+    assert not [r.id for r in target.of("unsupported") if r.id.startswith("MASK") and "float32" not in r.message]
+
+
+def test_an_exported_defect_is_found(tmp_path: Path) -> None:
+    """Scores divided by √d_model: the output is wrong by far more than float32 can be."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        file = exported(ScaledByWidth(20), tmp_path / "encoder.onnx")
+    called = CliRunner().invoke(main, ["check", "--in-process", str(file)])
+    assert called.exit_code == 1, called.output
+    assert "FAIL ENC-2" in called.output
+    assert "the scores are divided by √d_model" in called.output
+
+
+def test_a_graph_of_one_size_is_named(tmp_path: Path) -> None:
+    """Exported without dynamic axes it accepts nothing but the example's own shape."""
+    file = exported(ScaledByWidth(5), tmp_path / "encoder.onnx", dynamic=False)
+    target = check(str(file)).targets[0]
+    assert target.verdict == "undetermined"
+    assert "(3, 7)" in target.notes[0]
+    assert "dynamic axes" in target.notes[0]
+
+
+def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
+    """One line and no traceback: a text file, a truncated model, and a graph that is no encoder."""
+    text, cut, other = (tmp_path / f"{name}.onnx" for name in ("text", "cut", "other"))
+    text.write_text("no model")
+    whole = exported(ScaledByWidth(5), tmp_path / "encoder.onnx").read_bytes()
+    cut.write_bytes(whole[: len(whole) // 2])
+    exported(Unrelated(), other)
+    notes = {file.stem: check(str(file)).targets[0] for file in (text, cut, other)}
+    assert [t.verdict for t in notes.values()] == ["error", "error", "undetermined"]
+    assert all("\n" not in t.notes[0] or "described" in t.notes[0] for t in notes.values())
+    assert "is no ONNX model" in notes["text"].notes[0]
+
+
+class Unrelated(nn.Module):
+    """A map, and no attention anywhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(20, 20)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        mapped: Tensor = self.map(x) * mask[..., None]
+        return mapped
+
+
+def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
+    """Status 2, in one line."""
+    called = CliRunner().invoke(main, ["check", str(tmp_path / "nowhere.onnx")])
+    assert called.exit_code == 2
+    assert "there is no file" in called.output

@@ -1,0 +1,302 @@
+"""Encoders of the transformers package, unmodified: judged right, with the variant that their configuration names."""
+
+from typing import Any
+
+import pytest
+from torch import Tensor, nn
+
+from conformance_tests import check
+from conformance_tests.meta_tests.encoders.families import (
+    DISTIL,
+    IMAGE,
+    LAYERS,
+    LISTENING,
+    SOUND,
+    SPECIAL,
+    T5,
+    TEXT,
+    TRANSLATION,
+    maker,
+)
+
+SHIFTED = {"position": "learned-offset", "position_offset": 2}
+PRE = {"layer": "pre-ln", "final_norm": "norm"}
+POST = {"layer": "post-ln", "final_norm": "none"}
+
+PROPHET = {f"num_{what}_layers": 2 for what in ("encoder", "decoder")} | {
+    f"{name.format(what)}": n
+    for what in ("encoder", "decoder")
+    for name, n in (("num_{}_attention_heads", 4), ("{}_ffn_dim", 72))
+}
+TEXTS = {
+    "BERT": (maker("Bert", **TEXT), POST | {"eps": 1e-12, "activation": "gelu", "segment": "added"}),
+    "BERT with tanh-GELU": (maker("Bert", hidden_act="gelu_new", **TEXT), {"activation": "gelu-tanh"}),
+    "BERT for generation": (maker("BertGeneration", model="BertGenerationEncoder", **TEXT), {"segment": "none"}),
+    "RoBERTa": (maker("Roberta", **TEXT), POST | SHIFTED),
+    "XLM-RoBERTa": (maker("XLMRoberta", **TEXT), POST | SHIFTED),
+    "XLM-RoBERTa-XL": (maker("XLMRobertaXL", **TEXT), PRE | SHIFTED | {"embedding_norm": "none"}),
+    "CamemBERT": (maker("Camembert", **TEXT), POST | SHIFTED),
+    "Data2Vec, text": (maker("Data2VecText", **TEXT), POST | SHIFTED),
+    "I-BERT": (maker("IBert", **TEXT), POST | SHIFTED),
+    "ERNIE": (maker("Ernie", **TEXT), POST | {"position": "learned"}),
+    "ELECTRA": (maker("Electra", embedding_size=32, **TEXT), POST | {"input": "embedded", "eps": 1e-12}),
+    "ELECTRA, narrow": (maker("Electra", embedding_size=17, **TEXT), {"input": "factorised", "embedding_size": 17}),
+    "RemBERT": (maker("RemBert", input_embedding_size=17, **TEXT), POST | {"input": "factorised"}),
+    "ALBERT": (
+        maker("Albert", embedding_size=17, **TEXT),
+        POST | {"input": "factorised", "embedding_size": 17, "sharing": "all", "activation": "gelu-tanh"},
+    ),
+    "ALBERT, as wide": (maker("Albert", embedding_size=32, **TEXT), {"input": "factorised", "sharing": "all"}),
+    "ALBERT, a group each": (maker("Albert", embedding_size=17, num_hidden_groups=2, **TEXT), {"sharing": "none"}),
+    "DistilBERT": (maker("DistilBert", **DISTIL), {"segment": "none", "embedding_norm": "norm", "position": "learned"}),
+    "DistilBERT, sinusoids to begin with": (
+        maker("DistilBert", sinusoidal_pos_embds=True, **DISTIL),
+        {"position": "learned"},
+    ),
+    "Megatron-BERT": (maker("MegatronBert", **TEXT), PRE | {"embedding_norm": "none"}),
+    "RoBERTa-PreLayerNorm": (maker("RobertaPreLayerNorm", **TEXT), PRE | SHIFTED),
+    "ESM": (maker("Esm", position_embedding_type="absolute", pad_token_id=1, mask_token_id=2, **TEXT), PRE),
+    "BigBird, full": (maker("BigBird", attention_type="original_full", **TEXT), POST | {"activation": "gelu-tanh"}),
+    "LUKE, words alone": (maker("Luke", entity_vocab_size=7, entity_emb_size=8, **TEXT), POST | SHIFTED),
+    "VisualBERT, text alone": (maker("VisualBert", visual_embedding_dim=8, **TEXT), POST),
+    "BLIP, text": (maker("BlipText", encoder_hidden_size=32, **TEXT), POST | {"segment": "none"}),
+    "FLAVA, text": (maker("FlavaText", **TEXT), PRE | {"segment": "added"}),
+    "SigLIP, text": (maker("SiglipText", **TEXT), PRE | {"activation": "gelu-tanh"}),
+}
+TRANSLATIONS = {
+    "BART": (maker("Bart", "encoder", **TRANSLATION), POST | SHIFTED | {"eps": 1e-5, "embedding_scale": "none"}),
+    "BART, scaled": (
+        maker("Bart", "encoder", scale_embedding=True, **TRANSLATION),
+        {"embedding_scale": "sqrt-d-model"},
+    ),
+    "PLBART": (maker("PLBart", "encoder", **TRANSLATION), POST | SHIFTED | {"embedding_scale": "sqrt-d-model"}),
+    "MVP": (maker("Mvp", "encoder", **TRANSLATION), POST | SHIFTED),
+    "mBART": (maker("MBart", "encoder", **TRANSLATION), PRE | SHIFTED),
+    "Marian": (
+        maker("Marian", "encoder", scale_embedding=True, **SPECIAL | {"decoder_start_token_id": 0}, **TRANSLATION),
+        POST | {"position": "sinusoidal-concatenated", "embedding_scale": "sqrt-d-model"},
+    ),
+    "Pegasus": (maker("Pegasus", "encoder", **TRANSLATION), PRE | {"position": "sinusoidal-concatenated"}),
+    "Blenderbot": (maker("Blenderbot", "encoder", **TRANSLATION), PRE | {"position": "learned"}),
+    "Blenderbot, small": (maker("BlenderbotSmall", "encoder", **TRANSLATION), POST | {"position": "learned"}),
+    "M2M100": (
+        maker("M2M100", "encoder", **TRANSLATION),
+        PRE | {"position": "sinusoidal-tensor2tensor", "position_offset": 2, "embedding_scale": "sqrt-d-model"},
+    ),
+    "BigBirdPegasus, full": (
+        maker("BigBirdPegasus", "encoder", attention_type="original_full", **TRANSLATION),
+        PRE | {"projections": "linear", "activation": "gelu-tanh"},
+    ),
+    "ProphetNet": (
+        maker(
+            "ProphetNet",
+            "encoder",
+            vocab_size=41,
+            hidden_size=32,
+            max_position_embeddings=31,
+            **PROPHET,
+        ),
+        POST | {"position": "learned-offset", "position_offset": 1},
+    ),
+    "NLLB": (maker("NllbMoe", "encoder", num_experts=2, **TRANSLATION), PRE | {"position_offset": 2}),
+    "FSMT": (
+        maker("FSMT", "encoder", langs=["a", "b"], src_vocab_size=41, tgt_vocab_size=41, **TRANSLATION),
+        POST | {"embedding_scale": "sqrt-d-model", "activation": "relu"},
+    ),
+}
+IMAGES_AND_SOUNDS = {
+    "ViT": (maker("ViT", **IMAGE), PRE | {"embedding": "patches", "cls": "cls", "eps": 1e-12}),
+    "DeiT": (maker("DeiT", **IMAGE), PRE | {"cls": "cls-and-distillation"}),
+    "BEiT, absolute": (
+        maker("Beit", use_absolute_position_embeddings=True, layer_scale_init_value=0.0, **IMAGE),
+        {"layer": "pre-ln", "projections": "affine-but-keys"},
+    ),
+    "ViT-MSN": (maker("ViTMSN", **IMAGE), PRE | {"eps": 1e-6}),
+    "I-JEPA": (maker("IJepa", **IMAGE), PRE | {"cls": "none"}),
+    "DPT": (maker("DPT", **IMAGE), PRE | {"cls": "cls"}),
+    "CLIP, vision": (maker("CLIPVision", **IMAGE), {"activation": "quick-gelu", "embedding_norm": "norm"}),
+    "OWLv2, vision": (maker("Owlv2Vision", **IMAGE), {"activation": "quick-gelu", "embedding_norm": "norm"}),
+    "BLIP, vision": (maker("BlipVision", **IMAGE), PRE | {"eps": 1e-5}),
+    "FLAVA, vision": (maker("FlavaImage", **IMAGE), PRE),
+    "SigLIP": (maker("SiglipVision", **IMAGE), PRE | {"activation": "gelu-tanh", "cls": "none", "eps": 1e-6}),
+    "Whisper": (
+        maker("Whisper", "encoder", num_mel_bins=5, **SPECIAL, **LISTENING),
+        PRE | {"embedding": "convolutions", "position": "sinusoidal-tensor2tensor", "projections": "affine-but-keys"},
+    ),
+}
+RIGHT = TEXTS | TRANSLATIONS | IMAGES_AND_SOUNDS
+
+SHALLOW_TEXT, SHALLOW_IMAGE, SHALLOW_TRANSLATION = (
+    sizes | {"num_hidden_layers": 1, "encoder_layers": 1} for sizes in (TEXT, IMAGE, TRANSLATION)
+)
+
+OUTSIDE = {
+    "ALBERT, layers in turn": (maker("Albert", embedding_size=17, inner_group_num=2, **TEXT), "shared in turn"),
+    "ERNIE with tasks": (maker("Ernie", use_task_id=True, **SHALLOW_TEXT), "task_type_embeddings"),
+    "MPNet": (maker("MPNet", **SHALLOW_TEXT), "relative_attention_bias"),
+    "DeBERTa-v2": (
+        maker("DebertaV2", relative_attention=True, pos_att_type=["c2p", "p2c"], **SHALLOW_TEXT),
+        "rel_embeddings",
+    ),
+    "T5": (maker("T5", model="T5EncoderModel", **T5), "relative_attention_bias"),
+    "ESM, rotary": (
+        maker("Esm", position_embedding_type="rotary", pad_token_id=1, mask_token_id=2, **SHALLOW_TEXT),
+        "EsmRotaryEmbedding",
+    ),
+    "ModernBERT": (
+        maker("ModernBert", cls_token_id=1, sep_token_id=2, **SPECIAL, **SHALLOW_TEXT),
+        "ModernBertRotaryEmbedding",
+    ),
+    "EuroBERT": (maker("EuroBert", **SPECIAL, **SHALLOW_TEXT), "EuroBertRotaryEmbedding"),
+    "Nomic-BERT": (maker("NomicBert", **SHALLOW_TEXT), "NomicBertRotaryEmbedding"),
+    "RoFormer": (maker("RoFormer", embedding_size=32, **SHALLOW_TEXT), "P has width 8"),
+    "FNet": (
+        maker("FNet", **{k: v for k, v in SHALLOW_TEXT.items() if k != "num_attention_heads"}),
+        "no attention projections",
+    ),
+    "Longformer": (maker("Longformer", attention_window=4, **SHALLOW_TEXT), "query_global"),
+    "LED": (
+        maker("LED", "encoder", attention_window=4, max_encoder_position_embeddings=31, **SHALLOW_TRANSLATION),
+        "query_global",
+    ),
+    "Nyströmformer": (maker("Nystromformer", num_landmarks=4, **SHALLOW_TEXT), "self.conv.weight"),
+    "ConvBERT": (maker("ConvBert", embedding_size=32, **SHALLOW_TEXT), "key_conv_attn_layer"),
+    "SqueezeBERT": (maker("SqueezeBert", embedding_size=32, **SHALLOW_TEXT), "intermediate.conv1d"),
+    "MobileBERT": (
+        maker("MobileBert", embedding_size=32, intra_bottleneck_size=32, use_bottleneck=False, **SHALLOW_TEXT),
+        "embedding_transformation",
+    ),
+    "CANINE": (maker("Canine", num_hash_buckets=32, **SHALLOW_TEXT), "HashBucketCodepointEmbedder"),
+    "X-MOD": (maker("Xmod", **SHALLOW_TEXT), "adapter_modules"),
+    "RoCBERT": (maker("RoCBert", **SHALLOW_TEXT), "pronunciation_embed"),
+    "LayoutLM": (maker("LayoutLM", **SHALLOW_TEXT), "x_position_embeddings"),
+    "LiLT": (maker("Lilt", **SHALLOW_TEXT), "layout_embeddings"),
+    "BEiT": (maker("Beit", **SHALLOW_IMAGE), "lambda_1"),
+    "DINOv2": (maker("Dinov2", mlp_ratio=2, **SHALLOW_IMAGE), "layer_scale1"),
+    "DINOv2 with registers": (maker("Dinov2WithRegisters", mlp_ratio=2, **SHALLOW_IMAGE), "register_tokens"),
+    "YOLOS": (maker("Yolos", **SHALLOW_IMAGE | {"image_size": [8, 8]}), "detection_tokens"),
+    "VideoMAE": (maker("VideoMAE", num_frames=2, **SHALLOW_IMAGE), "patch_embeddings.projection"),
+    "spectrogram transformer": (
+        maker("AST", patch_size=2, frequency_stride=2, time_stride=2, max_length=8, num_mel_bins=8, **LAYERS),
+        "input_values",
+    ),
+    "wav2vec 2.0": (maker("Wav2Vec2", **SOUND), "feature_extractor.conv_layers"),
+    "wav2vec 2.0, encoder": (maker("Wav2Vec2", "encoder", **SOUND), "pos_conv_embed"),
+    "HuBERT": (maker("Hubert", **SOUND), "feature_extractor.conv_layers"),
+    "Speech2Text": (
+        maker("Speech2Text", "encoder", input_feat_per_channel=5, input_channels=1, conv_channels=16, **LISTENING),
+        "conv.conv_layers",
+    ),
+}
+
+WRONG = {
+    "CLIP, text": (maker("CLIPText", **SHALLOW_TEXT), "ENC-11", "causal"),
+    "YOSO": (maker("Yoso", **SHALLOW_TEXT), "ATT-3", "attention.scores"),
+    "ViT-MAE": (maker("ViTMAE", mask_ratio=0.0, **SHALLOW_IMAGE), "DROP-1", "second call"),
+}
+"""What these compute in place of an encoder: a decoder's attention, no softmax, patches in random order."""
+
+WHOLE = {
+    "masked language model": (maker("Bert", model="BertForMaskedLM", **TEXT), "`.bert`"),
+    "classifier": (maker("Roberta", model="RobertaForSequenceClassification", **TEXT), "`.roberta`"),
+    "classifier of images": (maker("ViT", model="ViTForImageClassification", **IMAGE), "`.vit`"),
+    "pooled encoder": (maker("DPR", model="DPRContextEncoder", **TEXT), "`.ctx_encoder.bert_model`"),
+    "encoder with a decoder": (maker("Bart", **TRANSLATION), "`.encoder`"),
+}
+
+
+def demand_right(name: str, seed: int) -> None:
+    """Conformant up to gradients, with the choices of the configuration or of the family's description."""
+    make, expected = RIGHT[name]
+    report = check(make, seed=seed).targets[0]
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
+    sizes: dict[str, Any] = {"num_heads": 4, "num_layers": 2, "d_model": 32, "d_ff": 72}
+    chosen = report.profile["choices"]
+    assert {key: chosen.get(key) for key in expected | sizes} == expected | sizes
+    assert report.level == "gradient"
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_an_encoder_of_the_package_is_conformant(name: str) -> None:
+    """Each choice is that of the configuration or, where it has none, of the family's published description."""
+    demand_right(name, seed=0)
+
+
+@pytest.mark.parametrize("name", ["BERT", "RoBERTa", "ALBERT", "M2M100", "DeiT", "CLIP, vision", "Whisper"])
+def test_another_seed_gives_the_same_verdict(name: str) -> None:
+    """Other weights, other inputs."""
+    demand_right(name, seed=1)
+
+
+class InAClassOfItsOwn(nn.Module):
+    """The usual way to get the hidden states alone: its call has no place for segments."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.encoder = RIGHT[name][0]()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        hidden: Tensor = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return hidden
+
+
+@pytest.mark.parametrize("name", ["BERT", "RoBERTa"])
+def test_an_encoder_in_a_class_around_it_is_conformant(name: str) -> None:
+    """Segment ids are given to no argument that is meant for something else."""
+    report = check(InAClassOfItsOwn(name)).targets[0]
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
+    assert report.profile["conventions"]["mask"].startswith("attention_mask: ")
+
+
+def adding_to_torch() -> nn.Module:
+    """BERT, and a function of torch's modules that is neither torch's own nor transformers'."""
+    vars_of_modules: Any = nn.Module
+    vars_of_modules.added = lambda self: self
+    made: nn.Module = RIGHT["BERT"][0]()
+    return made
+
+
+@pytest.mark.parametrize(("make", "notes"), [(RIGHT["BERT"][0], []), (adding_to_torch, ["Module.added"])])
+def test_what_the_package_itself_adds_to_torch_is_no_news(
+    make: Any, notes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first model in a process gives torch's modules a method; what an encoder adds beside it is told."""
+    monkeypatch.delattr(nn.Module, "smart_apply", raising=False)
+    changed = [note for note in check(make, level="static").targets[0].notes if "changed" in note]
+    assert changed == [f"the encoder changed {name} (put back for everybody else)" for name in notes]
+
+
+@pytest.mark.parametrize("dtype", ["half", "bfloat16"])
+def test_an_encoder_in_half_precision_is_judged_by_what_it_means(dtype: str) -> None:
+    """Its weights are few digits long, but numbers: with them it is run in float64, and given back as it was."""
+    model = getattr(maker("Bert", **TEXT)(), dtype)()
+    before = {parameter.dtype for parameter in model.parameters()}
+    assert check(model).targets[0].verdict == "conformant"
+    assert {parameter.dtype for parameter in model.parameters()} == before
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_no_slot_covers_is_named(name: str) -> None:
+    """Neither conformant nor nonconformant: the report names what the specification lacks."""
+    make, part = OUTSIDE[name]
+    report = check(make).targets[0]
+    assert report.verdict == "undetermined", [r.message for r in report.of("fail")] + report.notes
+    assert part in " ".join(report.notes)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_encoder_is_found_out(name: str) -> None:
+    """All of its parameters have a slot, and it computes something else with them."""
+    make, requirement, said = WRONG[name]
+    report = check(make).targets[0]
+    assert report.verdict == "nonconformant", report.notes
+    assert said in next(r.message for r in report.of("fail") if r.id == requirement)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_model_is_told_where_its_encoder_is(name: str) -> None:
+    """One line says what to name instead."""
+    make, attribute = WHOLE[name]
+    report = check(make).targets[0]
+    assert report.verdict == "undetermined"
+    assert any(f"its {attribute}" in note and "\n" not in note for note in report.notes), report.notes

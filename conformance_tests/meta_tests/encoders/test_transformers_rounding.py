@@ -1,0 +1,41 @@
+"""Models of transformers that compute a part of themselves in float32, whatever their own precision."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conformance_tests.engine.judging import check
+from conformance_tests.meta_tests.encoders.families import IMAGE, TEXT, maker
+
+
+def eager_siglip() -> Any:
+    """Written out, its attention takes the softmax in float32; fused, it does not."""
+    made = maker("SiglipVision", **IMAGE)()
+    made.set_attn_implementation("eager")
+    return made
+
+
+MODELS: dict[str, tuple[Callable[[], Any], dict[str, str | float]]] = {
+    "Splinter": (maker("Splinter", **TEXT), {"layer": "post-ln", "eps": 1e-12}),
+    "CLAP, text": (maker("ClapText", **TEXT), {"layer": "post-ln", "position": "learned-offset"}),
+    "ALIGN, text": (maker("AlignText", **TEXT), {"layer": "post-ln", "segment": "added"}),
+    "DeBERTa, absolute": (
+        maker("Deberta", relative_attention=False, **TEXT),
+        {"projections": "affine-but-keys", "eps": 1e-7},
+    ),
+    "DeBERTa v2, absolute": (
+        maker("DebertaV2", relative_attention=False, **TEXT),
+        {"projections": "affine", "eps": 1e-7},
+    ),
+    "SigLIP, eager": (eager_siglip, {"layer": "pre-ln", "activation": "gelu-tanh"}),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model_is_judged_in_the_precision_of_its_parts(name: str) -> None:
+    """In float64 their own rounding would be called a defect, by about 1e-7."""
+    make, choices = MODELS[name]
+    target = check(make).targets[0]
+    assert (target.verdict, target.dtype) == ("conformant", "float32"), target.notes
+    assert {k: target.profile["choices"].get(k) for k in choices} == choices

@@ -1,0 +1,36 @@
+"""Encoders in the styles of tutorials: judged right with nothing stated, and found out when one thing is broken."""
+
+import pytest
+
+from conformance_tests import check
+from conformance_tests.meta_tests.encoders.tutorials import all_tutorials
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", all_tutorials())
+def test_an_encoder_in_a_tutorials_style_is_conformant(name: str, seed: int) -> None:
+    """With the choices that its code makes, and in the conventions that its code has."""
+    written = all_tutorials()[name]
+    report = check(written.make, seed=seed).targets[0]
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
+    choices, conventions = report.profile["choices"], report.profile["conventions"]
+    assert {k: choices.get(k) for k in written.choices} == written.choices
+    assert {k: conventions.get(k) for k in written.conventions} == written.conventions
+
+
+@pytest.mark.parametrize("name", all_tutorials())
+def test_the_same_encoder_with_one_thing_wrong_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It departs where it was broken; of an object of arrays, which shows no intermediates, the encoder alone is named.
+
+    What the diagnosis says of it is no matter here, and takes its time.
+    """
+    monkeypatch.setattr("conformance_tests.engine.judging.explanations", lambda *_: [])
+    written = all_tutorials()[name]
+    report = check(written.broken).targets[0]
+    assert report.verdict == "nonconformant", report.notes
+    assert report.departs_at == written.departs_at
+
+
+def test_more_than_thirty_styles_are_covered() -> None:
+    """The list is what is parametrised above: a file that is not imported would be missing silently."""
+    assert len(all_tutorials()) > 30

@@ -1,0 +1,80 @@
+"""Encoders that compute a part of themselves in float32, whatever they are given: judged there, as strictly."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.engine.judging import check
+from conformance_tests.meta_tests.encoders.subjects import Attention, Encoder, Layer
+from conformance_tests.targets.builtin import torch_encoder
+
+NOTE = "computes a part in float32 whatever it is given: judged in float32"
+
+
+class SoftmaxInSinglePrecision(Attention):
+    """The softmax is computed in float32, as many encoders do for the sake of float16."""
+
+    def weigh(self, scores: Tensor, pad: Tensor | None) -> Tensor:
+        return scores.float().softmax(-1).to(scores.dtype)
+
+
+class ScaledByModelWidth(SoftmaxInSinglePrecision):
+    """The same, and the scores, right at first, are divided by √h as well."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().score(q, k) / self.num_heads**0.5
+
+
+def with_attention(attention: type[Attention]) -> Encoder:
+    """An encoder of layers with this attention."""
+    layer = type("Layer", (Layer,), {"attention": attention})
+    return type("Encoder", (Encoder,), {"layer": layer})()
+
+
+class PositionsInSinglePrecision(nn.Module):
+    """The sinusoids are computed anew in each call, in the default precision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(31, 12)
+        layer = nn.TransformerEncoderLayer(12, 3, 22, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        exponents = torch.arange(0, 12, 2, dtype=torch.float32) / 12
+        angles = torch.arange(ids.shape[1], dtype=torch.float32)[:, None] / 10000**exponents
+        positions = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
+        hidden: Tensor = self.encoder(self.embedding(ids) + positions)
+        return hidden
+
+
+def test_encoder_with_a_part_in_float32_is_judged_in_float32() -> None:
+    """float64 would call its roundoff a defect; the report says where it was judged, and how far that reaches."""
+    for encoder in (with_attention(SoftmaxInSinglePrecision), PositionsInSinglePrecision()):
+        target = check(encoder).targets[0]
+        assert (target.verdict, target.dtype, target.level) == ("conformant", "float32", "agreement"), target.notes
+        assert NOTE in target.notes
+
+
+def test_precision_that_is_asked_for_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who wants float64 is told that the encoder does not reach it; for what reason takes longer, and is no matter."""
+    monkeypatch.setattr("conformance_tests.engine.judging.explanations", lambda *_: [])
+    target = check(with_attention(SoftmaxInSinglePrecision), dtype="float64").targets[0]
+    assert (target.verdict, target.dtype) == ("nonconformant", "float64")
+
+
+def test_part_in_float32_does_not_acquit_a_wrong_equation() -> None:
+    """The defect is far above the budget of float32, and the rounding hides neither its cause nor its place."""
+    target = check(with_attention(ScaledByModelWidth)).targets[0]
+    assert target.verdict == "nonconformant"
+    assert target.departs_at == "attention.scores"
+    assert [d["deviation"] for d in target.diagnosis] == ["scores-scaled-by-d-model"]
+
+
+def test_queries_that_are_scaled_first_are_no_defect_in_half_precision() -> None:
+    """Two keys compete with scores of 23 and 22 out of terms as large as 869: how the queries round decides.
+
+    torch scales them first where it records no gradients, and is off by 0.041; orders of sums alone spread by 0.006.
+    """
+    target = check(torch_encoder(), seed=2, dtype="float16").targets[0]
+    assert target.verdict == "conformant", [r.message for r in target.of("fail")]

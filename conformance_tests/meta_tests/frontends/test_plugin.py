@@ -1,0 +1,109 @@
+"""The pytest plugin, as those who install the package use it: from a folder of their own."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance_tests.harness.checks import registry
+
+BROKEN = """
+from conformance_tests.meta_tests.encoders.defects import all_defects
+
+make = all_defects()["MaskNeverUsed"].make
+"""
+
+THEIR_TEST = """
+import pytest
+
+@pytest.fixture
+def run():
+    return "mine"
+
+def test_mine(run):
+    assert run == "mine"
+"""
+
+
+def run_pytest(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Exit status and all output of pytest in a folder; warnings are errors there too."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def counted(output: str) -> dict[str, int]:
+    """The numbers of pytest's last line, by outcome."""
+    last = output.strip().splitlines()[-1]
+    return {what: int(number) for number, what in re.findall(r"(\d+) (\w+)", last)}
+
+
+def test_sound_encoder_passes_every_check_and_nothing_else_runs(tmp_path: Path) -> None:
+    """One item for each check; skipped are those of equations that the encoder does not use, and nothing fails."""
+    status, output = run_pytest(tmp_path, "--pyargs", "conformance_tests", "--encoder", "torch-post-ln", "-v", "-rs")
+    assert status == 0, output
+    numbers = counted(output)
+    assert numbers["passed"] > 35
+    assert numbers["passed"] + numbers["skipped"] == len(registry().checks)
+    items = re.findall(r"^\S*test_\w+\.py::\w+(\[\S+\])? ", output, re.MULTILINE)
+    assert set(items) == {"[torch-post-ln]"}
+    reasons = re.findall(r"^SKIPPED .*?: (.*)$", output, re.MULTILINE)
+    assert [r for r in reasons if not r.startswith("no equation of this encoder has ")] == []
+
+
+def test_broken_encoder_fails_and_the_requirement_is_named(tmp_path: Path) -> None:
+    """With numbers, in one line, and without a traceback."""
+    (tmp_path / "mine.py").write_text(BROKEN)
+    status, output = run_pytest(tmp_path, "--pyargs", "conformance_tests", "--encoder", "mine.py:make")
+    assert status == 1, output
+    assert counted(output)["failed"] == 3
+    assert re.search(r"MASK-1: attention\.mask: S\[[\d, ]+\] = \S+, but the spec gives -inf", output)
+    assert {"MASK-1", "MASK-2", "ENC-3"} == set(re.findall(r"^(?:E +)?([A-Z]+-\d+): ", output, re.MULTILINE))
+    assert "Traceback" not in output
+    assert "demand_equal" not in output
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--encoder", "nobody"], "'nobody' is no built-in encoder"),
+        (["--encoder", "absent.py:make"], "there is no file absent.py"),
+        (["--encoder", "test_mine.py:make"], "test_mine.py has no attribute 'make'"),
+        (["--encoder", "torch-post-ln", "--encoder-profile", "nobody"], "there is no profile 'nobody'"),
+    ],
+)
+def test_unusable_option_is_a_usage_error_in_one_line(option: list[str], said: str, tmp_path: Path) -> None:
+    """Status 4 is pytest's for a command that cannot be used."""
+    (tmp_path / "test_mine.py").write_text(THEIR_TEST)
+    status, output = run_pytest(tmp_path, "--pyargs", "conformance_tests", *option)
+    assert (status, output.count(said)) == (4, 1), output
+    assert "Traceback" not in output
+
+
+def test_without_an_encoder_the_package_is_collected_as_it_stands(tmp_path: Path) -> None:
+    """Checks for the default encoders, and the suite's own tests where they are installed."""
+    status, output = run_pytest(tmp_path, "--pyargs", "conformance_tests", "--collect-only", "-q")
+    assert status == 0, output
+    assert all(f"[{name}]" in output for name in ("reference", "torch-post-ln", "torch-pre-ln"))
+    assert "test_layer_parameters" not in output
+
+
+def test_fixture_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
+    """A test of one's own that takes a fixture ``run`` gets one's own, with and without ``--encoder``."""
+    (tmp_path / "test_mine.py").write_text(THEIR_TEST)
+    for options in ([], ["--encoder", "torch-post-ln"]):
+        status, output = run_pytest(tmp_path, "test_mine.py", *options)
+        assert (status, counted(output)) == (0, {"passed": 1}), output
+
+
+def test_own_tests_beside_the_checks_run_too(tmp_path: Path) -> None:
+    """``--encoder`` deselects the suite's own tests, not those of whoever calls."""
+    (tmp_path / "test_mine.py").write_text(THEIR_TEST)
+    status, output = run_pytest(
+        tmp_path, "test_mine.py", "--pyargs", "conformance_tests.test_ffn", "--encoder", "torch-post-ln", "-v"
+    )
+    assert status == 0, output
+    assert "test_mine.py::test_mine PASSED" in output
+    assert "test_activation_is_its_variant[torch-post-ln] PASSED" in output

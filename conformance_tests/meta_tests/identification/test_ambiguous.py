@@ -1,0 +1,137 @@
+"""What cannot be judged is said precisely, and what its author states of it is used, and checked."""
+
+import re
+from ast import literal_eval
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
+
+from conformance_tests import check, described
+from conformance_tests.meta_tests.encoders.ambiguous import all_ambiguous
+from conformance_tests.meta_tests.encoders.ambiguous_names import MAPS, Opaque, maps_that_shapes_cannot_tell
+from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
+from conformance_tests.meta_tests.encoders.tutorials_letters import letters_for_names
+from conformance_tests.meta_tests.encoders.tutorials_norms import unusual_epsilon
+from conformance_tests.reports.report import TargetReport
+from encoder_spec.notation import SpecificationError
+
+AMBIGUOUS = all_ambiguous()
+
+
+def judged(encoder: Any) -> TargetReport:
+    return check(encoder).targets[0]
+
+
+def plain() -> nn.Module:
+    """Four heads, and a mask (B, n) with True = keep."""
+    return Plain(plain_layers())
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+def test_what_cannot_be_judged_is_undetermined_and_named(name: str) -> None:
+    """Neither conformant nor nonconformant: what is computed may be right, and is not in the specification."""
+    report = judged(AMBIGUOUS[name].make)
+    assert report.verdict == "undetermined", [r.message for r in report.of("fail")]
+    note = "\n".join(report.notes)
+    assert [word for word in AMBIGUOUS[name].named if word not in note] == []
+
+
+@pytest.mark.parametrize("name", [name for name, a in AMBIGUOUS.items() if a.facts])
+def test_what_its_author_states_makes_it_conformant(name: str) -> None:
+    """The facts that the note asks for suffice."""
+    report = judged(described(AMBIGUOUS[name].make, **AMBIGUOUS[name].facts))
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
+
+
+def test_the_lines_of_a_note_run_as_they_stand() -> None:
+    """For a table without a name they are right at once: there is one candidate."""
+    (note,) = judged(AMBIGUOUS["table_without_a_name"].make).notes
+    lines = "\n".join(line[4:] for line in note.split("\n")[1:])
+    scope: dict[str, Any] = {"make_encoder": AMBIGUOUS["table_without_a_name"].make}
+    exec(lines, scope)
+    assert judged(scope["make_described"]).verdict == "conformant"
+
+
+def test_a_wrong_assignment_is_not_called_conformant() -> None:
+    """W_Q and W_V exchanged: agreement is the judge, not the author."""
+    exchanged = MAPS | {"W_Q": MAPS["W_V"], "W_V": MAPS["W_Q"]}
+    assert judged(described(maps_that_shapes_cannot_tell, parameters=exchanged, heads=2)).verdict == "nonconformant"
+
+
+def test_what_is_stated_of_a_broken_encoder_does_not_acquit_it() -> None:
+    """SiLU without its sigmoid's sign: every parameter is stated, and the activation is no variant."""
+
+    class Wrong(Opaque):
+        def activated(self, x: Any) -> Any:
+            return x * (-x).sigmoid()
+
+    assert judged(described(Wrong(), parameters=MAPS, heads=2)).verdict == "nonconformant"
+
+
+def test_stated_parameters_need_no_search() -> None:
+    """Every map of the encoder that has letters for names is found as stated, with the transposition."""
+    letters = {"W_V": "a", "W_O": "b", "W_K": "c", "W_Q": "d", "W_1": "g", "W_2": "f"}
+    biases = {f"b{letter[1:]}": f"p.{{l}}.{name}.bias" for letter, name in letters.items()}
+    maps = {letter: f"p.{{l}}.{name}.weight.T" for letter, name in letters.items()}
+    report = judged(described(letters_for_names, parameters=maps | biases, heads=6, mask=("u", "ignore")))
+    assert report.verdict == "conformant", report.notes
+    assert report.profile["conventions"]["mask"] == "u: (B, n), boolean, True = ignore"
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"heads": 2}, "num_heads = 2, but its outputs agree with 4"),
+        ({"choices": {"eps": 1e-3}}, "eps = 0.001, but its outputs agree with 1e-05"),
+        ({"choices": {"layer": "pre-ln"}}, "layer = pre-ln, but its outputs agree with post-ln"),
+        ({"parameters": {"W_Q": "layers.{l}.attention.q"}}, "no parameter 'layers.0.attention.q'"),
+        ({"mask": ("attn", "keep")}, "no argument 'attn'; it takes x, mask"),
+    ],
+)
+def test_a_statement_that_is_wrong_is_reported(facts: dict[str, Any], message: str) -> None:
+    """The encoder would be conformant without it."""
+    report = judged(described(plain, **facts))
+    assert report.verdict == "undetermined"
+    assert message in " ".join(report.notes)
+
+
+def test_a_mask_that_is_stated_the_wrong_way_round_fails() -> None:
+    """What the author says of the mask is no convention to learn: by it, the padding is what is attended to."""
+    report = judged(described(plain, mask=("mask", "ignore")))
+    assert report.verdict == "nonconformant"
+    assert "MASK-2" in {r.id for r in report.of("fail")}
+
+
+def test_a_constant_that_is_stated_is_found_at_once() -> None:
+    """ε = 4·10⁻⁹ is in no list; stated, it is the first that is tried."""
+    report = judged(described(unusual_epsilon, choices={"eps": 4e-9}))
+    assert (report.verdict, report.profile["choices"]["eps"]) == ("conformant", 4e-9)
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"parameters": {"W_X": "x"}}, "no parameter 'W_X' in the equations; there are .*W_Q"),
+        ({"parameters": {"norm_f.gamma": "norm.weight"}}, "no parameter 'norm_f.gamma' .* norm_1.gamma.*norm_final"),
+        ({"mask": ("mask", "maybe")}, "a mask says one of keep, ignore, additive, lengths, but not 'maybe'"),
+        ({"heads": 0}, "heads must be a positive integer, but is 0"),
+        ({"choices": {"norm": "batch"}}, "slot norm has no variant 'batch'"),
+    ],
+)
+def test_a_statement_that_means_nothing_is_refused(facts: dict[str, Any], message: str) -> None:
+    """In one line, with what could have been meant."""
+    with pytest.raises(SpecificationError, match=message) as refused:
+        described(plain, **facts)
+    assert not re.search(r"\n", str(refused.value))
+
+
+def test_the_facts_of_the_documentation_are_those_of_the_function() -> None:
+    """Every row of the table in the docs can be handed over, and there is no other fact."""
+    page = (Path(__file__).parents[3] / "docs" / "test-your-encoder.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)=(.+?)` \|", page, re.MULTILINE)
+    assert {name for name, _ in rows} == set(signature(described).parameters) - {"encoder"}
+    for name, value in rows:
+        described(plain, **{name: literal_eval(value)})

@@ -1,0 +1,1 @@
+"""Measurements that take minutes, and their results on file."""

@@ -1,0 +1,184 @@
+"""The chapters: their markers, the letters that light up in formula and code, the picture of the architecture."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from encoder_spec.equation import TOPICS, equations
+
+ROOT = Path(__file__).parents[3]
+if importlib.util.find_spec("pykatex") is None:
+    pytest.skip("the site needs pykatex: pip install 'encoder-spec[docs]'", allow_module_level=True)
+
+sys.path.insert(0, str(ROOT / "docs"))
+from generators import architecture, card, chapter, mathml, symbols  # noqa: E402
+from generators.chapter import MarkerError, fill  # noqa: E402
+
+CARDS = {"attention.scores": "<b>scores</b>", "attention.mask": "<b>mask</b>"}
+PLACED = "[[attention.scores]]\n\nWords.\n\n[[attention.mask]]\n"
+
+
+def shown(id: str) -> tuple[str, str]:
+    """Formula and code of an equation's card, marked."""
+    html = card.card(equations()[id], set())
+    formula = re.search(r"<math.*?</math>", html, re.DOTALL)
+    assert formula
+    return formula[0], "".join(re.findall(r"<pre>.*?</pre>", html, re.DOTALL))
+
+
+# Markers -----------------------------------------------------------------------------------
+
+
+def test_a_card_stands_where_its_marker_stood() -> None:
+    assert fill(PLACED, CARDS, "here") == "<b>scores</b>\n\nWords.\n\n<b>mask</b>\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[[attention.scores]]\n", "attention.mask must be placed once, but is placed 0 times"),
+        (PLACED + "\n[[attention.mask]]\n", "attention.mask must be placed once, but is placed 2 times"),
+        (PLACED + "\n[[ffn.relu]]\n", "is no equation of this chapter"),
+        (PLACED + "See [[attention.score]].", "names nothing"),
+        (PLACED + "See [[ATT-0]].", "names nothing"),
+        (PLACED + "As many as {{nobody_counts_this}}.", "is computed nowhere"),
+    ],
+)
+def test_a_marker_that_stands_for_nothing_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(MarkerError, match=re.escape(complaint)):
+        fill(text, CARDS, "here")
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("ffn.relu", "ffn.html#ffn.relu"),
+        ("ATT-3", "attention.html#ATT-3"),
+        ("bert", "profiles.html#bert"),
+        ("scores-not-scaled", "wrong-attention.html#scores-not-scaled"),
+        ("ERR-4", "errata.html#ERR-4"),
+        ("Ba et al. 2016", "sources.html#ba-et-al-2016"),
+        ("slot norm", "equations-and-requirements.html#slot-norm"),
+    ],
+)
+def test_a_name_within_a_line_is_a_link_to_whatever_has_it(name: str, address: str) -> None:
+    assert f'<a href="{address}">' in fill(f"See [[{name}]].", {}, "here")
+    assert fill(f"See [[{name}|a & b]].", {}, "here") == f'See <a href="{address}">a &amp; b</a>.'
+
+
+def test_markers_in_code_stay_as_they_are() -> None:
+    text = "Write `[[attention.scores]]`, `{{name}}` and `$x$`.\n\n```\n[[ATT-3]]\n```\n"
+    assert fill(text, {}, "here") == text
+
+
+def test_formulas_are_typeset_and_hold_nothing_for_markdown() -> None:
+    """KaTeX sets the star of x^* as itself, which two of would be emphasis."""
+    text = fill("From $x^*$ to $y^*$.", {}, "here")
+    assert text.count("<math") == 2
+    assert "*" not in text
+
+
+@pytest.mark.parametrize("topic", [*TOPICS, "cost"])
+def test_numbers_in_a_chapter_are_computed(topic: str) -> None:
+    """No digit group such as 2,099,712 and no decimal fraction is typed; 0.044715 is part of a formula's definition."""
+    text = (chapter.CHAPTERS / f"{topic}.md").read_text(encoding="utf-8")
+    typed = re.findall(r"\b\d{1,3}(?:,\d{3})+\b|\b\d+\.\d+\b", text)
+    assert set(typed) <= {"0.044715", "0.044175"}
+
+
+# Letters and identifiers -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("id", "letters"),
+    [
+        ("norm.layer_norm", {"gamma", "x", "mu", "var", "eps", "beta"}),
+        ("ffn", {"ffn", "x", "activation", "W_1", "b_1", "W_2", "b_2"}),
+        ("attention.weights", {"A", "S", "j", "k", "exp"}),
+        ("embedding.lookup", {"X", "E", "tokens"}),
+        ("layer.post_ln", {"x", "norm_1", "norm_2", "dropout", "multihead", "ffn"}),
+        ("position.sinusoidal", {"PE", "pos", "i", "sin", "cos", "d"}),
+    ],
+)
+def test_letters_of_a_formula_belong_to_the_identifiers_of_its_code(id: str, letters: set[str]) -> None:
+    """γ is gamma, σ² the variance, σ an activation, W with a subscript 1 is W_1, MHA the slot, P E one name."""
+    formula, code = shown(id)
+    assert letters <= symbols.marks(formula)
+    assert symbols.marks(formula) == symbols.marks(code)
+
+
+@pytest.mark.parametrize("id", equations())
+def test_every_marked_letter_can_be_reached_by_the_keyboard_on_either_side(id: str) -> None:
+    """Once on each side: a key press per occurrence would be a long way through a card."""
+    for side in shown(id):
+        stops = re.findall(r'data-symbol="([^"]+)" tabindex="0"', side)
+        assert sorted(stops) == sorted(symbols.marks(side))
+
+
+def test_marking_changes_nothing_that_is_shown() -> None:
+    plain = mathml.render(equations()["norm.layer_norm"].latex, display=True)
+    marked = symbols.mark_formula(plain, {"gamma", "x", "mu", "eps"})
+    assert re.sub(r"<[^>]*>", "", marked) == re.sub(r"<[^>]*>", "", plain)
+    assert 'data-symbol="gamma"' in marked
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PROGRAM = """
+const lit = () => [...document.querySelectorAll(".lit")].map((e) => e.localName + ":" + e.textContent).join(" ");
+const say = (text) => document.body.append(Object.assign(document.createElement("p"), {textContent: "[" + text + "]"}));
+const tell = (e, kind) => e.dispatchEvent(new Event(kind, {bubbles: true}));
+const letter = document.querySelector("math [data-symbol=eps]");
+const identifier = document.querySelector("pre [data-symbol=eps]");
+letter.focus(); say(document.activeElement === letter);
+// A browser without a window sends no events of focus of its own accord.
+tell(letter, "focusin"); say(lit());
+tell(letter, "focusout"); say(lit());
+tell(identifier, "pointerover"); say(lit());
+tell(identifier, "pointerout"); say(lit());
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium to try it in")
+def test_letter_and_identifier_light_each_other_up_by_keyboard_and_pointer(tmp_path: Path) -> None:
+    """Formula, table and code of one card light up together; the ε of a second card stays dark."""
+    first, second = (card.card(equations()[id], set()) for id in ("norm.layer_norm", "norm.rms"))
+    html = first + second
+    script = (ROOT / "docs" / "javascripts" / "symbols.js").read_text(encoding="utf-8")
+    page = tmp_path / "page.html"
+    page.write_text(f"<!doctype html><meta charset=utf-8>{html}<script>{script}{PROGRAM}</script>", encoding="utf-8")
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    focused, lit, dark, hovered, left = re.findall(r"<p>\[(.*?)\]</p>", done.stdout)
+    assert focused == "true"
+    assert lit.split()[:3] == ["mi:ϵ", "code:eps", "span:eps"]
+    assert len(lit.split()) == first.count('data-symbol="eps"') < html.count('data-symbol="eps"')
+    assert hovered == lit
+    assert dark == left == ""
+
+
+# The architecture --------------------------------------------------------------------------
+
+
+def test_the_picture_shows_that_the_specification_knows_nothing_of_the_suite() -> None:
+    """Read from the imports: what rests on what, and that oracles stand apart."""
+    suite = {part.name for part in architecture.PARTS if part.modules[0].startswith("conformance_tests")}
+    specification = {part.name for part in architecture.PARTS if part.modules[0].startswith("encoder_spec")}
+    assert {"Check", "Deviations"} <= suite
+    assert {"Equations", "Profiles"} <= specification
+    arrows = architecture.arrows()
+    assert [arrow for arrow in arrows if arrow[0] in specification and arrow[1] in suite] == []
+    assert [arrow for arrow in arrows if "Oracles" in arrow] == []
+    assert {("Profiles", "Equations"), ("Deviations", "Profiles"), ("Subjects", "Encoder")} <= set(arrows)
+
+
+def test_parts_that_use_each_other_in_a_circle_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    circle = {"Cost": {"Encoder"}, "Encoder": {"Profiles"}, "Profiles": {"Cost"}}
+    monkeypatch.setattr(architecture, "uses", lambda: circle)
+    monkeypatch.setattr(architecture, "reach", architecture.reach.__wrapped__)
+    with pytest.raises(LookupError, match="in a circle: Cost, Encoder, Profiles"):
+        architecture.arrows()

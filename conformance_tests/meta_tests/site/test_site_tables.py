@@ -1,0 +1,150 @@
+"""The tables of the site that can be filtered: what they say, and that the filters keep what is asked for."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from conformance_tests.meta_tests.site.browser import PROGRAM, Browser, browser
+from conformance_tests.meta_tests.site.site import ROOT, need_site
+from conformance_tests.quality.kill_matrix import AUTO, Row, on_file
+
+need_site()
+
+pytestmark = pytest.mark.usefixtures("generators_on_path")
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """The page of the kill matrix, as its generator writes it, with its script."""
+    if PROGRAM is None:
+        pytest.skip("the script of the site runs in Chromium, which is not installed here")
+    from generators import kills
+
+    folder = tmp_path_factory.mktemp("matrix")
+    (folder / "javascripts").mkdir()
+    own = (ROOT / "docs" / "javascripts" / "filter.js").read_text(encoding="utf-8")
+    (folder / "javascripts" / "filter.js").write_text(own, encoding="utf-8")
+    page = f"<!doctype html><meta charset='utf-8'><title>Matrix</title>{kills.page()}"
+    (folder / "matrix.html").write_text(page, encoding="utf-8")
+    with browser(folder / "browser") as chromium:
+        yield chromium.open((folder / "matrix.html").as_uri() + "?slot=scores")
+
+
+def shown(page: Browser) -> int:
+    return int(page.evaluate("document.querySelectorAll('tbody > tr:not([hidden])').length"))
+
+
+def choose(page: Browser, **values: str) -> None:
+    page.evaluate("document.forms[0].reset()")
+    for field, value in values.items():
+        page.evaluate(
+            f"field = document.forms[0].elements.{field}; field.value = '{value}';"
+            "field.dispatchEvent(new Event('input', { bubbles: true }))"
+        )
+
+
+def declared() -> list[Row]:
+    return [row for row in on_file() if row.judged_as != AUTO]
+
+
+def test_the_address_of_a_page_can_choose(matrix: Browser) -> None:
+    from conformance_tests.deviations import deviations
+
+    matrix.open(matrix.evaluate("location.href").partition("?")[0] + "?slot=scores")
+    assert shown(matrix) == sum(deviations()[row.deviation].slot == "scores" for row in declared()) > 0
+
+
+def test_a_requirement_keeps_the_deviations_that_it_notices(matrix: Browser) -> None:
+    choose(matrix, requirement="MASK-2")
+    assert shown(matrix) == sum("MASK-2" in row.killed_by for row in declared()) > 0
+
+
+def test_filters_and_words_must_all_agree(matrix: Browser) -> None:
+    """In a search every word counts, in any order and in upper or lower case."""
+    choose(matrix, slot="scores", words="scaled no-such-word")
+    assert shown(matrix) == 0
+    choose(matrix, slot="scores", words="SCALED scores")
+    assert 0 < shown(matrix) < len(declared())
+
+
+def test_showing_all_shows_every_row(matrix: Browser) -> None:
+    choose(matrix, silent="no")
+    assert 0 < shown(matrix) < len(declared())
+    matrix.evaluate("document.querySelector('button[type=reset]').click()")
+    matrix.evaluate("new Promise(done => setTimeout(done))")
+    assert shown(matrix) == len(declared())
+    assert matrix.evaluate("document.querySelector('output').textContent") == f"{shown(matrix)} of {shown(matrix)} rows"
+
+
+@pytest.mark.parametrize(
+    ("noticed_by", "shows"),
+    [
+        (("ENC-2", "ENC-17"), "shapes and parameters"),
+        (("ENC-2", "MASK-2"), "outputs alone"),
+        (("ATT-2", "ENC-2"), "comparison of outputs: silent"),
+        (("ENC-8",), "gradients: silent"),
+        ((), "nothing"),
+    ],
+)
+def test_a_deviation_shows_at_the_weakest_level_of_what_notices_it(noticed_by: tuple[str, ...], shows: str) -> None:
+    """ENC-17 needs shapes alone, MASK-2 outputs alone, ENC-2 the specification's outputs, ENC-8 gradients."""
+    from generators.kills import entry
+
+    row = Row("scores-not-scaled", "bert", "bert", "nonconformant", noticed_by, None, ())
+    found = entry(row, [row])
+    assert found.values["shows"] == [shows]
+    assert found.values["silent"] == ["yes" if "silent" in shows else "no"]
+
+
+def test_every_judged_encoder_has_a_row_and_a_page() -> None:
+    from generators import encoders
+
+    matrix, pages = encoders.matrix(), encoders.pages()
+    found = encoders.judged()
+    assert len({e.id for e in found}) == len(found) == len(pages) - 1 > 100
+    for e in found:
+        assert f'href="{e.id}.html"' in matrix, e.id
+        assert e.verdict in pages[f"{e.id}.md"], e.id
+        assert e.versions in pages[f"{e.id}.md"], e.id
+        assert e.judged in pages[f"{e.id}.md"], e.id
+
+
+def test_the_page_of_an_encoder_names_its_variants_and_what_failed() -> None:
+    """Flax computes the variance as a difference unless told otherwise: NORM-6 fails."""
+    from generators import encoders
+
+    by_name = {e.subject: e for e in encoders.judged()}
+    bert = encoders.one(by_name["BERT"])
+    assert 'href="profiles.html#bert"' in bert
+    assert 'href="layer.html#layer.post_ln"' in bert
+    assert 'href="ffn.html#ffn.gelu"' in bert
+    assert '<a href="attention.html#ATT-3">ATT-3</a>' in bert
+    flax = encoders.one(by_name["nnx, Pre-LN, LayerNorm with its defaults"])
+    assert 'href="norm.html#NORM-6"' in flax
+    assert '<span class="outcome fail">fail</span>' in flax
+    assert '<span class="outcome fail">fail</span>' not in bert
+
+
+def test_a_requirement_shows_what_came_of_its_checks_last() -> None:
+    """NORM-6 is not met by Flax's default; what no check decides for an encoder has no result."""
+    from generators import encoders, results
+
+    latest = results.latest("NORM-6")
+    assert 'not met by <a href="encoder-flax-nnx-pre-ln-layernorm-with-its-defaults.html">' in latest
+    met = [e for e in encoders.judged() if e.requirements.get("NORM-6", {}).get("outcome") == "pass"]
+    assert f'met by <a href="frameworks.html">{len(met)} encoders</a>' in latest
+    noticed = {r.deviation for r in declared() if "NORM-6" in r.killed_by}
+    assert (
+        f'notices <a href="kill-matrix.html?requirement=NORM-6">{results.number(len(noticed), "deviation")}</a>'
+        in latest
+    )
+    assert results.latest("ATT-8") == ""
+
+
+@pytest.mark.parametrize(
+    ("x", "text"), [(0.0, "0"), (1.5e-12, "1.5 · 10<sup>−12</sup>"), (2.0, "2.0 · 10<sup>0</sup>")]
+)
+def test_numbers_are_short(x: float, text: str) -> None:
+    from generators import encoders
+
+    assert encoders.power_of_ten(x) == text

@@ -1,0 +1,131 @@
+"""What an encoder refuses, how it says so, and that shapes are checked while these tests run."""
+
+import inspect
+
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+
+from conformance_tests.meta_tests.spec.values import KEEP, close, normal, random_parameters, refused
+from encoder_spec.assembly import Encoder, everything
+from encoder_spec.attention import scores
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.equation import Equation, equations
+from encoder_spec.profiles import BERT, TORCH_POST_LN, VASWANI_2017, VIT
+
+SIZES = Dimensions(d_model=6, h=3, d_ff=11, N=2, V=13, max_len=7, patch=2)
+STACK, TOKENS, SENTENCES, IMAGES = (Encoder(p, SIZES) for p in (TORCH_POST_LN, VASWANI_2017, BERT, VIT))
+
+
+def ids(*shape: int) -> torch.Tensor:
+    """The id 1, everywhere."""
+    return torch.ones(shape, dtype=torch.long)
+
+
+def test_a_missing_parameter_is_named_with_its_shape() -> None:
+    """Vocabulary and width tell the shape of E: 13 rows of 6. Nothing is computed before all are there."""
+    p = random_parameters(TOKENS)
+    del p["E"]
+    with refused(match=r"^parameter E of shape \(13, 6\) is missing$"):
+        TOKENS(p, ids(2, 5))
+
+
+def test_a_parameter_of_the_wrong_shape_is_named_with_both_shapes() -> None:
+    """One that would broadcast too: a γ of one entry."""
+    with refused(match=r"^parameter layers.1.norm_2.gamma has shape \(1,\), but the specification needs \(6,\)$"):
+        STACK(random_parameters(STACK) | {"layers.1.norm_2.gamma": torch.ones(1)}, normal(0, 2, 5, 6))
+
+
+def test_every_parameter_must_be_there() -> None:
+    """Each in its turn is missed; of several, the first on the walk is named."""
+    p = random_parameters(STACK)
+    for path in p:
+        with refused(match=rf"^parameter {path} of shape \(.*\) is missing$"):
+            STACK({other: p[other] for other in p if other != path}, normal(0, 2, 5, 6))
+    with refused(match=r"^parameter layers.0.W_Q of shape \(6, 6\) is missing$"):
+        STACK({}, normal(0, 2, 5, 6))
+
+
+def test_embeddings_of_another_width_are_refused() -> None:
+    """Embeddings of width 7 where d_model is 6; no product would say which of the two is wrong."""
+    with refused(match=r"^the input must have width d_model = 6, but has shape \(2, 5, 7\)$"):
+        STACK(random_parameters(STACK), normal(0, 2, 5, 7))
+
+
+def test_a_mask_for_each_query_is_obeyed() -> None:
+    """Where query j keeps the keys up to j, what follows might as well not exist, through both layers."""
+    p, x = random_parameters(STACK), normal(1, 2, 5, 6)
+    causal = torch.ones(2, 5, 5, dtype=torch.bool).tril()
+    close(STACK(p, x, keep=causal)[:, :3], STACK(p, x[:, :3], keep=causal[:, :3, :3]))
+    close(STACK(p, x, keep=causal)[:, :1], STACK(p, x[:, :1]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8], ids=str)
+def test_a_mask_of_numbers_is_refused(dtype: torch.dtype) -> None:
+    """Ones and zeros could mean either polarity."""
+    with refused(match=rf"^the mask must be boolean \(True = keep\), but its dtype is {dtype}$"):
+        STACK(random_parameters(STACK), normal(0, 2, 5, 6), keep=KEEP.to(dtype))
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 1, 5, 5)], ids=str)
+def test_a_mask_of_the_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
+    """Without a batch; for another batch; with an axis for the heads, which have no masks of their own."""
+    with refused(match=r"^the mask must have shape \(B, n\) or \(B, n, n\) with B = 2, but has \("):
+        STACK(random_parameters(STACK), normal(0, 2, 5, 6), keep=torch.ones(shape, dtype=torch.bool))
+
+
+def test_a_mask_of_the_wrong_length_is_refused() -> None:
+    """Unwrapped, since here the annotations are executed and refuse it before the equation does."""
+    run = STACK.bind(random_parameters(STACK), evaluate=lambda equation: inspect.unwrap(equation.function))
+    with refused(match="^attention.mask: the mask covers 4 keys, but the sequence has 5 positions$"):
+        run(KEEP[:, None, :4], normal(0, 2, 5, 6))
+
+
+@pytest.mark.parametrize("id", [-1, 13])
+def test_an_id_outside_its_table_is_refused(id: int) -> None:
+    """Of thirteen rows the last is 12."""
+    with refused(match=f"^embedding.lookup: ids must lie in 0 … 12, the rows of the table, but range from .*{id}"):
+        TOKENS(random_parameters(TOKENS), torch.tensor([[5, id, 5]]))
+
+
+def test_a_segment_outside_its_table_is_refused() -> None:
+    """Two segments have the ids 0 and 1; the message speaks of their table, not of the vocabulary."""
+    with refused(match="ids must lie in 0 … 1, the rows of the table, but range from 2 to 2"):
+        SENTENCES(random_parameters(SENTENCES), ids(1, 3), 2 * ids(1, 3))
+
+
+def test_a_sequence_longer_than_its_table_of_positions_is_refused() -> None:
+    """Seven rows serve seven tokens; of an image, six patches and the class token."""
+    SENTENCES(random_parameters(SENTENCES), ids(2, 7), 0 * ids(2, 7))
+    with refused(
+        match="^position.learned: a sequence of 8 is longer than the table's 7 rows: shorten it, or raise max_len$"
+    ):
+        SENTENCES(random_parameters(SENTENCES), ids(2, 8), 0 * ids(2, 8))
+    with refused(match="a sequence of 9 is longer than the table's 7 rows"):
+        IMAGES(random_parameters(IMAGES), normal(0, 1, 3, 4, 8))
+
+
+def test_an_encoder_without_an_input_is_refused() -> None:
+    """Tokens, images or embeddings: there must be some."""
+    with refused(match="^the encoder needs an input: token ids, an image, or embeddings"):
+        STACK(random_parameters(STACK))
+
+
+def test_the_mask_that_keeps_everything_stands_where_the_first_input_stands() -> None:
+    """Tokens may lie on another device than their segments; a mask that is given stays."""
+    tokens, segment_ids = torch.ones(2, 5, device="meta"), torch.ones(2, 5)
+    mask = everything(None, (tokens, segment_ids))
+    assert (mask.device, mask.dtype, mask.shape) == (tokens.device, torch.bool, (1, 1))
+    assert everything(KEEP, (tokens,)) is KEEP
+
+
+@pytest.mark.parametrize("equation", equations().values(), ids=lambda equation: equation.id)
+def test_every_equation_runs_under_the_checker_of_shapes(equation: Equation) -> None:
+    """The checker wraps the function; without it, annotations would be mere comments."""
+    assert inspect.unwrap(equation.function) is not equation.function
+
+
+def test_a_wrong_shape_is_found_by_the_checker_of_shapes() -> None:
+    """Five queries, but four keys: Q Kᵀ exists, and is no self-attention."""
+    with pytest.raises(TypeCheckError, match=r"parameter 'K'.*\n.*f64\[2,3,4,7\]"):
+        scores(normal(0, 2, 3, 5, 7), normal(1, 2, 3, 4, 7))

@@ -1,0 +1,233 @@
+"""Attention and its mask, by hand and against torch."""
+
+import inspect
+import itertools
+import math
+from functools import partial
+
+import torch
+
+from conformance_tests.harness.checks import shows
+from conformance_tests.meta_tests.spec.values import (
+    EVERYTHING,
+    LN_3,
+    close,
+    normal,
+    refused,
+    same,
+    tensor,
+)
+from encoder_spec.attention import (
+    attention,
+    mask,
+    mask_additive,
+    output,
+    projections,
+    projections_linear_keys,
+    projections_without_bias,
+    scores,
+    scores_unscaled,
+    weights,
+)
+from encoder_spec.dropout import identity
+
+attend = partial(attention, scores=scores, mask=mask, weights=weights, dropout=identity, values=output)
+
+
+X = tensor([[[1, 2]]])
+W = {"W_Q": tensor([[1], [10]]), "W_K": tensor([[2], [0]]), "W_V": tensor([[0, 1], [3, 0]])}
+
+
+@shows("ATT-1")
+def test_three_affine_maps_of_the_same_input() -> None:
+    """From x = (1, 2): Q = 1·1 + 2·10 + 100 = 121, K = 1·2 + 2·0 + 200 = 202, V = (306, 401)."""
+    Q, K, V = projections(X, **W, b_Q=tensor([100]), b_K=tensor([200]), b_V=tensor([300, 400]))
+    same((Q, K, V), (tensor([[[121]]]), tensor([[[202]]]), tensor([[[306, 401]]])))
+
+
+@shows("ATT-2")
+def test_three_linear_maps_of_the_same_input() -> None:
+    """From x = (1, 2): Q = 1·1 + 2·10 = 21, K = 1·2 + 2·0 = 2, V = (2·3, 1·1) = (6, 1)."""
+    same(projections_without_bias(X, **W), (tensor([[[21]]]), tensor([[[2]]]), tensor([[[6, 1]]])))
+
+
+@shows("ATT-13")
+def test_keys_alone_may_lack_a_bias() -> None:
+    """From x = (1, 2): Q = 21 + 100 = 121, K = 2, V = (6 + 300, 1 + 400) = (306, 401)."""
+    Q, K, V = projections_linear_keys(X, **W, b_Q=tensor([100]), b_V=tensor([300, 400]))
+    same((Q, K, V), (tensor([[[121]]]), tensor([[[2]]]), tensor([[[306, 401]]])))
+
+
+Q_BY_HAND = tensor([[[[1, 0, 1, 0], [0, 2, 0, 0]], [[2, 0, 2, 0], [0, 4, 0, 0]]]])
+K_BY_HAND = tensor([[[[1, 1, 0, 0], [2, 3, 4, 5]]]]).expand(1, 2, 2, 4)
+
+
+@shows("ATT-3")
+def test_scores_are_products_over_the_root_of_the_head_width() -> None:
+    """d_k = 4, so √d_k = 2. Head 0: (1, 0, 1, 0) · (1, 1, 0, 0) = 1 → 1/2 and · (2, 3, 4, 5) = 6 → 3.
+
+    (0, 2, 0, 0) · the same keys = 2 → 1 and 6 → 3. Head 1 asks twice as much; the root stays that of one
+    head, not √8.
+    """
+    same(scores(Q_BY_HAND, K_BY_HAND), tensor([[[[0.5, 3], [1, 3]], [[1, 6], [2, 6]]]]))
+
+
+@shows("ATT-4")
+def test_products_of_unit_variance_have_the_variance_of_the_head_width() -> None:
+    """Entries ±1, equally likely, have mean 0 and variance 1. All 8 · 8 pairs (q, k) for d_k = 3 enumerate the law.
+
+    The mean of (q · k)² is d_k = 3 exactly; after the division by √3 it is 1.
+    """
+    signs = tensor([[list(itertools.product((-1, 1), repeat=3))]])
+    products = scores_unscaled(signs, signs)
+    close((products.mean(), products.square().mean()), (tensor(0), tensor(3)))
+    close(scores(signs, signs).square().mean(), tensor(1))
+
+
+@shows("ATT-5")
+def test_unscaled_scores_are_the_products() -> None:
+    """The products of ATT-3 before the root: 1, 6, 2, 6, and twice that in head 1."""
+    same(scores_unscaled(Q_BY_HAND, K_BY_HAND), tensor([[[[1, 6], [2, 6]], [[2, 12], [4, 12]]]]))
+
+
+@shows("ATT-6", "ATT-7")
+def test_weights_are_the_softmax_over_the_keys() -> None:
+    """Scores (0, ln 3) have exponentials 1 and 3, sum 4: weights (1/4, 3/4). Equal scores: (1/2, 1/2).
+
+    Hence A = ((1/4, 3/4), (1/2, 1/2)), which is not symmetric; its columns sum to 3/4 and 5/4.
+    """
+    close(weights(tensor([[[[0, LN_3], [7, 7]]]])), tensor([[[[0.25, 0.75], [0.5, 0.5]]]]))
+
+
+@shows("ATT-7")
+def test_every_row_of_weights_is_a_distribution() -> None:
+    """For any size; one position alone gets the weight 1."""
+    for n, h in [(1, 1), (1, 3), (2, 5), (7, 2), (31, 3), (257, 1)]:
+        A = weights(5 * normal(n, 2, h, n, n))
+        assert ((A >= 0) & (A <= 1)).all(), f"weights outside [0, 1] for n = {n}"
+        close(A.sum(dim=-1), torch.ones(2, h, n, dtype=torch.float64))
+
+
+@shows("ATT-8")
+def test_a_constant_added_to_a_row_of_scores_cancels() -> None:
+    """Each row gets a constant of its own; 500 rounds the scores to 500 · 2⁻⁵³ ≈ 6e-14."""
+    S = normal(1, 2, 3, 5, 5)
+    close(weights(S + tensor([500, -500, 0.25, 3, -7])[:, None]), weights(S))
+
+
+@shows("ATT-9")
+def test_huge_scores_give_finite_weights_and_gradients() -> None:
+    """Between 10⁴ and −10⁴ lies a factor of exp(20000), beyond any float: the weights are 1/2, 0, 1/2.
+
+    dA/dS = diag(A) − A Aᵀ: for the sum of the first weight alone (1/4, 0, −1/4).
+    """
+    for dtype in (torch.float32, torch.float64):
+        S = torch.tensor([[[[1e4, -1e4, 1e4], [-1e4, -1e4, -1e4], [0, 1e4, -1e4]]]], dtype=dtype, requires_grad=True)
+        A = weights(S)
+        expected = torch.tensor([[[[1 / 2, 0, 1 / 2], [1 / 3, 1 / 3, 1 / 3], [0, 1, 0]]]], dtype=dtype)
+        torch.testing.assert_close(A, expected, rtol=1e-6, atol=0)
+        (gradient,) = torch.autograd.grad(A[0, 0, 0, 0], S)
+        torch.testing.assert_close(gradient[0, 0, 0], torch.tensor([0.25, 0, -0.25], dtype=dtype), rtol=0, atol=1e-6)
+
+
+@shows("ATT-10")
+def test_a_head_is_the_weighted_average_of_its_values() -> None:
+    """(1/4)(4, 0) + (3/4)(0, 8) = (1, 6); weights (1, 0) give the first value itself."""
+    A, V = tensor([[[[0.25, 0.75], [1, 0]]]]), tensor([[[[4, 0], [0, 8]]]])
+    same(output(A, V), tensor([[[[1, 6], [4, 0]]]]))
+
+
+@shows("ATT-11", "ATT-12")
+def test_attention_of_two_tokens_is_the_one_derived_by_hand() -> None:
+    """d_k = 4, d_v = 1. q₀ = (2 ln 3, 0, 0, 0), k₀ = 0, k₁ = (1, 0, 0, 0): scores (0, 2 ln 3 / 2) = (0, ln 3).
+
+    Weights (1/4, 3/4) of the values 4 and 8 make 1 + 6 = 7; q₁ = 0 averages them to 6.
+    """
+    Q, K = tensor([[[[2 * LN_3, 0, 0, 0], [0, 0, 0, 0]]]]), tensor([[[[0, 0, 0, 0], [1, 0, 0, 0]]]])
+    close(attend(Q, K, tensor([[[[4], [8]]]]), EVERYTHING), tensor([[[[7], [6]]]]))
+
+
+@shows("ATT-11", "ATT-12")
+def test_attention_equals_that_of_torch() -> None:
+    """Another implementation, with five heads, d_k = 3, d_v = 2 and a mask for each query."""
+    Q, K, V = 2 * normal(0, 2, 5, 7, 3), normal(1, 2, 5, 7, 3), normal(2, 2, 5, 7, 2)
+    keep = (normal(3, 2, 7, 7) > 0) | torch.eye(7, dtype=torch.bool)
+    close(attend(Q, K, V, keep), torch.nn.functional.scaled_dot_product_attention(Q, K, V, attn_mask=keep[:, None]))
+
+
+@shows("MASK-1", "MASK-5")
+def test_a_masked_key_gets_no_weight() -> None:
+    """Scores (0, ln 3, 5) without the third key: exponentials 1, 3, and weights (1/4, 3/4, 0), the 0 exactly."""
+    S = tensor([[[[0, LN_3, 5]] * 3]])
+    keep = torch.tensor([[[True, True, False]]])
+    A = weights(mask(S, keep))
+    close(A, tensor([[[[0.25, 0.75, 0]] * 3]]))
+    assert (A[..., 2] == 0).all(), "the masked key has weight left"
+    same(mask(S, keep)[..., :2], S[..., :2])
+
+
+@shows("MASK-1", "MASK-5")
+def test_every_head_obeys_the_mask_of_its_own_sequence() -> None:
+    """Two sequences, three heads, a mask for each query: query j keeps keys up to j, or from j on."""
+    causal = torch.ones(5, 5, dtype=torch.bool).tril()
+    keep = torch.stack([causal, causal.mT])
+    A = weights(mask(normal(4, 2, 3, 5, 5), keep))
+    same(A > 0, keep[:, None].expand(2, 3, 5, 5))
+    close(A.sum(dim=-1), torch.ones(2, 3, 5, dtype=torch.float64))
+
+
+@shows("MASK-2")
+def test_the_content_of_padding_never_reaches_a_valid_position() -> None:
+    """Its weight is exactly 0, and 0 times any finite value adds exactly nothing."""
+    Q, K, V = normal(5, 2, 3, 5, 7), normal(6, 2, 3, 5, 7), normal(7, 2, 3, 5, 2)
+    keep = torch.tensor([[[True, False, True, True, False]], [[False, True, True, False, True]]])
+    padding = ~keep[..., None]
+    garbled = attend(Q, K.masked_fill(padding, 1e6), V.masked_fill(padding, -1e200), keep)
+    same(garbled, attend(Q, K, V, keep))
+
+
+@shows("MASK-3")
+def test_a_mask_that_keeps_everything_changes_nothing() -> None:
+    """Whether it is written for every query, for every key, or once for all."""
+    S = normal(8, 2, 3, 5, 5)
+    for shape in [(2, 5, 5), (2, 1, 5), (1, 1, 1)]:
+        for masked in (mask, mask_additive):
+            same(masked(S, torch.ones(shape, dtype=torch.bool)), S)
+
+
+@shows("MASK-4")
+def test_the_additive_mask_equals_the_boolean_one() -> None:
+    """By hand: (1, 2) with the second key masked is (1 + 0, 2 − ∞) = (1, −∞); and so on random masks."""
+    S, keep = tensor([[[[1, 2], [3, 4]]]]), torch.tensor([[[True, False]]])
+    same(mask_additive(S, keep), tensor([[[[1, -math.inf], [3, -math.inf]]]]))
+    S, keep = normal(9, 2, 3, 5, 5), normal(10, 2, 5, 5) > 0
+    same(mask_additive(S, keep), mask(S, keep))
+
+
+@shows("MASK-6")
+def test_a_fully_masked_sequence_leaves_the_others_untouched() -> None:
+    """The second of two sequences is all padding; what its own rows hold is undefined: here 0 times every value."""
+    Q, K, V = normal(11, 2, 3, 5, 7), normal(12, 2, 3, 5, 7), normal(13, 2, 3, 5, 2)
+    keep = torch.tensor([[[True] * 4 + [False]], [[False] * 5]])
+    heads = attend(Q, K, V, keep)
+    same(heads[0], attend(Q[:1], K[:1], V[:1], keep[:1])[0])
+    same(heads[1], torch.zeros(3, 5, 2, dtype=torch.float64))
+
+
+@shows("MASK-1")
+def test_a_mask_of_the_wrong_kind_is_refused() -> None:
+    """Ones and zeros could mean either polarity; four keys say nothing about the fifth, nor do four queries.
+
+    Where neither fits, the keys are named. Unwrapped, since a run that executes the annotations refuses
+    them before the equation does.
+    """
+    S = normal(14, 2, 3, 5, 5)
+    for masked in (inspect.unwrap(mask), inspect.unwrap(mask_additive)):
+        with refused(match=r"must be boolean \(True = keep\), not torch.float32"):
+            masked(S, torch.ones(2, 1, 5))
+        with refused(match="covers 4 keys, but the sequence has 5 positions"):
+            masked(S, torch.ones(2, 1, 4, dtype=torch.bool))
+        with refused(match="covers 4 queries, but the sequence has 5 positions"):
+            masked(S, torch.ones(2, 4, 5, dtype=torch.bool))
+        with refused(match="covers 4 keys, but the sequence has 5 positions"):
+            masked(S, torch.ones(2, 3, 4, dtype=torch.bool))

@@ -1,0 +1,263 @@
+"""How tokens and patches become vectors, by hand."""
+
+from functools import partial
+from math import prod
+
+import torch
+from torch.nn.functional import conv1d, gelu
+
+from conformance_tests.harness.checks import shows
+from conformance_tests.meta_tests.spec.values import close, normal, random_parameters, refused, same, tensor
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.embedding import (
+    cls,
+    cls_and_distillation,
+    convolutions,
+    embedded,
+    embedding_norm,
+    factorised,
+    given,
+    lookup,
+    no_cls,
+    no_embedding_norm,
+    no_segments,
+    patches,
+    patches_without_bias,
+    scale,
+    segments,
+    unscaled,
+)
+from encoder_spec.profiles import ALBERT, BERT, TORCH_POST_LN, VASWANI_2017, VIT
+
+
+@shows("EMB-1")
+def test_a_token_embeds_to_its_row_of_the_table() -> None:
+    """Rows 0, 1, 2 of E are (1, 2), (3, 4), (5, 6): the tokens 2, 0, 2 read (5, 6), (1, 2), (5, 6)."""
+    E = tensor([[1, 2], [3, 4], [5, 6]])
+    X = lookup(torch.tensor([[2, 0, 2], [1, 1, 0]]), E=E)
+    same(X, tensor([[[5, 6], [1, 2], [5, 6]], [[3, 4], [3, 4], [1, 2]]]))
+
+
+@shows("EMB-1")
+def test_a_token_outside_the_vocabulary_is_refused() -> None:
+    """With three rows the last id is 2; −1 must not count from the end, as indexing would."""
+    for tokens in ([[0, 3]], [[-1, 2]]):
+        with refused(match="ids must lie in 0 … 2, the rows of the table, but range from"):
+            lookup(torch.tensor(tokens), E=torch.eye(3))
+
+
+@shows("EMB-2")
+def test_the_scale_is_the_root_of_the_width() -> None:
+    """d_model = 4: the factor is √4 = 2, whatever n is."""
+    same(scale(tensor([[[1, 2, 3, 4], [0, -1, 0, 5]]])), tensor([[[2, 4, 6, 8], [0, -2, 0, 10]]]))
+
+
+@shows("EMB-2", "EMB-7")
+def test_positions_are_added_after_the_scale() -> None:
+    """d_model = 4, E[0] = (1, 0, 0, 2), PE(0) = (sin 0, cos 0, sin 0, cos 0) = (0, 1, 0, 1).
+
+    X⁰ = 2 · (1, 0, 0, 2) + (0, 1, 0, 1) = (2, 1, 0, 5); scaling the sum would give (2, 2, 0, 6).
+    """
+    encoder = Encoder(VASWANI_2017, Dimensions(d_model=4, h=2, d_ff=3, N=1, V=2))
+    E = tensor([[1, 0, 0, 2], [7, 7, 7, 7]])
+    X = encoder.bind({"E": E}, slot="input")(torch.tensor([[0]]))
+    close(X, tensor([[[2, 1, 0, 5]]]))
+
+
+@shows("EMB-3")
+def test_an_unscaled_embedding_stays() -> None:
+    """BERT and ViT add positions to the rows of E as they are: (1, 2, 3, 4) stays (1, 2, 3, 4)."""
+    X = tensor([[[1, 2, 3, 4]]])
+    same(unscaled(X), tensor([[[1, 2, 3, 4]]]))
+    encoder = Encoder(VIT, Dimensions(d_model=4, h=2, N=1, patch=1, channels=1, max_len=2))
+    parameters = {"W_patch": torch.ones(1, 4, dtype=torch.float64), "b_patch": tensor([0, 1, 2, 3])}
+    parameters |= {"x_cls": tensor([9, 9, 9, 9]), "P": torch.zeros(2, 4, dtype=torch.float64)}
+    Z = encoder.bind(parameters, slot="input")(tensor([[[[1]]]]))
+    same(Z, tensor([[[9, 9, 9, 9], [1, 2, 3, 4]]]))
+
+
+@shows("EMB-4")
+def test_patches_are_read_row_by_row() -> None:
+    """Patches of side 2 of the one-channel image (1 2 3 4 / 5 6 7 8) are (1, 2, 5, 6) and (3, 4, 7, 8).
+
+    Weights (1, 10, 100, 1000) make 1 + 20 + 500 + 6000 = 6521 and 3 + 40 + 700 + 8000 = 8743; b adds 0.5.
+    """
+    image = tensor([[[[1, 2, 3, 4], [5, 6, 7, 8]]]])
+    X = patches(image, patch=2, W_patch=tensor([[1], [10], [100], [1000]]), b_patch=tensor([0.5]))
+    close(X, tensor([[[6521.5], [8743.5]]]))
+
+
+@shows("EMB-4")
+def test_patches_equal_a_strided_convolution() -> None:
+    """A convolution whose stride is the side of its kernel sees each patch once."""
+    images, kernel, b = normal(0, 2, 3, 10, 15), normal(1, 7, 3, 5, 5), normal(2, 7)
+    X = patches(images, patch=5, W_patch=kernel.flatten(1).mT, b_patch=b)
+    close(X, torch.nn.functional.conv2d(images, kernel, b, stride=5).flatten(2).mT)
+    with refused(match="side 5 do not tile an image of 10 × 14"):
+        patches(images[..., :14], patch=5, W_patch=kernel.flatten(1).mT, b_patch=b)
+    with refused(match="side 5 do not tile an image of 9 × 15"):
+        patches(images[..., :9, :], patch=5, W_patch=kernel.flatten(1).mT, b_patch=b)
+
+
+@shows("EMB-13")
+def test_patches_without_bias_are_maps_alone() -> None:
+    """A 2 × 2 image of one channel is one patch (1, 2, 3, 4) of side 2; W = (1, 10, 100, 1000)ᵀ gives 4321."""
+    image = tensor([[[[1, 2], [3, 4]]]])
+    same(patches_without_bias(image, patch=2, W_patch=tensor([[1], [10], [100], [1000]])), tensor([[[4321]]]))
+
+
+@shows("EMB-14")
+def test_a_token_of_sound_reads_what_lies_around_two_samples() -> None:
+    """One channel (1, 2, 3, 4), maps (1, 10, 100): U = (0+10+200, 1+20+300, 2+30+400, 3+40+0) = (210, 321, 432, 43).
+
+    Every second U with maps (1, 2, 3): 0 + 420 + 963 = 1383 and 321 + 864 + 129 = 1314; b adds 0.5. Behind 10,
+    GELU leaves a float64 number as it is: 1 − Φ(10) < 10⁻²³.
+    """
+    maps = {"W_conv": tensor([[[1]], [[10]], [[100]]]), "W_step": tensor([[[1]], [[2]], [[3]]])}
+    X = convolutions(tensor([[[1, 2, 3, 4]]]), **maps, b_conv=tensor([0]), b_step=tensor([0.5]))
+    close(X, tensor([[[1383.5], [1314.5]]]))
+
+
+@shows("EMB-14")
+def test_the_stem_equals_two_convolutions_of_torch() -> None:
+    """Widths 3 → 7 → 7 over 11 times: ⌈11/2⌉ = 6 tokens, with GELU behind each convolution."""
+    signal, first, second = normal(0, 2, 3, 11), normal(1, 7, 3, 3), normal(2, 7, 7, 3)
+    b_conv, b_step = normal(3, 7), normal(4, 7)
+    maps = {"W_conv": first.permute(2, 1, 0), "W_step": second.permute(2, 1, 0)}
+    X = convolutions(signal, **maps, b_conv=b_conv, b_step=b_step)
+    U = gelu(conv1d(signal, first, b_conv, padding=1))
+    close(X, gelu(conv1d(U, second, b_step, stride=2, padding=1)).mT)
+    assert X.shape == (2, 6, 7), X.shape
+
+
+@shows("EMB-15")
+def test_the_distillation_token_stands_second() -> None:
+    """x_cls = (8, 9) and x_dist = (6, 7) before two tokens make four."""
+    X = cls_and_distillation(tensor([[[1, 2], [3, 4]]]), x_cls=tensor([8, 9]), x_dist=tensor([6, 7]))
+    same(X, tensor([[[8, 9], [6, 7], [1, 2], [3, 4]]]))
+
+
+@shows("EMB-16")
+def test_a_factorised_embedding_is_widened_last() -> None:
+    """d_e = 1: token 2 at position 10 sums to 12, "norm" 10·x and "dropout" x + 1 make 121.
+
+    The map (1, 2) and the bias (100, 200) widen it to (221, 442); token 5 at 20, 251, becomes (351, 702).
+    """
+    X = factorised(
+        torch.tensor([[1, 0]]),
+        embedding=partial(lookup, E=tensor([[5], [2]])),
+        embedding_scale=unscaled,
+        cls=no_cls,
+        position=lambda _: tensor([[10], [20]]),
+        segment=no_segments,
+        embedding_norm=lambda X: 10 * X,
+        dropout=lambda X: X + 1,
+        W_e=tensor([[1, 2]]),
+        b_e=tensor([100, 200]),
+    )
+    same(X, tensor([[[221, 442], [351, 702]]]))
+
+
+@shows("EMB-16")
+def test_albert_base_has_its_published_number_of_parameters() -> None:
+    """The released base model without its pooler of 768² + 768: 11 683 584 − 590 592 = 11 092 992.
+
+    Tables and norm have width 128, (30 000 + 512 + 2 + 2)·128; the map to 768 adds 128·768 + 768, and the one
+    layer 7 087 872.
+    """
+    sizes = Dimensions(d_model=768, h=12, d_ff=3072, N=12, V=30000, max_len=512, segments=2, d_e=128)
+    shapes = Encoder(ALBERT, sizes).parameter_shapes()
+    assert shapes["E"] == (30000, 128)
+    assert shapes["norm_embedding.gamma"] == (128,)
+    assert sum(map(prod, shapes.values())) == 11_092_992
+
+
+@shows("EMB-16")
+def test_a_head_that_needs_a_wide_table_is_refused() -> None:
+    """E of width d_e cannot serve a head that multiplies with an E of width d_model."""
+    with refused(match=r"head.mlm reads E as \('V', 'd_model'\), but its axes are \('V', 'd_e'\)"):
+        Encoder(ALBERT.replace(head="mlm"), Dimensions()).parameter_shapes()
+
+
+@shows("EMB-5")
+def test_the_class_token_stands_first_in_every_sequence() -> None:
+    """x_cls = (8, 9) before the two tokens of each of two sequences makes three."""
+    X = cls(tensor([[[1, 2], [3, 4]], [[5, 6], [7, 0]]]), x_cls=tensor([8, 9]))
+    same(X, tensor([[[8, 9], [1, 2], [3, 4]], [[8, 9], [5, 6], [7, 0]]]))
+
+
+@shows("EMB-6")
+def test_without_class_token_the_sequence_stays() -> None:
+    """Two tokens in, the same two out; the profile has no x_cls to learn."""
+    same(no_cls(tensor([[[1, 2], [3, 4]]])), tensor([[[1, 2], [3, 4]]]))
+    assert "x_cls" not in Encoder(VASWANI_2017, Dimensions()).parameter_shapes()
+
+
+@shows("EMB-7")
+def test_the_input_is_the_sum_of_embedding_and_position() -> None:
+    """Embed (1), (2); scale by 10: (10), (20); class token 5 first: (5), (10), (20).
+
+    Positions 0.1, 0.2, 0.3, one for each place, the class token's too: 5.1, 10.2, 20.3. Dropout, here the
+    negative, sees the sum.
+    """
+    X = embedded(
+        torch.tensor([[0, 1], [1, 1]]),
+        embedding=partial(lookup, E=tensor([[1], [2]])),
+        embedding_scale=lambda X: 10 * X,
+        cls=partial(cls, x_cls=tensor([5])),
+        position=lambda X: tensor([[0.1], [0.2], [0.3]])[: X.shape[1]],
+        segment=no_segments,
+        embedding_norm=no_embedding_norm,
+        dropout=lambda X: -X,
+    )
+    close(X, -tensor([[[5.1], [10.2], [20.3]], [[5.1], [20.2], [20.3]]]))
+
+
+@shows("EMB-8", "EMB-10")
+def test_berts_input_is_the_norm_of_three_vectors() -> None:
+    """Token (1, 2) at position (10, 20) of segment (100, 200) sums to (111, 222).
+
+    Token (5, 6) at (30, 40) of segment (300, 400) sums to (335, 446). The "norm" 10·x and then the
+    "dropout" x + 1 give (1111, 2221) and (3351, 4461).
+    """
+    X = embedded(
+        torch.tensor([[1, 0]]),
+        torch.tensor([[0, 1]]),
+        embedding=partial(lookup, E=tensor([[5, 6], [1, 2]])),
+        embedding_scale=unscaled,
+        cls=no_cls,
+        position=lambda _: tensor([[10, 20], [30, 40]]),
+        segment=partial(segments, E_seg=tensor([[100, 200], [300, 400]])),
+        embedding_norm=partial(embedding_norm, norm_embedding=lambda X: 10 * X),
+        dropout=lambda X: X + 1,
+    )
+    same(X, tensor([[[1111, 2221], [3351, 4461]]]))
+
+
+@shows("EMB-10")
+def test_berts_input_has_the_mean_of_beta() -> None:
+    """The normed vector has mean 0 before γ and β; with γ = 1 its mean is that of β = (1, 2, 3, 6), which is 3."""
+    encoder = Encoder(BERT, Dimensions(d_model=4, h=2, d_ff=3, N=1, V=5, max_len=7))
+    parameters = random_parameters(encoder)
+    parameters |= {"norm_embedding.gamma": tensor([1, 1, 1, 1]), "norm_embedding.beta": tensor([1, 2, 3, 6])}
+    X = encoder.bind(parameters, slot="input")(torch.tensor([[4, 0, 4]]), torch.tensor([[0, 1, 1]]))
+    close(X.mean(dim=-1), tensor([[3, 3, 3]]))
+
+
+@shows("EMB-11", "EMB-12")
+def test_without_segments_and_norm_the_sum_is_left_alone() -> None:
+    """What goes in, (1, −2, 5), comes out."""
+    X = tensor([[[1, -2, 5]]])
+    same(no_segments(X), X)
+    same(no_embedding_norm(X), X)
+
+
+@shows("EMB-9")
+def test_given_embeddings_enter_the_first_layer_unchanged() -> None:
+    """One Pre-LN layer whose sublayers put out 0 is the identity: what comes out is what went in."""
+    X = normal(4, 2, 3, 4)
+    same(given(X), X.clone())
+    silent = TORCH_POST_LN.replace(layer="pre-ln", multihead=lambda X, _: 0 * X, ffn=lambda X: 0 * X)
+    encoder = Encoder(silent, Dimensions(d_model=4, h=2, N=1))
+    same(encoder(random_parameters(encoder), X), X)

@@ -1,0 +1,204 @@
+"""Sinusoidal and learned positions, by hand, and the properties that they are praised for."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from conformance_tests.harness.checks import shows
+from conformance_tests.meta_tests.spec.values import close, refused, same, tensor
+from encoder_spec.equation import equation_of
+from encoder_spec.position import (
+    learned,
+    learned_offset,
+    sinusoidal,
+    sinusoidal_concatenated,
+    sinusoidal_tensor2tensor,
+)
+
+
+def sequence(n: int, d: int) -> Tensor:
+    """Embed a sequence somehow: its content must not matter."""
+    return torch.from_numpy(np.random.default_rng(n).normal(size=(2, n, d)))
+
+
+@shows("POS-1")
+def test_the_first_positions_are_those_derived_by_hand() -> None:
+    """d_model = 4: i = 0 turns by pos/10000⁰ = pos, i = 1 by pos/10000^{2/4} = pos/100.
+
+    PE(0) = (0, 1, 0, 1), PE(1) = (sin 1, cos 1, sin 0.01, cos 0.01); sin 1 = 0.84147…, cos 1 = 0.54030…,
+    sin 0.01 = 0.01 − 0.01³/6 + …, cos 0.01 = 1 − 0.01²/2 + ….
+    """
+    PE = sinusoidal(sequence(2, 4))
+    close(PE[0], tensor([0, 1, 0, 1]))
+    close(PE[1], tensor([0.8414709848078965, 0.5403023058681398, 0.0099998333341667, 0.9999500004166653]))
+
+
+@shows("POS-1")
+def test_the_exponent_counts_pairs_of_features() -> None:
+    """d_model = 6: the pairs turn by 1, 10000^{−1/3} = 1/21.5443469 and 10000^{−2/3} = 1/464.1588834.
+
+    Hence PE(100)[2] = sin 4.6415888336 and PE(100)[5] = cos 0.2154434690.
+    """
+    PE = sinusoidal(sequence(101, 6))
+    close(PE[100, 2], torch.sin(tensor(100 / 21.544346900318832)))
+    close(PE[100, 5], torch.cos(tensor(100 / 464.1588833612777)))
+
+
+@shows("POS-1")
+def test_an_odd_width_ends_with_a_sine() -> None:
+    """d_model = 3: pairs turn by pos and pos/10000^{2/3} = pos/464.1588834; the last cosine has no column."""
+    PE = sinusoidal(sequence(8, 3))
+    close(PE[7], tensor([math.sin(7), math.cos(7), math.sin(7 / 464.1588833612777)]))
+    assert PE.shape == (8, 3), PE.shape
+
+
+@shows("POS-1")
+def test_the_table_in_single_precision_is_the_rounded_one() -> None:
+    """PE(10007) for d_model = 6 has the angles 10007, 464.4837 and 21.5594; entries lie in [−1, 1].
+
+    So rounding them costs at most u = 2⁻²⁴ ≈ 6e-8. Angles rounded themselves would be off by 464 u = 3e-5.
+    """
+    PE = sinusoidal(sequence(10008, 6).float())
+    angles = [10007, 10007 / 21.544346900318832, 10007 / 464.1588833612777]
+    expected = tensor([f(angle) for angle in angles for f in (math.sin, math.cos)])
+    assert PE.dtype == torch.float32
+    torch.testing.assert_close(PE[10007].double(), expected, rtol=0, atol=2**-24)
+
+
+@shows("POS-2")
+def test_the_table_has_no_parameters_and_no_end() -> None:
+    """10007 positions are more than any published table has; the first five do not know how many follow."""
+    assert equation_of(sinusoidal).parameters == {}
+    PE = sinusoidal(sequence(10007, 4))
+    same(sinusoidal(sequence(5, 4)), PE[:5])
+    close(PE[10000, 2:], tensor([math.sin(100), math.cos(100)]))
+
+
+@shows("POS-3")
+def test_a_shift_is_a_rotation_of_every_pair() -> None:
+    """(sin, cos)(pω + kω) = ((cos kω, sin kω), (−sin kω, cos kω)) (sin, cos)(pω), for every p."""
+    d, k = 6, 3
+    PE = sinusoidal(sequence(13, d))
+    for i, omega in enumerate([1, 10000 ** (-1 / 3), 10000 ** (-2 / 3)]):
+        c, s = math.cos(k * omega), math.sin(k * omega)
+        pair = PE[:, 2 * i : 2 * i + 2]
+        close(pair[k:], pair[:-k] @ tensor([[c, -s], [s, c]]))
+
+
+@shows("POS-4")
+def test_every_position_has_the_norm_of_half_the_width() -> None:
+    """Each of d/2 pairs adds sin² + cos² = 1: 3 for d_model = 6. An odd width breaks it: PE(0) = (0, 1, 0)."""
+    close(sinusoidal(sequence(997, 6)).square().sum(dim=-1), torch.full((997,), 3, dtype=torch.float64))
+    close(sinusoidal(sequence(2, 3)).square().sum(dim=-1)[0], tensor(1))
+
+
+@shows("POS-5")
+def test_products_of_positions_depend_on_their_distance() -> None:
+    """PE(p) · PE(q) = Σ_i cos((p − q) ω_i): for d_model = 4 and distance 2, cos 2 + cos 0.02."""
+    PE = sinusoidal(sequence(11, 4))
+    products = PE @ PE.mT
+    for distance in range(-10, 11):
+        along = products.diagonal(distance)
+        close(along, torch.full_like(along, math.cos(distance) + math.cos(distance / 100)))
+
+
+@shows("POS-6")
+def test_concatenated_sines_stand_before_the_cosines() -> None:
+    """d_model = 4, pos = 1: angles 1 and 0.01, hence (sin 1, sin 0.01, cos 1, cos 0.01)."""
+    PE = sinusoidal_concatenated(sequence(2, 4))
+    close(PE, tensor([[0, 0, 1, 1], [0.8414709848078965, 0.0099998333341667, 0.5403023058681398, 0.9999500004166653]]))
+    X = sequence(7, 10)
+    same(sinusoidal_concatenated(X), sinusoidal(X)[:, [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]])
+
+
+@shows("POS-6", "POS-10")
+def test_concatenated_tables_in_single_precision_are_the_rounded_ones() -> None:
+    """d_model = 4, pos = 1: sin 1 and cos 1 are no float32, and must be rounded to one: off by 2⁻²⁵ at most.
+
+    Their second angle is 1/100 in one layout, and 1/10000 in the other.
+    """
+    X = sequence(2, 4).float()
+    for PE, omega in ((sinusoidal_concatenated(X), 1e-2), (sinusoidal_tensor2tensor(X, offset=0), 1e-4)):
+        assert PE.dtype == torch.float32
+        expected = tensor([math.sin(1), math.sin(omega), math.cos(1), math.cos(omega)])
+        torch.testing.assert_close(PE[1].double(), expected, rtol=0, atol=2**-25)
+
+
+@shows("POS-6")
+def test_concatenated_sinusoids_of_an_odd_width_are_refused() -> None:
+    """Three features cannot be as many sines as cosines."""
+    with refused(match="d_model must be even, but is 3"):
+        sinusoidal_concatenated(sequence(2, 3))
+
+
+@shows("POS-10")
+def test_frequencies_of_tensor2tensor_end_at_a_ten_thousandth() -> None:
+    """d_model = 6: three frequencies, 1, 1/100 and 1/10000; position 100 has the angles 100, 1 and 0.01."""
+    PE = sinusoidal_tensor2tensor(sequence(101, 6), offset=0)
+    close(PE[0], tensor([0, 0, 0, 1, 1, 1]))
+    close(
+        PE[100, [1, 2, 4, 5]], tensor([0.8414709848078965, 0.0099998333341667, 0.5403023058681398, 0.9999500004166653])
+    )
+    close(PE[100, [0, 3]], tensor([math.sin(100), math.cos(100)]))
+
+
+@shows("POS-10")
+def test_frequencies_of_tensor2tensor_have_the_precision_of_positions() -> None:
+    """d_model = 8: the frequencies are 10000^{−i/3}, 1/21.5443469 and 1/464.1588834 between 1 and 1/10000.
+
+    Neither 1/3 nor 2/3 is a float32: exponents rounded to one would put the angle 46.4158883 of position 1000
+    off by some 10⁻⁶.
+    """
+    PE = sinusoidal_tensor2tensor(sequence(1001, 8), offset=0)
+    angles = [1000, 1000 / 21.544346900318832, 1000 / 464.1588833612777, 0.1]
+    close(PE[1000], tensor([*map(math.sin, angles), *map(math.cos, angles)]))
+
+
+@shows("POS-10")
+def test_counting_may_start_behind_zero() -> None:
+    """With o = 2 the first of the positions is number 2: for d_model = 4 its angles are 2 and 2/10000."""
+    PE = sinusoidal_tensor2tensor(sequence(3, 4), offset=2)
+    close(PE[0], tensor([math.sin(2), math.sin(2e-4), math.cos(2), math.cos(2e-4)]))
+    close(PE[1:], sinusoidal_tensor2tensor(sequence(5, 4), offset=0)[3:])
+
+
+@shows("POS-10")
+def test_sinusoids_of_tensor2tensor_need_two_frequencies() -> None:
+    """With d_model = 2 the exponent is 0/0; with 5 the halves differ."""
+    for d in (2, 5):
+        with refused(match=f"d_model must be even and at least 4, but is {d}"):
+            sinusoidal_tensor2tensor(sequence(3, d), offset=0)
+
+
+@shows("POS-7")
+def test_position_j_reads_row_j() -> None:
+    """Of the rows (1, 2), (3, 4), (5, 6) a sequence of two gets the first two, whatever it contains."""
+    P = tensor([[1, 2], [3, 4], [5, 6]])
+    same(learned(sequence(2, 2), P=P), tensor([[1, 2], [3, 4]]))
+    same(learned(sequence(3, 2), P=P), P)
+
+
+@shows("POS-8")
+def test_a_sequence_longer_than_the_table_is_refused() -> None:
+    """Three positions need three rows; two are there."""
+    with refused(match="a sequence of 3 is longer than the table's 2 rows"):
+        learned(sequence(3, 2), P=torch.zeros(2, 2, dtype=torch.float64))
+
+
+@shows("POS-9")
+def test_an_offset_skips_the_first_rows() -> None:
+    """With o = 2 the two positions read rows 2 and 3 of four; rows 0 and 1 get no gradient."""
+    P = tensor([[1, 2], [3, 4], [5, 6], [7, 8]]).requires_grad_()
+    PE = learned_offset(sequence(2, 2), P=P, offset=2)
+    same(PE, tensor([[5, 6], [7, 8]]))
+    (gradient,) = torch.autograd.grad(PE.sum(), P)
+    same(gradient, tensor([[0, 0], [0, 0], [1, 1], [1, 1]]))
+
+
+@shows("POS-9")
+def test_an_offset_shortens_the_longest_sequence() -> None:
+    """Four rows from row 2 on serve two positions, not three."""
+    with refused(match="a sequence of 3 needs 5 rows, but the table has 4"):
+        learned_offset(sequence(3, 2), P=torch.zeros(4, 2, dtype=torch.float64), offset=2)

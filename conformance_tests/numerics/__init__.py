@@ -1,0 +1,1 @@
+"""Numerics: comparison, tolerance and probes."""

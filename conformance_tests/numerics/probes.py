@@ -1,0 +1,214 @@
+"""Probes: inputs and masks chosen to make deviations visible.
+
+Every axis has a size of its own; one position has a tiny variance and one a large
+offset; padding stands in the middle, on the left and on the right; one sequence is
+nothing but padding, one probe a single token, and one as many tokens and sequences as
+windows, tables and caches are made for. h = 1, B = 1, square shapes, one length and
+well-scaled inputs each hide a family of defects.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import isqrt
+
+import torch
+from torch import Tensor
+
+from conformance_tests.numerics.compare import Unsupported
+from encoder_spec.assembly import Encoder
+
+UNPADDED = ("plain", "faint", "single", "extreme", "few", "many")
+PADDED = ("everything-kept", "scattered", "right", "one-all-padded", "all-end-padded")
+NAMES = (*UNPADDED, *PADDED)
+PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
+SCALES = {"faint": 1e-4, "extreme": 1000.0}
+FEW = 2
+MANY = 41
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One input to the encoder.
+
+    ``inputs`` is what the slot ``input`` reads, in float64 or as ids; ``keep`` is
+    (B, n) with True = keep, or None. ``by_position`` says whether the second axis of the
+    inputs is that of the positions, as with tokens, but not with images or signals; ``patch`` is
+    the side of the patches of an image.
+    """
+
+    inputs: tuple[Tensor, ...]
+    keep: Tensor | None = None
+    by_position: bool = True
+    patch: int = 0
+
+    def with_other_padding(self, times: float = 1000.0) -> "Probe":
+        """The same valid positions with other content at the padded ones, so many times larger where it is of reals."""
+        x = self.inputs[0]
+        assert self.keep is not None
+        if not self.by_position:
+            padded = self._padded_pixels(x) if self.patch else self._padded_times()
+            if not padded.any():
+                raise Unsupported("what padded positions read is read by others too")
+            return replace(self, inputs=(torch.where(padded, x.flip(0) + 1, x),))
+        padded = ~self.keep[:, -x.shape[1] :]
+        if x.is_floating_point():
+            other = torch.where(padded[..., None], times * x.flip(0) + 1, x)
+        else:
+            # Among the ordinary ids: a padding id would move the positions of encoders that count past it.
+            other = torch.where(padded, x.amin() + x.amax() - x, x)
+        return replace(self, inputs=(other, *self.inputs[1:]))
+
+    def _padded_pixels(self, image: Tensor) -> Tensor:
+        """Which pixels lie in padded patches; what stands before the patches has none."""
+        assert self.keep is not None
+        rows, columns = (side // self.patch for side in image.shape[-2:])
+        patches: Tensor = ~self.keep[:, -rows * columns :].unflatten(1, (rows, columns))
+        return patches.repeat_interleave(self.patch, 1).repeat_interleave(self.patch, 2)[:, None]
+
+    def _padded_times(self) -> Tensor:
+        """Which samples of a signal only padded positions read: two belong to each, and both neighbours read them."""
+        assert self.keep is not None
+        keep = self.keep[:, -(self.inputs[0].shape[-1] // 2) :].double()  # what stands before the signal has no content
+        read = torch.nn.functional.max_pool1d(keep[:, None], kernel_size=3, stride=1, padding=1) > 0
+        return ~read.repeat_interleave(2, dim=-1)
+
+    def without_mask(self) -> "Probe":
+        """The same input without a mask."""
+        return replace(self, keep=None)
+
+    def reversed(self) -> "Probe":
+        """The same positions in reverse order."""
+        return self._each(lambda x: x.flip(1))
+
+    def only(self, sample: int) -> "Probe":
+        """A batch of one sample."""
+        return self._each(lambda x: x[sample][None])
+
+    def without_last(self) -> "Probe":
+        """The same sequences without their last position."""
+        return self._each(lambda x: x[:, :-1])
+
+    def corner(self, samples: int, length: int) -> "Probe":
+        """The first samples; where the inputs are by position, the first positions of them."""
+        keep = None if self.keep is None else self.keep[:samples]
+        if not self.by_position:
+            return replace(self._each(lambda x: x[:samples]), keep=keep)
+        return replace(self._each(lambda x: x[:samples, :length]), keep=None if keep is None else keep[:, :length])
+
+    def strided(self) -> "Probe":
+        """The same numbers in another memory order."""
+        return self._each(lambda x: x.transpose(0, 1).contiguous().transpose(0, 1))
+
+    def copy(self) -> "Probe":
+        """The same numbers in memory of their own."""
+        keep = None if self.keep is None else self.keep.clone()
+        return replace(self._each(torch.clone), keep=keep)
+
+    def equals(self, other: "Probe") -> bool:
+        """Whether inputs and mask hold the same numbers."""
+        same_keep = self.keep is other.keep is None or torch.equal(self.keep, other.keep)  # type: ignore[arg-type]
+        return same_keep and all(torch.equal(a, b) for a, b in zip(self.inputs, other.inputs, strict=True))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Probe":
+        return replace(self, inputs=tuple(change(x) for x in self.inputs))
+
+
+class Probes:
+    """The probes for an encoder, made from a seed and always the same for it, with numbers that ``dtype`` can hold."""
+
+    def __init__(self, encoder: Encoder, seed: int, dtype: torch.dtype = torch.float64) -> None:
+        self.encoder = encoder
+        self.seed = seed
+        self.dtype = dtype
+        taken = {getattr(encoder.dimensions, size) for size in ("N", "h", "d_k", "d_v", "d_model", "d_ff")}
+        self.batch = next(p for p in PRIMES if p not in taken)
+        self.length = next(p for p in PRIMES[2:] if p not in taken and p != self.batch)
+        self.longest = MANY
+        learned = bool(encoder.profile["position"].parameters)
+        if self._kind == "convolutions" and learned:
+            self.length = encoder.dimensions.max_len  # such encoders take sounds of one length alone
+        if self._kind == "lookup" and learned:
+            # Two rows are spared: the offset is not known before it is identified.
+            usable = encoder.dimensions.max_len - max(2, int(encoder.profile.constants["offset"]))
+            self.length, self.longest = (max(1, min(length, usable)) for length in (self.length, MANY))
+
+    @property
+    def _kind(self) -> str:
+        profile = self.encoder.profile
+        return profile["input" if profile["input"].variant == "given" else "embedding"].variant
+
+    @property
+    def _prepended(self) -> int:
+        profile = self.encoder.profile
+        return 0 if profile["input"].variant == "given" else len(profile["cls"].parameters)
+
+    @property
+    def _grid(self) -> tuple[int, int]:
+        """Rows and columns of patches: the square that a learned table is for, else 2 × 3."""
+        side = isqrt(self.encoder.dimensions.max_len - self._prepended)
+        is_square = side**2 + self._prepended == self.encoder.dimensions.max_len
+        return (side, side) if is_square and self.encoder.profile["position"].parameters else (2, 3)
+
+    def __getitem__(self, name: str) -> Probe:
+        """The probe of this name."""
+        generator = torch.Generator().manual_seed(self.seed * len(NAMES) + NAMES.index(name))
+        inputs = self._inputs(generator, *self._sizes(name))
+        inputs = tuple(self._held(x * SCALES.get(name, 1.0)) if x.is_floating_point() else x for x in inputs)
+        keep = self._keep(name, self._positions(inputs))
+        patch = self.encoder.dimensions.patch if self._kind.startswith("patches") else 0
+        return Probe(inputs, keep, self._kind in ("given", "lookup"), patch)
+
+    def _sizes(self, name: str) -> tuple[int, int]:
+        """How many sequences of how many tokens; images and signals have a length of their own."""
+        sizes = {
+            "single": (self.batch, 1),
+            "few": (FEW, min(FEW, self.length)),
+            "many": (next(p for p in PRIMES if p > self.batch), self.longest),
+        }
+        return sizes.get(name, (self.batch, self.length))
+
+    def _held(self, x: Tensor) -> Tensor:
+        """Numbers that the precision of the computation can hold, in float64."""
+        return x.to(self.dtype).double()
+
+    def _inputs(self, generator: torch.Generator, batch: int, length: int) -> tuple[Tensor, ...]:
+        sizes = self.encoder.dimensions
+        if self._kind == "given":
+            x = torch.randn(batch, length, sizes.d_model, generator=generator, dtype=torch.float64)
+            x[0, 1 % length] *= 1e-3
+            x[1, 2 % length] += 30
+            return (x,)
+        if self._kind.startswith("patches"):
+            rows, columns = self._grid
+            shape = (batch, sizes.channels, rows * sizes.patch, columns * sizes.patch)
+            return (torch.randn(shape, generator=generator, dtype=torch.float64),)
+        if self._kind == "convolutions":
+            times = 2 * self.length
+            return (torch.randn(batch, sizes.channels, times, generator=generator, dtype=torch.float64),)
+        # The first few ids are often special: padding, unknown, beginning, end.
+        tokens = torch.randint(4 if sizes.V > 12 else 0, sizes.V, (batch, length), generator=generator)
+        if self.encoder.profile["segment"].variant == "none":
+            return (tokens,)
+        return tokens, torch.randint(sizes.segments, (batch, length), generator=generator)
+
+    def _positions(self, inputs: tuple[Tensor, ...]) -> int:
+        rows, columns = self._grid
+        read = {"patches": rows * columns, "patches-without-bias": rows * columns, "convolutions": self.length}
+        return read.get(self._kind, inputs[0].shape[1]) + self._prepended
+
+    def _keep(self, name: str, n: int) -> Tensor | None:
+        if name in UNPADDED:
+            return None
+        keep = torch.ones(self.batch, n, dtype=torch.bool)
+        if name == "scattered":
+            keep[0, n // 2 : n // 2 + 2] = False
+            keep[1, : n // 3] = False
+            keep[-1, -(n // 3) :] = False
+        elif name == "right":
+            keep[1, n - n // 4 :] = False
+            keep[-1, n - n // 2 :] = False
+        elif name == "one-all-padded":
+            keep[1] = False
+        elif name == "all-end-padded":
+            keep[:, n - n // 4 :] = False
+        return keep

@@ -1,1 +1,0 @@
-"""The tests of this project itself: specification, oracles, suite and site."""

@@ -1,6 +1,0 @@
-"""The example of the README: a sound encoder with one defect of the table put into it."""
-
-from conformance_tests.own.broken_attention import ScaledByModelWidth
-from conformance_tests.own.defects import encoder_with
-
-scaled_by_model_width = encoder_with(ScaledByModelWidth)

@@ -1,0 +1,1 @@
+"""Parameters: which array of an encoder is which."""

@@ -1,0 +1,45 @@
+"""Sinusoids that an encoder keeps as a table: stored numbers, but no learned parameter."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from conformance_tests.parameters.mapping import ParameterMapping
+from encoder_spec.equation import variants
+from encoder_spec.notation import SpecificationError
+
+STORED = 1e-6
+"""How far a row of a table may be from the sinusoid, by its position: angles are usually computed in float32."""
+
+
+def stored_sinusoids(mapping: ParameterMapping, weights: Mapping[str, Tensor], frozen: set[str]) -> dict[str, str]:
+    """The canonical tables that are frozen and hold a sinusoid: path → variant of the slot ``position``.
+
+    Such a table is judged as it is: it is neither perturbed nor differentiated.
+    """
+    found = {}
+    for path, source in mapping.sources.items():
+        if path == "P" and set(source.names) <= frozen:
+            layout = layout_of(mapping.canonical(weights)[path])
+            if layout:
+                found[path] = layout
+    return found
+
+
+LAYOUTS = ("sinusoidal", "sinusoidal-concatenated", "sinusoidal-tensor2tensor")
+
+
+def layout_of(P: Tensor) -> str | None:
+    """The layout of the sinusoid that a table holds, if it holds one; rows of zeros, for padding, aside."""
+    filled = P.any(dim=-1)
+    for name in LAYOUTS:
+        equation = variants("position")[name]
+        try:
+            sinusoid = equation.function(P[None].double(), **dict.fromkeys(equation.constants, 0))
+        except SpecificationError:
+            continue
+        allowed = STORED * (1 + torch.arange(len(P), dtype=torch.float64)[:, None])
+        if filled.sum() > 1 and bool(((P.double() - sinusoid).abs() <= allowed)[filled].all()):
+            return name
+    return None

@@ -1,0 +1,1 @@
+"""Measurements of the suite itself, and their results on file."""

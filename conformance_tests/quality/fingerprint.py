@@ -1,0 +1,46 @@
+"""The code from which the kill matrix was computed, in a few characters.
+
+Comments, docstrings and empty lines do not count: what they say changes no outcome.
+"""
+
+import ast
+import json
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+SUITE = Path(__file__).parents[1]
+
+SOURCES = (
+    (SUITE.parent / "encoder_spec", "*.py"),
+    (SUITE, "test_*.py"),
+    (SUITE / "deviations", "**/*.py"),
+)
+"""The equations, the checks and the deviations. What runs them is tried anew in each build, on a sample."""
+
+
+def fingerprint() -> str:
+    """A hash of the code of all equations, checks and deviations."""
+    digest = sha256()
+    for folder, pattern in SOURCES:
+        for file in sorted(folder.glob(pattern)):
+            digest.update(file.relative_to(folder).as_posix().encode())
+            digest.update("\n".join(code_of(file.read_text(encoding="utf-8"))).encode())
+    return digest.hexdigest()[:16]
+
+
+def is_stale(file: Path) -> bool:
+    """Whether equations, checks or deviations have changed since what is in a file was computed from them."""
+    return bool(json.loads(file.read_text(encoding="utf-8"))["sources"] != fingerprint())
+
+
+def code_of(text: str) -> Iterator[str]:
+    """The lines of a source that are neither empty nor a comment nor part of a docstring."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    said: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            said |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    for number, line in enumerate(text.splitlines(), start=1):
+        if number not in said and line.strip() and not line.lstrip().startswith("#"):
+            yield line.rstrip()

@@ -1,0 +1,198 @@
+"""The kill matrix: every deviation run as a subject, and the requirements that notice it.
+
+A suite that finds no fault has shown nothing until it has shown that it can. Each
+deviation is judged against a profile for every equation that it is mistaken for,
+and with ``auto``, where a deviation that is a legitimate variant elsewhere is identified
+as that variant. ``kill_matrix.json`` keeps the outcome; the build computes a sample of it anew. Every other
+published profile to which a deviation applies has its turn in ``kills``.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TypeVar
+
+from conformance_tests.deviations import Deviation, deviations
+from conformance_tests.deviations.look_alikes import look_alikes
+from conformance_tests.quality.fingerprint import fingerprint
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.equation import equations, requirements
+from encoder_spec.module import EncoderModule
+from encoder_spec.profiles import PROFILES, VASWANI_2017, Profile
+
+FILE = Path(__file__).with_name("kill_matrix.json")
+
+SMALL = Dimensions(d_model=24, h=4, d_ff=40, N=2, V=31, max_len=29, patch=2, classes=5)
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the suite says of one deviation, put into one profile.
+
+    Attributes:
+        deviation: its id.
+        within: the profile into which it is put.
+        judged_as: the profile that it is judged against, or ``auto``.
+        verdict: of the report.
+        killed_by: the requirements that fail.
+        departs_at: the first equation that is wrong.
+        diagnosis: the ids of the deviations that reproduce it, the likeliest first.
+    """
+
+    deviation: str
+    within: str
+    judged_as: str
+    verdict: str
+    killed_by: tuple[str, ...]
+    departs_at: str | None
+    diagnosis: tuple[str, ...]
+
+
+Case = tuple[str, str, str]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@cache
+def settings() -> dict[str, Profile]:
+    """Where deviations are put: the published profiles, then one for each equation that none of them uses.
+
+    Such a profile is the first published one whose equation in that slot reads the same, but for this slot.
+    """
+    found = dict(PROFILES)
+    for e in equations().values():
+        if all(p[e.slot].id != e.id for p in PROFILES.values()):
+            reads = e.flowing.keys()
+            base = next((p for p in PROFILES.values() if p[e.slot].flowing.keys() == reads), VASWANI_2017)
+            name = f"{base.name} with {e.slot} = {e.variant}"
+            found[name] = base.replace(name=name, **{e.slot: e.variant})
+    return found
+
+
+def cases() -> list[Case]:
+    """Every deviation within a profile for each equation that it is mistaken for; then judged freely."""
+    found = []
+    for d in deviations().values():
+        applying = [p for p in settings().values() if d.applies(p)]
+        first = {p[d.slot].id: p.name for p in reversed(applying)}
+        within = [p.name for p in applying if first[p[d.slot].id] == p.name]
+        found += [(d.id, name, name) for name in within] + [(d.id, name, AUTO) for name in within[:1]]
+    return found
+
+
+def deviating(deviation: Deviation, within: str) -> EncoderModule:
+    """A profile with a deviation in it, as a module with small sizes and random weights."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return EncoderModule(Encoder(deviation.within(settings()[within]), SMALL))
+
+
+def row(case: Case) -> Row:
+    """Judge one case."""
+    from conformance_tests.engine.judging import check
+
+    id, within, judged_as = case
+    wrong = (deviations() | look_alikes())[id]
+    target = check(deviating(wrong, within), profile=settings().get(judged_as, AUTO)).targets[0]
+    diagnosis = tuple(dict.fromkeys(d["deviation"] for d in target.diagnosis))
+    return Row(*case, target.verdict, tuple(r.id for r in target.of("fail")), target.departs_at, diagnosis)
+
+
+def computed(wanted: Iterable[Case], workers: int, progress: Callable[[int, int], None]) -> list[Row]:
+    """Judge these cases, of deviations or look-alikes, in several processes."""
+    return in_processes(row, wanted, workers, progress)
+
+
+def in_processes(
+    function: Callable[[T], R], items: Iterable[T], workers: int, progress: Callable[[int, int], None]
+) -> list[R]:
+    """What a function gives for each item, computed in several processes."""
+    listed = list(items)
+    # Fresh processes: under test, this one checks the shapes of every call, which takes its time.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        found = []
+        for done, one in enumerate(pool.map(function, listed, chunksize=4)):
+            found.append(one)
+            progress(done + 1, len(listed))
+    return found
+
+
+def write(rows: Iterable[Row]) -> None:
+    """Put the matrix on file with what it was computed from, one line for each row, so that a change can be read."""
+    lines = ",\n ".join(json.dumps(asdict(r), ensure_ascii=False) for r in rows)
+    FILE.write_text(f'{{"sources": "{fingerprint()}", "rows": [\n {lines}\n]}}\n', encoding="utf-8")
+
+
+def on_file() -> list[Row]:
+    """The matrix as it was computed last."""
+    entries = json.loads(FILE.read_text(encoding="utf-8"))["rows"]
+    return [Row(**e | {"killed_by": tuple(e["killed_by"]), "diagnosis": tuple(e["diagnosis"])}) for e in entries]
+
+
+def names_its_equation(row: Row) -> bool:
+    """Whether the report names the slot or the equation that is wrong.
+
+    Where two deviations compute the same numbers, no report can tell which of them it was.
+    """
+    d = deviations()[row.deviation]
+    return row.departs_at in d.of or d.slot in map(slot_named_by, row.diagnosis)
+
+
+def slot_named_by(id: str) -> str:
+    """The slot that a diagnosis speaks of: that of a deviation, or of another legitimate choice, ``segment=none``."""
+    known = deviations()
+    return known[id].slot if id in known else id.partition("=")[0]
+
+
+def faults(rows: Iterable[Row]) -> Iterator[str]:
+    """What the matrix shows to be wrong with the suite or the catalogue."""
+    killing: set[str] = set()
+    for r in rows:
+        d = deviations()[r.deviation]
+        killing |= set(r.killed_by) & set(d.noticed_by)
+        if r.judged_as == AUTO:
+            if r.verdict == "conformant" and not d.is_variant:
+                yield f"{r.deviation} survives when judged freely, but is no variant of any encoder"
+        elif r.verdict != "nonconformant":
+            yield f"{r.deviation} in {r.within} is {r.verdict}: no requirement fails"
+        elif not set(d.noticed_by) & set(r.killed_by):
+            yield f"{r.deviation} in {r.within} is noticed by {', '.join(r.killed_by)} alone, not by {d.noticed_by}"
+        elif not names_its_equation(r):
+            yield f"{r.deviation} in {r.within} is taken for {r.departs_at} {r.diagnosis}"
+    yield from (f"{id} kills nothing: its check is too weak, or it is not needed" for id in idle(killing))
+
+
+def idle(killing: set[str]) -> list[str]:
+    """The requirements that a check decides and that no deviation of their own fails."""
+    from conformance_tests.harness.checks import registry
+
+    decided = {id for check in registry().checks.values() for id in check.requirements}
+    return [id for id in requirements() if id in decided - killing]
+
+
+def main() -> None:
+    """Compute the whole matrix and put it on file; exit with 1 if it shows a fault."""
+    from conformance_tests.reports.terminal import progress
+
+    with progress(enabled=True) as show:
+        rows = computed(cases(), os.cpu_count() or 1, lambda done, of: show("kill matrix", done, of))
+    write(rows)
+    found = list(faults(rows))
+    print("\n".join([*found, f"{len(deviations())} deviations, {len(rows)} rows, {len(found)} faults"]))
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

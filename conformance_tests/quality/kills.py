@@ -1,0 +1,148 @@
+"""Whether every deviation is noticed in every published profile that makes the choice which it gets wrong.
+
+The kill matrix runs all checks on a deviation, and explains it, in one profile for every equation that it is mistaken
+for. Here each is put into all published profiles to which it applies, and the requirements that must notice it are
+decided; the others only if none of these fails. What fails is put on file, in ``kills.json``.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+
+from conformance_tests.deviations import deviations
+from conformance_tests.quality.fingerprint import fingerprint
+from conformance_tests.quality.kill_matrix import SMALL, deviating, in_processes
+from encoder_spec.assembly import Encoder
+from encoder_spec.equation import Equation
+from encoder_spec.notation import SpecificationError
+from encoder_spec.profiles import PROFILES
+
+FILE = Path(__file__).with_name("kills.json")
+
+RAISES = "raises"
+"""What stands in the place of requirements where a deviation does not fit, so that it cannot be built or called."""
+
+Case = tuple[str, str]
+
+Kills = Mapping[str, Mapping[str, tuple[str, ...]]]
+"""The requirements that fail, by deviation and profile."""
+
+SHORT = "the images and the sounds that they are asked about are no longer than that"
+"""Why what begins at some length is not seen where images or sounds have one."""
+
+NOTHING_TO_SEE = {
+    "scores-grow-with-length": ("vit deit whisper", SHORT),
+    "attention-within-a-window": ("vit deit whisper", SHORT),
+    "learned-position-starts-over": ("vit deit", SHORT),
+    "segment-of-ones-added": ("annotated-transformer vit deit whisper pre-ln", "nobody is asked for segments there"),
+    "sum-of-embedding-and-position-scaled": ("bert roberta vit deit whisper", "the scale of the embedding is 1 there"),
+    "ffn-chunks-without-remainder": ("deit", "nothing remains there of as many positions as its patches make"),
+    "first-layer-repeated": ("albert universal", "all layers are one"),
+    "layers-reversed": ("albert universal", "all layers are one"),
+}
+"""Profiles in which a deviation computes what the specification computes, and why."""
+
+
+def cases() -> list[Case]:
+    """Every deviation in every published profile to which it applies."""
+    return [(d.id, name) for d in deviations().values() for name in PROFILES if gets_wrong(name, d.id)]
+
+
+@cache
+def gets_wrong(within: str, id: str) -> bool:
+    """Whether a published profile makes the choice that a deviation gets wrong, and uses it."""
+    profile, d = PROFILES[within], deviations()[id]
+    return d.applies(profile) and profile[d.slot] in used(within)
+
+
+@cache
+def used(within: str) -> list[Equation]:
+    """The equations that a published profile uses: one that starts from given embeddings adds no positions."""
+    return Encoder(PROFILES[within], SMALL).equations()
+
+
+def killed_by(case: Case) -> tuple[str, ...]:
+    """The requirements of a deviation's own that fail for it in a profile; all that fail, if none of its own does.
+
+    Whatever is raised takes their place: it must not cost what is known of the others.
+    """
+    from conformance_tests.diagnosis.explanations import failing
+    from conformance_tests.engine.judging import seeded
+    from conformance_tests.harness.checks import Level
+    from conformance_tests.harness.deciding import decide, planned
+    from conformance_tests.identification.opening import opened
+    from conformance_tests.targets.resolving import SubjectError, one_line
+
+    id, within = case
+    wrong = deviations()[id]
+    try:
+        with seeded(0), opened(deviating(wrong, within), 0, PROFILES[within]) as run:
+            own = [(check, id) for check, id in planned(run, Level.GRADIENT) if id in wrong.noticed_by]
+            failed = {id for check, id in own if decide(run, check, id).outcome == "fail"}
+            return tuple(sorted(failed or failing(run)))
+    except (SubjectError, SpecificationError):
+        return (RAISES,)
+    except Exception as fault:
+        return (one_line(fault),)
+
+
+def computed(workers: int, progress: Callable[[int, int], None]) -> Kills:
+    """Run every case, in several processes."""
+    found = zip(cases(), in_processes(killed_by, cases(), workers, progress), strict=True)
+    by_deviation = groupby(found, key=lambda item: item[0][0])
+    return {id: {within: failed for (_, within), failed in group} for id, group in by_deviation}
+
+
+def write(kills: Kills) -> None:
+    """Put it on file with what it was computed from, one line for each deviation."""
+    lines = ",\n ".join(f"{json.dumps(id)}: {json.dumps(of)}" for id, of in kills.items())
+    FILE.write_text(f'{{"sources": "{fingerprint()}", "kills": {{\n {lines}\n}}}}\n', encoding="utf-8")
+
+
+@cache
+def on_file() -> Kills:
+    """What was computed last."""
+    kept = json.loads(FILE.read_text(encoding="utf-8"))["kills"]
+    return {id: {within: tuple(failed) for within, failed in of.items()} for id, of in kept.items()}
+
+
+def verdict(failed: tuple[str, ...]) -> str:
+    """The verdict on a deviation that fails these requirements."""
+    return "error" if failed == (RAISES,) else "nonconformant" if failed else "conformant"
+
+
+def faults(kills: Kills) -> Iterator[str]:
+    """Where a deviation is not noticed by a requirement that must notice it, and it is not said why."""
+    for id, of in kills.items():
+        own = deviations()[id].noticed_by
+        yield from (
+            f"{id} in {within} is noticed by {', '.join(failed) or 'nothing'}, and not by {', '.join(own)}"
+            for within, failed in of.items()
+            if failed != (RAISES,) and not set(own) & set(failed) and (failed or not nothing_to_see(id, within))
+        )
+
+
+def nothing_to_see(id: str, within: str) -> bool:
+    """Whether a deviation computes in a profile what the specification computes."""
+    profiles, _ = NOTHING_TO_SEE.get(id, ("", ""))
+    return within in profiles.split()
+
+
+def main() -> None:
+    """Run every case and put what fails on file; exit with 1 if a deviation survives somewhere."""
+    from conformance_tests.reports.terminal import progress
+
+    with progress(enabled=True) as show:
+        kills = computed(os.cpu_count() or 1, lambda done, of: show("every profile", done, of))
+    write(kills)
+    found = list(faults(kills))
+    print("\n".join([*found, f"{sum(map(len, kills.values()))} deviations in profiles, {len(found)} faults"]))
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Two wrong equations at once: of how many random pairs does the report name both?
+
+``pairs.json`` keeps a sample, which is the same each time that it is drawn.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+
+from conformance_tests.deviations import Deviation, deviations
+from conformance_tests.quality.kill_matrix import SMALL, in_processes, slot_named_by
+from conformance_tests.quality.kills import gets_wrong
+from encoder_spec.assembly import Encoder
+from encoder_spec.module import EncoderModule
+from encoder_spec.profiles import PROFILES
+
+FILE = Path(__file__).with_name("pairs.json")
+
+Pair = tuple[str, str, str]
+"""Two deviations, and the profile into which both are put."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the suite says of two deviations in one profile.
+
+    Attributes:
+        deviations: their ids.
+        within: the profile.
+        verdict: of the report.
+        departs_at: the first equation that is wrong.
+        diagnosis: the ids of the deviations that reproduce the subject together, in the likeliest explanation.
+    """
+
+    deviations: tuple[str, str]
+    within: str
+    verdict: str
+    departs_at: str | None
+    diagnosis: tuple[str, ...]
+
+    @property
+    def names_both(self) -> bool:
+        """Whether the explanation names the slots of both."""
+        return set(map(slot_named_by, self.diagnosis)) == set(map(slot_named_by, self.deviations))
+
+    @property
+    def names_first(self) -> bool:
+        """Whether the place of departure is one of the equations that are wrong."""
+        return self.departs_at in {of for id in self.deviations for of in deviations()[id].of}
+
+
+def drawn(number: int = 100, seed: int = 0) -> Iterator[Pair]:
+    """Random pairs of deviations in two slots, each with a profile that both get wrong."""
+    random, known = Random(seed), list(deviations().values())
+    while number:
+        a, b = random.sample(known, 2)
+        fitting = [name for name in PROFILES if together(a, b, name)]
+        if fitting:
+            number -= 1
+            yield a.id, b.id, random.choice(fitting)
+
+
+def together(a: Deviation, b: Deviation, within: str) -> bool:
+    """Whether a profile gets both wrong, in different slots, and neither takes the place of the other."""
+    both = gets_wrong(within, a.id) and gets_wrong(within, b.id)
+    return both and a.slot != b.slot and not a.replaces.keys() & b.replaces.keys()
+
+
+def judged(pair: Pair) -> Row:
+    """Judge one pair."""
+    import torch
+
+    from conformance_tests.engine.judging import check
+
+    a, b, within = pair
+    profile = deviations()[b].within(deviations()[a].within(PROFILES[within]))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        module = EncoderModule(Encoder(profile, SMALL))
+    target = check(module, profile=within).targets[0]
+    first = next(((d["deviation"], *d["together_with"]) for d in target.diagnosis), ())
+    return Row((a, b), within, target.verdict, target.departs_at, tuple(first))
+
+
+def write(rows: Iterable[Row]) -> None:
+    """Put the sample on file, a line for each pair."""
+    lines = ",\n ".join(json.dumps(asdict(r), ensure_ascii=False) for r in rows)
+    FILE.write_text(f"[{lines}]\n", encoding="utf-8")
+
+
+def on_file() -> list[Row]:
+    """The sample as it was judged last."""
+    entries = json.loads(FILE.read_text(encoding="utf-8"))
+    return [Row(**e | {"deviations": tuple(e["deviations"]), "diagnosis": tuple(e["diagnosis"])}) for e in entries]
+
+
+def main() -> None:
+    """Judge the sample and put it on file; the number of pairs may be given."""
+    from conformance_tests.reports.terminal import progress
+
+    pairs = list(drawn(*map(int, sys.argv[1:2])))
+    with progress(enabled=True) as show:
+        rows = in_processes(judged, pairs, os.cpu_count() or 1, lambda done, of: show("pairs", done, of))
+    write(rows)
+    noticed = sum(r.verdict == "nonconformant" for r in rows)
+    both, first = sum(r.names_both for r in rows), sum(r.names_first for r in rows)
+    print(f"{len(rows)} pairs: {noticed} noticed; both equations named for {both}, the first one for {first}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Traceability: each equation with its implementation, oracle, proofs, requirements and tests.
+
+The table is generated, and every hole in it is a failure: an equation without an oracle,
+a requirement without a test, an algebraic one without a proof, a test that names no
+requirement or an unknown one, an oracle that imports torch or an implementation.
+"""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import conformance_tests
+import encoder_spec.oracle
+from conformance_tests.harness.checks import REGISTRY, registry
+from encoder_spec.equation import TOPICS, Equation, equations, requirements
+from encoder_spec.notation import SYMBOLS
+from encoder_spec.proof import proofs
+
+ORACLE_IMPORTS = {"math", "numpy", "collections", "itertools", "functools", "typing"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What stands behind one equation."""
+
+    equation: Equation
+    implementation: str
+    oracle: str
+    requirements: tuple[str, ...]
+    proofs: tuple[str, ...]
+    checks: tuple[str, ...]
+    demonstrations: tuple[str, ...]
+
+
+def demonstrations_at_hand() -> bool:
+    """Import the suite's own tests, which show requirements on the specification; a wheel has none of them."""
+    try:
+        importlib.import_module("conformance_tests.meta_tests")
+    except ModuleNotFoundError:
+        return False
+    for topic in TOPICS:
+        importlib.import_module(f"conformance_tests.meta_tests.spec.test_{topic}")
+    return True
+
+
+def rows() -> list[Row]:
+    """One row for each equation, in the order of the specification."""
+    demonstrations_at_hand()
+    return [row_of(e) for e in equations().values()]
+
+
+def row_of(equation: Equation) -> Row:
+    """What stands behind an equation."""
+    ids = tuple(id for id, r in requirements().items() if r.equation == equation.id)
+    try:
+        oracle = place(equation.oracle)
+    except LookupError:
+        oracle = ""
+    return Row(
+        equation,
+        place(equation.function),
+        oracle,
+        ids,
+        tuple(id for id in ids if id in proofs()),
+        tuple(c.name for c in registry().checks.values() if set(c.requirements) & set(ids)),
+        tuple(f.__name__ for shown, f in REGISTRY.demonstrations if set(shown) & set(ids)),
+    )
+
+
+def place(function: object) -> str:
+    """File and name of a function."""
+    module = inspect.getmodule(function)
+    name = getattr(function, "__name__", "")
+    return f"{module.__name__}.{name}" if module else name
+
+
+def holes() -> list[str]:
+    """Everything that is missing or wrong, one line each; nothing in a sound tree."""
+    complete = demonstrations_at_hand()
+    found = [*holes_in_rows(complete), *holes_in_proofs(), *foreign_imports_of_oracles()]
+    for module in test_modules(complete):
+        found.extend(tests_without_requirement(module))
+    return found
+
+
+def holes_in_rows(complete: bool) -> Iterator[str]:
+    """Equations and requirements that lack something."""
+    for row in rows():
+        e = row.equation
+        for what, there in {
+            "title": e.title,
+            "source": e.source,
+            "formula": e.latex,
+            "statement of what is undefined": any(n.startswith("Undefined:") for n in e.notes),
+            "oracle": row.oracle,
+            "requirement": row.requirements,
+        }.items():
+            if not there:
+                yield f"{e.id} has no {what}"
+        for axis in {axis for shape in e.parameters.values() for axis in shape if not axis.isdigit()} - set(SYMBOLS):
+            yield f"{e.id} has a parameter with the axis {axis}, which notation.py does not define"
+    tested = {id for c in registry().checks.values() for id in c.requirements}
+    shown = {id for ids, _ in REGISTRY.demonstrations for id in ids}
+    for id in requirements():
+        if id not in tested | shown and complete:
+            yield f"{id} has no test"
+    for id in (tested | shown) - set(requirements()):
+        yield f"a test names the requirement {id}, which does not exist"
+
+
+def holes_in_proofs() -> Iterator[str]:
+    """Algebraic requirements without a proof, and proofs of anything else."""
+    algebraic = {id for id, r in requirements().items() if r.algebraic}
+    for id in sorted(algebraic - set(proofs())):
+        yield f"{id} is algebraic, but has no proof"
+    for id in sorted(set(proofs()) - algebraic):
+        yield f"there is a proof of {id}, which is no algebraic requirement"
+
+
+def foreign_imports_of_oracles() -> Iterator[str]:
+    """Imports by which an oracle would stop being independent."""
+    for module in pkgutil.iter_modules(encoder_spec.oracle.__path__):
+        file = Path(encoder_spec.oracle.__path__[0]) / f"{module.name}.py"
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in names:
+                if name.split(".")[0] not in ORACLE_IMPORTS and not name.startswith("encoder_spec.oracle"):
+                    yield f"the oracle {module.name} imports {name}"
+
+
+def test_modules(complete: bool) -> Iterator[ModuleType]:
+    """The modules whose every test must name a requirement."""
+    packages = [conformance_tests.__name__] + [f"{conformance_tests.__name__}.meta_tests.spec"] * complete
+    for package in packages:
+        for topic in TOPICS:
+            yield importlib.import_module(f"{package}.test_{topic}")
+
+
+def tests_without_requirement(module: ModuleType) -> Iterator[str]:
+    """Test functions that no decorator ties to a requirement."""
+    known = {c.function for c in REGISTRY.checks.values()} | {f for _, f in REGISTRY.demonstrations}
+    for name, function in vars(module).items():
+        if name.startswith("test_") and inspect.isfunction(function) and function not in known:
+            yield f"{module.__name__}.{name} names no requirement"

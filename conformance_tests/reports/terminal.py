@@ -1,0 +1,152 @@
+"""The report as a person reads it in a terminal."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from conformance_tests.reports import arranged
+from conformance_tests.reports.arranged import SIZES, TELLING, closeness
+from conformance_tests.reports.printable import line, printable, printable_target
+from conformance_tests.reports.report import Report, TargetReport
+
+VERDICT_STYLE = {
+    "conformant": "bold green",
+    "nonconformant": "bold red",
+    "undetermined": "bold yellow",
+    "error": "bold red",
+}
+OUTCOME_STYLE = {
+    "pass": "green",
+    "fail": "bold red",
+    "xfail": "yellow",
+    "xpass": "bold red",
+    "unsupported": "yellow",
+    "blocked": "dim",
+    "error": "bold red",
+}
+MARK = {"pass": "", "fail": "✗", "xfail": "~", "xpass": "✓", "unsupported": "?", "blocked": "–", "error": "!"}
+
+
+def console() -> Console:
+    """Standard output; colours only on a terminal, and long messages unbroken elsewhere."""
+    out = Console(highlight=False)
+    if not out.is_terminal:
+        out.width = max(out.width, 120)
+    return out
+
+
+@contextmanager
+def progress(enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error while the checks run; nothing where that is no terminal."""
+    err = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    with Progress(*columns, console=err, transient=True, disable=not (enabled and err.is_terminal)) as bar:
+        task = bar.add_task("", total=1)
+        yield lambda what, done, of: bar.update(task, description=escape(line(what)), completed=done, total=of)
+
+
+def print_table(out: Console, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows under a header."""
+    table = Table(*header, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    out.print(table)
+
+
+def print_report(out: Console, report: Report, *, quiet: bool, verbose: bool) -> None:
+    """Print one table for each target, and a closing line over all."""
+    for target in printable(report).targets:
+        out.print(headline(target), soft_wrap=True)
+        if quiet:
+            continue
+        out.print(details(target))
+        if target.requirements:
+            out.print(by_requirement(target) if verbose else by_topic(target))
+        print_failures(out, target)
+        out.print()
+    if len(report.targets) > 1 or not quiet:
+        conformant = sum(t.verdict == "conformant" for t in report.targets)
+        out.print(f"{conformant} of {len(report.targets)} conformant · seed {report.seed}")
+
+
+def headline(target: TargetReport) -> Text:
+    """Name, verdict, evidence, counts and time."""
+    parts = [f"evidence: {target.level}"] if target.requirements else []
+    parts += [target.dtype] if target.dtype != "float64" else []
+    parts += [f"{number} {outcome}" for outcome, number in target.counts().items()]
+    text = Text.assemble((target.target, "bold"), "  ", (target.verdict, VERDICT_STYLE[target.verdict]))
+    return text.append(f"  {' · '.join([*parts, f'{target.seconds:.1f} s'])}", "dim")
+
+
+def details(target: TargetReport) -> Table:
+    """The profile, the choices that tell encoders apart, the sizes, the conventions found, and the notes."""
+    grid = Table.grid(padding=(0, 2), pad_edge=False)
+    grid.add_column(style="dim", min_width=9)
+    grid.add_column()
+    if target.profile:
+        grid.add_row("profile", escape(str(target.profile["name"])))
+        grid.add_row("variant", escape(arranged.chosen(target, TELLING)))
+        grid.add_row("sizes", escape(arranged.chosen(target, SIZES)))
+        if found := arranged.conventions(target):
+            grid.add_row("found", escape(found))
+    for note in target.notes:
+        grid.add_row("note", escape(note))
+    return grid
+
+
+def print_variant(out: Console, target: TargetReport) -> None:
+    """Print what `identify` found."""
+    target = printable_target(target)
+    out.print(Text(target.target, "bold"))
+    out.print(details(target))
+
+
+def by_topic(target: TargetReport) -> Table:
+    """One row for each topic: how its requirements ended and how closely numbers agree."""
+    table = Table("equations", "requirements", "evidence", "largest error", box=box.SIMPLE_HEAD, pad_edge=False)
+    for topic in arranged.by_topic(target):
+        ids = Text(" ").join(Text(MARK[r.outcome] + r.id, OUTCOME_STYLE[r.outcome]) for r in topic.results)
+        name = Text(topic.name, OUTCOME_STYLE[topic.worst])
+        table.add_row(name, ids, str(topic.level or "none"), closeness(topic.results))
+    return table
+
+
+def by_requirement(target: TargetReport) -> Table:
+    """One row for each requirement, with its statement."""
+    from encoder_spec.equation import requirements
+
+    table = Table("requirement", "outcome", "evidence", "error", "statement", box=box.SIMPLE_HEAD, pad_edge=False)
+    for r in (r for topic in arranged.by_topic(target) for r in topic.results):
+        statement = requirements()[r.id].statement
+        table.add_row(r.id, Text(r.outcome, OUTCOME_STYLE[r.outcome]), r.level, closeness([r]), escape(statement))
+    return table
+
+
+def print_failures(out: Console, target: TargetReport) -> None:
+    """Say what is wrong, first where the encoder departs; then what could not be decided."""
+    used = [f"{mark} {outcome}" for outcome, mark in MARK.items() if mark and target.of(outcome)]
+    if used:
+        out.print(Text("   ".join(used), "dim"))
+    if target.departs_at:
+        out.print(f"Departs from the specification at [bold]{escape(target.departs_at)}[/bold]")
+    if target.smallest:
+        out.print(f"The smallest input with a wrong output: {tuple(target.smallest)}")
+    for sentence in arranged.diagnoses(target):
+        out.print(Text(sentence, "bold"), soft_wrap=True)
+    failures = arranged.failures(target)
+    for result in failures:
+        word = result.outcome.upper()
+        out.print(Text.assemble((f"{word} ", "bold red"), (result.id, "bold"), f"  {result.message}"), soft_wrap=True)
+    for result in target.of("xfail"):
+        why = f"fails, as expected ({result.reason}): {result.message}"
+        out.print(Text(f"{result.id} {why}", "dim"), soft_wrap=True)
+    for (outcome, reason), ids in arranged.undecided(target).items():
+        out.print(Text(f"{', '.join(ids)} {outcome}: {reason}", "dim"), soft_wrap=True)
+    if failures:
+        out.print(Text(f"Again: {failures[0].repro}", "dim"), soft_wrap=True)

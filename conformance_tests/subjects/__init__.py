@@ -1,0 +1,1 @@
+"""Subjects: how an encoder is called and watched, in each framework."""

@@ -1,0 +1,269 @@
+"""Subjects that are called like a function: what to hand them is found out by experiment."""
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conformance_tests.identification.missing_facts import lines
+from conformance_tests.numerics.compare import Unsupported
+from conformance_tests.numerics.probes import Probe, Probes
+from conformance_tests.subjects.calling import Arguments, batch_comes_first, hidden_states, required
+from conformance_tests.subjects.masks import (
+    LENGTHS,
+    MaskForm,
+    ends_in_padding,
+    length_forms,
+    mask_arguments,
+    mask_forms,
+    stated_forms,
+    telling_nothing,
+    tells_of_a_mask,
+    unforeseen_arguments,
+    unforeseen_forms,
+    working_mask,
+)
+from conformance_tests.subjects.segments import segment_argument
+from conformance_tests.subjects.subject import Subject, Undetermined
+from conformance_tests.targets.resolving import one_line
+
+NOTHING = "nothing"
+
+
+class CalledSubject(Subject):
+    """An encoder that is called with tensors by position and by name.
+
+    A framework supplies ``arguments`` and ``call``, and what it can of the rest. Which argument is the
+    mask, its form and polarity, the order of the axes, and what of the output are the hidden states, is
+    learned here.
+    """
+
+    def __init__(self) -> None:
+        self.batch_first = True
+        self.mask_form: MaskForm | None = None
+        self.unmasked: MaskForm | None = None
+        self.segments: str | None = None
+        self.width = 0
+        self._added = 0
+        self._refusal = ""
+
+    def arguments(self) -> Arguments:
+        """The arguments of the call, in order, each with its default."""
+        raise NotImplementedError
+
+    def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
+        """Call the encoder; arrays among what it returns come as tensors."""
+        raise NotImplementedError
+
+    def takes_segments(self) -> bool:
+        """See ``Subject``."""
+        return self._place_of_segments() is not None
+
+    def _place_of_segments(self) -> str | None:
+        return segment_argument(self.arguments(), self.hints.mask[0] if self.hints.mask else "")
+
+    def _beside_segments(self) -> Arguments:
+        """The arguments of the call but for that of the segments."""
+        return {name: default for name, default in self.arguments().items() if name != self.segments}
+
+    def stated_order(self) -> bool | None:
+        """Whether the batch comes first, if the encoder says so itself."""
+        return None
+
+    def can_hide(self, keep: Tensor) -> bool:
+        """See ``Subject``: lengths can say of nothing but the end of a sequence that it is padding."""
+        return self.mask_form is None or self.mask_form.values != LENGTHS or ends_in_padding(keep)
+
+    def conventions(self) -> dict[str, str]:
+        """See ``Subject``: what was learned."""
+        order = {} if self.batch_first else {"input": "(n, B, d_model)"}
+        return order | ({"mask": str(self.mask_form)} if self.mask_form else {})
+
+    def remarks(self) -> tuple[str, ...]:
+        """See ``Subject``: a mask that surprises, and arguments that it was never given."""
+        said = self.mask_form.against_its_name() if self.mask_form else ""
+        used = {form.argument for form in (self.mask_form, self.unmasked) if form}
+        left = [name for name in telling_nothing(self._beside_segments()) if name not in used]
+        unjudged = f"left at the default, and not judged: {', '.join(left)}, in which no mask was found" if left else ""
+        return tuple(filter(None, (said, unjudged)))
+
+    def unknown(self) -> str:
+        """See ``Subject``: masks that could not be handed over."""
+        return self._refusal
+
+    def learn(self, probes: Probes) -> None:
+        """See ``Subject``: what must be given, the order of the axes, then the form of the mask."""
+        plain, padded = probes["plain"], probes["scattered"]
+        assert padded.keep is not None
+        self.width = probes.encoder.dimensions.d_model
+        self.segments = self._place_of_segments() if len(plain.inputs) > 1 else None
+        self._added = padded.keep.shape[1] - read_positions(padded.inputs[0])
+        self.unmasked = self._without_mask(plain)
+        if len(self._orders(plain)) > 1:
+            self.batch_first = batch_comes_first(self._handed, plain.inputs[0], self._orders(plain))
+        self.mask_form = self._padding_mask(probes)
+        self.takes_mask = self.mask_form is not None
+        if not self.takes_mask:
+            self._demand_nothing_else([name for name in self._asked() if not tells_of_a_mask(name)])
+        if self.unmasked is not None and self.unmasked.values != NOTHING:
+            self.unmasked = self.mask_form or self.unmasked
+
+    def _orders(self, plain: Probe) -> Sequence[bool]:
+        """Whether the batch may come first, and whether it may not: the likeliest first."""
+        if len(plain.inputs) > 1 or plain.inputs[0].ndim > 3:
+            return (True,)
+        return (True, False) if self.stated_order() is not False else (False, True)
+
+    def _handed(self, x: Tensor, batch_first: bool) -> Tensor | None:
+        """The output for an input that is handed over in this order of axes."""
+        self.batch_first = batch_first
+        return self._attempt((x,), None)
+
+    def _padding_mask(self, probes: Probes) -> MaskForm | None:
+        arguments, stated = self._beside_segments(), self.hints.mask
+        if stated:
+            if stated[0] not in arguments:
+                raise Undetermined(
+                    f"described: the encoder has no argument {stated[0]!r}; it takes {', '.join(arguments)}"
+                )
+            padding = "right" if stated[1] == LENGTHS else "scattered"
+            found = self._hiding(probes, padding, list(stated_forms(*stated)))
+            if found is None:
+                self._refusal = f"described: the encoder takes no mask as it is stated of {stated[0]!r}"
+            return found
+        found = self._hiding(probes, "scattered")
+        if found is None and unforeseen_arguments(arguments):
+            found = self._hiding(probes, "scattered", list(unforeseen_forms(arguments)))
+        if found is None:
+            found = self._hiding(probes, "right", list(length_forms(arguments)))
+            self._refusal = "" if found else self._refusal
+        return found
+
+    def _hiding(self, probes: Probes, padding: str, forms: list[MaskForm] | None = None) -> MaskForm | None:
+        """The form that hides the padding of a probe, of those given or of those under telling names."""
+        padded = probes[padding]
+        refusals: list[str] = []
+
+        def masked(form: MaskForm | None, variation: str) -> Tensor | None:
+            if form is None and self.unmasked is not None and self.unmasked.values != NOTHING:
+                return None  # what this mask says is what is to be found out
+            try:
+                probe = padded.with_other_padding() if variation == "other padding" else padded
+            except Unsupported:
+                return None
+            keep = (probes["everything-kept"] if variation == "everything kept" else probe).keep
+            self.mask_form = form
+            return self._attempt(probe.inputs, keep if form else None, refusals)
+
+        assert padded.keep is not None
+        found = working_mask(self._beside_segments(), masked, padded.keep, forms)
+        if found and not padded.by_position:
+            # An image or a signal need not be padded: an argument that changes nothing is no mask for it.
+            with_mask, without = masked(found, "padded"), masked(None, "padded")
+            if with_mask is not None and without is not None and torch.equal(with_mask, without):
+                return None
+        offered = mask_arguments(self._beside_segments()) if forms is None else []
+        if found is None and offered and refusals:
+            self._refusal = (
+                f"no padding mask could be handed over: its argument {offered[0]!r} refused every form tried "
+                f"(boolean, 0/1 and additive; per key, per query and key); the last time with {refusals[-1]}. "
+                f"Say what it takes, for instance:" + lines(f'mask=("{offered[0]}", "keep")')
+            )
+        return found
+
+    def _without_mask(self, plain: Probe) -> MaskForm | None:
+        """How to say that nothing is masked: by saying nothing, unless a mask must be given.
+
+        Raises:
+            Undetermined: if other arguments must be given as well.
+        """
+        masks = mask_arguments(self._beside_segments())
+        asked = self._asked()
+        self._demand_nothing_else([name for name in asked if name not in masks])
+        if not asked:
+            return None
+        forms = (*mask_forms(self._beside_segments()), *length_forms(self._beside_segments()))
+        kept = (form for form in forms if form.argument == asked[0])
+        for form, batch_first in product((MaskForm(asked[0], NOTHING, "B n"), *kept), self._orders(plain)):
+            self.unmasked, self.batch_first = form, batch_first
+            if self._attempt(plain.inputs, None) is not None:
+                return form
+        self.batch_first = True
+        return None
+
+    def _asked(self) -> list[str]:
+        """What must be given beside tokens, or embeddings, and segments."""
+        return required(self._beside_segments())
+
+    def _demand_nothing_else(self, others: Sequence[str]) -> None:
+        if others:
+            raise Undetermined(
+                f"the encoder asks for {', '.join(others)} beside its input, which the suite cannot make up: "
+                "name a function that makes an encoder called with its input, and a mask if it takes one"
+                + given_arguments(others)
+            )
+
+    def _attempt(
+        self, inputs: tuple[Tensor, ...], keep: Tensor | None, refusals: list[str] | None = None
+    ) -> Tensor | None:
+        """The output, or None if the encoder refuses: a form that it refuses is not its form."""
+        try:
+            return self.encode(inputs, keep, gradients=False).detach()
+        except Exception as refusal:
+            if refusals is not None:
+                refusals.append(one_line(refusal))
+            return None
+
+    def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
+        """See ``Subject``."""
+        hidden = self._turned(hidden_states(self.returned(inputs, keep, gradients), self.width))
+        return hidden if hidden.is_meta else hidden.cpu()  # a tensor without values cannot be moved; the guard names it
+
+    def returned(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
+        """Everything that the encoder returns, in its own order of axes."""
+        named: dict[str, Tensor | None] = {}
+        positional = [self._turned(inputs[0])]
+        if len(inputs) > 1 and self.segments:
+            if self.segments.startswith("*"):
+                positional.append(self._turned(inputs[1]))
+            else:
+                named[self.segments] = self._turned(inputs[1])
+        if keep is None:
+            return self.call(positional, named | self._nothing_masked(inputs[0]), gradients)
+        if self.mask_form is None:
+            raise Unsupported(self._refusal or "the subject takes no mask")
+        mask = self.mask_form.render(keep)
+        output = self.call(positional, named | {self.mask_form.argument: mask}, gradients)
+        if not torch.equal(mask, self.mask_form.render(keep)):
+            keep.logical_not_()  # the caller's mask tells that the encoder has written into its own
+        return output
+
+    def _nothing_masked(self, x: Tensor) -> dict[str, Tensor | None]:
+        if self.unmasked is None:
+            return {}
+        if self.unmasked.values == NOTHING:
+            return {self.unmasked.argument: None}
+        keep = torch.ones(len(x), read_positions(x) + self._added, dtype=torch.bool)
+        return {self.unmasked.argument: self.unmasked.render(keep)}
+
+    def _turned(self, x: Tensor) -> Tensor:
+        """Batch first to the encoder's own order, or back."""
+        return x if self.batch_first else x.transpose(0, 1)
+
+
+def given_arguments(names: Sequence[str]) -> str:
+    """The lines that give an encoder the arguments that it asks for."""
+    values = ", ".join(f"{name}=…" for name in names)
+    return (
+        "\n    def make_called():"
+        "\n        encoder = make_encoder()"
+        f"\n        encoder.forward = functools.partial(encoder.forward, {values})"
+        "\n        return encoder"
+    )
+
+
+def read_positions(x: Tensor) -> int:
+    """How many positions an input has of its own: an image has none."""
+    return x.shape[1] if x.ndim <= 3 else 0

@@ -1,0 +1,112 @@
+"""How an encoder is called: found out from its signature, and by experiment where that leaves a choice."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from inspect import Parameter, signature
+from typing import Any
+
+import torch
+from torch import ScriptMethod, Tensor
+
+from conformance_tests.numerics.compare import Disagreement
+
+SEGMENTS = re.compile(r"seg|token_?type|type_ids|sentence|sent_")
+"""What arguments are called that take segment ids."""
+
+
+REQUIRED = Parameter.empty
+
+Arguments = Mapping[str, Any]
+"""The arguments of a call, in order, each with its default, or ``Parameter.empty`` where one must be given."""
+
+
+def arguments_of(function: Callable[..., Any]) -> Arguments:
+    """The first argument of a function, with an asterisk if it takes several, and those that can be given by name."""
+    if isinstance(function, ScriptMethod):
+        return {
+            a.name: a.default_value if a.has_default_value() else Parameter.empty for a in function.schema.arguments[1:]
+        }
+    by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    stated = enumerate(signature(function).parameters.items())
+    return {
+        f"*{name}" if p.kind is Parameter.VAR_POSITIONAL else name: p.default
+        for place, (name, p) in stated
+        if place == 0 or p.kind in by_name
+    }
+
+
+def hands_on(function: Callable[..., Any]) -> bool:
+    """Whether a function takes whatever it is given, ``(*args, **kwargs)``, and states no argument."""
+    if isinstance(function, ScriptMethod):
+        return False
+    kinds = {p.kind for p in signature(function).parameters.values()}
+    return kinds == {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
+
+
+def input_by_name(function: Callable[..., Any]) -> bool:
+    """Whether even the first argument must be given by its name."""
+    if isinstance(function, ScriptMethod):
+        return False
+    first = next(iter(signature(function).parameters.values()), None)
+    return first is not None and first.kind is Parameter.KEYWORD_ONLY
+
+
+def required(arguments: Arguments) -> list[str]:
+    """The arguments without which the encoder cannot be called, the input itself left out."""
+    return [name for name in list(arguments)[1:] if arguments[name] is Parameter.empty]
+
+
+def batch_comes_first(call: Callable[[Tensor, bool], Tensor | None], x: Tensor, orders: Sequence[bool]) -> bool:
+    """Whether the first axis is the batch: then a change in one sample leaves the others alone.
+
+    Args:
+        call: the output (B, n, …) for an input that is handed over with the batch first, or second.
+        x: an input (B, n, …).
+        orders: what to try, the likeliest first.
+    """
+    changed = x.clone()
+    changed[0] = x[0].flip(0) + 1 if x.is_floating_point() else x[0].flip(0)
+
+    def independent(first: bool) -> bool:
+        a, b = call(x, first), call(changed, first)
+        if a is None or b is None or a.ndim < 2 or len(a) != len(x):
+            return False
+        return torch.allclose(a[1:], b[1:], rtol=0, atol=1e-9) and not torch.allclose(a[0], b[0], rtol=0, atol=1e-9)
+
+    return next((first for first in orders if independent(first)), orders[0])
+
+
+def hidden_states(output: Any, width: int) -> Tensor:
+    """The hidden states among what an encoder returns: what is called so, or the tensor (…, …, width).
+
+    Of a list, which collects what layers return, it is the last; else the first.
+
+    Raises:
+        Disagreement: if there is no floating tensor among it.
+    """
+    if isinstance(output, Tensor):
+        return output.to_padded_tensor(0.0) if output.is_nested else output
+    named = output.get("last_hidden_state") if isinstance(output, Mapping) else None
+    if named is None:
+        named = getattr(output, "last_hidden_state", None)
+    found = [named] if isinstance(named, Tensor) else tensors_in(output)
+    if not found:
+        raise Disagreement(
+            f"the encoder returned {type(output).__name__}, but hidden states are a tensor (B, n, d_model)"
+        )
+    fitting = [t for t in found if t.ndim == 3 and t.shape[-1] == width] or found[:1]
+    return fitting[-1 if isinstance(output, list) else 0]
+
+
+def tensors_in(output: Any) -> list[Tensor]:
+    """Every floating tensor that an encoder returns, however deep."""
+    if isinstance(output, Tensor):
+        return [output] if output.is_floating_point() and not output.is_nested else []
+    if is_dataclass(output) and not isinstance(output, Mapping):
+        output = vars(output)
+    if isinstance(output, Mapping):
+        output = list(output.values())
+    if isinstance(output, tuple | list):
+        return [t for value in output for t in tensors_in(value)]
+    return []

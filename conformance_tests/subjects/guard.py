@@ -1,0 +1,257 @@
+"""The subject and the suite share a process, but not its settings.
+
+A subject may change the default dtype, the gradient mode or a function of torch, when it
+is imported or in each call. It then finds the process as it left it; the suite and the
+specification find it as they left it; and the report says what was changed. Random
+numbers are put back at the end only: a subject that draws them must not seem repeatable.
+"""
+
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from operator import is_
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.numerics.compare import Disagreement
+from conformance_tests.subjects.subject import Subject
+
+
+class Setting(NamedTuple):
+    """One setting of the process: how it is read and written, and whether the subject keeps its own."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], Any]
+    kept: bool = True
+
+
+def working_directory() -> Path | None:
+    """Where the process is; None where that has been deleted."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
+def write_working_directory(path: Path | None) -> None:
+    """Go there, if it still exists."""
+    if path is not None and path.is_dir():
+        os.chdir(path)
+
+
+def write_default_device(device: torch.device) -> None:
+    """The CPU is what stands there when nothing was set."""
+    torch.set_default_device(None if device == torch.device("cpu") else device)
+
+
+def write_environment(values: dict[str, str]) -> None:
+    """Make these the environment variables."""
+    os.environ.clear()
+    os.environ.update(values)
+
+
+def write_filters(filters: list[Any]) -> None:
+    """Make these the filters of warnings; resetting tells ``warnings`` that they are others."""
+    warnings.resetwarnings()
+    warnings.filters[:] = filters  # type: ignore[index]
+
+
+def write_streams(streams: tuple[Any, ...]) -> None:
+    """Make these the standard streams."""
+    sys.stdin, sys.stdout, sys.stderr = streams
+
+
+SETTINGS = {
+    "the default dtype": Setting(torch.get_default_dtype, torch.set_default_dtype),
+    "the default device": Setting(torch.get_default_device, write_default_device),
+    "the gradient mode": Setting(torch.is_grad_enabled, torch.set_grad_enabled, kept=False),
+    "the number of threads": Setting(torch.get_num_threads, torch.set_num_threads, kept=False),
+    "deterministic algorithms": Setting(torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+    "the fast path": Setting(torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
+    "autocast": Setting(
+        lambda: torch.is_autocast_enabled("cpu"), lambda enabled: torch.set_autocast_enabled("cpu", enabled)
+    ),
+    "anomaly detection": Setting(torch.is_anomaly_enabled, torch.set_anomaly_enabled),
+    "the filters of warnings": Setting(lambda: list(warnings.filters), write_filters),
+    "the recursion limit": Setting(sys.getrecursionlimit, sys.setrecursionlimit),
+    "the working directory": Setting(working_directory, write_working_directory),
+    "the standard streams": Setting(lambda: (sys.stdin, sys.stdout, sys.stderr), write_streams),
+    "the search path": Setting(lambda: list(sys.path), lambda path: sys.path.__setitem__(slice(None), path)),
+    "the environment": Setting(lambda: dict(os.environ), write_environment),
+}
+
+UNREMARKABLE = ("the search path", "the environment", "the filters of warnings")
+"""What ordinary imports change."""
+
+PATCHABLE: tuple[Any, ...] = (torch, Tensor, nn, nn.functional, nn.Module, torch.linalg, torch.special, np)
+"""Where functions stand that the specification and the suite call; beside them, all modules of both."""
+
+
+def functions() -> dict[Any, dict[str, Any]]:
+    """Every function and class of ``PATCHABLE``, of the specification and of the suite, by where it is and its name."""
+    ours = [m for name, m in sys.modules.items() if name.partition(".")[0] in ("encoder_spec", "conformance_tests")]
+    places = [*PATCHABLE, *(module for module in ours if ".meta_tests." not in module.__name__)]
+    return {place: {name: value for name, value in vars(place).items() if callable(value)} for place in places}
+
+
+class Guard:
+    """Keeps what one subject does to the process away from the suite, and remembers what it was."""
+
+    def __init__(self) -> None:
+        self.changed: dict[str, None] = {}
+        self.raised: BaseException | None = None
+        self._theirs: dict[str, Any] = {}
+        self._patches: dict[tuple[Any, str], Any] = {}
+        self._originals = functions()
+        self._names = [set(vars(place)) for place in PATCHABLE]
+        self._process = os.getpid()
+
+    def notes(self) -> list[str]:
+        """What the subject changed, as a sentence; nothing if nothing."""
+        told = [name for name in self.changed if name not in UNREMARKABLE]
+        return [f"the encoder changed {', '.join(told)} (put back for everybody else)"] if told else []
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Run the subject's code under the subject's settings, then put back our own.
+
+        A fork that the subject lets go on ends here: the suite goes on once.
+        """
+        ours = {name: setting.read() for name, setting in SETTINGS.items()}
+        for name, value in self._theirs.items():
+            SETTINGS[name].write(value)
+        for (place, name), value in self._patches.items():
+            setattr(place, name, value)
+        try:
+            yield
+        except (Exception, KeyboardInterrupt) as fault:
+            self.raised = fault
+            raise
+        except BaseException as fault:
+            self.raised = tamed(fault)
+            raise self.raised from fault
+        finally:
+            if os.getpid() != self._process:
+                os._exit(0)
+            self._put_back(ours)
+            self._unpatch()
+
+    def _put_back(self, ours: dict[str, Any]) -> None:
+        for name, setting in SETTINGS.items():
+            theirs = setting.read()
+            if theirs == ours[name]:
+                self._theirs.pop(name, None)
+                continue
+            self.changed[name] = None
+            if setting.kept:
+                self._theirs[name] = theirs
+            setting.write(ours[name])
+
+    def _unpatch(self) -> None:
+        for place, originals in self._originals.items():
+            names = vars(place)
+            # After every call, and nearly always as it was: one pass without a loop in Python.
+            if all(map(is_, map(names.get, originals), originals.values())):
+                continue
+            for name in [name for name, original in originals.items() if names.get(name) is not original]:
+                now = names.get(name)
+                if is_own_of("torch", now):
+                    originals[name] = now
+                else:
+                    self.changed[f"{place.__name__}.{name}"] = None
+                    self._patches[place, name] = now
+                    setattr(place, name, originals[name])
+        for place, known in zip(PATCHABLE, self._names, strict=True):
+            if not known.issuperset(vars(place)):
+                self._remove_added(place, known)
+
+    def _remove_added(self, place: Any, known: set[str]) -> None:
+        """Remove what hides an inherited function, as ``Tensor.softmax`` is one."""
+        for name in vars(place).keys() - known:
+            now = vars(place)[name]
+            if not callable(now) or is_own_of("torch", now):
+                known.add(name)
+                continue
+            if not is_own_of("transformers", now):
+                self.changed[f"{place.__name__}.{name}"] = None
+            self._patches[place, name] = now
+            delattr(place, name)
+
+    @contextmanager
+    def kept_random_state(self) -> Iterator[None]:
+        """Put back the random numbers of Python, NumPy and torch at the end."""
+        python, numpy, state = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        try:
+            yield
+        finally:
+            if not torch.equal(state, torch.get_rng_state()):
+                self.changed["torch's random state"] = None
+            random.setstate(python)
+            np.random.set_state(numpy)
+            torch.set_rng_state(state)
+
+    @contextmanager
+    def around(self, subject: Subject) -> Iterator[Subject]:
+        """A subject every call of which is undisturbed, and whose outputs are arrays with values."""
+        abilities = [name for name, f in vars(Subject).items() if callable(f) and name[0] != "_" and name != "borrowed"]
+        shadows = {name: self._undisturbed(getattr(subject, name)) for name in abilities}
+        vars(subject).update(shadows)
+        try:
+            yield subject
+        finally:
+            for name in shadows:
+                vars(subject).pop(name, None)
+
+    def _undisturbed(self, ability: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self.undisturbed():
+                result = ability(*args, **kwargs)
+                if isinstance(result, list):
+                    return [array for array in result if has_values(array)]
+                return with_values(result) if isinstance(result, Tensor) else result
+
+        return call
+
+
+def tamed(fault: BaseException) -> Exception:
+    """What a subject raised to end the process (SystemExit and its like) as an ordinary exception of that name."""
+    tame: Exception = type(type(fault).__name__, (Exception,), {})(*fault.args)
+    return tame
+
+
+def is_own_of(package: str, function: Any) -> bool:
+    """Whether a package itself put it there.
+
+    Torch does so for some settings and when its compiler is first used, transformers when it makes its first model.
+    """
+    if isinstance(function, type):
+        return function.__module__.partition(".")[0] == package
+    code, where = getattr(function, "__code__", None), getattr(sys.modules.get(package), "__file__", None)
+    return code is not None and where is not None and Path(code.co_filename).is_relative_to(Path(where).parent)
+
+
+def has_values(array: Tensor) -> bool:
+    """Whether it is an ordinary array of numbers: neither meta nor nested, sparse or quantised."""
+    return not (array.is_meta or array.is_nested or array.is_quantized) and array.layout is torch.strided
+
+
+def with_values(output: Tensor) -> Tensor:
+    """An output that holds numbers.
+
+    Raises:
+        Disagreement: if it has no values, or no real floating ones.
+    """
+    if not (has_values(output) and output.is_floating_point()):
+        kind = "meta" if output.is_meta else str(output.layout).removeprefix("torch.")
+        raise Disagreement(
+            f"the encoder returned a {kind} tensor of {output.dtype}, but hidden states are numbers: "
+            "a dense floating tensor (B, n, d_model)"
+        )
+    return output

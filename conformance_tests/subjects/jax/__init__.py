@@ -1,0 +1,1 @@
+"""Encoders that are functions of JAX, those of Flax among them, as subjects."""

@@ -1,0 +1,147 @@
+"""Flax modules as subjects: those of nnx, and those of linen with their parameters."""
+
+import inspect
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+from flax import linen, nnx
+from flax.core import meta
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from conformance_tests.subjects.calling import Arguments, arguments_of
+from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors
+from conformance_tests.subjects.numbered import telling_names
+from conformance_tests.subjects.stated import heads_of_kernels, stated_by
+from conformance_tests.targets.resolving import SubjectError
+
+EVALUATION = {"deterministic": True, "train": False, "training": False, "is_training": False, "decode": False}
+"""What is said to an encoder that must be told of evaluation, by argument."""
+
+Path = tuple[Any, ...]
+
+
+class FlaxSubject(JaxSubject):
+    """A module of nnx, a bound module of linen, or a module of linen beside its variables.
+
+    It is called as a function of its parameters, so that nothing of it changes.
+    """
+
+    def __init__(self, thing: Any) -> None:
+        self.form = Nnx(thing) if isinstance(thing, nnx.Module) else Linen(*module_and_variables(thing))
+        self._paths: dict[str, Path] = {}
+        with self._float64():
+            arrays = {path: as_tensors(widened(array)) for path, array in self.form.parameters().items()}
+        self._paths = dict(
+            zip(telling_names({path: array.shape for path, array in arrays.items()}), arrays, strict=True)
+        )
+        weights = dict(zip(self._paths, arrays.values(), strict=True))
+        super().__init__(weights, stated_by(self.form.parts(), heads_of_kernels(weights)))
+        taken = inspect.signature(self.form.function).parameters
+        self._evaluation = {name: value for name, value in EVALUATION.items() if name in taken}
+
+    @staticmethod
+    @contextmanager
+    def _float64() -> Iterator[None]:
+        with jax.enable_x64(True), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+
+    @contextmanager
+    def borrowed(self) -> Iterator[None]:
+        """See ``Subject``: JAX has float64 for as long as it is asked for."""
+        with self._float64():
+            yield
+
+    def arguments(self) -> Arguments:
+        """See ``CalledSubject``: without those that tell evaluation from training."""
+        stated = arguments_of(self.form.function)
+        return {name: default for name, default in stated.items() if name not in (*EVALUATION, "rngs")}
+
+    def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """See ``JaxSubject``."""
+        parameters = {self._paths[name]: w for name, w in weights.items()}
+        return self.form.applied(parameters, positional, {**named, **self._evaluation})
+
+
+class Nnx:
+    """A module of nnx, taken apart into its structure, its parameters and the rest of its state."""
+
+    def __init__(self, module: nnx.Module) -> None:
+        self.module = module
+        self.function = type(module).__call__.__get__(module)
+        self._graph, self._parameters, self._rest = nnx.split(module, nnx.Param, ...)
+
+    def parameters(self) -> dict[Path, Any]:
+        """Every parameter by its path."""
+        return {path: variable[...] for path, variable in nnx.to_flat_state(self._parameters)}
+
+    def parts(self) -> dict[str, Any]:
+        """The module and all its parts by name."""
+        found = ((path, part) for path, part in nnx.iter_graph(self.module) if isinstance(part, nnx.Module))
+        return {".".join(map(str, path)): part for path, part in found}
+
+    def applied(self, parameters: Mapping[Path, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """What a copy of the module with these parameters returns, in float64 and in evaluation mode."""
+        flat = [(path, v.replace(parameters[path])) for path, v in nnx.to_flat_state(self._parameters)]
+        copy = nnx.merge(self._graph, nnx.from_flat_state(flat), jax.tree.map(widened, self._rest))
+        copy.eval()
+        for _, part in nnx.iter_graph(copy):
+            if isinstance(part, nnx.Module) and is_floating(getattr(part, "dtype", None)):
+                part.dtype = None
+        return copy(*positional, **named)
+
+
+class Linen:
+    """A module of linen and its variables."""
+
+    def __init__(self, module: linen.Module, variables: Mapping[str, Any]) -> None:
+        self.module = module.clone(dtype=None) if is_floating(getattr(module, "dtype", None)) else module
+        self.function = type(module).__call__.__get__(self.module)
+        variables = meta.unbox(variables if "params" in variables else {"params": variables})
+        self._rest = {name: tree for name, tree in variables.items() if name != "params"}
+        self._parameters: dict[Path, Any] = flatten_dict(variables["params"])
+
+    def parameters(self) -> dict[Path, Any]:
+        """Every parameter by its path."""
+        return self._parameters
+
+    def parts(self) -> dict[str, Any]:
+        """The module alone: its parts exist while it is called."""
+        return {"": self.module}
+
+    def applied(self, parameters: Mapping[Path, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """What the module returns with these parameters."""
+        rest = jax.tree.map(widened, self._rest)
+        return self.module.apply({**rest, "params": unflatten_dict(dict(parameters))}, *positional, **named)
+
+
+def module_and_variables(thing: Any) -> tuple[linen.Module, Mapping[str, Any]]:
+    """A module of linen, unbound, and its variables.
+
+    Raises:
+        SubjectError: if there are none.
+    """
+    if isinstance(thing, list | tuple):
+        if len(thing) == 2 and isinstance(thing[1], Mapping):
+            return thing[0], thing[1]
+    elif thing.scope is not None:
+        module, variables = thing.unbind()
+        return module, variables
+    raise SubjectError(
+        "a module of flax.linen has no parameters of its own: give `module.bind(variables)`, or the pair "
+        "(module, variables) with what `module.init` returned"
+    )
+
+
+def is_floating(dtype: Any) -> bool:
+    """Whether it is a floating type of JAX."""
+    return dtype is not None and jax.numpy.issubdtype(dtype, jax.numpy.floating)
+
+
+def widened(array: Any) -> Any:
+    """A floating array in float64; anything else as it is."""
+    floating = isinstance(array, jax.Array) and jax.numpy.issubdtype(array.dtype, jax.numpy.floating)
+    return array.astype("float64") if floating else array

@@ -1,0 +1,135 @@
+"""Subjects whose calls are functions of JAX: compiled, differentiated, taken apart into their operations."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+from torch import Tensor
+
+from conformance_tests.subjects.bridged import BridgedSubject, Pullback
+from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.jax.operations import intermediates, rounds
+
+
+class JaxSubject(BridgedSubject):
+    """An encoder that is a function of JAX.
+
+    What it rounds to a shorter type on its own account is left in float64, and the report says so.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor], hints: Hints) -> None:
+        super().__init__(weights, hints)
+        self._rounds: bool | None = None
+
+    @abstractmethod
+    def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """What the encoder returns, as a pure function on arrays of JAX."""
+
+    def _in_float64(self, *arguments: Any) -> Any:
+        """What the encoder returns, with every operation in float64."""
+        if self._rounds is None:
+            self._rounds = rounds(self.evaluated, *arguments)
+        return intermediates(self.evaluated, *arguments)[-1] if self._rounds else self.evaluated(*arguments)
+
+    def conventions(self) -> dict[str, str]:
+        """See ``CalledSubject``: and whether it rounds."""
+        said = {"precision": "rounds to a shorter type within; judged without that"} if self._rounds else {}
+        return super().conventions() | said
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return jax.jit(self._in_float64)
+
+    @cached_property
+    def _taken_apart(self) -> Any:
+        return jax.jit(lambda *arguments: intermediates(self.evaluated, *arguments))
+
+    @cached_property
+    def _pulled_back(self) -> Any:
+        return jax.jit(self._pullback)
+
+    def _pullback(
+        self, weights: dict[str, Any], positional: list[Any], named: dict[str, Any], cotangents: list[Any]
+    ) -> tuple[dict[str, Any], list[Any]]:
+        """The cotangents of the weights and of the floating inputs."""
+
+        def floating_leaves(weights: dict[str, Any], floating: list[Any]) -> list[Any]:
+            left = iter(floating)
+            inputs = [next(left) if is_floating(x) else x for x in positional]
+            return [leaf for leaf in jax.tree.leaves(self._in_float64(weights, inputs, named)) if is_floating(leaf)]
+
+        _, pull = jax.vjp(floating_leaves, weights, [x for x in positional if is_floating(x)])
+        return pull(cotangents)  # type: ignore[no-any-return]
+
+    def value(self, weights: Mapping[str, Tensor], positional: Sequence[Tensor], named: Mapping[str, Any]) -> Any:
+        """See ``BridgedSubject``."""
+        return as_tensors(self._compiled(*as_arrays((dict(weights), list(positional), dict(named)))))
+
+    def value_and_pullback(
+        self, weights: Mapping[str, Tensor], positional: Sequence[Tensor], named: Mapping[str, Any]
+    ) -> tuple[list[Tensor], Callable[[Sequence[Tensor]], Any], Pullback]:
+        """See ``BridgedSubject``."""
+        given = as_arrays((dict(weights), list(positional), dict(named)))
+        returned, whole = jax.tree.flatten(self._compiled(*given))
+
+        def pullback(cotangents: Sequence[Tensor]) -> list[Tensor]:
+            told = [as_arrays(c).astype(r.dtype) for c, r in zip(cotangents, returned, strict=True) if is_floating(r)]
+            by_weight, by_input = as_tensors(self._pulled_back(*given, told))
+            return [*(by_weight[name] for name in weights), *by_input]
+
+        return as_tensors(returned), whole.unflatten, pullback
+
+    def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """See ``Subject``: its floating inputs, and the result of every operation."""
+        found: list[Tensor] = []
+
+        def recorded(weights: Mapping[str, Tensor], positional: Sequence[Tensor], named: Mapping[str, Any]) -> Any:
+            given = (dict(weights), list(positional), dict(named))
+            *values, returned = as_tensors(self._taken_apart(*as_arrays(given)))
+            found.extend(v for v in values if v.is_floating_point() and v.numel() > 1)
+            return returned
+
+        with replaced(self, "value", recorded):
+            self.encode(inputs, keep, gradients=False)
+        return [x for x in inputs if x.is_floating_point()] + found
+
+
+class replaced:  # noqa: N801  -- reads as a sentence in a with statement
+    """An attribute of one object, replaced for a while."""
+
+    def __init__(self, owner: object, name: str, value: object) -> None:
+        self.owner, self.name, self.value = owner, name, value
+
+    def __enter__(self) -> None:
+        vars(self.owner)[self.name] = self.value
+
+    def __exit__(self, *_: object) -> None:
+        del vars(self.owner)[self.name]
+
+
+def as_arrays(tree: Any) -> Any:
+    """The same structure with arrays of JAX for tensors."""
+    leaf = lambda x: jax.numpy.asarray(x.detach().numpy()) if isinstance(x, Tensor) else x  # noqa: E731
+    return jax.tree.map(leaf, tree)
+
+
+def as_tensors(tree: Any) -> Any:
+    """The same structure with tensors for arrays of JAX, float32 for the shorter floating types."""
+    return jax.tree.map(tensor, tree)
+
+
+def tensor(array: Any) -> Any:
+    """A copy of an array as a tensor; anything else as it is."""
+    if not isinstance(array, jax.Array):
+        return array
+    short = is_floating(array) and array.dtype.itemsize < 4
+    return torch.from_numpy(np.array(array, dtype=np.float32 if short else None))
+
+
+def is_floating(array: Any) -> bool:
+    """Whether an array is floating."""
+    return bool(jax.numpy.issubdtype(array.dtype, jax.numpy.floating))

@@ -1,0 +1,1 @@
+"""Encoders of Keras and keras-hub as subjects."""

@@ -1,0 +1,75 @@
+"""Layers of Keras get their variables when they are called: with what, their parts must tell."""
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from conformance_tests.subjects.stated import HEADS, attribute
+from conformance_tests.targets.resolving import SubjectError, one_line
+
+POSITIONS = 7
+"""The length of the sequence with which a layer is built."""
+
+PER_HEAD = 8
+"""The width of a head, where a layer leaves its width to its input."""
+
+WIDTHS = (32, 64, 128, 256, 512, 768)
+"""What is tried where a layer states no number of heads, or another width."""
+
+
+def built(layer: Any) -> Any:
+    """A layer that has its variables: itself, or a copy that was called.
+
+    Raises:
+        SubjectError: if it is no layer, or accepts none of the inputs tried.
+    """
+    if not isinstance(layer, keras.layers.Layer):
+        raise SubjectError(f"{type(layer).__name__} is no layer of Keras: give a layer, a model or a list of layers")
+    if layer.built and all(part.built for part in layer._flatten_layers()):
+        return layer
+    refusal = ""
+    for inputs in possible_inputs(layer):
+        tried = copied(layer)
+        try:
+            tried(inputs)
+        except Exception as fault:
+            refusal = refusal or told(fault)
+            continue
+        return tried
+    raise SubjectError(
+        f"{type(layer).__name__} is not built, and calling it on sequences of {POSITIONS} raised {refusal}: "
+        "call it once with an input of the right shape before handing it over"
+    )
+
+
+def told(fault: Exception) -> str:
+    """What an exception says in one line; Keras puts the layer that raised it before it, and colours it."""
+    lines = [line for line in re.sub(r"\x1b\[\d+m", "", str(fault)).splitlines() if line]
+    said = lines[1] if len(lines) > 1 and lines[0].startswith("Exception encountered") else one_line(fault)
+    return said.rstrip(".:")
+
+
+def copied(layer: Any) -> Any:
+    """A copy, so that the layer handed over stays as it is; the layer itself where Keras cannot copy it."""
+    try:
+        return copy.deepcopy(layer)
+    except Exception:
+        return layer
+
+
+def possible_inputs(layer: Any) -> Iterator[Any]:
+    """Token ids where there is an embedding, and embeddings of likely widths."""
+    ids = np.tile(np.arange(POSITIONS, dtype="int32") % 2, (2, 1))
+    parts = list(layer._flatten_layers())
+    embeds = any(isinstance(part, keras.layers.Embedding) for part in parts)
+    heads = [h for h in (attribute(part, HEADS, int) for part in parts) if h]
+    widths = [PER_HEAD * heads[0], *WIDTHS] if heads else WIDTHS
+    if embeds:
+        yield ids
+    yield from (np.zeros((2, POSITIONS, width), dtype="float32") for width in dict.fromkeys(widths))
+    if not embeds:
+        yield ids

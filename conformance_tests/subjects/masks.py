@@ -1,0 +1,234 @@
+"""Padding masks: which argument takes one, and what its values say.
+
+That is not a matter of names: a mask works if other content at padded positions changes no valid output.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from conformance_tests.numerics.compare import Unsupported
+from conformance_tests.subjects.calling import REQUIRED, SEGMENTS, Arguments, required
+
+MASK_WORDS = (
+    "key_padding",
+    "padding",
+    "pad_mask",
+    "pad",
+    "attention_mask",
+    "attn_mask",
+    "src_mask",
+    "mask",
+    "keep",
+    "valid",
+)
+NO_MASKS = ("head_mask", "encoder_attention_mask", "cross", "decoder", "is_causal", "bool_masked_pos", "mask_time")
+STATED = {"src_key_padding_mask": "ignore"}
+"""Arguments with a documented meaning: there another polarity is a defect, and no convention to learn."""
+
+ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore"}
+"""What the values of a mask say in the packages that made its argument's name known: what is true, or 1."""
+
+OTHER_WORDS = ("embeds", "position", "past", "label", "output", "return", "cache", "hidden", "ids", "kwargs")
+"""What arguments are called that hold something else than a mask."""
+
+
+@dataclass(frozen=True)
+class MaskForm:
+    """One way to hand a padding mask to an encoder."""
+
+    argument: str
+    values: str
+    axes: str
+
+    def render(self, keep: Tensor) -> Tensor:
+        """The mask (B, n) with True = keep, as the encoder wants it.
+
+        Raises:
+            Unsupported: if lengths cannot say it, because padding does not stand at the end alone.
+        """
+        if self.values == LENGTHS:
+            if not ends_in_padding(keep):
+                raise Unsupported("lengths can hide nothing but the end of a sequence")
+            return keep.sum(dim=-1)
+        n = keep.shape[-1]
+        shaped = {
+            "B n": keep,
+            "B 1 n": keep[:, None],
+            "B 1 1 n": keep[:, None, None],
+            "B n n": keep[:, None].expand(-1, n, -1),
+            "B 1 n n": keep[:, None, None].expand(-1, -1, n, -1),
+            "n B": keep.T,
+        }[self.axes].clone()
+        if self.values == "keep":
+            return shaped
+        if self.values == "ignore":
+            return ~shaped
+        if self.values == "keep 0/1":
+            return shaped.long()
+        if self.values == "keep 0.0/1.0":
+            return shaped.double()
+        return torch.zeros(shaped.shape, dtype=torch.float64).masked_fill(~shaped, -torch.inf)
+
+    def tells_lengths(self) -> bool:
+        """Whether it hands over lengths, under a name that says so."""
+        return self.values == LENGTHS and "len" in self.argument
+
+    def against_its_name(self) -> str:
+        """What is to be said of a mask that means the opposite of what its argument's name means elsewhere."""
+        elsewhere = ESTABLISHED.get(self.argument)
+        opposite = {"keep": "ignore", "ignore": "keep"}.get(elsewhere or "", "")
+        if self.values not in STATEMENTS.get(opposite, ()):
+            return ""
+        hides = "where it is true" if opposite == "ignore" else "where it is false"
+        return f"{self.argument} hides {hides}, the opposite of what that name means elsewhere"
+
+    def __str__(self) -> str:
+        """In words, for the report."""
+        shape = f"({self.axes.replace(' ', ', ')})"
+        return f"{self.argument}: {shape if self.values != LENGTHS else '(B,)'}, {MEANINGS[self.values]}"
+
+
+LENGTHS = "lengths"
+
+MEANINGS = {
+    "keep": "boolean, True = keep",
+    "ignore": "boolean, True = ignore",
+    "keep 0/1": "0/1, 1 = keep",
+    "keep 0.0/1.0": "0.0/1.0, 1.0 = keep",
+    "additive": "added: 0 = keep, −∞ = ignore",
+    LENGTHS: "the number of valid positions, which come first",
+}
+"""What the values of a mask say."""
+
+STATEMENTS = {
+    "keep": ("keep", "keep 0/1", "keep 0.0/1.0"),
+    "ignore": ("ignore",),
+    "additive": ("additive",),
+    LENGTHS: (LENGTHS,),
+}
+"""What an author says of a mask, and the values that this leaves open."""
+
+AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n")
+
+
+def ends_in_padding(keep: Tensor) -> bool:
+    """Whether in every sequence the valid positions come first."""
+    return bool((keep[..., :-1] | ~keep[..., 1:]).all())
+
+
+def mask_arguments(arguments: Arguments) -> list[str]:
+    """The arguments that may take a padding mask, the likeliest first.
+
+    A mask may be left out, or must be given: an argument with a number or a flag as its default is none.
+    An only required argument that says nothing by its name may be the mask too.
+    """
+    may_be = [name for name in list(arguments)[1:] if arguments[name] in (None, REQUIRED)]
+    told = [name for word in MASK_WORDS for name in may_be if word in name and tells_of_a_mask(name)]
+    asked = required(arguments)
+    return list(dict.fromkeys([*told, *(asked if len(asked) == 1 else ())]))
+
+
+def tells_of_a_mask(argument: str) -> bool:
+    """Whether an argument is called as masks are."""
+    return any(word in argument for word in MASK_WORDS) and not any(word in argument for word in NO_MASKS)
+
+
+def mask_forms(arguments: Arguments) -> Iterator[MaskForm]:
+    """The ways in which an encoder may take a padding mask, the likeliest first."""
+    for argument in mask_arguments(arguments):
+        padding = "padding" in argument or "pad" in argument.split("_")
+        values = ("ignore", "keep", "keep 0/1") if padding else ("keep", "keep 0/1", "ignore")
+        if argument == "attention_mask":
+            values = ("keep 0/1", "keep", "ignore")
+        for axes in AXES:
+            yield from (MaskForm(argument, value, axes) for value in (*values, "additive", "keep 0.0/1.0"))
+
+
+def unforeseen_forms(arguments: Arguments) -> Iterator[MaskForm]:
+    """Masks under names that do not tell of one; none is taken for a mask unless it hides padding."""
+    for argument in unforeseen_arguments(arguments):
+        for axes in AXES[:4]:
+            yield from (MaskForm(argument, value, axes) for value in ("keep", "keep 0/1", "ignore", "additive"))
+
+
+def length_forms(arguments: Arguments) -> Iterator[MaskForm]:
+    """Lengths in place of a mask."""
+    told = [argument for argument in mask_arguments(arguments) if "len" in argument or not tells_of_a_mask(argument)]
+    for argument in dict.fromkeys([*unforeseen_arguments(arguments), *told]):
+        yield MaskForm(argument, LENGTHS, "B")
+
+
+def stated_forms(argument: str, values: str) -> Iterator[MaskForm]:
+    """What an author's word on the mask leaves open."""
+    for axes in AXES if values != LENGTHS else ("B",):
+        yield from (MaskForm(argument, value, axes) for value in STATEMENTS[values])
+
+
+MOST_UNFORESEEN = 4
+"""So many arguments with unforeseen names are tried for a mask."""
+
+
+def unforeseen_arguments(arguments: Arguments) -> list[str]:
+    """Arguments that are tried for a mask though their names tell of none."""
+    return telling_nothing(arguments)[:MOST_UNFORESEEN]
+
+
+def telling_nothing(arguments: Arguments) -> list[str]:
+    """Arguments that may be left out, and whose names tell of neither a mask nor anything else."""
+    return [
+        name
+        for name in list(arguments)[1:]
+        if arguments[name] is None
+        and not tells_of_a_mask(name)
+        and not SEGMENTS.search(name)
+        and not any(word in name for word in (*NO_MASKS, *OTHER_WORDS))
+    ]
+
+
+def working_mask(
+    arguments: Arguments,
+    call: Callable[[MaskForm | None, str], Tensor | None],
+    keep: Tensor,
+    forms: Iterable[MaskForm] | None = None,
+) -> MaskForm | None:
+    """The form of mask that hides padding, else one that acts as masks do, else the likeliest that is accepted.
+
+    Where everything is kept a mask changes nothing, and where something is not it changes something: an argument of
+    which that is true is a mask, whatever its name, though one that hides no padding. None if there is none.
+
+    Args:
+        arguments: those of the call.
+        call: the output with a mask in this form, or without one: of the ``padded`` probe, of the same with
+            ``other padding``, or with ``everything kept``. None if the encoder refuses, has no such input, or
+            cannot be told that nothing is masked but by the mask itself.
+        keep: the mask of the padded probe.
+        forms: what to try; the forms under names that tell of a mask unless given.
+    """
+    for argument in arguments.keys() & STATED.keys() if forms is None else ():
+        return MaskForm(argument, STATED[argument], "B n")
+    accepted, acting = None, None
+    unmasked = call(None, "padded")
+    for form in mask_forms(arguments) if forms is None else forms:
+        output = call(form, "padded")
+        kept = call(form, "everything kept")
+        bare = kept if unmasked is None else unmasked
+        if output is None or bare is None:
+            continue
+        accepted = accepted or (form if tells_of_a_mask(form.argument) or form.tells_lengths() else None)
+        # Padding without content of its own, in an image, shows by what a mask that hides nothing changes alone.
+        pairs = ((call(form, "other padding"), output), (kept, bare))
+        known = [(a, b) for a, b in pairs if a is not None] or [(output, bare)]
+        if any(x.shape[:2] != keep.shape for x in (output, *(a for a, _ in known))):
+            continue
+        hides = output[keep].isfinite().all() and all(
+            torch.allclose(a[keep], b[keep], rtol=0, atol=1e-9) for a, b in known
+        )
+        changes = not torch.allclose(output[keep], bare[keep], rtol=0, atol=1e-9)
+        if hides and changes:
+            return form
+        if changes and kept is not None and unmasked is not None and torch.allclose(kept, unmasked, rtol=0, atol=1e-9):
+            acting = acting or form
+    return acting or accepted

@@ -1,0 +1,272 @@
+"""An ONNX file as a subject, run by ONNX Runtime in the precision in which it was stored.
+
+Exporters fold transposes into constants, rename what they fold, and store equal weights
+once. So each use of a stored weight is taken for a weight of its own, with the name that
+the graph gives it: that of the module in whose scope it is read.
+"""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from onnx import TensorProto, numpy_helper
+from torch import Tensor
+
+from conformance_tests.subjects.called import CalledSubject
+from conformance_tests.subjects.calling import REQUIRED, Arguments
+from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.masks import tells_of_a_mask
+from conformance_tests.subjects.subject import Undetermined
+from conformance_tests.targets.resolving import SubjectError, one_line
+
+SCOPES = "pkg.torch.onnx.name_scopes"
+"""Where torch's exporter writes the modules in which a node stands."""
+
+DIGITS = r"\d+"
+
+LAYER = re.compile(r"(?:.*[.])?\d+")
+"""A name that tells no more than which layer it is."""
+
+FLOATS = {
+    TensorProto.DOUBLE: torch.float64,
+    TensorProto.FLOAT: torch.float32,
+    TensorProto.BFLOAT16: torch.bfloat16,
+    TensorProto.FLOAT16: torch.float16,
+}
+
+KINDS = {
+    ("MatMul", 0): "kernel",
+    ("MatMul", 1): "kernel",
+    ("Gemm", 1): "kernel",
+    ("Gemm", 2): "bias",
+    ("Add", 0): "bias",
+    ("Add", 1): "bias",
+    ("Mul", 0): "weight",
+    ("Mul", 1): "weight",
+    ("LayerNormalization", 1): "weight",
+    ("LayerNormalization", 2): "bias",
+    ("Conv", 1): "weight",
+    ("Conv", 2): "bias",
+    ("Gather", 0): "weight",
+}
+"""What an operator reads at which place, in the words that parameters are called by."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One place where a stored weight is read: which input of which node, and the weight's name.
+
+    ``turned`` maps are stored output × input; all others are read as they are.
+    """
+
+    node: int
+    place: int
+    name: str
+    turned: bool
+
+
+class OnnxSubject(CalledSubject):
+    """A graph in a file, or in memory.
+
+    Raises:
+        SubjectError: if the file is no ONNX model.
+        Undetermined: if the graph is fixed to one batch size or length.
+    """
+
+    def __init__(self, model: str | Path | onnx.ModelProto) -> None:
+        super().__init__()
+        self.model = onnx.ModelProto()
+        self.model.CopyFrom(model if isinstance(model, onnx.ModelProto) else read(Path(model)))
+        self.dtype = precision_of(self.model.graph)
+        found = list(uses(self.model.graph))
+        self._values = give_each_use_its_own(self.model.graph, found)
+        self._turned_maps = {use.name for use in found if use.turned}
+        self._demand_open_axes()
+        norms = [n for n in self.model.graph.node if n.op_type == "LayerNormalization"]
+        epsilons = Counter(a.f for n in norms for a in n.attribute if a.name == "epsilon")
+        # The attribute holds a float32: what was written has few digits.
+        self.hints = Hints({} if not epsilons else {"eps": float(f"{epsilons.most_common(1)[0][0]:.6g}")})
+
+    def _demand_open_axes(self) -> None:
+        for entry in self.model.graph.input[:1]:
+            sizes = [d.dim_value for d in entry.type.tensor_type.shape.dim[:2]]
+            if any(sizes):
+                raise Undetermined(
+                    f"the graph fixes the batch size and length of {entry.name!r} at {tuple(sizes)} (0 = any): "
+                    "export it with dynamic axes for both"
+                )
+
+    def arguments(self) -> Arguments:
+        """See ``CalledSubject``: the inputs of the graph, all of which must be given; what is no mask comes first."""
+        names = [entry.name for entry in self.model.graph.input]
+        return dict.fromkeys(sorted(names, key=tells_of_a_mask), REQUIRED)
+
+    def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:  # noqa: ARG002
+        """See ``CalledSubject``; a graph has no gradients."""
+        return self._run(positional, named)
+
+    def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """See ``Subject``: what every node gives."""
+        shown = onnx.ModelProto()
+        shown.CopyFrom(self.model)
+        shown.graph.output.extend(self._inner)
+        plain, self._session = self._session, session(shown, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+        self._everything: list[Tensor] = []
+        try:
+            self.encode(inputs, keep)
+        finally:
+            self._session = plain
+        return [x for x in inputs if x.is_floating_point()] + self._everything
+
+    def weights(self) -> dict[str, Tensor]:
+        """See ``Subject``."""
+        weights = {name: torch.from_numpy(value.astype(np.float64)) for name, value in self._values.items()}
+        return {name: w.mT.contiguous() if name in self._turned_maps else w for name, w in weights.items()}
+
+    def set_weights(self, values: Mapping[str, Tensor]) -> None:
+        """See ``Subject``."""
+        stored = {entry.name: entry for entry in self.model.graph.initializer}
+        for name, value in self._values.items():
+            given = values[name].mT if name in self._turned_maps else values[name]
+            stored[name].CopyFrom(numpy_helper.from_array(given.numpy().astype(value.dtype), name))
+        vars(self).pop("_session", None)
+
+    @cached_property
+    def _inner(self) -> list[onnx.ValueInfoProto]:
+        """Every floating value that a node gives and that is no output yet."""
+        graph = onnx.shape_inference.infer_shapes(self.model).graph
+        given = {entry.name for entry in graph.output}
+        return [
+            onnx.helper.make_tensor_value_info(v.name, v.type.tensor_type.elem_type, None)
+            for v in graph.value_info
+            if v.type.tensor_type.elem_type in FLOATS and v.name not in given
+        ]
+
+    @cached_property
+    def _session(self) -> Any:
+        return session(self.model, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
+
+    def _run(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
+        """What the graph gives, by name."""
+        main = [name for name in self.arguments() if name not in named]
+        given = dict(zip(main, positional, strict=False)) | {k: v for k, v in named.items() if v is not None}
+        names = [entry.name for entry in self._session.get_outputs()]
+        found = dict(zip(names, self._session.run(names, self._typed(given)), strict=True))
+        tensors = {name: torch.from_numpy(np.array(value)) for name, value in found.items()}
+        self._everything = [t for t in tensors.values() if t.is_floating_point() and t.numel() > 1]
+        return {entry.name: tensors[entry.name] for entry in self.model.graph.output}
+
+    def _typed(self, given: Mapping[str, Tensor]) -> dict[str, np.ndarray[Any, Any]]:
+        """Inputs with the types that the graph declares.
+
+        Raises:
+            TypeError: if a mask is given in another form than the graph reads.
+        """
+        declared = {entry.name: entry.type.tensor_type.elem_type for entry in self.model.graph.input}
+        arrays = {}
+        for name, tensor in given.items():
+            wanted = onnx.helper.tensor_dtype_to_np_dtype(declared[name])
+            array = tensor.detach().numpy()
+            if array.dtype.kind != wanted.kind:
+                raise TypeError(f"{name} is {array.dtype}, but the graph reads {wanted}")
+            arrays[name] = array.astype(wanted)
+        return arrays
+
+
+def session(model: onnx.ModelProto, level: Any) -> Any:
+    """What runs a graph; unless it is optimised it computes every value that stands in it."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = level
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def read(path: Path) -> onnx.ModelProto:
+    """The model in a file, with weights that are stored beside it.
+
+    Raises:
+        SubjectError: if the file is no ONNX model.
+    """
+    try:
+        model = onnx.load(path)
+    except Exception as fault:
+        raise SubjectError(f"{path} is no ONNX model: {one_line(fault)}") from fault
+    if not model.graph.input or not model.graph.node:
+        raise SubjectError(f"{path} is no ONNX model: it holds no graph with an input")
+    return model
+
+
+def precision_of(graph: onnx.GraphProto) -> torch.dtype:
+    """The precision in which most of the weights are stored."""
+    stored = Counter(entry.data_type for entry in graph.initializer if entry.data_type in FLOATS)
+    return FLOATS[stored.most_common(1)[0][0]] if stored else torch.float32
+
+
+def uses(graph: onnx.GraphProto) -> Iterator[Use]:
+    """Every place where a stored array of floating numbers is read as a weight, with a name for it."""
+    stored = {entry.name for entry in graph.initializer if entry.data_type in FLOATS and prod(entry.dims) > 1}
+    aliases = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity"}
+    readers = {name: node for node in graph.node for name in node.input}
+    taken: Counter[str] = Counter()
+    for index, node in enumerate(graph.node):
+        turned = node.op_type == "Gemm" and any(a.name == "transB" and a.i for a in node.attribute)
+        for place, name in enumerate(node.input):
+            if node.op_type == "Identity" or aliases.get(name, name) not in stored:
+                continue
+            telling = told(node, place, name, readers.get(node.output[0]))
+            taken[telling] += 1
+            numbered = telling if taken[telling] == 1 else f"{telling}_{taken[telling]}"
+            yield Use(index, place, numbered, turned and place == 1)
+
+
+def told(node: onnx.NodeProto, place: int, name: str, reader: onnx.NodeProto | None) -> str:
+    """What a weight is called: as it is stored, but in the module in whose scope it is read.
+
+    A map that was stored anew has lost its name; it has that of the bias which is added next.
+    """
+    scope, kind = scope_of(node), KINDS.get((node.op_type, place), "")
+    if kind == "kernel" and reader is not None and reader.op_type == "Add":
+        biases = [told(reader, at, read, None) for at, read in enumerate(reader.input) if read != node.output[0]]
+        if biases and (stem := re.match(r"(.+)[._]bias$", biases[0])) and not LAYER.fullmatch(stem[1]):
+            return f"{stem[1]}.kernel"
+    inside = re.match(rf"{DIGITS.join(map(re.escape, re.split(DIGITS, scope)))}[.](.+)", name) if scope else None
+    if inside:
+        return f"{scope}.{re.sub(r'weight$', kind or 'weight', inside[1])}"
+    return f"{scope}.{kind}" if scope and kind else name
+
+
+def scope_of(node: onnx.NodeProto) -> str:
+    """The module in which a node stands, as its exporter wrote it down; nothing if it did not."""
+    written = next((p.value for p in node.metadata_props if p.key == SCOPES), "")
+    if written:
+        modules = ast.literal_eval(written)[:-1]
+        return str(modules[-1]) if modules else ""
+    path = re.match(r"^/(.+)/[^/]+$", node.name)
+    return path[1].replace("/", ".") if path else ""
+
+
+def give_each_use_its_own(graph: onnx.GraphProto, found: Sequence[Use]) -> dict[str, np.ndarray[Any, Any]]:
+    """Store a copy of its weight for each use, under its own name."""
+    stored = {entry.name: entry for entry in graph.initializer}
+    aliases = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity"}
+    values = {}
+    for use in found:
+        name = graph.node[use.node].input[use.place]
+        values[use.name] = numpy_helper.to_array(stored[aliases.get(name, name)])
+        graph.node[use.node].input[use.place] = use.name
+    for node in [node for node in graph.node if node.op_type == "Identity" and node.output[0] in values]:
+        graph.node.remove(node)
+    for name in values.keys() & stored.keys():
+        graph.initializer.remove(stored[name])
+    graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())
+    return values

@@ -1,0 +1,34 @@
+"""Which framework an object comes from, told by its class, without importing any."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from conformance_tests.subjects.subject import Subject
+
+READY_MADE = {"keras": "keras.subject:KerasSubject", "flax": "jax.flax:FlaxSubject", "paddle": "paddle:PaddleSubject"}
+"""The subject for each framework: its module in this package, and its class."""
+
+
+def framework_of(thing: Any) -> str | None:
+    """The framework whose class an object's class is, or descends from; None if there is no subject for it.
+
+    Of several layers, or of a module beside its parameters, the first one tells.
+    """
+    first = thing[0] if isinstance(thing, list | tuple) and thing else thing
+    packages = {kind.__module__.partition(".")[0] for kind in type(first).__mro__}
+    return next((framework for framework in READY_MADE if framework in packages), None)
+
+
+def ready_made(thing: Any) -> "Subject | None":
+    """The subject for an object of a framework; None if there is no subject for it.
+
+    Raises:
+        SubjectError: if it is no encoder in a form that can be called.
+    """
+    framework = framework_of(thing)
+    if framework is None:
+        return None
+    module, _, kind = READY_MADE[framework].partition(":")
+    subject: Subject = getattr(importlib.import_module(f"{__package__}.{module}"), kind)(thing)
+    return subject

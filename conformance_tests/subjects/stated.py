@@ -1,0 +1,69 @@
+"""What the parts of an encoder say of it by their attributes, in frameworks other than torch."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.torch_hints import ACTIVATION_NAMES
+
+HEADS = ("num_heads", "_num_heads", "n_heads", "num_attention_heads", "heads", "nhead", "n_head")
+EPSILONS = ("layer_norm_epsilon", "epsilon", "_epsilon", "eps", "layer_norm_eps")
+ACTIVATIONS = ("activation", "hidden_act", "activation_fn", "act")
+NORM_FIRST = ("normalize_first", "normalize_before", "norm_first", "pre_norm")
+
+NUMBERED = re.compile(r"(?:^|\.)\d+(?:\.|$)")
+"""What the name of a part of some layer has."""
+
+NAMES = ACTIVATION_NAMES | {"gelu_approximate": "gelu-tanh"}
+"""The activations by their names as text, and by those of their functions."""
+
+
+def stated_by(parts: Mapping[str, Any], heads: int | None = None, stored: Callable[[float], float] = float) -> Hints:
+    """What attributes of the parts say, the first to speak first.
+
+    Args:
+        parts: the encoder and its parts by name, with ``""`` for itself.
+        heads: the number of heads, if it is known already.
+        stored: what the framework makes of a constant, such as rounding it.
+    """
+    choices: dict[str, str | float] = {}
+    sizes = {"h": heads} if heads else {}
+    layered = any(NUMBERED.search(name) for name in parts)
+    for name, part in parts.items():
+        number = attribute(part, HEADS, int)
+        if number:
+            sizes.setdefault("h", number)
+        eps = attribute(part, EPSILONS, float)
+        if eps is not None:
+            choices.setdefault(place_of(name, part, layered), stored(eps))
+        norm_first = attribute(part, NORM_FIRST, bool)
+        if norm_first is not None:
+            choices.setdefault("layer", "pre-ln" if norm_first else "post-ln")
+        for said in (getattr(part, word, None) for word in ACTIVATIONS):
+            told = NAMES.get(said if isinstance(said, str) else getattr(said, "__name__", ""))
+            if told:
+                choices.setdefault("activation", told)
+    repeated = [name for name in choices if name.endswith(".eps") and choices[name] == choices.get("eps")]
+    return Hints({name: value for name, value in choices.items() if name not in repeated}, sizes)
+
+
+def place_of(name: str, part: Any, layered: bool) -> str:
+    """The constant that a part's ε is: that of the norms of layers, or of the one behind them."""
+    outside = layered and name and not NUMBERED.search(name) and "norm" in type(part).__name__.lower()
+    if not outside:
+        return "eps"
+    return "norm_embedding.eps" if "emb" in name else "norm_final.eps"
+
+
+def attribute(part: Any, names: Iterable[str], kind: type) -> Any:
+    """The first of these attributes that is of a kind; a truth value is no number."""
+    values = (getattr(part, name, None) for name in names)
+    return next((v for v in values if type(v) is kind), None)
+
+
+def heads_of_kernels(weights: Mapping[str, Tensor]) -> int | None:
+    """The number of heads, where the map of the queries (d_model, h, d_k) has an axis for them."""
+    return next((w.shape[1] for name, w in weights.items() if name.endswith("query.kernel") and w.ndim == 3), None)

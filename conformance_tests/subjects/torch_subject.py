@@ -1,0 +1,239 @@
+"""torch modules as subjects: called both ways, in float64, with weights that are put back."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance_tests.numerics.compare import Disagreement
+from conformance_tests.numerics.probes import Probes
+from conformance_tests.subjects.called import CalledSubject
+from conformance_tests.subjects.calling import Arguments, arguments_of, hands_on, input_by_name, tensors_in
+from conformance_tests.subjects.masks import MaskForm
+from conformance_tests.subjects.subject import Precision
+from conformance_tests.subjects.torch_hints import hints_of
+from conformance_tests.subjects.unregistered import plain_tensors, registered
+from conformance_tests.subjects.unwrapped import unwrapped
+from encoder_spec.module import EncoderModule
+
+
+class TorchSubject(CalledSubject):
+    """A torch module. Inside ``borrowed`` it runs in float64; afterwards nothing of it has changed."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        module = unwrapped(module)
+        self.module = module
+        self.device = "cpu"
+        self._part: torch.dtype | None = None
+        with registered(module) as self._unregistered:
+            self.hints = hints_of(module)
+            named = module.named_parameters(remove_duplicate=False)
+            self._frozen = {name for name, p in named if not p.requires_grad}
+
+    @contextmanager
+    def borrowed(self) -> Iterator[None]:
+        """Run the module in float64 and evaluation mode, then restore every tensor and flag."""
+        with registered(self.module), self._in_float64():
+            yield
+
+    @contextmanager
+    def _in_float64(self) -> Iterator[None]:
+        tensors = self._tensors()
+        originals = [(t.data, t.grad) for t in tensors]
+        frozen = [p for p in self.module.parameters() if not p.requires_grad]
+        modes = {m: m.training for m in self.module.modules()}
+        try:
+            for t in tensors:
+                t.grad = None
+                t.data = t.data.to(torch.float64, copy=True) if t.is_floating_point() else t.data.clone()
+            for p in frozen:
+                p.requires_grad_(p.is_floating_point())
+            self.module.eval()
+            yield
+        finally:
+            for t, (data, grad) in zip(tensors, originals, strict=True):
+                t.grad = None
+                t.data = data
+                t.grad = grad
+            for p in frozen:
+                p.requires_grad_(False)
+            for m, training in modes.items():
+                m.training = training
+
+    @contextmanager
+    def computing_in(self, precision: Precision) -> Iterator[None]:
+        """See ``Subject``: every floating tensor is cast, and every tensor moved."""
+        before, tensors = (self.dtype, self.device), self._tensors()
+        held = [t.data for t in tensors]
+        self.dtype, self.device = precision.dtype or self.dtype, precision.device
+        try:
+            for t in tensors:
+                t.grad = None
+                t.data = self._placed(t.data)
+            yield
+        finally:
+            self.dtype, self.device = before
+            for t, data in zip(tensors, held, strict=True):
+                t.data = data
+
+    def _tensors(self) -> list[Tensor]:
+        held = chain(self.module.parameters(), self.module.buffers(), plain_tensors(self.module).values())
+        return list({id(t): t for t in held}.values())
+
+    def _placed(self, x: Tensor) -> Tensor:
+        return x.to(self.device, self.dtype if x.is_floating_point() else x.dtype)
+
+    def narrowest_part(self) -> torch.dtype | None:
+        """See ``Subject``: float32, if it was recorded to hold numbers that float32 has rounded."""
+        return self._part
+
+    def fixed(self) -> set[str]:
+        """See ``Subject``: what asks for no gradient."""
+        return self._frozen
+
+    def weights(self) -> dict[str, Tensor]:
+        """Copies of the parameters; a parameter with two names is one object under both."""
+        copies: dict[int, Tensor] = {}
+        named = self.module.named_parameters(remove_duplicate=False)
+        return {name: copies.setdefault(id(p), p.detach().to("cpu", torch.float64, copy=True)) for name, p in named}
+
+    def tables(self) -> dict[str, Tensor]:
+        """See ``Subject``: its buffers, and the tensors that should be some."""
+        held = dict(self.module.named_buffers()) | plain_tensors(self.module)
+        return {name: b.detach().clone() for name, b in held.items() if b.is_floating_point()}
+
+    def unregistered(self) -> dict[str, str]:
+        """See ``Subject``: its plain lists of modules."""
+        return self._unregistered
+
+    def unmoved(self) -> set[str]:
+        """See ``Subject``: plain attributes."""
+        return set(plain_tensors(self.module))
+
+    def set_weights(self, values: Mapping[str, Tensor]) -> None:
+        """See ``Subject``."""
+        with torch.no_grad():
+            for name, p in self.module.named_parameters():
+                p.copy_(values[name])
+
+    def arguments(self) -> Arguments:
+        """See ``CalledSubject``: those of the forward method that states them."""
+        return arguments_of(stating(self.module))
+
+    def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
+        """See ``CalledSubject``. Without gradients torch's encoder takes its fast path."""
+        with torch.set_grad_enabled(gradients), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            placed = {name: x if x is None else self._placed(x) for name, x in named.items()}
+            if input_by_name(self.module.forward):
+                placed |= zip(self.arguments(), map(self._placed, positional), strict=False)
+                positional = ()
+            return self.module(*map(self._placed, positional), **placed)
+
+    def learn(self, probes: Probes) -> None:
+        """See ``CalledSubject``; the specification's own module is known."""
+        super().learn(probes)
+        if isinstance(self.module, EncoderModule):
+            self.mask_form, self.takes_mask = MaskForm("keep", "keep", "B n"), True
+
+    def stated_order(self) -> bool | None:
+        """See ``CalledSubject``: what the parts that know an order say."""
+        stated = [m.batch_first for m in self.module.modules() if isinstance(getattr(m, "batch_first", None), bool)]
+        return all(stated) if stated else None
+
+    def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """See ``Subject``: its floating inputs, and the result of every operation, with attention unfused."""
+        recorder = Recorder()
+        with sdpa_kernel([SDPBackend.MATH]), recorder:
+            output = self.encode(inputs, keep)
+        self._part = recorder.narrowed if output.dtype is self.dtype else None
+        return [x for x in inputs if x.is_floating_point()] + recorder.results
+
+    def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
+        """See ``Subject``: whether any tensor that the module returns depends on the parameter."""
+        parameter = self.module.get_parameter(name)
+        total = sum((t.sum() for t in tensors_in(self.returned(inputs, None, gradients=True))), torch.zeros(()))
+        gradient = torch.autograd.grad(total, parameter, allow_unused=True)[0] if total.requires_grad else None
+        return gradient is not None and bool(gradient.any())
+
+    def gradients(
+        self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor
+    ) -> tuple[Tensor | None, dict[str, Tensor]]:
+        """See ``Subject``."""
+        leaves = tuple(x.clone().requires_grad_(x.is_floating_point()) for x in inputs)
+        self.module.zero_grad()
+        output = self.encode(leaves, keep)
+        if not output.requires_grad:
+            raise Disagreement("the output carries no gradient: it was detached from the input and the parameters")
+        (output * cotangent).sum().backward()
+        named = self.module.named_parameters(remove_duplicate=False)
+        by_weight = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in named}
+        return leaves[0].grad, by_weight
+
+
+def stating(module: nn.Module) -> Callable[..., Any]:
+    """The forward method that says what a call takes.
+
+    One that hands on whatever it is given, ``forward(*args, **kwargs)``, says nothing: then that of the class
+    which it replaces, or of the largest part of the module.
+    """
+    if not hands_on(module.forward):
+        return module.forward
+    of_class: Callable[..., Any] = partial(type(module).forward, module)
+    if not hands_on(of_class):
+        return of_class
+    largest = max(module.children(), key=lambda part: sum(p.numel() for p in part.parameters()), default=None)
+    return module.forward if largest is None else stating(largest)
+
+
+class Recorder(TorchDispatchMode):
+    """Keeps a copy of every floating tensor that an operation returns, or changes a part of."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.results: list[Tensor] = []
+        self.narrowed: torch.dtype | None = None
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled under this mode; torch would import its compiler, for seconds, to be told so."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operation and keep what it returns."""
+        result = func(*args, **(kwargs or {}))
+        results = result if isinstance(result, tuple | list) else (result,)
+        # What is written into a part changes the whole.
+        wholes = [v._base for v in results if func._schema.is_mutable and getattr(v, "_base", None) is not None]
+        for value in (*results, *wholes):
+            if not isinstance(value, Tensor) or not value.is_floating_point():
+                continue
+            if value.numel() > 1 and not any(is_same_data(value, a) for a in args):
+                self.results.append(value.detach().clone())
+            if value.dtype is torch.float32 and is_rounded(value):
+                self.narrowed = torch.float32
+        return result
+
+
+def is_rounded(value: Tensor) -> bool:
+    """Whether numbers are no whole ones: a mask, positions and lengths are exact in any precision."""
+    finite = value[value.isfinite()]
+    return bool((finite != finite.round()).any())
+
+
+def is_same_data(value: Tensor, argument: Any) -> bool:
+    """Whether a result is only a view of all of an argument, which has been recorded already."""
+    return (
+        isinstance(argument, Tensor)
+        and argument.numel() == value.numel()
+        and argument.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
+        and argument._version == 0
+    )

@@ -1,0 +1,1 @@
+"""Targets: from a name to an encoder to a subject."""

@@ -1,0 +1,86 @@
+"""What an author knows of an encoder and the suite could not find out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from conformance_tests.identification.opening import adapt
+from conformance_tests.subjects.masks import STATEMENTS
+from conformance_tests.subjects.subject import Subject
+from conformance_tests.targets.resolving import make
+from encoder_spec.equation import equations
+from encoder_spec.notation import SpecificationError
+from encoder_spec.profiles import VASWANI_2017
+
+PACKED = ("W_QKV", "b_QKV", "W_KV", "b_KV")
+"""Letters for arrays that hold several maps side by side."""
+
+NORMS = ("norm_1", "norm_2", "norm_final", "norm_embedding")
+"""The places at which an encoder has norms."""
+
+
+def described(
+    encoder: Any,
+    *,
+    heads: int | None = None,
+    parameters: Mapping[str, str] | None = None,
+    mask: tuple[str, str] | None = None,
+    choices: Mapping[str, str | float] | None = None,
+) -> Subject:
+    """An encoder with what its author states of it.
+
+    What is stated comes first in every search, or takes its place; agreement of the outputs remains
+    the judge, and a statement that turns out wrong is reported.
+
+    Args:
+        encoder: what ``check`` accepts.
+        heads: the number of heads.
+        parameters: canonical letter → the encoder's own name, with ``{l}`` for the number of the layer:
+            ``{"W_Q": "blocks.{l}.alpha"}``. Letters are those of the equations, ``norm_1.gamma`` and the
+            like, and ``W_QKV`` for maps stored side by side. ``.T`` behind a name says that the map is
+            stored output × input; without it the suite finds out.
+        mask: the argument that takes the padding mask, and what it says: ``"keep"`` (true at valid positions),
+            ``"ignore"`` (true at padding), ``"additive"`` (0 or −∞) or ``"lengths"``.
+        choices: the variant by slot, and constants such as ``eps``, as ``encoder-spec profiles`` writes them.
+
+    Raises:
+        SpecificationError: if there is no such letter, meaning of a mask, slot, variant or constant.
+        SubjectError: if it is no encoder.
+    """
+    for letter in parameters or {}:
+        demand_letter(letter)
+    if mask is not None and mask[1] not in STATEMENTS:
+        raise SpecificationError(f"described: a mask says one of {', '.join(STATEMENTS)}, but not {mask[1]!r}")
+    if heads is not None and (not isinstance(heads, int) or heads < 1):
+        raise SpecificationError(f"described: heads must be a positive integer, but is {heads!r}")
+    said: dict[str, Any] = dict(choices or {})
+    VASWANI_2017.replace(**said)
+    subject = adapt(make(encoder))
+    stated = said | ({"num_heads": heads} if heads else {})
+    known = subject.hints
+    subject.hints = replace(
+        known,
+        choices=known.choices | said,
+        sizes=known.sizes | ({"h": heads} if heads else {}),
+        parameters=dict(parameters or {}),
+        mask=mask,
+        stated=stated,
+    )
+    return subject
+
+
+def demand_letter(letter: str) -> None:
+    """Refuse what is no canonical letter.
+
+    Raises:
+        SpecificationError: with the letters that there are.
+    """
+    letters = {name for e in equations().values() for name in e.parameters}
+    place, _, last = letter.rpartition(".")
+    is_norm = last in ("gamma", "beta")
+    if (letter not in letters or is_norm) and letter not in PACKED and not (place in NORMS and is_norm):
+        known = ", ".join(sorted(letters - {"gamma", "beta"}))
+        raise SpecificationError(
+            f"described: there is no parameter {letter!r} in the equations; there are {known}, "
+            "norm_1.gamma, norm_1.beta (norm_2, norm_final, norm_embedding likewise) and W_QKV"
+        )

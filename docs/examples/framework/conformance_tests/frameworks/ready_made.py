@@ -1,1 +1,0 @@
-READY_MADE["tinynet"] = "TinynetSubject"

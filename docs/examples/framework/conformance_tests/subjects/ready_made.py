@@ -1,0 +1,1 @@
+READY_MADE["tinynet"] = "tinynet:TinynetSubject"
