@@ -38,9 +38,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def run(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The run over the encoder that ``--encoder`` names."""
     from conformance_tests.engine import judging as suite
+    from conformance_tests.errors import SubjectError, TargetError, Undetermined
     from conformance_tests.identification.opening import opened
-    from conformance_tests.subjects.subject import Precision, Undetermined
-    from conformance_tests.targets.resolving import SubjectError, TargetError, make, resolve
+    from conformance_tests.subjects.subject import Precision
+    from conformance_tests.targets.resolving import make, resolve
     from encoder_spec.notation import SpecificationError
 
     try:

@@ -5,5 +5,43 @@ is wrong already, ``Unsupported`` if the encoder cannot tell.
 """
 
 
+class Disagreement(AssertionError):
+    """A value that is not what the specification gives; the message says where and by how much."""
+
+    def __init__(self, message: str, error: float | None = None, budget: float | None = None) -> None:
+        super().__init__(message)
+        self.error = error
+        self.budget = budget
+
+
+class Unsupported(Exception):
+    """A check that could not run on this subject: never a pass, never a failure."""
+
+
+class Blocked(Exception):
+    """A check whose inputs are already wrong, so that its outcome would say nothing."""
+
+
+class Undetermined(Exception):
+    """The evidence does not suffice for a verdict; the message says what is missing."""
+
+
 class TargetError(Exception):
-    """A target's name cannot be used; the message is one line."""
+    """A target's name that cannot be used: the command exits with status 2."""
+
+
+class SubjectError(Exception):
+    """A target that was found but is, or makes, no encoder: its verdict is ``error``."""
+
+
+def one_line(fault: BaseException) -> str:
+    """An exception as one line."""
+    return f"{type(fault).__name__}: {fault}".strip().split("\n")[0].removesuffix(":")
+
+
+class Lost(Exception):
+    """The worker hung or ended; the message says how."""
+
+
+class WorkerFault(Exception):
+    """A fault of the suite itself in a worker, with the traceback from there."""

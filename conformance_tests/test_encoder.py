@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
+from conformance_tests.errors import Unsupported
 from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import FAST, PADDED, UNPADDED, Case, Run
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, PERTURBED
-from conformance_tests.numerics.compare import Unsupported
 
 ROUNDED = 1e-9
 """Changes of an output below this one are rounding: another length may be summed in another order."""

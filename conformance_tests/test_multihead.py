@@ -1,9 +1,9 @@
 """Checks of chapter 5: several heads."""
 
+from conformance_tests.errors import Unsupported
 from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import Case, Run
 from conformance_tests.harness.wiring import demand_handed_on
-from conformance_tests.numerics.compare import Unsupported
 
 
 @decides("MH-1", level="trace")

@@ -1,9 +1,9 @@
 """Checks of chapter 6: normalisation."""
 
+from conformance_tests.errors import Unsupported
 from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import Case, Run
 from conformance_tests.harness.weight_sets import FAINT, OFFSET
-from conformance_tests.numerics.compare import Unsupported
 
 
 @decides("NORM-1", level="trace")

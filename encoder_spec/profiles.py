@@ -53,6 +53,11 @@ class Profile:
         chosen: dict[str, str | float] = {slot: e.variant for slot, e in self.equations.items()}
         return chosen | {constant_word(key): value for key, value in self.constants.items()}
 
+    def slot_at(self, path: str) -> str:
+        """The slot that fills a norm's place: the place itself where it has an equation of its own."""
+        place = path.rpartition(".")[2]
+        return place if place in self.equations else "norm"
+
     def constant(self, name: str, path: str) -> float:
         """The constant that an equation at ``path`` reads: that of its place, if it has one of its own."""
         place = path.rpartition(".")[2]

@@ -10,12 +10,13 @@ constant, stands in the catalogue under the equation that it is mistaken for.
 """
 
 import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from inspect import getdoc
 from typing import Any, TypeVar
 
+from encoder_spec.assembly import Encoder
 from encoder_spec.equation import TOPICS, Equation, equations
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
@@ -141,3 +142,15 @@ def deviation_named(id: str) -> Deviation:
     if id not in deviations():
         raise SpecificationError(f"there is no deviation {id!r}; `encoder-spec deviations` lists them")
     return DEVIATIONS[id]
+
+
+NOT_DEFINED = (SpecificationError, RuntimeError, IndexError, ValueError, KeyError, TypeError)
+"""What a wrong equation may raise where it has no value."""
+
+
+def with_deviations(encoder: Encoder, wrong: Iterable[Deviation]) -> Encoder:
+    """The specification's encoder with wrong equations in some slots."""
+    profile = encoder.profile
+    for d in wrong:
+        profile = d.within(profile)
+    return replace(encoder, profile=profile)

@@ -15,9 +15,8 @@ from math import inf, isclose
 import torch
 from torch import Tensor
 
-from conformance_tests.deviations import Deviation, deviations
+from conformance_tests.deviations import NOT_DEFINED, Deviation, deviations, with_deviations
 from conformance_tests.diagnosis.observations import (
-    NOT_DEFINED,
     UNDECIDED,
     Observation,
     answers_at_random,
@@ -25,16 +24,14 @@ from conformance_tests.diagnosis.observations import (
     is_random,
     largest_difference,
     observations,
-    with_deviations,
 )
-from conformance_tests.harness.checks import Level
+from conformance_tests.errors import SubjectError, Undetermined
 from conformance_tests.harness.deciding import decide, planned
 from conformance_tests.harness.run import Case, Run
 from conformance_tests.harness.weight_sets import GIVEN
 from conformance_tests.identification.identify import differences
 from conformance_tests.identification.opening import opened
-from conformance_tests.subjects.subject import Undetermined
-from conformance_tests.targets.resolving import SubjectError
+from conformance_tests.reports.report import Level
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
 from encoder_spec.profiles import Profile

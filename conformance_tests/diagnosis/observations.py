@@ -3,27 +3,24 @@
 Outputs in every case, and gradients: a wrong equation is an explanation only if it reproduces all of them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from conformance_tests.deviations import Deviation
+from conformance_tests.deviations import NOT_DEFINED, Deviation, with_deviations
+from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case
 from conformance_tests.harness.run import Run
-from conformance_tests.numerics.compare import Blocked, Disagreement, Unsupported, demand_equal
+from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.rounding import budget
 from encoder_spec.assembly import Encoder
-from encoder_spec.notation import SpecificationError
 
 NEAR_MISS = 10.0
 """So many budgets away a difference may still be one of rounding."""
 
 UNDECIDED = (Blocked, Disagreement, Unsupported)
-
-NOT_DEFINED = (SpecificationError, RuntimeError, IndexError, ValueError, KeyError, TypeError)
-"""What a wrong equation may raise where it has no value."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +52,6 @@ def gradients_of_subject(run: Run, case: Case) -> tuple[Tensor, ...]:
     """The subject's gradients by the input, if it is floating, and by every parameter, in the order of their paths."""
     by_input, by_path = run.gradients(case, run.cotangent(case))
     return (*(() if by_input is None else (by_input,)), *(by_path[path] for path in sorted(by_path)))
-
-
-def with_deviations(encoder: Encoder, wrong: Iterable[Deviation]) -> Encoder:
-    """The specification's encoder with wrong equations in some slots."""
-    profile = encoder.profile
-    for d in wrong:
-        profile = d.within(profile)
-    return replace(encoder, profile=profile)
 
 
 def largest_difference(run: Run, encoder: Encoder, asked: Sequence[Observation]) -> float | None:

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from itertools import chain
 
+from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness.run import FAST, Case, Run
-from conformance_tests.numerics.compare import Blocked, Disagreement, Unsupported, demand_equal
+from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.probes import Probe
 
 

@@ -14,16 +14,16 @@ from conformance_tests.diagnosis.shrinking import smallest_failing_input
 from conformance_tests.engine.expected import Expected, ExpectedFailure, apply_expected, expected_failures
 from conformance_tests.engine.notes import below_resolution, describe
 from conformance_tests.engine.reproduction import again
-from conformance_tests.harness.checks import Level
-from conformance_tests.harness.deciding import decide, judge, planned
+from conformance_tests.errors import Disagreement, SubjectError, TargetError, Undetermined, one_line
+from conformance_tests.harness.deciding import decide, planned
 from conformance_tests.harness.run import Run
 from conformance_tests.harness.wiring import departs_at
-from conformance_tests.identification.opening import adapt, entered, opened
-from conformance_tests.numerics.compare import Disagreement
-from conformance_tests.reports.report import Report, Result, TargetReport
+from conformance_tests.identification.opening import entered, opened
+from conformance_tests.reports.report import Level, Report, Result, TargetReport
 from conformance_tests.subjects.guard import Guard
-from conformance_tests.subjects.subject import BEST, Precision, Subject, Undetermined, name_of
-from conformance_tests.targets.resolving import SubjectError, TargetError, make, one_line, resolve
+from conformance_tests.subjects.subject import BEST, Precision, Subject, name_of
+from conformance_tests.targets.adapting import adapt
+from conformance_tests.targets.resolving import make, resolve
 from encoder_spec.equation import requirements
 from encoder_spec.profiles import Profile
 from encoder_spec.profiles import profile as published
@@ -245,3 +245,15 @@ def verify(run: Run, level: Level, report: TargetReport, repro: str, progress: P
         progress(f"{report.target}: {id}", len(pairs) - len(left) + done, len(pairs))
         report.requirements.append(decide(run, check, id, repro))
     watch(report, [])
+
+
+def judge(results: Iterable[Result], asked: Level) -> tuple[str, str]:
+    """The level reached and the verdict."""
+    results = list(results)
+    reached = max((Level.named(r.level) for r in results if r.outcome == "pass"), default=Level.STATIC)
+    if any(r.counts_against for r in results):
+        return str(reached), "nonconformant"
+    if any(r.outcome == "error" for r in results):
+        return str(reached), "error"
+    enough = reached >= min(Level.AGREEMENT, asked)
+    return str(reached), "conformant" if enough else "undetermined"

@@ -68,7 +68,7 @@ def below_resolution(dtype: str) -> list[str]:
     """What a verdict in a precision below float64 leaves open, in words; nothing if that is nothing."""
     if dtype == "float64":
         return []
-    from conformance_tests.quality.resolution import on_file, unresolved
+    from conformance_tests.deviations.resolution import on_file, unresolved
 
     below = len(unresolved(on_file(), dtype))
     return [f"{below} of the known deviations are not decidable in {dtype}: nothing is said of them"] if below else []

@@ -94,9 +94,7 @@ class Judged(Collection[Any]):
         """
         from conformance_tests.engine import judging as suite
         from conformance_tests.engine.expected import expected_failures
-        from conformance_tests.numerics.compare import Disagreement
-        from conformance_tests.subjects.subject import Undetermined
-        from conformance_tests.targets.resolving import SubjectError, TargetError
+        from conformance_tests.errors import Disagreement, SubjectError, TargetError, Undetermined
         from encoder_spec.notation import SpecificationError
 
         try:

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from conformance_tests.harness.intermediates import Recorded
 from conformance_tests.harness.run import Case, Run
-from conformance_tests.identification.epsilon import slot_of
 from encoder_spec.assembly import Intermediate
 from encoder_spec.equation import Equation
 from encoder_spec.profiles import Profile
@@ -76,7 +75,7 @@ class Departure(NamedTuple):
         path, slot = self.trace[place].path, self.trace[place].equation.slot
         if slot == "residual":
             return lambda x: x + self.trace[place - 1].value
-        slot = slot_of(self.run.encoder, path) if slot == "norm" else slot
+        slot = self.run.encoder.profile.slot_at(path) if slot == "norm" else slot
         function: Callable[..., Any] = self.run.encoder.bind(
             self.run.parameters(self.case.weights), path=path, slot=slot
         )

@@ -9,30 +9,12 @@ import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any, TypeVar
 
+from conformance_tests.reports.report import Level
 from encoder_spec.equation import TOPICS
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Level(IntEnum):
-    """How strong the evidence of a check is, from weakest to strongest."""
-
-    STATIC = 0
-    BLACK_BOX = 1
-    AGREEMENT = 2
-    TRACE = 3
-    GRADIENT = 4
-
-    def __str__(self) -> str:
-        return self.name.lower().replace("_", "-")
-
-    @classmethod
-    def named(cls, name: str) -> "Level":
-        """The level that reports and the command line call ``name``."""
-        return cls[name.upper().replace("-", "_")]
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness.intermediates import Aligned, Recorded, align
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, LOUD, PERTURBED, WeightSets
-from conformance_tests.numerics.compare import Blocked, Disagreement, Unsupported
 from conformance_tests.numerics.probes import Probe, Probes
 from conformance_tests.numerics.rounding import budget
 from conformance_tests.parameters.mapping import ParameterMapping

@@ -1,12 +1,9 @@
 """Deciding requirements: which checks apply to a run, how each ends, and what verdict that gives."""
 
-from collections.abc import Iterable
-
-from conformance_tests.harness.checks import Check, Level, registry
+from conformance_tests.errors import Blocked, Disagreement, Unsupported, one_line
+from conformance_tests.harness.checks import Check, registry
 from conformance_tests.harness.run import Run
-from conformance_tests.numerics.compare import Blocked, Disagreement, Unsupported
-from conformance_tests.reports.report import Result
-from conformance_tests.targets.resolving import one_line
+from conformance_tests.reports.report import Level, Result
 from encoder_spec.equation import requirements
 
 
@@ -45,15 +42,3 @@ def decide(run: Run, check: Check, id: str, repro: str = "") -> Result:
     stated = requirements()[id]
     repro = repro if outcome == "fail" else ""
     return Result(id, stated.equation, check.name, str(check.level), outcome, message, error, budget, repro)
-
-
-def judge(results: Iterable[Result], asked: Level) -> tuple[str, str]:
-    """The level reached and the verdict."""
-    results = list(results)
-    reached = max((Level.named(r.level) for r in results if r.outcome == "pass"), default=Level.STATIC)
-    if any(r.counts_against for r in results):
-        return str(reached), "nonconformant"
-    if any(r.outcome == "error" for r in results):
-        return str(reached), "error"
-    enough = reached >= min(Level.AGREEMENT, asked)
-    return str(reached), "conformant" if enough else "undetermined"

@@ -13,10 +13,11 @@ from typing import Any
 
 from torch import Tensor
 
+from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case, Computed
 from conformance_tests.harness.intermediates import Aligned, departure
 from conformance_tests.harness.weight_sets import GIVEN, PERTURBED
-from conformance_tests.numerics.compare import Blocked, Comparison, Disagreement, Unsupported, demand_equal
+from conformance_tests.numerics.compare import Comparison, demand_equal
 from conformance_tests.parameters.naming import BESIDE
 
 __all__ = ["FAST", "PADDED", "UNPADDED", "Case", "Run"]

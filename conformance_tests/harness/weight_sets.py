@@ -15,7 +15,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from conformance_tests.numerics.compare import Unsupported
+from conformance_tests.errors import Unsupported
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.subject import Subject
 

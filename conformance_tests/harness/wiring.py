@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from conformance_tests.errors import Disagreement, Unsupported
 from conformance_tests.harness.changed_inputs import Departure, giver_to_input, giver_within, is_multiple
 from conformance_tests.harness.intermediates import Recorded, departure
 from conformance_tests.harness.run import Case, Run
-from conformance_tests.numerics.compare import Disagreement, Unsupported
 from encoder_spec.assembly import Intermediate
 from encoder_spec.equation import Equation
 

@@ -46,7 +46,9 @@ def fitted(encoder: Encoder, constant: str, experiment: Experiment, recorded: Re
 
     def value(eps: float) -> Tensor:
         changed = encoder.replace(**{constant: eps})
-        norm = changed.bind(experiment.parameters, path=PLACES[constant], slot=slot_of(changed, PLACES[constant]))
+        norm = changed.bind(
+            experiment.parameters, path=PLACES[constant], slot=changed.profile.slot_at(PLACES[constant])
+        )
         result: Tensor = norm(argument)
         return result
 
@@ -62,12 +64,6 @@ def fitted(encoder: Encoder, constant: str, experiment: Experiment, recorded: Re
 def as_written(eps: float) -> Iterator[float]:
     """The numbers near to one that people write, those with the fewest digits first."""
     yield from (float(f"{eps:.{digits - 1}e}") for digits in (1, 2, 3, 6))
-
-
-def slot_of(encoder: Encoder, path: str) -> str:
-    """The slot that fills a norm's place: the place itself where the profile gives it an equation of its own."""
-    place = path.rpartition(".")[2]
-    return place if place in encoder.profile.equations else "norm"
 
 
 def argument_of_norm(encoder: Encoder, path: str, experiment: Experiment) -> Tensor | None:

@@ -6,18 +6,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from conformance_tests.errors import Disagreement, SubjectError, Undetermined, Unsupported, one_line
 from conformance_tests.harness.computed import Case
 from conformance_tests.harness.intermediates import Recorded
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, PERTURBED, WeightSets
 from conformance_tests.identification.experiment import Experiment
 from conformance_tests.identification.foreign_parts import demand_hidden_states, demand_understood
 from conformance_tests.identification.missing_facts import table_is_missing
-from conformance_tests.numerics.compare import Disagreement, Unsupported
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.numerics.rounding import search_budget
 from conformance_tests.parameters.mapping import ParameterMapping
-from conformance_tests.subjects.subject import Subject, Undetermined
-from conformance_tests.targets.resolving import SubjectError, one_line
+from conformance_tests.subjects.subject import Subject
 from encoder_spec.assembly import Encoder
 
 

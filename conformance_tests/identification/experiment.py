@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from conformance_tests.numerics.compare import Disagreement, demand_equal
+from conformance_tests.errors import Disagreement
+from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.rounding import budget
 from encoder_spec.assembly import Encoder
 from encoder_spec.notation import SpecificationError

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from conformance_tests.errors import Undetermined
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.parameters.naming import BESIDE, common_owner
 from conformance_tests.subjects.hints import Hints
-from conformance_tests.subjects.subject import Undetermined
 from encoder_spec.assembly import Encoder
 
 MOST_NAMED = 6

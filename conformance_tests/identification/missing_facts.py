@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from torch import Tensor
 
 from conformance_tests.parameters.mapping import ParameterMapping
+from conformance_tests.subjects.hints import lines
 
 MOST_SHOWN = 6
 
@@ -49,15 +50,6 @@ def table_is_missing(weights: Mapping[str, Tensor], mapping: ParameterMapping) -
     return (
         "it reads token ids, but no name tells which of its parameters is their table "
         f"(it may be {', '.join(tables[:MOST_SHOWN])}). Say which:" + lines(f'parameters={{"E": "{tables[0]}"}}')
-    )
-
-
-def lines(*facts: str) -> str:
-    """The lines with which an author states facts about an encoder."""
-    return (
-        "\n    from conformance_tests import described"
-        "\n    def make_described():"
-        f"\n        return described(make_encoder(), {', '.join(facts)})"
     )
 
 

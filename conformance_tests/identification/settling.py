@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from conformance_tests.errors import Undetermined
 from conformance_tests.harness.weight_sets import WeightSets
 from conformance_tests.identification.evidence import Calls
 from conformance_tests.identification.foreign_parts import demand_nothing_outside, parts_outside
 from conformance_tests.identification.identify import Identification, identify
-from conformance_tests.identification.missing_facts import lines, what_is_missing
+from conformance_tests.identification.missing_facts import what_is_missing
 from conformance_tests.identification.search import agrees, with_eps
 from conformance_tests.identification.structure import admissible
 from conformance_tests.identification.trial import Reading, Trial
@@ -22,7 +23,8 @@ from conformance_tests.parameters.mapping import ParameterMapping, absent_output
 from conformance_tests.parameters.questions import Answer, open_storage
 from conformance_tests.parameters.storage import Storage
 from conformance_tests.parameters.tables import layout_of, stored_sinusoids
-from conformance_tests.subjects.subject import Subject, Undetermined
+from conformance_tests.subjects.hints import lines
+from conformance_tests.subjects.subject import Subject
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
 

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from torch import Tensor
 
+from conformance_tests.errors import Undetermined
 from conformance_tests.harness.intermediates import Recorded
 from conformance_tests.identification.epsilon import EPSILONS, fitted
 from conformance_tests.identification.evidence import Evidence
@@ -31,7 +32,6 @@ from conformance_tests.identification.wrong_equation import (
 )
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.hints import Hints
-from conformance_tests.subjects.subject import Undetermined
 from encoder_spec.assembly import Encoder
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile

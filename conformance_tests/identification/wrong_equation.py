@@ -15,8 +15,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from conformance_tests.deviations import Deviation, deviations
-from conformance_tests.diagnosis.observations import NOT_DEFINED, with_deviations
+from conformance_tests.deviations import NOT_DEFINED, Deviation, deviations, with_deviations
 from conformance_tests.harness.intermediates import Recorded
 from conformance_tests.identification.epsilon import fitted
 from conformance_tests.identification.experiment import Experiment

@@ -16,6 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 import encoder_spec
+from conformance_tests.errors import Lost
 from conformance_tests.isolation.worker import CHANNEL_LOST, STANDARD
 
 STARTING = 600.0
@@ -28,10 +29,6 @@ FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>
 
 COMPUTING = re.compile(r"site-packages/(?:torch|numpy|jaxtyping|beartype)/")
 """The libraries that the specification's equations call."""
-
-
-class Lost(Exception):
-    """The worker hung or ended; the message says how."""
 
 
 class Worker:

@@ -13,18 +13,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from conformance_tests.isolation.process import Lost, Worker
+from conformance_tests.errors import Lost, TargetError, WorkerFault
+from conformance_tests.isolation.process import Worker
 from conformance_tests.reports.report import Report, Result, TargetReport
-from conformance_tests.targets.resolving import TargetError, module_exists, resolve
+from conformance_tests.targets.resolving import module_exists, resolve
 
 Progress = Callable[[str, int, int], None]
 
 ATTEMPTS = 2
 """How many workers one target may cost before the rest of its checks is blocked."""
-
-
-class WorkerFault(Exception):
-    """A fault of the suite itself in a worker, with the traceback from there."""
 
 
 class Stopped(Exception):
@@ -74,7 +71,7 @@ class Followed:
 
     def give_up(self) -> None:
         """Leave the rest undecided."""
-        from conformance_tests.harness.checks import Level
+        from conformance_tests.reports.report import Level
 
         self.report.requirements += [replace(r, message=self.loss) for r in self.undecided]
         if self.expected is not None and self.report.requirements:

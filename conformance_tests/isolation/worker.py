@@ -99,10 +99,10 @@ def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str,
     from conformance_tests.engine import judging as suite
     from conformance_tests.engine.expected import expected_failures
     from conformance_tests.engine.reproduction import again
-    from conformance_tests.harness.checks import Level
-    from conformance_tests.reports.report import Result, TargetReport
+    from conformance_tests.errors import TargetError, one_line
+    from conformance_tests.reports.report import Level, Result, TargetReport
     from conformance_tests.subjects.subject import Precision
-    from conformance_tests.targets.resolving import TargetError, one_line, resolve
+    from conformance_tests.targets.resolving import resolve
     from encoder_spec.notation import SpecificationError
 
     name, profile, seed, expected = (request[key] for key in ("target", "profile", "seed", "expected"))

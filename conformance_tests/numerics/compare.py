@@ -5,25 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from conformance_tests.errors import Disagreement
+
 BUDGET = 1e-12
 """Allowed difference in float64, relative to the largest magnitude and at least absolute."""
-
-
-class Disagreement(AssertionError):
-    """A value that is not what the specification gives; the message says where and by how much."""
-
-    def __init__(self, message: str, error: float | None = None, budget: float | None = None) -> None:
-        super().__init__(message)
-        self.error = error
-        self.budget = budget
-
-
-class Unsupported(Exception):
-    """A check that could not run on this subject: never a pass, never a failure."""
-
-
-class Blocked(Exception):
-    """A check whose inputs are already wrong, so that its outcome would say nothing."""
 
 
 @dataclass(frozen=True)

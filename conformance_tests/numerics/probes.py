@@ -14,7 +14,7 @@ from math import isqrt
 import torch
 from torch import Tensor
 
-from conformance_tests.numerics.compare import Unsupported
+from conformance_tests.errors import Unsupported
 from encoder_spec.assembly import Encoder
 
 UNPADDED = ("plain", "faint", "single", "extreme", "few", "many")

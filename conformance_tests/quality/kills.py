@@ -72,10 +72,10 @@ def killed_by(case: Case) -> tuple[str, ...]:
     """
     from conformance_tests.diagnosis.explanations import failing
     from conformance_tests.engine.judging import seeded
-    from conformance_tests.harness.checks import Level
+    from conformance_tests.errors import SubjectError, one_line
     from conformance_tests.harness.deciding import decide, planned
     from conformance_tests.identification.opening import opened
-    from conformance_tests.targets.resolving import SubjectError, one_line
+    from conformance_tests.reports.report import Level
 
     id, within = case
     wrong = deviations()[id]

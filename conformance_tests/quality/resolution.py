@@ -7,43 +7,25 @@ acquits nobody of it. ``resolution.json`` keeps the effects in units of the budg
 
 import json
 import os
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from multiprocessing import get_context
-from pathlib import Path
 
 import torch
 
 from conformance_tests.deviations import deviations
+from conformance_tests.deviations.resolution import FILE, Resolved
+from conformance_tests.errors import Blocked, Disagreement, Undetermined, Unsupported
 from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.opening import opened
-from conformance_tests.numerics.compare import BUDGET, Blocked, Disagreement, Unsupported, difference_at
+from conformance_tests.numerics.compare import BUDGET, difference_at
 from conformance_tests.numerics.rounding import budget
 from conformance_tests.quality.kill_matrix import SMALL, cases, deviating, settings
-from conformance_tests.subjects.subject import DTYPES, Undetermined, name_of
+from conformance_tests.subjects.subject import DTYPES, name_of
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
-
-FILE = Path(__file__).with_name("resolution.json")
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """How far a deviation, put into a profile, moves the outputs.
-
-    Attributes:
-        deviation: its id.
-        within: the profile.
-        effect: by precision, the largest change of an output over all probes, in units of its budget;
-            infinite where the outputs are no numbers, empty where they cannot be compared at all.
-    """
-
-    deviation: str
-    within: str
-    effect: Mapping[str, float]
 
 
 def resolved(place: tuple[str, str]) -> Resolved:
@@ -84,20 +66,6 @@ def budgets(within: str, case: Case) -> dict[str, float]:
             inputs = tuple(x.to(lower).double() if x.is_floating_point() else x for x in probe.inputs)
             found[dtype] = budget(run.encoder, held, inputs, probe.keep, lower)
     return found
-
-
-def on_file() -> list[Resolved]:
-    """What was computed last."""
-    return [Resolved(**entry) for entry in json.loads(FILE.read_text(encoding="utf-8"))]
-
-
-def unresolved(found: Sequence[Resolved], dtype: str) -> list[str]:
-    """The deviations that change outputs, and in this precision no more than rounding may, in any profile."""
-    reached = {one.deviation: False for one in found if one.effect.get("float64", 0.0) >= 1}
-    for one in found:
-        if one.deviation in reached and one.effect.get(dtype, 0.0) >= 1:
-            reached[one.deviation] = True
-    return [deviation for deviation, is_told in reached.items() if not is_told]
 
 
 def main() -> None:

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from conformance_tests.harness.checks import Level
-from conformance_tests.reports.report import Report, Result, TargetReport
+from conformance_tests.reports.report import Level, Report, Result, TargetReport
 from encoder_spec.equation import TOPICS
 
 WORST = ("error", "fail", "xpass", "blocked", "unsupported", "xfail", "pass")

@@ -3,11 +3,30 @@
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from enum import IntEnum
 from typing import Any
 
 from encoder_spec import SPEC_VERSION, __version__
 
 OUTCOMES = ("pass", "fail", "xfail", "xpass", "unsupported", "blocked", "error")
+
+
+class Level(IntEnum):
+    """How strong the evidence of a check is, from weakest to strongest."""
+
+    STATIC = 0
+    BLACK_BOX = 1
+    AGREEMENT = 2
+    TRACE = 3
+    GRADIENT = 4
+
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+    @classmethod
+    def named(cls, name: str) -> "Level":
+        """The level that reports and the command line call ``name``."""
+        return cls[name.upper().replace("-", "_")]
 
 
 @dataclass(frozen=True)

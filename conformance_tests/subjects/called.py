@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conformance_tests.identification.missing_facts import lines
-from conformance_tests.numerics.compare import Unsupported
+from conformance_tests.errors import Undetermined, Unsupported, one_line
 from conformance_tests.numerics.probes import Probe, Probes
 from conformance_tests.subjects.calling import Arguments, batch_comes_first, hidden_states, required
+from conformance_tests.subjects.hints import lines
 from conformance_tests.subjects.masks import (
     LENGTHS,
     MaskForm,
@@ -26,8 +26,7 @@ from conformance_tests.subjects.masks import (
     working_mask,
 )
 from conformance_tests.subjects.segments import segment_argument
-from conformance_tests.subjects.subject import Subject, Undetermined
-from conformance_tests.targets.resolving import one_line
+from conformance_tests.subjects.subject import Subject
 
 NOTHING = "nothing"
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import ScriptMethod, Tensor
 
-from conformance_tests.numerics.compare import Disagreement
+from conformance_tests.errors import Disagreement
 
 SEGMENTS = re.compile(r"seg|token_?type|type_ids|sentence|sent_")
 """What arguments are called that take segment ids."""

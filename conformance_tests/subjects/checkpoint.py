@@ -7,9 +7,8 @@ installed package, and the weights are plain arrays.
 from pathlib import Path
 from typing import Any
 
+from conformance_tests.errors import SubjectError, Undetermined, one_line
 from conformance_tests.parameters.naming import BESIDE
-from conformance_tests.subjects.subject import Undetermined
-from conformance_tests.targets.resolving import SubjectError, one_line
 
 
 def load(folder: Path) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.numerics.compare import Disagreement
+from conformance_tests.errors import Disagreement
 from conformance_tests.subjects.subject import Subject
 
 

@@ -26,3 +26,12 @@ class Hints:
     mask: tuple[str, str] | None = None
     stated: dict[str, str | float] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
+
+
+def lines(*facts: str) -> str:
+    """The lines with which an author states facts about an encoder."""
+    return (
+        "\n    from conformance_tests import described"
+        "\n    def make_described():"
+        f"\n        return described(make_encoder(), {', '.join(facts)})"
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from conformance_tests.numerics.compare import Unsupported
+from conformance_tests.errors import Unsupported
 from conformance_tests.subjects.calling import REQUIRED, SEGMENTS, Arguments, required
 
 MASK_WORDS = (

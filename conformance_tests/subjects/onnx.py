@@ -22,12 +22,11 @@ import torch
 from onnx import TensorProto, numpy_helper
 from torch import Tensor
 
+from conformance_tests.errors import SubjectError, Undetermined, one_line
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import REQUIRED, Arguments
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.masks import tells_of_a_mask
-from conformance_tests.subjects.subject import Undetermined
-from conformance_tests.targets.resolving import SubjectError, one_line
 
 SCOPES = "pkg.torch.onnx.name_scopes"
 """Where torch's exporter writes the modules in which a node stands."""

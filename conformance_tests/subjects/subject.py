@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conformance_tests.numerics.compare import Unsupported
+from conformance_tests.errors import Undetermined, Unsupported
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.notation import SpecificationError
@@ -31,10 +31,6 @@ class ArraySubject(Protocol):
 
     def encode(self, x: Any, mask: Any) -> Any:
         """Evaluate the encoder."""
-
-
-class Undetermined(Exception):
-    """The evidence does not suffice for a verdict; the message says what is missing."""
 
 
 @dataclass(frozen=True)

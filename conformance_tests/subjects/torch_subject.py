@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance_tests.numerics.compare import Disagreement
+from conformance_tests.errors import Disagreement
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import Arguments, arguments_of, hands_on, input_by_name, tensors_in

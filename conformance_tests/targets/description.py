@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from conformance_tests.identification.opening import adapt
 from conformance_tests.subjects.masks import STATEMENTS
 from conformance_tests.subjects.subject import Subject
+from conformance_tests.targets.adapting import adapt
 from conformance_tests.targets.resolving import make
 from encoder_spec.equation import equations
 from encoder_spec.notation import SpecificationError

@@ -8,15 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from conformance_tests.errors import SubjectError, TargetError, one_line
 from conformance_tests.targets.builtin import BUILTIN
-
-
-class TargetError(Exception):
-    """A target's name that cannot be used: the command exits with status 2."""
-
-
-class SubjectError(Exception):
-    """A target that was found but is, or makes, no encoder: its verdict is ``error``."""
 
 
 def resolve(target: str) -> Callable[[], Any]:
@@ -164,8 +157,3 @@ def make(found: Any) -> Any:
         return found()
     except (Exception, SystemExit) as fault:
         raise SubjectError(f"{name}() raised {one_line(fault)}") from fault
-
-
-def one_line(fault: BaseException) -> str:
-    """An exception as one line."""
-    return f"{type(fault).__name__}: {fault}".strip().split("\n")[0].removesuffix(":")

@@ -1,9 +1,10 @@
 """The page of the kill matrix: which requirement notices which deviation, as a table to explore."""
 
 from conformance_tests.deviations import deviations
-from conformance_tests.harness.checks import Level, registry
+from conformance_tests.harness.checks import registry
 from conformance_tests.quality import kills
 from conformance_tests.quality.kill_matrix import AUTO, Row, on_file
+from conformance_tests.reports.report import Level
 from encoder_spec.equation import requirements, slots
 from encoder_spec.profiles import PROFILES
 from generators.filters import SCRIPT, Entry, filtered

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from conformance_tests.deviations import deviations
+from conformance_tests.deviations.resolution import Resolved, on_file, unresolved
 from conformance_tests.meta_tests.measurements import seeds
 from conformance_tests.numerics.rounding import MARGIN, WAYS
-from conformance_tests.quality.resolution import Resolved, on_file, unresolved
 from conformance_tests.subjects.subject import DTYPES
 from generators.html import deviation_link, folded, heading, prose, table
 

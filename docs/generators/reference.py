@@ -35,7 +35,7 @@ SECTIONS = {
     "Make anything a subject": (
         "conformance_tests.subjects.subject.ArraySubject",
         "conformance_tests.subjects.subject.Subject",
-        "conformance_tests.subjects.subject.Undetermined",
+        "conformance_tests.errors.Undetermined",
     ),
     "Choose equations": (
         "encoder_spec.profiles.profile",

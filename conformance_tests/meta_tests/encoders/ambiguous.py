@@ -37,14 +37,6 @@ def ambiguous(*named: str, **facts: Any) -> Callable[[Make], Make]:
     return register
 
 
-def all_ambiguous() -> dict[str, Ambiguous]:
-    """Every such encoder, by name."""
-    from conformance_tests.meta_tests.encoders import ambiguous_models, ambiguous_names
-
-    assert all((ambiguous_models, ambiguous_names))
-    return AMBIGUOUS
-
-
 def stack_with(attention: type[PlainAttention] | None = None, layer: type[PlainLayer] = PlainLayer) -> Plain:
     """A plain stack with another attention, or other layers."""
     layers = plain_layers(layer)

@@ -54,17 +54,3 @@ def encoder_with(part: Any) -> Callable[[], nn.Module]:
     if issubclass(part, Layer):
         part = type("BrokenEncoder", (Encoder,), {"layer": part})
     return part  # type: ignore[no-any-return]
-
-
-def all_defects() -> dict[str, Defect]:
-    """Every defect of the suite's own tests, by name."""
-    from conformance_tests.meta_tests.encoders import (
-        broken_attention,
-        broken_inputs,
-        broken_layers,
-        broken_stacks,
-        broken_torch,
-    )
-
-    assert all((broken_attention, broken_inputs, broken_layers, broken_stacks, broken_torch))
-    return DEFECTS

@@ -84,7 +84,7 @@ def test_a_list_of_layers_is_one_encoder_and_not_several() -> None:
 
 def test_keras_on_torch_is_not_taken_for_a_torch_module() -> None:
     """There every layer of Keras is a torch module as well, with other names for its parameters."""
-    from conformance_tests.identification.opening import adapt
+    from conformance_tests.targets.adapting import adapt
 
     for made in (called(), Stack()):
         assert type(adapt(made)).__module__.startswith("conformance_tests.subjects.keras.subject")

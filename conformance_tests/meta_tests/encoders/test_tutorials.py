@@ -3,7 +3,7 @@
 import pytest
 
 from conformance_tests import check
-from conformance_tests.meta_tests.encoders.tutorials import all_tutorials
+from conformance_tests.meta_tests.encoders.catalogue import all_tutorials
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from conformance_tests.engine.judging import check
-from conformance_tests.meta_tests.encoders.defects import all_defects
+from conformance_tests.meta_tests.encoders.catalogue import all_defects
 from conformance_tests.meta_tests.encoders.subjects import PreNormEncoder, Sound
 
 PLACE_GOT_WANT_ALLOWED = re.compile(
@@ -23,7 +23,7 @@ from itertools import groupby
 from pathlib import Path
 from click.testing import CliRunner
 from conformance_tests.frontends.command_line import main
-from conformance_tests.meta_tests.encoders.defects import all_defects
+from conformance_tests.meta_tests.encoders.catalogue import all_defects
 
 globals().update({name: defect.make for name, defect in all_defects().items()})
 file = Path(f"report-{sys.argv[1]}.json")

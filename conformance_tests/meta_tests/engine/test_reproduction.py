@@ -14,7 +14,7 @@ from conformance_tests.meta_tests.encoders.subjects import Encoder, Sound
 from encoder_spec.profiles import BERT
 
 BROKEN = """
-from conformance_tests.meta_tests.encoders.defects import all_defects
+from conformance_tests.meta_tests.encoders.catalogue import all_defects
 make = all_defects()["ScaledByModelWidth"].make
 def wrapped(): return make()
 """

@@ -16,7 +16,7 @@ TARGETS = """
 import torch
 from torch import nn
 
-from conformance_tests.meta_tests.encoders.defects import all_defects
+from conformance_tests.meta_tests.encoders.catalogue import all_defects
 
 fine = nn.TransformerEncoder(nn.TransformerEncoderLayer(30, 5, 44, batch_first=True), 2, enable_nested_tensor=False)
 make = lambda: fine

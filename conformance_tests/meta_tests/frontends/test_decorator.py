@@ -23,7 +23,7 @@ def sound():
     return torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
 def broken():
-    from conformance_tests.meta_tests.encoders.defects import all_defects
+    from conformance_tests.meta_tests.encoders.catalogue import all_defects
     return all_defects()["ScaledByModelWidth"].make()
 
 @encoder_conformance(sound)

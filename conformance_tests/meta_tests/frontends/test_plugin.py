@@ -10,7 +10,7 @@ import pytest
 from conformance_tests.harness.checks import registry
 
 BROKEN = """
-from conformance_tests.meta_tests.encoders.defects import all_defects
+from conformance_tests.meta_tests.encoders.catalogue import all_defects
 
 make = all_defects()["MaskNeverUsed"].make
 """

@@ -10,8 +10,8 @@ import pytest
 from torch import nn
 
 from conformance_tests import check, described
-from conformance_tests.meta_tests.encoders.ambiguous import all_ambiguous
 from conformance_tests.meta_tests.encoders.ambiguous_names import MAPS, Opaque, maps_that_shapes_cannot_tell
+from conformance_tests.meta_tests.encoders.catalogue import all_ambiguous
 from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
 from conformance_tests.meta_tests.encoders.tutorials_letters import letters_for_names
 from conformance_tests.meta_tests.encoders.tutorials_norms import unusual_epsilon

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance_tests.engine.judging import check
-from conformance_tests.meta_tests.encoders.tutorials import all_tutorials
+from conformance_tests.meta_tests.encoders.catalogue import all_tutorials
 from conformance_tests.targets.builtin import reference, torch_encoder
 from encoder_spec.profiles import PROFILES
 

@@ -1,7 +1,6 @@
 """The gate: the tree has no hole, and each kind of hole is found when it is planted, it and nothing else."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,29 +140,6 @@ def test_test_without_requirement_is_found(place: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "test_planted", any_test, raising=False)
     monkeypatch.setattr(module, "helper_planted", any_test, raising=False)
     assert holes() == [f"{module.__name__}.test_planted names no requirement"]
-
-
-@pytest.mark.parametrize(
-    ("line", "imported"),
-    [
-        ("import torch", "torch"),
-        ("import numpy, torch.nn as nn", "torch.nn"),
-        ("from torch import Tensor", "torch"),
-        ("def f():\n    import scipy.special", "scipy.special"),
-        ("from encoder_spec.attention import scores", "encoder_spec.attention"),
-        ("from encoder_spec import norm", "encoder_spec"),
-        ("from .. import norm", ""),
-    ],
-)
-def test_oracle_that_imports_what_it_judges_is_found(
-    line: str, imported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also inside a function. NumPy, the standard library's mathematics and other oracles are no hole."""
-    rows()
-    sound = "import math\nimport numpy as np\nfrom encoder_spec.oracle.norm import layer_norm\n"
-    (tmp_path / "planted.py").write_text(sound + line)
-    monkeypatch.setattr(encoder_spec.oracle, "__path__", [str(tmp_path)])
-    assert holes() == [f"the oracle planted imports {imported}"]
 
 
 def test_command_fails_at_a_hole(plant: Plant) -> None:

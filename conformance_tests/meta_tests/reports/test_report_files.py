@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from conformance_tests.engine.judging import check
 from conformance_tests.frontends.command_line import main
-from conformance_tests.meta_tests.encoders.defects import all_defects
+from conformance_tests.meta_tests.encoders.catalogue import all_defects
 from conformance_tests.meta_tests.reports.hostile import HOSTILE, SHOWN, report_saying
 from conformance_tests.reports import FORMATS, written
 from conformance_tests.reports.report import OUTCOMES, Report, Result, TargetReport

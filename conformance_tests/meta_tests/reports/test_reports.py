@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from conformance_tests.engine.judging import check
 from conformance_tests.frontends.command_line import main
-from conformance_tests.meta_tests.encoders.defects import all_defects
+from conformance_tests.meta_tests.encoders.catalogue import all_defects
 from conformance_tests.reports.report import OUTCOMES
 from conformance_tests.targets.builtin import BUILTIN, runnable
 from encoder_spec.equation import equations, requirements

@@ -11,11 +11,11 @@ from flax import linen, nnx
 from flax.core import meta
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.calling import Arguments, arguments_of
 from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors
 from conformance_tests.subjects.numbered import telling_names
 from conformance_tests.subjects.stated import heads_of_kernels, stated_by
-from conformance_tests.targets.resolving import SubjectError
 
 EVALUATION = {"deterministic": True, "train": False, "training": False, "is_training": False, "decode": False}
 """What is said to an encoder that must be told of evaluation, by argument."""

@@ -8,8 +8,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from conformance_tests.errors import SubjectError, one_line
 from conformance_tests.subjects.stated import HEADS, attribute
-from conformance_tests.targets.resolving import SubjectError, one_line
 
 POSITIONS = 7
 """The length of the sequence with which a layer is built."""

@@ -8,7 +8,7 @@ import jax
 
 from conformance_tests.subjects.calling import Arguments
 from conformance_tests.subjects.jax.subject import JaxSubject
-from conformance_tests.subjects.keras.subject import KerasCall, given_weights, kept_seed, quiet
+from conformance_tests.subjects.keras.call import KerasCall, given_weights, kept_seed, quiet
 from conformance_tests.subjects.stated import heads_of_kernels, stated_by
 
 

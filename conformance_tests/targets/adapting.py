@@ -1,0 +1,34 @@
+"""From an object to a subject."""
+
+from typing import Any
+
+import torch
+
+from conformance_tests.errors import SubjectError
+from conformance_tests.subjects.ready_made import ready_made
+from conformance_tests.subjects.subject import AdaptedSubject, ArraySubject, Subject
+from conformance_tests.subjects.torch_subject import TorchSubject
+
+
+def adapt(thing: Any) -> Subject:
+    """The subject for an object.
+
+    Raises:
+        SubjectError: if it is nothing that the suite can call.
+    """
+    if isinstance(thing, Subject):
+        return thing
+    # Before torch: a layer of Keras on torch is a torch module as well.
+    subject = ready_made(thing)
+    if subject is not None:
+        return subject
+    if isinstance(thing, torch.nn.Module):
+        if any(p.is_meta for p in thing.parameters()):
+            raise SubjectError("its parameters have shapes but no numbers (the device is meta): load its weights first")
+        return TorchSubject(thing)
+    if isinstance(thing, ArraySubject):
+        return AdaptedSubject(thing)
+    raise SubjectError(
+        f"{type(thing).__name__} is no encoder: give a torch.nn.Module, "
+        "or an object with `weights` and `encode(x, mask)`"
+    )
