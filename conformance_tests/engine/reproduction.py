@@ -13,7 +13,7 @@ from conformance_tests.harness.question import Question
 IN_COMMANDS = ("profile", "expected", "dtype", "device")
 """The parts of a question that a command repeats where they are not the default, in this order; the seed always."""
 
-IN_CALLS = ("dtype", "device", "explain")
+IN_CALLS = ("dtype", "device")
 """The parts that a call repeats where they are not the default, beside profile, seed and expected failures."""
 
 
@@ -27,7 +27,7 @@ def again(target: Any, question: Question) -> str:
     asked = {f.name: value for f in fields(question) if (value := getattr(question, f.name)) != f.default}
     name = target if isinstance(target, str) else importable(target)
     sayable = isinstance(question.profile, str) and isinstance(question.expected, str | Path | None)
-    if name and sayable and question.explain:
+    if name and sayable:
         options = [word for option in IN_COMMANDS if option in asked for word in (f"--{option}", str(asked[option]))]
         return shlex.join(["encoder-spec", "check", name, *options, "--seed", str(question.seed)])
     profile = question.profile if isinstance(question.profile, str) else question.profile.name
