@@ -88,6 +88,13 @@ def test_docstring_that_begins_with_a_verb_passes() -> None:
     assert list(first_words(ast.parse('"""However many there are."""'))) == []
 
 
+def test_property_may_begin_with_a_noun_and_a_function_may_not() -> None:
+    """A property is a thing; ruff takes 'Every' for a verb."""
+    source = '{}def a(self):\n    """Every weight."""'
+    assert [f.line for f in first_words(ast.parse(source.format("")))] == [2]
+    assert list(first_words(ast.parse(source.format("@cached_property\n")))) == []
+
+
 def test_function_with_an_empty_name_is_found() -> None:
     """A longer name that says more passes."""
     source = "def told(): ...\ndef _found(): ...\ndef norms_outside(): ...\n"
