@@ -12,6 +12,7 @@ from conformance_tests.meta_tests.prose import (
     EXEMPT,
     PAGES,
     ROOT,
+    findings,
     first_words,
     help_texts,
     long_sentences,
@@ -167,3 +168,8 @@ def test_ruff_is_asked_for_verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(prose, "CODE", ("sums.py",))
     (finding,) = prose.missing_verbs()
     assert finding.startswith("sums.py:2: First line of docstring should be in imperative mood")
+
+
+def test_nothing_in_scope_is_left_to_mend() -> None:
+    """As ``make lint`` says, line by line."""
+    assert list(findings()) == []
