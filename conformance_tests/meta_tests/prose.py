@@ -19,7 +19,10 @@ ROOT = Path(__file__).parents[2]
 
 SUITE = "conformance_tests"
 CODE = (
-    *(f"{SUITE}/{name}" for name in ("errors.py", "numerics", "quality", "reports", "subjects", "targets")),
+    *(
+        f"{SUITE}/{name}"
+        for name in ("__init__.py", "errors.py", "numerics", "quality", "reports", "subjects", "targets")
+    ),
     *(f"{SUITE}/deviations/{name}.py" for name in ("__init__", "resolution")),  # definitions of deviations are data
     *(f"encoder_spec/{name}.py" for name in ("assembly", "notation", "profiles")),  # equations are cards of the book
 )
