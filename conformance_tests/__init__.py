@@ -1,8 +1,8 @@
 """The conformance suite of the Transformer encoder.
 
-``check`` judges an encoder and returns a report; ``encoder_conformance`` makes tests of your
-own suite from it; ``described`` says of an encoder what cannot be found out. What they need,
-torch among it, is imported when it is first used.
+``check`` judges an encoder and returns a report. ``encoder_conformance`` makes tests of it in your
+own suite. ``described`` adds the facts about an encoder that the suite cannot work out. Torch and
+the rest are imported when you first use one of these names.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,6 @@
 """The code from which the kill matrix was computed, in a few characters.
 
-Comments, docstrings and empty lines do not count: what they say changes no outcome.
+Comments, docstrings and empty lines do not count, because they change no outcome.
 """
 
 import ast
@@ -16,11 +16,11 @@ SOURCES = (
     (SUITE, "test_*.py"),
     (SUITE / "deviations", "**/*.py"),
 )
-"""The equations, the checks and the deviations. What runs them is tried anew in each build, on a sample."""
+"""The equations, the checks and the deviations. The code that runs them is tried anew in each build, on a sample."""
 
 
 def fingerprint() -> str:
-    """A hash of the code of all equations, checks and deviations."""
+    """Return a hash of the code of all equations, checks and deviations."""
     digest = sha256()
     for folder, pattern in SOURCES:
         for file in sorted(folder.glob(pattern)):
@@ -30,12 +30,12 @@ def fingerprint() -> str:
 
 
 def is_stale(file: Path) -> bool:
-    """Whether equations, checks or deviations have changed since what is in a file was computed from them."""
+    """Return whether equations, checks or deviations have changed since a file was computed from them."""
     return bool(json.loads(file.read_text(encoding="utf-8"))["sources"] != fingerprint())
 
 
 def code_of(text: str) -> Iterator[str]:
-    """The lines of a source that are neither empty nor a comment nor part of a docstring."""
+    """Yield the lines of a source that are neither empty nor a comment nor part of a docstring."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     said: set[int] = set()
     for node in ast.walk(ast.parse(text)):

@@ -100,7 +100,7 @@ class TorchSubject(CalledSubject):
         return self._frozen
 
     def weights(self) -> dict[str, Tensor]:
-        """Copies of the parameters; a parameter with two names is one object under both."""
+        """Copy the parameters; a parameter with two names is one object under both."""
         copies: dict[int, Tensor] = {}
         named = self.module.named_parameters(remove_duplicate=False)
         return {name: copies.setdefault(id(p), p.detach().to("cpu", torch.float64, copy=True)) for name, p in named}
@@ -184,10 +184,10 @@ class TorchSubject(CalledSubject):
 
 
 def stating(module: nn.Module) -> Callable[..., Any]:
-    """The forward method that says what a call takes.
+    """Return the forward method that states what a call takes.
 
-    One that hands on whatever it is given, ``forward(*args, **kwargs)``, says nothing: then that of the class
-    which it replaces, or of the largest part of the module.
+    A method that passes on everything, ``forward(*args, **kwargs)``, states nothing. Then it is that of the class which
+    the module replaces, or of the largest part of the module.
     """
     if not hands_on(module.forward):
         return module.forward
@@ -208,14 +208,14 @@ class Recorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled under this mode; torch would import its compiler, for seconds, to be told so."""
+        """Return False: nothing is compiled under this mode, and torch would import its compiler for seconds to ask."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation and keep what it returns."""
         result = func(*args, **(kwargs or {}))
         results = result if isinstance(result, tuple | list) else (result,)
-        # What is written into a part changes the whole.
+        # Writing into a part changes the whole.
         wholes = [v._base for v in results if func._schema.is_mutable and getattr(v, "_base", None) is not None]
         for value in (*results, *wholes):
             if not isinstance(value, Tensor) or not value.is_floating_point():
@@ -228,13 +228,13 @@ class Recorder(TorchDispatchMode):
 
 
 def is_rounded(value: Tensor) -> bool:
-    """Whether numbers are no whole ones: a mask, positions and lengths are exact in any precision."""
+    """Return whether numbers are subject to rounding: masks, positions and lengths are whole, and so exact."""
     finite = value[value.isfinite()]
     return bool((finite != finite.round()).any())
 
 
 def is_same_data(value: Tensor, argument: Any) -> bool:
-    """Whether a result is only a view of all of an argument, which has been recorded already."""
+    """Return whether a result is only a view of all of an argument, which has been recorded already."""
     return (
         isinstance(argument, Tensor)
         and argument.numel() == value.numel()

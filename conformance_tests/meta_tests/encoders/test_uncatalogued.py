@@ -21,7 +21,7 @@ def test_nothing_is_sought_that_reproduces_an_encoder_which_answers_at_random() 
     """That two equal calls differ is said instead."""
     noisy = layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).relu()) + torch.rand_like(x))
     said = diagnoses(check(noisy).targets[0])
-    assert said == ["Diagnosis: two equal calls give different outputs, so that no deviation can reproduce them."]
+    assert said == ["Diagnosis: two equal calls give different outputs, so no deviation can reproduce them."]
 
 
 def test_the_encoder_that_they_change_is_conformant() -> None:

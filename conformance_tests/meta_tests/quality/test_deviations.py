@@ -95,7 +95,7 @@ def test_survivor_is_found_when_judged_freely() -> None:
     """A capped activation is the choice of no encoder: with `auto` it must fail as well."""
     rows = [r for r in on_file() if r.deviation == "activation-capped-at-6"]
     acquitted = [replace(r, verdict="conformant") for r in rows if r.judged_as == AUTO]
-    assert next(faults(acquitted)).startswith("activation-capped-at-6 survives when judged freely")
+    assert next(faults(acquitted)).startswith("activation-capped-at-6 survives without a declared profile")
 
 
 # Every published profile -----------------------------------------------------------------------

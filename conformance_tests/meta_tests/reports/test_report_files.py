@@ -164,7 +164,7 @@ def test_junit_says_why_a_target_has_no_verdict(real: Report) -> None:
     error = root.find("testsuite[@name='dict']/testcase[@name='verdict']/error")
     weak = root.find("testsuite[@name='weak']/testcase[@name='verdict']/failure")
     assert error is not None
-    assert "dict is no encoder" in (error.get("message") or "")
+    assert "dict is not an encoder" in (error.get("message") or "")
     assert weak is not None
     assert weak.get("message") == "no attention projections"
 
