@@ -103,13 +103,13 @@ def test_segment_ids_are_given_where_there_are_segments() -> None:
 
 
 def test_numbers_can_be_held_in_the_precision_of_the_computation() -> None:
-    """Float64 inputs with values of float16; otherwise they have more digits than that."""
+    """Float64 inputs with values of float16; otherwise they have all digits of float64."""
     encoder = probes().encoder
     for name in ("plain", "faint", "extreme"):
         (x,), (finer,) = Probes(encoder, 0, torch.float16)[name].inputs, Probes(encoder, 0)[name].inputs
         assert x.dtype == finer.dtype == torch.float64
         assert torch.equal(x, x.half().double())
-        assert not torch.equal(finer, finer.half().double())
+        assert not torch.equal(finer, finer.float().double())
 
 
 def test_no_two_probes_of_two_seeds_are_drawn_alike() -> None:
@@ -118,7 +118,8 @@ def test_no_two_probes_of_two_seeds_are_drawn_alike() -> None:
     drawn += [probes(seed=seed)[name].inputs[0][-1, 0] / PLANTED[name] for seed in range(3) for name in PLANTED]
     assert [(a, b) for a, b in combinations(drawn, 2) if torch.allclose(a, b, rtol=1e-9, atol=0)] == []
     for name in NAMES:
-        assert probes(seed=7)[name].equals(probes(seed=7)[name])
+        for profile in (TORCH_POST_LN, BERT, VIT, WHISPER):
+            assert probes(profile, seed=7)[name].equals(probes(profile, seed=7)[name])
 
 
 KEPT = {
@@ -135,6 +136,7 @@ def test_padding_stands_in_the_middle_on_either_side_and_everywhere(name: str) -
     """Of n = 7: two from 7 // 2 = 3 on; 7 // 3 = 2 at either end; 7 // 4 = 1 and 7 // 2 = 3 at the right."""
     keep = probes()[name].keep
     assert keep is not None
+    assert keep.dtype is torch.bool
     assert keep.tolist() == KEPT[name]
 
 
@@ -177,6 +179,7 @@ def test_a_learned_table_limits_the_lengths_and_spares_its_offset(
         (VIT.replace(cls="none"), 9, (3, 3), 0),
         (VIT.replace(position="sinusoidal"), 10, (2, 3), 1),
         (DEIT, 11, (3, 3), 2),
+        (DEIT, 3, (1, 1), 2),
         (VIT.replace(embedding="patches-without-bias"), 10, (3, 3), 1),
     ],
 )
@@ -191,6 +194,13 @@ def test_an_image_has_the_grid_of_its_table_of_positions(
     assert probe.keep.shape == (3, rows * columns + prepended)
     assert (probe.by_position, probe.patch) == (False, 5)
     assert 0.6 < float(probe.inputs[0].abs().median()) < 0.8
+
+
+def test_nothing_stands_before_given_inputs() -> None:
+    """Whatever a profile says of a first token: the mask has the length of the input."""
+    keep = probes(TORCH_POST_LN.replace(cls="cls"))["right"].keep
+    assert keep is not None
+    assert keep.shape == (3, 7)
 
 
 @pytest.mark.parametrize(("position", "length"), [("sinusoidal-tensor2tensor", 7), ("learned", 13)])

@@ -298,7 +298,7 @@ def scores_of(X: Tensor, function: Callable[[Tensor, Tensor], Tensor]) -> float:
 
 
 def test_the_ways_scale_the_queries() -> None:
-    """Float32 rounds f · 1/f by 2⁻²⁴ at least or not at all; (f · 1/f − 1) · 2²⁰ is then off by 2⁻⁴, and for f = 1 by 0."""
+    """Float32 rounds f · 1/f by 2⁻²⁴ or not at all: (f · 1/f − 1) · 2²⁰ is off by 2⁻⁴ then, and by 0 for f = 1."""
     assert scores_of(*given(1), lambda Q, K: (Q * K - 1) * 2**20) >= 4 * 2**-4
 
 
