@@ -1,6 +1,6 @@
 """Probes have sizes, numbers, masks and changes that make deviations visible."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import pytest
 import torch
@@ -59,7 +59,9 @@ def test_each_probe_has_its_own_batch_and_length(name: str, shape: tuple[int, in
     probe = probes()[name]
     assert probe.inputs[0].shape == (*shape, 4)
     assert (probe.by_position, probe.patch) == (True, 0)
-    assert probes(VASWANI_2017)[name].inputs[0].shape == shape
+    ids = probes(VASWANI_2017)[name]
+    assert ids.inputs[0].shape == shape
+    assert (ids.by_position, ids.patch) == (True, 0)
 
 
 PLANTED = {"plain": 1.0, "faint": 1e-4, "extreme": 1e3, "many": 1.0, "scattered": 1.0}
@@ -104,8 +106,8 @@ def test_segment_ids_are_given_where_there_are_segments() -> None:
 
 def test_numbers_can_be_held_in_the_precision_of_the_computation() -> None:
     """Float64 inputs with values of float16; otherwise they have all digits of float64."""
-    encoder = probes().encoder
-    for name in ("plain", "faint", "extreme"):
+    for name, profile in product(("plain", "faint", "extreme"), (TORCH_POST_LN, VIT, WHISPER)):
+        encoder = probes(profile).encoder
         (x,), (finer,) = Probes(encoder, 0, torch.float16)[name].inputs, Probes(encoder, 0)[name].inputs
         assert x.dtype == finer.dtype == torch.float64
         assert torch.equal(x, x.half().double())
