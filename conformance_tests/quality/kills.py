@@ -74,13 +74,14 @@ def killed_by(case: Case) -> tuple[str, ...]:
     from conformance_tests.engine.judging import seeded
     from conformance_tests.errors import SubjectError, one_line
     from conformance_tests.harness.deciding import decide, planned
+    from conformance_tests.harness.question import Question
     from conformance_tests.identification.opening import opened
     from conformance_tests.reports.report import Level
 
     id, within = case
     wrong = deviations()[id]
     try:
-        with seeded(0), opened(deviating(wrong, within), 0, PROFILES[within]) as run:
+        with seeded(0), opened(deviating(wrong, within), Question(PROFILES[within])) as run:
             own = [(check, id) for check, id in planned(run, Level.GRADIENT) if id in wrong.noticed_by]
             failed = {id for check, id in own if decide(run, check, id).outcome == "fail"}
             return tuple(sorted(failed or failing(run)))

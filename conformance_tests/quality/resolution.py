@@ -18,6 +18,7 @@ from conformance_tests.deviations import deviations
 from conformance_tests.deviations.resolution import FILE, Resolved
 from conformance_tests.errors import Blocked, Disagreement, Undetermined, Unsupported
 from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case
+from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.opening import opened
 from conformance_tests.numerics.compare import BUDGET, difference_at
@@ -33,7 +34,7 @@ def resolved(place: tuple[str, str]) -> Resolved:
     deviation, within = place
     effect: dict[str, float] = {}
     try:
-        with opened(deviating(deviations()[deviation], within), 0, settings()[within]) as run:
+        with opened(deviating(deviations()[deviation], within), Question(settings()[within])) as run:
             for case in run.cases(*UNPADDED, *PADDED, *FAST):
                 for dtype, times in effects(run, within, case).items():
                     effect[dtype] = max(effect.get(dtype, 0.0), times)
@@ -57,7 +58,7 @@ def effects(run: Run, within: str, case: Case) -> dict[str, float]:
 @cache
 def budgets(within: str, case: Case) -> dict[str, float]:
     """Return the budgets of a case by precision: those of the profile, whatever is wrong with a subject."""
-    with opened(EncoderModule(Encoder(settings()[within], SMALL)), 0, settings()[within]) as run:
+    with opened(EncoderModule(Encoder(settings()[within], SMALL)), Question(settings()[within])) as run:
         probe, parameters, want = run.probes[case.probe], run.parameters(case.weights), run.expected(case)
         found = {name_of(torch.float64): BUDGET * max(1.0, float(want.nan_to_num().abs().max()))}
         for dtype in DTYPES[1:]:

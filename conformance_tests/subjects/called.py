@@ -1,6 +1,7 @@
 """Subjects that are called like a function, with arguments that the suite finds out by experiment."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from itertools import product
 from typing import Any
 
@@ -26,7 +27,7 @@ from conformance_tests.subjects.masks import (
     working_mask,
 )
 from conformance_tests.subjects.segments import segment_argument
-from conformance_tests.subjects.subject import Subject
+from conformance_tests.subjects.subject import Boundary, Subject, with_values
 
 NOTHING = "nothing"
 
@@ -46,6 +47,7 @@ class CalledSubject(Subject):
         self.width = 0
         self._added = 0
         self._refusal = ""
+        self._undisturbed: Boundary = nullcontext
 
     def arguments(self) -> Arguments:
         """Return the arguments of the call, in order, each with its default."""
@@ -91,8 +93,9 @@ class CalledSubject(Subject):
         """See ``Subject``: masks that could not be handed over."""
         return self._refusal
 
-    def learn(self, probes: Probes) -> None:
+    def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``Subject``: what must be given, the order of the axes, then the form of the mask."""
+        self._undisturbed = undisturbed
         plain, padded = probes["plain"], probes["scattered"]
         assert padded.keep is not None
         self.width = probes.encoder.dimensions.d_model
@@ -208,7 +211,8 @@ class CalledSubject(Subject):
     ) -> Tensor | None:
         """Return the output, or None if the encoder refuses: a form that it refuses is not its form."""
         try:
-            return self.encode(inputs, keep, gradients=False).detach()
+            with self._undisturbed():
+                return with_values(self.encode(inputs, keep, gradients=False)).detach()
         except Exception as refusal:
             if refusals is not None:
                 refusals.append(one_line(refusal))

@@ -11,7 +11,8 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import wraps
 from operator import is_
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.errors import Disagreement
-from conformance_tests.subjects.subject import Subject
+from conformance_tests.numerics.probes import Probes
+from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.subject import Boundary, Precision, Subject, has_values, with_values
 
 
 class Setting(NamedTuple):
@@ -197,27 +199,67 @@ class Guard:
             np.random.set_state(numpy)
             torch.set_rng_state(state)
 
+
+class GuardedSubject(Subject):
+    """A subject each call of which is undisturbed, and whose outputs are arrays with values.
+
+    What it is and states is the guarded subject's own; whatever it is asked, is asked under the guard.
+    """
+
+    def __init__(self, subject: Subject, guard: Guard) -> None:
+        self._subject = subject
+        self._guard = guard
+
+    @property
+    def hints(self) -> Hints:  # type: ignore[override]
+        """What the encoder states of itself."""
+        return self._subject.hints
+
+    @property
+    def takes_mask(self) -> bool:  # type: ignore[override]
+        """Whether the encoder takes a mask."""
+        return self._subject.takes_mask
+
+    @property
+    def dtype(self) -> torch.dtype:  # type: ignore[override]
+        """The precision in which the encoder computes."""
+        return self._subject.dtype
+
     @contextmanager
-    def around(self, subject: Subject) -> Iterator[Subject]:
-        """Provide a subject whose calls are all undisturbed, and whose outputs are arrays with values."""
-        abilities = [name for name, f in vars(Subject).items() if callable(f) and name[0] != "_" and name != "borrowed"]
-        shadows = {name: self._undisturbed(getattr(subject, name)) for name in abilities}
-        vars(subject).update(shadows)
-        try:
-            yield subject
-        finally:
-            for name in shadows:
-                vars(subject).pop(name, None)
+    def borrowed(self) -> Iterator[None]:
+        """See ``Subject``."""
+        with self._subject.borrowed():
+            yield
 
-    def _undisturbed(self, ability: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with self.undisturbed():
-                result = ability(*args, **kwargs)
-                if isinstance(result, list):
-                    return [array for array in result if has_values(array)]
-                return with_values(result) if isinstance(result, Tensor) else result
+    @contextmanager
+    def computing_in(self, precision: Precision) -> Iterator[None]:
+        """See ``Subject``."""
+        with self._subject.computing_in(precision):
+            yield
 
-        return call
+    def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:  # noqa: ARG002
+        """See ``Subject``: each call is undisturbed by itself, so that none disturbs the next."""
+        with self._guard.undisturbed():
+            self._subject.learn(probes, self._guard.undisturbed)
+
+
+def under_guard(name: str) -> Callable[..., Any]:
+    """Return a method that asks the guarded subject for one of its abilities."""
+
+    @wraps(getattr(Subject, name))
+    def ask(self: GuardedSubject, *args: Any, **kwargs: Any) -> Any:
+        with self._guard.undisturbed():
+            result = getattr(self._subject, name)(*args, **kwargs)
+            if isinstance(result, list):
+                return [array for array in result if has_values(array)]
+            return with_values(result) if isinstance(result, Tensor) else result
+
+    return ask
+
+
+for ability, function in vars(Subject).items():
+    if callable(function) and ability[0] != "_" and ability not in vars(GuardedSubject):
+        setattr(GuardedSubject, ability, under_guard(ability))
 
 
 def tamed(fault: BaseException) -> Exception:
@@ -235,23 +277,3 @@ def is_own_of(package: str, function: Any) -> bool:
         return function.__module__.partition(".")[0] == package
     code, where = getattr(function, "__code__", None), getattr(sys.modules.get(package), "__file__", None)
     return code is not None and where is not None and Path(code.co_filename).is_relative_to(Path(where).parent)
-
-
-def has_values(array: Tensor) -> bool:
-    """Return whether a tensor is an ordinary array of numbers: neither meta nor nested, sparse or quantised."""
-    return not (array.is_meta or array.is_nested or array.is_quantized) and array.layout is torch.strided
-
-
-def with_values(output: Tensor) -> Tensor:
-    """Demand that an output holds numbers, and return it.
-
-    Raises:
-        Disagreement: if it has no values, or no real floating ones.
-    """
-    if not (has_values(output) and output.is_floating_point()):
-        kind = "meta" if output.is_meta else str(output.layout).removeprefix("torch.")
-        raise Disagreement(
-            f"the encoder returned a {kind} tensor of {output.dtype}, but hidden states are numbers: "
-            "a dense floating tensor (B, n, d_model)"
-        )
-    return output

@@ -4,8 +4,8 @@ Anything with ``weights`` and ``encode(x, mask)`` is a subject already: ``adapt`
 A subject leaves out what it cannot do, and the checks that need it are unsupported.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,10 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conformance_tests.errors import Undetermined, Unsupported
+from conformance_tests.errors import Disagreement, Undetermined, Unsupported
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.notation import SpecificationError
+
+Boundary = Callable[[], AbstractContextManager[Any]]
+"""What a call of somebody's encoder is made in."""
 
 
 @runtime_checkable
@@ -90,8 +93,8 @@ class Subject:
             raise Undetermined(f"it can be judged only in {name_of(self.dtype)}, on its own device")
         yield
 
-    def narrowest_part(self) -> torch.dtype | None:
-        """Return the lower precision in which it computes a part of itself whatever it is given, if that is known."""
+    def narrowest_part(self, inputs: tuple[Tensor, ...]) -> torch.dtype | None:
+        """Return the precision below that of its output in which it computes a part of itself; None if none is seen."""
         return None
 
     def as_kept(self, constant: float) -> float:
@@ -114,8 +117,12 @@ class Subject:
         """Return the names of those of its ``tables`` that do not go where the encoder is moved."""
         return set()
 
-    def learn(self, probes: Probes) -> None:
+    def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """Find out by experiment how the encoder is called; by default there is nothing to find out.
+
+        Args:
+            probes: inputs to call it with.
+            undisturbed: what each call of the encoder is made in, so that one does not disturb the next.
 
         Raises:
             Undetermined: if it cannot be called without a fact that nobody stated.
@@ -188,8 +195,29 @@ class AdaptedSubject(Subject):
         mask = None if keep is None else keep.numpy()
         return torch.from_numpy(np.array(self.subject.encode(inputs[0].numpy(), mask)))
 
-    def learn(self, probes: Probes) -> None:
+    def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``Subject``: arrays of float32 come from a computation in float32."""
-        with suppress(Exception):  # the first call that needs the result reports why it fails
+        # The first call that needs the result reports why it fails.
+        with suppress(Exception), undisturbed():
             returned = self.encode(probes["plain"].inputs, None).dtype
             self.dtype = returned if returned.is_floating_point else self.dtype
+
+
+def has_values(array: Tensor) -> bool:
+    """Return whether it is an ordinary array of numbers: neither meta nor nested, sparse or quantised."""
+    return not (array.is_meta or array.is_nested or array.is_quantized) and array.layout is torch.strided
+
+
+def with_values(output: Tensor) -> Tensor:
+    """Return an output that holds numbers.
+
+    Raises:
+        Disagreement: if it has no values, or no real floating ones.
+    """
+    if not (has_values(output) and output.is_floating_point()):
+        kind = "meta" if output.is_meta else str(output.layout).removeprefix("torch.")
+        raise Disagreement(
+            f"the encoder returned a {kind} tensor of {output.dtype}, but hidden states are numbers: "
+            "a dense floating tensor (B, n, d_model)"
+        )
+    return output

@@ -186,7 +186,7 @@ def test_statuses_say_whether_every_target_is_conformant(folder: Path) -> None:
 
 def test_fault_of_the_suite_itself_has_status_3(monkeypatch: pytest.MonkeyPatch) -> None:
     """A division by zero inside the suite is shown with its traceback, and is no verdict."""
-    monkeypatch.setattr("conformance_tests.engine.judging.check", lambda *_: 1 / 0)
+    monkeypatch.setattr("conformance_tests.engine.judging.check_all", lambda *_: 1 / 0)
     result = run("check", "torch-post-ln", "--in-process")
     assert (result.exit_code, "ZeroDivisionError" in result.stderr) == (3, True)
     assert result.stderr.endswith("encoder-spec itself failed: please report the lines above\n")

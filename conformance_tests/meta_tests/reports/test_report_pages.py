@@ -182,7 +182,7 @@ def test_markdown_has_the_same_elements_whatever_a_subject_says(kind: str) -> No
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_terminal_shows_any_text_without_obeying_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit status and report as with any name; no escape sequence and no other control character gets through."""
-    monkeypatch.setattr("conformance_tests.engine.judging.check", lambda *_: report_saying(HOSTILE[kind]))
+    monkeypatch.setattr("conformance_tests.engine.judging.check_all", lambda *_: report_saying(HOSTILE[kind]))
     monkeypatch.setattr("conformance_tests.reports.terminal.by_topic", lambda _: "")
     result = CliRunner().invoke(main, ["check", "torch-post-ln", "--in-process"])
     assert result.exit_code == 1, result.output
