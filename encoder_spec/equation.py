@@ -197,7 +197,7 @@ def equation_of(function: Callable[..., Any]) -> Equation:
     for candidate in EQUATIONS.values():
         if candidate.function is function:
             return candidate
-    raise LookupError(f"{function!r} is no equation: decorate it with @equation")
+    raise LookupError(f"{function!r} is not an equation: decorate it with @equation")
 
 
 @cache

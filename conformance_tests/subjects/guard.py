@@ -201,9 +201,9 @@ class Guard:
 
 
 class GuardedSubject(Subject):
-    """A subject each call of which is undisturbed, and whose outputs are arrays with values.
+    """A subject whose calls are all undisturbed, and whose outputs are arrays with values.
 
-    What it is and states is the guarded subject's own; whatever it is asked, is asked under the guard.
+    Its properties are those of the guarded subject, and each of its calls runs under the guard.
     """
 
     def __init__(self, subject: Subject, guard: Guard) -> None:
@@ -212,12 +212,12 @@ class GuardedSubject(Subject):
 
     @property
     def hints(self) -> Hints:  # type: ignore[override]
-        """What the encoder states of itself."""
+        """The facts that the encoder states about itself."""
         return self._subject.hints
 
     @property
     def takes_mask(self) -> bool:  # type: ignore[override]
-        """Whether the encoder takes a mask."""
+        """True if the encoder takes a mask."""
         return self._subject.takes_mask
 
     @property
