@@ -1,4 +1,4 @@
-"""The chapters: their markers, the letters that light up in formula and code, the picture of the architecture."""
+"""The chapters: their markers, and the letters that light up in formula and code."""
 
 import importlib.util
 import re
@@ -16,7 +16,7 @@ if importlib.util.find_spec("pykatex") is None:
     pytest.skip("the site needs pykatex: pip install 'encoder-spec[docs]'", allow_module_level=True)
 
 sys.path.insert(0, str(ROOT / "docs"))
-from generators import architecture, card, chapter, mathml, symbols  # noqa: E402
+from generators import card, chapter, mathml, symbols  # noqa: E402
 from generators.chapter import MarkerError, fill  # noqa: E402
 
 CARDS = {"attention.scores": "<b>scores</b>", "attention.mask": "<b>mask</b>"}
@@ -159,26 +159,3 @@ def test_letter_and_identifier_light_each_other_up_by_keyboard_and_pointer(tmp_p
     assert len(lit.split()) == first.count('data-symbol="eps"') < html.count('data-symbol="eps"')
     assert hovered == lit
     assert dark == left == ""
-
-
-# The architecture --------------------------------------------------------------------------
-
-
-def test_the_picture_shows_that_the_specification_knows_nothing_of_the_suite() -> None:
-    """Read from the imports: what rests on what, and that oracles stand apart."""
-    suite = {part.name for part in architecture.PARTS if part.modules[0].startswith("conformance_tests")}
-    specification = {part.name for part in architecture.PARTS if part.modules[0].startswith("encoder_spec")}
-    assert {"Check", "Deviations"} <= suite
-    assert {"Equations", "Profiles"} <= specification
-    arrows = architecture.arrows()
-    assert [arrow for arrow in arrows if arrow[0] in specification and arrow[1] in suite] == []
-    assert [arrow for arrow in arrows if "Oracles" in arrow] == []
-    assert {("Profiles", "Equations"), ("Deviations", "Profiles"), ("Subjects", "Encoder")} <= set(arrows)
-
-
-def test_parts_that_use_each_other_in_a_circle_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    circle = {"Cost": {"Encoder"}, "Encoder": {"Profiles"}, "Profiles": {"Cost"}}
-    monkeypatch.setattr(architecture, "uses", lambda: circle)
-    monkeypatch.setattr(architecture, "reach", architecture.reach.__wrapped__)
-    with pytest.raises(LookupError, match="in a circle: Cost, Encoder, Profiles"):
-        architecture.arrows()
