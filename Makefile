@@ -30,8 +30,6 @@ $(READY): pyproject.toml constraints.txt
 		|| { echo "encoder-spec needs Python 3.11 or newer: make PYTHON=python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs,onnx,transformers]'
-	@# Of this package the tests need axe itself, not the browser driver that it asks for.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps axe-playwright-python
 	@touch $@
 
 check: $(READY)
