@@ -4,7 +4,7 @@
 #   make test    run the whole test suite
 #   make docs    build the site into site/, strictly
 #   make serve   show the site while you write
-#   make lint    ruff, mypy, and which room may import which
+#   make lint    ruff, mypy, unused code, and which room may import which
 #   make bench   measure ratios, side by side in one run
 #   make matrix  run every deviation as a subject, and put on file what notices it
 #   make resolution   measure which deviations each precision can tell from rounding, and put it on file
@@ -40,7 +40,7 @@ test: $(READY)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	PYTHONPATH=docs $(BIN)/python -m generators.built site
 
 serve: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
@@ -49,6 +49,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/vulture
 	$(BIN)/lint-imports --no-cache
 
 bench: $(READY)

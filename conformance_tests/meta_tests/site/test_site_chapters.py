@@ -90,6 +90,15 @@ def test_numbers_in_a_chapter_are_computed(topic: str) -> None:
     assert set(typed) <= {"0.044715", "0.044175"}
 
 
+@pytest.mark.parametrize("document", ["docs/chapters/contribute.md", "CONTRIBUTING.md", "README.md"])
+def test_every_file_and_folder_that_is_named_exists(document: str) -> None:
+    """A path stands between backticks; <topic> stands for each topic that has the file, norm among them."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:encoder_spec|conformance_tests|docs|benchmarks)/[^`\s]*)`", text))
+    assert [path for path in named if not (ROOT / path.replace("<topic>", "norm")).exists()] == []
+    assert len(named) > 10 or document != "docs/chapters/contribute.md"
+
+
 # Letters and identifiers -------------------------------------------------------------------
 
 
