@@ -4,7 +4,7 @@
 #   make test    run the whole test suite
 #   make docs    build the site into site/, strictly
 #   make serve   show the site while you write
-#   make lint    ruff, mypy, the imports between rooms, and the words
+#   make lint    ruff, mypy, unused code, the imports between rooms, and the words
 #   make bench   measure ratios, side by side in one run
 #   make matrix  run every deviation as a subject, and put on file what notices it
 #   make resolution   measure which deviations each precision can tell from rounding, and put it on file
@@ -30,8 +30,6 @@ $(READY): pyproject.toml constraints.txt
 		|| { echo "encoder-spec needs Python 3.11 or newer: make PYTHON=python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs,onnx,transformers]'
-	@# Of this package the tests need axe itself, not the browser driver that it asks for.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps axe-playwright-python
 	@touch $@
 
 check: $(READY)
@@ -42,7 +40,7 @@ test: $(READY)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	PYTHONPATH=docs $(BIN)/python -m generators.built site
 
 serve: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
@@ -51,6 +49,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/vulture
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m conformance_tests.meta_tests.prose
 

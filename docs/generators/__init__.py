@@ -1,4 +1,4 @@
-"""What writes the generated pages: plain Python that emits Markdown and HTML fragments.
+"""The book: these pages, written by plain Python that emits Markdown and HTML fragments.
 
 ``everything`` lists the pages, ``kept`` keeps them from one build to the next, and ``docs/hooks.py``
 hands them to MkDocs and knows nothing else. Nothing here repeats the specification: formulas, code,

@@ -47,12 +47,12 @@ def packages() -> str:
     return hashlib.sha256("\n".join([sys.version, *found]).encode()).hexdigest()
 
 
-def digest(folders: Iterable[Path]) -> str:
+def digest(folders: Iterable[Path], without: Path | None = None) -> str:
     """A hash of every file below some folders, by path and content, and of what is installed."""
     hashed = hashlib.sha256(packages().encode())
     for folder in folders:
         for file in sorted(folder.rglob("*")):
-            if file.is_file() and file.suffix not in IGNORED:
+            if file.is_file() and file.suffix not in IGNORED and without not in file.parents:
                 content = file.read_bytes()
                 hashed.update(f"\n{file.relative_to(folder).as_posix()} {len(content)}\n".encode() + content)
     return hashed.hexdigest()[:16]
@@ -60,8 +60,9 @@ def digest(folders: Iterable[Path]) -> str:
 
 @cache
 def computed() -> str:
-    """What the results of executed pages depend on, beside their own text."""
-    return digest([folder_of("encoder_spec"), folder_of("conformance_tests"), Path(__file__).parent])
+    """What the results of executed pages depend on, beside their own text: everything but the tests of the suite."""
+    suite = folder_of("conformance_tests")
+    return digest([folder_of("encoder_spec"), suite, Path(__file__).parent], without=suite / "meta_tests")
 
 
 @cache

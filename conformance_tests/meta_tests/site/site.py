@@ -1,6 +1,5 @@
 """The built site: made once for all test files that look at it, whichever process they run in."""
 
-import fcntl
 import importlib.util
 import os
 import subprocess
@@ -13,7 +12,18 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[3]
-NEEDED = ("mkdocs", "material", "mkdocs_jupyter", "pykatex", "fontTools", "ziamath", "bs4", "mkdocstrings")
+NEEDED = (
+    "mkdocs",
+    "material",
+    "filelock",
+    "grimp",
+    "mkdocs_jupyter",
+    "pykatex",
+    "fontTools",
+    "ziamath",
+    "bs4",
+    "mkdocstrings",
+)
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 
@@ -52,17 +62,13 @@ class Site(NamedTuple):
     pages: dict[str, Page]
 
 
-def built(folder: Path) -> Site:
-    """The site in ``folder``, built strictly as ``make docs`` does unless another process has built it there."""
-    with folder.with_suffix(".outcome").open("a+") as outcome:
-        fcntl.flock(outcome, fcntl.LOCK_EX)
-        if outcome.seek(0, os.SEEK_END) == 0:
-            command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
-            outcome.write(f"{done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
-        outcome.seek(0)
-        status, _, said = outcome.read().partition("\n")
-    assert status == "0", said
+def built() -> Site:
+    """The site as the present sources make it: the one that ``make docs`` built of them, or else built as it does."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "docs"), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "generators.built"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-6000:]
+    folder = Path(done.stdout.strip())
     found = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.html"))}
     return Site(folder, {name: Page(path.read_text(encoding="utf-8")) for name, path in found.items()})
 
@@ -76,7 +82,6 @@ def generators_on_path() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The built site; the workers of a parallel run share the folder above their own."""
-    base = tmp_path_factory.getbasetemp()
-    return built((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site")
+def site() -> Site:
+    """The built site, which the workers of a parallel run share."""
+    return built()

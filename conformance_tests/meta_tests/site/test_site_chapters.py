@@ -1,14 +1,13 @@
-"""The chapters: their markers, the letters that light up in formula and code, the picture of the architecture."""
+"""The chapters: their markers, and the letters that light up in formula and code."""
 
 import importlib.util
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from conformance_tests.meta_tests.site.browser import Visit
 from encoder_spec.equation import TOPICS, equations
 
 ROOT = Path(__file__).parents[3]
@@ -16,7 +15,7 @@ if importlib.util.find_spec("pykatex") is None:
     pytest.skip("the site needs pykatex: pip install 'encoder-spec[docs]'", allow_module_level=True)
 
 sys.path.insert(0, str(ROOT / "docs"))
-from generators import architecture, card, chapter, mathml, symbols  # noqa: E402
+from generators import card, chapter, mathml, symbols  # noqa: E402
 from generators.chapter import MarkerError, fill  # noqa: E402
 
 CARDS = {"attention.scores": "<b>scores</b>", "attention.mask": "<b>mask</b>"}
@@ -91,6 +90,15 @@ def test_numbers_in_a_chapter_are_computed(topic: str) -> None:
     assert set(typed) <= {"0.044715", "0.044175"}
 
 
+@pytest.mark.parametrize("document", ["docs/chapters/contribute.md", "CONTRIBUTING.md", "README.md"])
+def test_every_file_and_folder_that_is_named_exists(document: str) -> None:
+    """A path stands between backticks; <topic> stands for each topic that has the file, norm among them."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:encoder_spec|conformance_tests|docs|benchmarks)/[^`\s]*)`", text))
+    assert [path for path in named if not (ROOT / path.replace("<topic>", "norm")).exists()] == []
+    assert len(named) > 10 or document != "docs/chapters/contribute.md"
+
+
 # Letters and identifiers -------------------------------------------------------------------
 
 
@@ -127,58 +135,27 @@ def test_marking_changes_nothing_that_is_shown() -> None:
     assert 'data-symbol="gamma"' in marked
 
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-PROGRAM = """
-const lit = () => [...document.querySelectorAll(".lit")].map((e) => e.localName + ":" + e.textContent).join(" ");
-const say = (text) => document.body.append(Object.assign(document.createElement("p"), {textContent: "[" + text + "]"}));
-const tell = (e, kind) => e.dispatchEvent(new Event(kind, {bubbles: true}));
-const letter = document.querySelector("math [data-symbol=eps]");
-const identifier = document.querySelector("pre [data-symbol=eps]");
-letter.focus(); say(document.activeElement === letter);
-// A browser without a window sends no events of focus of its own accord.
-tell(letter, "focusin"); say(lit());
-tell(letter, "focusout"); say(lit());
-tell(identifier, "pointerover"); say(lit());
-tell(identifier, "pointerout"); say(lit());
-"""
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium to try it in")
-def test_letter_and_identifier_light_each_other_up_by_keyboard_and_pointer(tmp_path: Path) -> None:
+def test_letter_and_identifier_light_each_other_up_by_keyboard_and_pointer(visit: Visit, tmp_path: Path) -> None:
     """Formula, table and code of one card light up together; the ε of a second card stays dark."""
     first, second = (card.card(equations()[id], set()) for id in ("norm.layer_norm", "norm.rms"))
-    html = first + second
     script = (ROOT / "docs" / "javascripts" / "symbols.js").read_text(encoding="utf-8")
-    page = tmp_path / "page.html"
-    page.write_text(f"<!doctype html><meta charset=utf-8>{html}<script>{script}{PROGRAM}</script>", encoding="utf-8")
-    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    focused, lit, dark, hovered, left = re.findall(r"<p>\[(.*?)\]</p>", done.stdout)
-    assert focused == "true"
-    assert lit.split()[:3] == ["mi:ϵ", "code:eps", "span:eps"]
-    assert len(lit.split()) == first.count('data-symbol="eps"') < html.count('data-symbol="eps"')
-    assert hovered == lit
-    assert dark == left == ""
+    file = tmp_path / "page.html"
+    html = f"<!doctype html><meta charset=utf-8><p tabindex=0>Elsewhere</p>{first}{second}<script>{script}</script>"
+    file.write_text(html, encoding="utf-8")
+    page = visit.open(file).page
 
+    def lit() -> list[str]:
+        found: list[str] = page.eval_on_selector_all(".lit", "all => all.map(e => `${e.localName}:${e.textContent}`)")
+        return found
 
-# The architecture --------------------------------------------------------------------------
-
-
-def test_the_picture_shows_that_the_specification_knows_nothing_of_the_suite() -> None:
-    """Read from the imports: what rests on what, and that oracles stand apart."""
-    suite = {part.name for part in architecture.PARTS if part.modules[0].startswith("conformance_tests")}
-    specification = {part.name for part in architecture.PARTS if part.modules[0].startswith("encoder_spec")}
-    assert {"Check", "Deviations"} <= suite
-    assert {"Equations", "Profiles"} <= specification
-    arrows = architecture.arrows()
-    assert [arrow for arrow in arrows if arrow[0] in specification and arrow[1] in suite] == []
-    assert [arrow for arrow in arrows if "Oracles" in arrow] == []
-    assert {("Profiles", "Equations"), ("Deviations", "Profiles"), ("Subjects", "Encoder")} <= set(arrows)
-
-
-def test_parts_that_use_each_other_in_a_circle_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    circle = {"Cost": {"Encoder"}, "Encoder": {"Profiles"}, "Profiles": {"Cost"}}
-    monkeypatch.setattr(architecture, "uses", lambda: circle)
-    monkeypatch.setattr(architecture, "reach", architecture.reach.__wrapped__)
-    with pytest.raises(LookupError, match="in a circle: Cost, Encoder, Profiles"):
-        architecture.arrows()
+    letter, identifier = (page.locator(f"{side} [data-symbol=eps]").first for side in ("math", "pre"))
+    letter.focus()
+    focused = lit()
+    assert focused[:3] == ["mi:ϵ", "code:eps", "span:eps"]
+    assert len(focused) == first.count('data-symbol="eps"') < html.count('data-symbol="eps"')
+    page.locator("p").first.focus()
+    assert lit() == []
+    identifier.hover()
+    assert lit() == focused
+    page.mouse.move(0, 0)
+    assert lit() == []

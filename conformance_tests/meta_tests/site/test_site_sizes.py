@@ -5,16 +5,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, Page
 
-from conformance_tests.meta_tests.site.browser import PROGRAM, Browser, browser
+from conformance_tests.meta_tests.site.browser import Visit
 from conformance_tests.meta_tests.site.site import ROOT, need_site
 from encoder_spec.cost import activations, crossovers, flops, number, parameters, symbol
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.profiles import PROFILES, profile
 from encoder_spec.steps import steps
 
-if PROGRAM is None:
-    pytest.skip("the script of the site runs in Chromium, which is not installed here", allow_module_level=True)
 need_site()
 
 # Primes, so that no two letters can stand for each other; d_k and d_v are not d_model/h.
@@ -26,23 +25,27 @@ CASES = [(ODD, 19, 23), (LARGE, 2048, 1)]
 
 
 @pytest.fixture(scope="module")
-def tracker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def visit(tmp_path_factory: pytest.TempPathFactory, generators_on_path: None, browser: Browser) -> Iterator[Visit]:
     """The page of sizes, as its generator writes it, with its scripts."""
+    from generators import calculator, functions
+
     folder = tmp_path_factory.mktemp("tracker")
-    with pytest.MonkeyPatch.context() as patch, browser(folder / "browser") as chromium:
-        patch.syspath_prepend(str(ROOT / "docs"))
-        from generators import calculator, functions
-
-        (folder / "javascripts").mkdir()
-        (folder / "javascripts" / "encoders.js").write_text(functions.script(), encoding="utf-8")
-        own = (ROOT / "docs" / "javascripts" / "calculator.js").read_text(encoding="utf-8")
-        (folder / "javascripts" / "calculator.js").write_text(own, encoding="utf-8")
-        page = f"<!doctype html><meta charset='utf-8'><title>Sizes</title>{calculator.page()}"
-        (folder / "sizes.html").write_text(page, encoding="utf-8")
-        yield chromium.open((folder / "sizes.html").as_uri())
+    (folder / "javascripts").mkdir()
+    (folder / "javascripts" / "encoders.js").write_text(functions.script(), encoding="utf-8")
+    own = (ROOT / "docs" / "javascripts" / "calculator.js").read_text(encoding="utf-8")
+    (folder / "javascripts" / "calculator.js").write_text(own, encoding="utf-8")
+    page = f"<!doctype html><meta charset='utf-8'><title>Sizes</title>{calculator.page()}"
+    (folder / "sizes.html").write_text(page, encoding="utf-8")
+    with browser.new_page() as opened:
+        yield Visit(opened).open(folder / "sizes.html")
 
 
-def evaluated(page: Browser, name: str, sizes: dict[str, int]) -> dict[str, Any]:
+@pytest.fixture
+def tracker(visit: Visit) -> Page:
+    return visit.page
+
+
+def evaluated(page: Page, name: str, sizes: dict[str, int]) -> dict[str, Any]:
     found: dict[str, Any] = page.evaluate(f"evaluate({json.dumps(name)}, {json.dumps(sizes)})")
     return found
 
@@ -50,7 +53,7 @@ def evaluated(page: Browser, name: str, sizes: dict[str, int]) -> dict[str, Any]
 @pytest.mark.parametrize("name", PROFILES)
 @pytest.mark.parametrize(("dimensions", "n", "B"), CASES, ids=["odd", "large"])
 def test_the_script_computes_the_totals_that_python_computes(
-    tracker: Browser, name: str, dimensions: Dimensions, n: int, B: int
+    tracker: Page, name: str, dimensions: Dimensions, n: int, B: int
 ) -> None:
     """Integers are exact up to 2⁵³; beyond, and for a quotient, they agree as float64 do."""
     chosen = profile(name)
@@ -69,7 +72,7 @@ def test_the_script_computes_the_totals_that_python_computes(
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_the_script_computes_the_steps_that_python_computes(tracker: Browser, name: str) -> None:
+def test_the_script_computes_the_steps_that_python_computes(tracker: Page, name: str) -> None:
     """The row of the encoder itself, the first one, is that of all layers: the totals."""
     _, *shown = (step for step in steps(profile(name)) if step.equation.variant != "none" or step.depth == 0)
     expected = [
@@ -83,18 +86,18 @@ def test_the_script_computes_the_steps_that_python_computes(tracker: Browser, na
     assert evaluated(tracker, name, {"B": 23, "n": 19} | ODD.sizes())["steps"][1:] == expected
 
 
-def change(page: Browser, field: str, value: object) -> None:
+def change(page: Page, field: str, value: object) -> None:
     page.evaluate(
         f"field = document.forms.calculator.elements[{json.dumps(field)}]; field.value = {json.dumps(str(value))};"
         "field.dispatchEvent(new Event('input', { bubbles: true }))"
     )
 
 
-def said(page: Browser, total: str) -> str:
+def said(page: Page, total: str) -> str:
     return str(page.evaluate(f"document.querySelector('form [data-total={total}]').textContent"))
 
 
-def test_the_form_follows_what_is_chosen(tracker: Browser) -> None:
+def test_the_form_follows_what_is_chosen(tracker: Page) -> None:
     """BERT-base has 108,891,648 parameters beside its pooler; a layer more has 7,087,872 more.
 
     768·768·4 + 768·4 = 2,362,368; 2·768·3072 + 3072 + 768 = 4,722,432; four norms' vectors 3,072; in all 7,087,872.
@@ -107,7 +110,7 @@ def test_the_form_follows_what_is_chosen(tracker: Browser) -> None:
     assert tracker.evaluate("document.forms.calculator.elements.preset.value") == ""
 
 
-def test_sizes_that_describe_no_encoder_are_refused(tracker: Browser) -> None:
+def test_sizes_that_describe_no_encoder_are_refused(tracker: Page) -> None:
     change(tracker, "preset", "base")
     shown = said(tracker, "parameters")
     change(tracker, "h", 7)
@@ -118,15 +121,15 @@ def test_sizes_that_describe_no_encoder_are_refused(tracker: Browser) -> None:
     assert tracker.evaluate("document.forms.calculator.elements.d_k.value") == "32"
 
 
-def test_the_page_shows_the_published_encoders_without_scripts(tracker: Browser) -> None:
+def test_the_page_shows_the_published_encoders_without_scripts(visit: Visit) -> None:
     """All four presets stand on the page as tables, with the parameters that their papers and releases give."""
-    presets = tracker.evaluate("document.getElementById('presets').textContent")
+    presets = visit.page.evaluate("document.getElementById('presets').textContent")
     for parameters_of_all in ("108,891,648", "85,798,656"):
         assert parameters_of_all in presets
-    assert tracker.complaints() == []
+    assert visit.complaints == []
 
 
-@pytest.mark.usefixtures("tracker")
+@pytest.mark.usefixtures("generators_on_path")
 def test_axes_are_written_as_in_the_papers() -> None:
     """A sum stands in parentheses among factors; all heads side by side are h·d_k, in this order."""
     from generators.calculator import typeset

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser, Page
 
-from conformance_tests.meta_tests.site.browser import PROGRAM, Browser, browser
+from conformance_tests.meta_tests.site.browser import Visit
 from conformance_tests.meta_tests.site.site import ROOT, need_site
 from conformance_tests.quality.kill_matrix import AUTO, Row, on_file
 
@@ -14,27 +15,25 @@ pytestmark = pytest.mark.usefixtures("generators_on_path")
 
 
 @pytest.fixture(scope="module")
-def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def matrix(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Page]:
     """The page of the kill matrix, as its generator writes it, with its script."""
-    if PROGRAM is None:
-        pytest.skip("the script of the site runs in Chromium, which is not installed here")
     from generators import kills
 
     folder = tmp_path_factory.mktemp("matrix")
     (folder / "javascripts").mkdir()
     own = (ROOT / "docs" / "javascripts" / "filter.js").read_text(encoding="utf-8")
     (folder / "javascripts" / "filter.js").write_text(own, encoding="utf-8")
-    page = f"<!doctype html><meta charset='utf-8'><title>Matrix</title>{kills.page()}"
-    (folder / "matrix.html").write_text(page, encoding="utf-8")
-    with browser(folder / "browser") as chromium:
-        yield chromium.open((folder / "matrix.html").as_uri() + "?slot=scores")
+    html = f"<!doctype html><meta charset='utf-8'><title>Matrix</title>{kills.page()}"
+    (folder / "matrix.html").write_text(html, encoding="utf-8")
+    with browser.new_page() as page:
+        yield Visit(page).open((folder / "matrix.html").as_uri() + "?slot=scores").page
 
 
-def shown(page: Browser) -> int:
+def shown(page: Page) -> int:
     return int(page.evaluate("document.querySelectorAll('tbody > tr:not([hidden])').length"))
 
 
-def choose(page: Browser, **values: str) -> None:
+def choose(page: Page, **values: str) -> None:
     page.evaluate("document.forms[0].reset()")
     for field, value in values.items():
         page.evaluate(
@@ -47,19 +46,19 @@ def declared() -> list[Row]:
     return [row for row in on_file() if row.judged_as != AUTO]
 
 
-def test_the_address_of_a_page_can_choose(matrix: Browser) -> None:
+def test_the_address_of_a_page_can_choose(matrix: Page) -> None:
     from conformance_tests.deviations import deviations
 
-    matrix.open(matrix.evaluate("location.href").partition("?")[0] + "?slot=scores")
+    matrix.goto(matrix.url.partition("?")[0] + "?slot=scores")
     assert shown(matrix) == sum(deviations()[row.deviation].slot == "scores" for row in declared()) > 0
 
 
-def test_a_requirement_keeps_the_deviations_that_it_notices(matrix: Browser) -> None:
+def test_a_requirement_keeps_the_deviations_that_it_notices(matrix: Page) -> None:
     choose(matrix, requirement="MASK-2")
     assert shown(matrix) == sum("MASK-2" in row.killed_by for row in declared()) > 0
 
 
-def test_filters_and_words_must_all_agree(matrix: Browser) -> None:
+def test_filters_and_words_must_all_agree(matrix: Page) -> None:
     """In a search every word counts, in any order and in upper or lower case."""
     choose(matrix, slot="scores", words="scaled no-such-word")
     assert shown(matrix) == 0
@@ -67,11 +66,10 @@ def test_filters_and_words_must_all_agree(matrix: Browser) -> None:
     assert 0 < shown(matrix) < len(declared())
 
 
-def test_showing_all_shows_every_row(matrix: Browser) -> None:
+def test_showing_all_shows_every_row(matrix: Page) -> None:
     choose(matrix, silent="no")
     assert 0 < shown(matrix) < len(declared())
-    matrix.evaluate("document.querySelector('button[type=reset]').click()")
-    matrix.evaluate("new Promise(done => setTimeout(done))")
+    matrix.locator("button[type=reset]").click()
     assert shown(matrix) == len(declared())
     assert matrix.evaluate("document.querySelector('output').textContent") == f"{shown(matrix)} of {shown(matrix)} rows"
 
