@@ -48,7 +48,7 @@ def broken() -> nn.Module:
     ],
 )
 def test_verdict_follows_from_the_results(results: list[Result], asked: str, reached: tuple[str, str]) -> None:
-    """Agreement suffices, or less if less was asked for; one failure, or one check that could not end, outweighs all."""
+    """Agreement suffices, or less if less was asked for; one failure, or one error of a check, outweighs all."""
     assert verdict(results, Level.named(asked)) == reached
 
 

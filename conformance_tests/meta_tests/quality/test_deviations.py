@@ -232,11 +232,14 @@ def test_what_no_value_shows_is_laid_at_the_first_requirement_that_fails() -> No
 
 
 def test_only_code_counts_for_the_fingerprint() -> None:
-    """Comments, docstrings and empty lines change no outcome; a number does."""
+    """Comments, docstrings, empty lines and moves of our own modules change no outcome; a number does."""
     plain = "def f(x):\n    return 2 * x\n"
     told = '"""Text."""\n\n\ndef f(x):\n    """More."""\n    # Why.\n    return 2 * x\n'
     assert list(code_of(plain)) == list(code_of(told)) == plain.splitlines()
     assert list(code_of(plain.replace("2", "3"))) != list(code_of(plain))
+    moved = "from encoder_spec.ffn import (\n    relu,\n)\n"
+    assert list(code_of(moved + plain)) == plain.splitlines()
+    assert list(code_of("from math import pi\n" + plain)) != plain.splitlines()
 
 
 # Two at once ---------------------------------------------------------------------------------
