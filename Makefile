@@ -1,7 +1,8 @@
 # Everything starts here; each target sets up what it needs.
 #
 #   make check   judge torch's own encoders, and print the report
-#   make test    run the whole test suite
+#   make test    run the tests of each room and one encoder of each kind: minutes, for whoever works here
+#   make test-all   run every test: the whole zoo, the site in a browser, the released form
 #   make docs    build the site into site/, strictly
 #   make serve   show the site while you write
 #   make lint    ruff, mypy, unused code, the imports between rooms, and the words
@@ -20,7 +21,7 @@ READY := .venv/.ready
 FRAMEWORKS := .venv-frameworks/bin
 FRAMEWORKS_READY := .venv-frameworks/.ready
 
-.PHONY: setup check test docs serve lint bench matrix resolution mutants seeds frameworks
+.PHONY: setup check test test-all docs serve lint bench matrix resolution mutants seeds frameworks
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -35,9 +36,14 @@ $(READY): pyproject.toml constraints.txt
 check: $(READY)
 	@$(BIN)/encoder-spec check torch-post-ln torch-pre-ln reference
 
+# In the order of conftest.py, which begins with the longest files; the runner would begin with those of most tests.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
 test: $(READY)
-	@# In the order of conftest.py, which begins with the longest files; the runner would begin with those of most tests.
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not thorough"
+
+test-all: $(READY)
+	$(PYTEST)
 
 docs: $(READY)
 	PYTHONPATH=docs $(BIN)/python -m generators.built site

@@ -1,13 +1,51 @@
 """Fixtures that several files of the suite's own tests share."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from jaxtyping import config
 
+from conformance_tests.meta_tests.judgements import judged
 from conformance_tests.meta_tests.site.site import generators_on_path, site
 
-__all__ = ["generators_on_path", "shape_checks", "site"]
+__all__ = ["generators_on_path", "judged", "shape_checks", "site"]
+
+HERE = Path(__file__).parent
+
+THOROUGH = (
+    "encoders",
+    "site",
+    "measurements",
+    "deviations/test_look_alikes.py",
+    "diagnosis/test_foreign_deviations.py",
+    "frontends/test_decorator.py",
+    "frontends/test_plugin.py",
+    "frontends/test_quick_start.py",
+    "frontends/test_readme.py",
+    "frontends/test_released_form.py",
+    "identification",
+    "isolation/test_isolation.py",
+    "engine/test_precision.py",
+    "subjects/test_calling.py",
+    "subjects/test_checkpoint.py",
+    "subjects/test_inputs.py",
+    "subjects/test_segments.py",
+)
+"""Folders and files that judge whole encoders, start processes or browse the site: `make test-all` runs them.
+
+`make test` leaves them out. Each room that stays has tests of its own beside them, of milliseconds each, and
+`encoders/test_sample.py` judges one encoder of each kind.
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that take minutes together."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            place = item.path.relative_to(HERE).as_posix()
+            if place.startswith(THOROUGH) and item.path.name != "test_sample.py":
+                item.add_marker("thorough")
 
 
 @pytest.fixture(scope="module", autouse=True)

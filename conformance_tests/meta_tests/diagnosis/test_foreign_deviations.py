@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from conformance_tests.engine.judging import check
 from conformance_tests.meta_tests.encoders.families import TEXT, maker
+from conformance_tests.meta_tests.judgements import Judgements
 
 Break = Callable[[Any], None]
 
@@ -102,12 +102,12 @@ class Exchanged(nn.Module):
 
 
 @pytest.mark.parametrize("name", BERT)
-def test_deviation_in_a_bert_of_transformers_is_named(name: str) -> None:
+def test_deviation_in_a_bert_of_transformers_is_named(name: str, judged: Judgements) -> None:
     """The first diagnosis is the deviation that was put in, in its own slot."""
     breaking, deviation = BERT[name]
     model = maker("Bert", **dict[str, Any](TEXT))()
     breaking(model)
-    target = check(model, profile="bert").targets[0]
+    target = judged(model, profile="bert")
     assert target.verdict == "nonconformant"
     assert [d["deviation"] for d in target.diagnosis][:1] == [deviation], target.diagnosis
 
@@ -176,9 +176,9 @@ TORCH: dict[str, tuple[Broken, str]] = {
 
 
 @pytest.mark.parametrize("name", TORCH)
-def test_deviation_in_the_attention_of_torch_is_named(name: str) -> None:
+def test_deviation_in_the_attention_of_torch_is_named(name: str, judged: Judgements) -> None:
     """Torch's own layer, norms and projections, and one wrong function in it."""
     encoder, deviation = TORCH[name]
-    target = check(encoder, profile="torch-post-ln").targets[0]
+    target = judged(encoder, profile="torch-post-ln")
     assert target.verdict == "nonconformant"
     assert [d["deviation"] for d in target.diagnosis][:1] == [deviation], target.diagnosis

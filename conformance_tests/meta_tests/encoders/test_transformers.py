@@ -18,6 +18,7 @@ from conformance_tests.meta_tests.encoders.families import (
     TRANSLATION,
     maker,
 )
+from conformance_tests.meta_tests.judgements import Judgements
 
 SHIFTED = {"position": "learned-offset", "position_offset": 2}
 PRE = {"layer": "pre-ln", "final_norm": "norm"}
@@ -205,10 +206,10 @@ WHOLE = {
 }
 
 
-def demand_right(name: str, seed: int) -> None:
+def demand_right(name: str, seed: int, judged: Judgements) -> None:
     """Conformant up to gradients, with the choices of the configuration or of the family's description."""
     make, expected = RIGHT[name]
-    report = check(make, seed=seed).targets[0]
+    report = judged(make, seed=seed)
     assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
     sizes: dict[str, Any] = {"num_heads": 4, "num_layers": 2, "d_model": 32, "d_ff": 72}
     chosen = report.profile["choices"]
@@ -217,15 +218,15 @@ def demand_right(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_an_encoder_of_the_package_is_conformant(name: str) -> None:
+def test_an_encoder_of_the_package_is_conformant(name: str, judged: Judgements) -> None:
     """Each choice is that of the configuration or, where it has none, of the family's published description."""
-    demand_right(name, seed=0)
+    demand_right(name, 0, judged)
 
 
 @pytest.mark.parametrize("name", ["BERT", "RoBERTa", "ALBERT", "M2M100", "DeiT", "CLIP, vision", "Whisper"])
-def test_another_seed_gives_the_same_verdict(name: str) -> None:
+def test_another_seed_gives_the_same_verdict(name: str, judged: Judgements) -> None:
     """Other weights, other inputs."""
-    demand_right(name, seed=1)
+    demand_right(name, 1, judged)
 
 
 class InAClassOfItsOwn(nn.Module):
@@ -241,9 +242,9 @@ class InAClassOfItsOwn(nn.Module):
 
 
 @pytest.mark.parametrize("name", ["BERT", "RoBERTa"])
-def test_an_encoder_in_a_class_around_it_is_conformant(name: str) -> None:
+def test_an_encoder_in_a_class_around_it_is_conformant(name: str, judged: Judgements) -> None:
     """Segment ids are given to no argument that is meant for something else."""
-    report = check(InAClassOfItsOwn(name)).targets[0]
+    report = judged(InAClassOfItsOwn(name))
     assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
     assert report.profile["conventions"]["mask"].startswith("attention_mask: ")
 
@@ -276,27 +277,27 @@ def test_an_encoder_in_half_precision_is_judged_by_what_it_means(dtype: str) -> 
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_what_no_slot_covers_is_named(name: str) -> None:
+def test_what_no_slot_covers_is_named(name: str, judged: Judgements) -> None:
     """Neither conformant nor nonconformant: the report names what the specification lacks."""
     make, part = OUTSIDE[name]
-    report = check(make).targets[0]
+    report = judged(make)
     assert report.verdict == "undetermined", [r.message for r in report.of("fail")] + report.notes
     assert part in " ".join(report.notes)
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_no_encoder_is_found_out(name: str) -> None:
+def test_what_is_no_encoder_is_found_out(name: str, judged: Judgements) -> None:
     """All of its parameters have a slot, and it computes something else with them."""
     make, requirement, said = WRONG[name]
-    report = check(make).targets[0]
+    report = judged(make)
     assert report.verdict == "nonconformant", report.notes
     assert said in next(r.message for r in report.of("fail") if r.id == requirement)
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_whole_model_is_told_where_its_encoder_is(name: str) -> None:
+def test_a_whole_model_is_told_where_its_encoder_is(name: str, judged: Judgements) -> None:
     """One line says what to name instead."""
     make, attribute = WHOLE[name]
-    report = check(make).targets[0]
+    report = judged(make)
     assert report.verdict == "undetermined"
     assert any(f"its {attribute}" in note and "\n" not in note for note in report.notes), report.notes

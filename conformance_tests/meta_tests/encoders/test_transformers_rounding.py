@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from conformance_tests.engine.judging import check
 from conformance_tests.meta_tests.encoders.families import IMAGE, TEXT, maker
+from conformance_tests.meta_tests.judgements import Judgements
 
 
 def eager_siglip() -> Any:
@@ -33,9 +33,9 @@ MODELS: dict[str, tuple[Callable[[], Any], dict[str, str | float]]] = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_model_is_judged_in_the_precision_of_its_parts(name: str) -> None:
+def test_model_is_judged_in_the_precision_of_its_parts(name: str, judged: Judgements) -> None:
     """In float64 their own rounding would be called a defect, by about 1e-7."""
     make, choices = MODELS[name]
-    target = check(make).targets[0]
+    target = judged(make)
     assert (target.verdict, target.dtype) == ("conformant", "float32"), target.notes
     assert {k: target.profile["choices"].get(k) for k in choices} == choices

@@ -2,16 +2,16 @@
 
 import pytest
 
-from conformance_tests import check
 from conformance_tests.meta_tests.encoders.catalogue import all_tutorials
+from conformance_tests.meta_tests.judgements import Judgements
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", all_tutorials())
-def test_an_encoder_in_a_tutorials_style_is_conformant(name: str, seed: int) -> None:
+def test_an_encoder_in_a_tutorials_style_is_conformant(name: str, seed: int, judged: Judgements) -> None:
     """With the choices that its code makes, and in the conventions that its code has."""
     written = all_tutorials()[name]
-    report = check(written.make, seed=seed).targets[0]
+    report = judged(written.make, seed=seed)
     assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
     choices, conventions = report.profile["choices"], report.profile["conventions"]
     assert {k: choices.get(k) for k in written.choices} == written.choices
@@ -19,13 +19,13 @@ def test_an_encoder_in_a_tutorials_style_is_conformant(name: str, seed: int) -> 
 
 
 @pytest.mark.parametrize("name", all_tutorials())
-def test_the_same_encoder_with_one_thing_wrong_is_found_out(name: str) -> None:
+def test_the_same_encoder_with_one_thing_wrong_is_found_out(name: str, judged: Judgements) -> None:
     """It departs where it was broken; of an object of arrays, which shows no intermediates, the encoder alone is named.
 
     What the diagnosis says of it is no matter here, and takes its time.
     """
     written = all_tutorials()[name]
-    report = check(written.broken, explain=False).targets[0]
+    report = judged(written.broken, explain=False)
     assert report.verdict == "nonconformant", report.notes
     assert report.departs_at == written.departs_at
 

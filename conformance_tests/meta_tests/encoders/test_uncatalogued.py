@@ -5,14 +5,15 @@ import torch
 
 from conformance_tests import check
 from conformance_tests.meta_tests.encoders.uncatalogued import UNCATALOGUED, attending, layered, reading
+from conformance_tests.meta_tests.judgements import Judgements
 from conformance_tests.reports.arranged import diagnoses
 
 
 @pytest.mark.parametrize("name", UNCATALOGUED)
-def test_a_defect_of_no_catalogue_is_found_where_it_is(name: str) -> None:
+def test_a_defect_of_no_catalogue_is_found_where_it_is(name: str, judged: Judgements) -> None:
     """What no deviation explains is still localised. What the diagnosis says is no matter here, and takes its time."""
     make, equation = UNCATALOGUED[name]
-    report = check(make, explain=False).targets[0]
+    report = judged(make, explain=False)
     assert report.verdict == "nonconformant", report.notes
     assert report.departs_at == equation, [r.message for r in report.of("fail")]
 

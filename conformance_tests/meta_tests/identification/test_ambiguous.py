@@ -9,20 +9,16 @@ from typing import Any
 import pytest
 from torch import nn
 
-from conformance_tests import check, described
+from conformance_tests import described
 from conformance_tests.meta_tests.encoders.ambiguous_names import MAPS, Opaque, maps_that_shapes_cannot_tell
 from conformance_tests.meta_tests.encoders.catalogue import all_ambiguous
 from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
 from conformance_tests.meta_tests.encoders.tutorials_letters import letters_for_names
 from conformance_tests.meta_tests.encoders.tutorials_norms import unusual_epsilon
-from conformance_tests.reports.report import TargetReport
+from conformance_tests.meta_tests.judgements import Judgements
 from encoder_spec.notation import SpecificationError
 
 AMBIGUOUS = all_ambiguous()
-
-
-def judged(encoder: Any) -> TargetReport:
-    return check(encoder).targets[0]
 
 
 def plain() -> nn.Module:
@@ -31,7 +27,7 @@ def plain() -> nn.Module:
 
 
 @pytest.mark.parametrize("name", AMBIGUOUS)
-def test_what_cannot_be_judged_is_undetermined_and_named(name: str) -> None:
+def test_what_cannot_be_judged_is_undetermined_and_named(name: str, judged: Judgements) -> None:
     """Neither conformant nor nonconformant: what is computed may be right, and is not in the specification."""
     report = judged(AMBIGUOUS[name].make)
     assert report.verdict == "undetermined", [r.message for r in report.of("fail")]
@@ -40,13 +36,13 @@ def test_what_cannot_be_judged_is_undetermined_and_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, a in AMBIGUOUS.items() if a.facts])
-def test_what_its_author_states_makes_it_conformant(name: str) -> None:
+def test_what_its_author_states_makes_it_conformant(name: str, judged: Judgements) -> None:
     """The facts that the note asks for suffice."""
     report = judged(described(AMBIGUOUS[name].make, **AMBIGUOUS[name].facts))
     assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
 
 
-def test_the_lines_of_a_note_run_as_they_stand() -> None:
+def test_the_lines_of_a_note_run_as_they_stand(judged: Judgements) -> None:
     """For a table without a name they are right at once: there is one candidate."""
     (note,) = judged(AMBIGUOUS["table_without_a_name"].make).notes
     lines = "\n".join(line[4:] for line in note.split("\n")[1:])
@@ -55,13 +51,13 @@ def test_the_lines_of_a_note_run_as_they_stand() -> None:
     assert judged(scope["make_described"]).verdict == "conformant"
 
 
-def test_a_wrong_assignment_is_not_called_conformant() -> None:
+def test_a_wrong_assignment_is_not_called_conformant(judged: Judgements) -> None:
     """W_Q and W_V exchanged: agreement is the judge, not the author."""
     exchanged = MAPS | {"W_Q": MAPS["W_V"], "W_V": MAPS["W_Q"]}
     assert judged(described(maps_that_shapes_cannot_tell, parameters=exchanged, heads=2)).verdict == "nonconformant"
 
 
-def test_what_is_stated_of_a_broken_encoder_does_not_acquit_it() -> None:
+def test_what_is_stated_of_a_broken_encoder_does_not_acquit_it(judged: Judgements) -> None:
     """SiLU without its sigmoid's sign: every parameter is stated, and the activation is no variant."""
 
     class Wrong(Opaque):
@@ -71,7 +67,7 @@ def test_what_is_stated_of_a_broken_encoder_does_not_acquit_it() -> None:
     assert judged(described(Wrong(), parameters=MAPS, heads=2)).verdict == "nonconformant"
 
 
-def test_stated_parameters_need_no_search() -> None:
+def test_stated_parameters_need_no_search(judged: Judgements) -> None:
     """Every map of the encoder that has letters for names is found as stated, with the transposition."""
     letters = {"W_V": "a", "W_O": "b", "W_K": "c", "W_Q": "d", "W_1": "g", "W_2": "f"}
     biases = {f"b{letter[1:]}": f"p.{{l}}.{name}.bias" for letter, name in letters.items()}
@@ -91,21 +87,21 @@ def test_stated_parameters_need_no_search() -> None:
         ({"mask": ("attn", "keep")}, "no argument 'attn'; it takes x, mask"),
     ],
 )
-def test_a_statement_that_is_wrong_is_reported(facts: dict[str, Any], message: str) -> None:
+def test_a_statement_that_is_wrong_is_reported(facts: dict[str, Any], message: str, judged: Judgements) -> None:
     """The encoder would be conformant without it."""
     report = judged(described(plain, **facts))
     assert report.verdict == "undetermined"
     assert message in " ".join(report.notes)
 
 
-def test_a_mask_that_is_stated_the_wrong_way_round_fails() -> None:
+def test_a_mask_that_is_stated_the_wrong_way_round_fails(judged: Judgements) -> None:
     """What the author says of the mask is no convention to learn: by it, the padding is what is attended to."""
     report = judged(described(plain, mask=("mask", "ignore")))
     assert report.verdict == "nonconformant"
     assert "MASK-2" in {r.id for r in report.of("fail")}
 
 
-def test_a_constant_that_is_stated_is_found_at_once() -> None:
+def test_a_constant_that_is_stated_is_found_at_once(judged: Judgements) -> None:
     """ε = 4·10⁻⁹ is in no list; stated, it is the first that is tried."""
     report = judged(described(unusual_epsilon, choices={"eps": 4e-9}))
     assert (report.verdict, report.profile["choices"]["eps"]) == ("conformant", 4e-9)
