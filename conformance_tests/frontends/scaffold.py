@@ -234,7 +234,7 @@ def demand_free(name: str, module: ModuleType) -> None:
 
 def next_requirement(model: Equation) -> str:
     """Return the number after the largest in the series of an equation's requirements."""
-    # An equation without requirements of its own takes the series of its topic.
+    # An equation without requirements takes the series of its topic.
     own = [r.id for r in requirements().values() if r.equation == model.id]
     topic = [r.id for r in requirements().values() if equations()[r.equation].topic == model.topic]
     series = Counter(id.partition("-")[0] for id in own or topic).most_common(1)[0][0]

@@ -138,7 +138,7 @@ def tests_without_requirement(module: ModuleType) -> Iterator[str]:
 
 
 def scaffolded_files() -> Iterator[Path]:
-    """The files that `encoder-spec new` writes into."""
+    """Yield the files that `encoder-spec new` writes into."""
     specification, suite = Path(encoder_spec.__file__).parent, Path(__file__).parents[1]
     yield from sorted(specification.rglob("*.py"))
     yield from sorted(suite.glob("test_*.py"))
@@ -147,7 +147,7 @@ def scaffolded_files() -> Iterator[Path]:
 
 
 def left_to_fill_in(files: Iterator[Path]) -> Iterator[str]:
-    """Lines with a mark of a scaffold, each with its file and number."""
+    """Yield the lines with a mark of a scaffold, each with its file and number."""
     for file in files:
         text = file.read_text(encoding="utf-8")
         for number, line in enumerate(text.splitlines() if FILL_IN in text else (), start=1):

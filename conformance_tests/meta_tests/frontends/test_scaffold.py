@@ -38,7 +38,7 @@ HALVES = {
 
 
 def by_hand(number: str) -> dict[str, dict[str, str]]:
-    """What a contributor writes in the place of each mark; the requirement has this number."""
+    """Return what a contributor writes in the place of each mark; the requirement has this number."""
     return {
         "encoder_spec/ffn.py": {
             "FILL IN: what holds for every input, in one sentence.": "It is max(0, ·), squared.",
@@ -93,14 +93,14 @@ def python(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def printed(tree: Path, program: str) -> list[str]:
-    """What a program prints in a tree, line by line; it must succeed."""
+    """Return what a program prints in a tree, line by line; it must succeed."""
     done = python(tree, "-c", program)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout.splitlines()
 
 
 def holes(tree: Path) -> list[str]:
-    """What traceability misses in a tree."""
+    """Return what traceability misses in a tree."""
     done = python(tree, "-m", "conformance_tests", "traceability")
     found = re.findall(r"^HOLE (.*)$", done.stdout, re.MULTILINE)
     assert done.returncode == bool(found), done.stderr[-2000:]
@@ -109,14 +109,14 @@ def holes(tree: Path) -> list[str]:
 
 
 def of_the_new_equation(tree: Path) -> tuple[list[str], str]:
-    """Which tests of the new equation fail in a tree, and pytest's last line."""
+    """Return which tests of the new equation fail in a tree, and pytest's last line."""
     files = [f"conformance_tests/meta_tests/spec/test_{name}.py" for name in ("ffn", "oracles")]
     done = python(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "relu_squared", *files)
     return sorted(re.findall(r"^FAILED .*?::(\w+)", done.stdout, re.MULTILINE)), done.stdout.splitlines()[-1]
 
 
 def faults_of_lint(tree: Path) -> str:
-    """What ruff says about the folders that scaffolds write into."""
+    """Return what ruff says about the folders that scaffolds write into."""
     folders = ("encoder_spec", "conformance_tests/deviations", "conformance_tests/meta_tests/spec")
     commands = (("check",), ("format", "--check"))
     done = [python(tree, "-m", "ruff", *command, "--no-cache", *folders) for command in commands]
