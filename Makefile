@@ -13,15 +13,24 @@
 #   make seeds   judge correct encoders with many seeds, and put on file how near they come to an alarm
 #   make frameworks   judge the encoders of every framework in an environment of its own, and put it on file
 #   make setup   create .venv; the second time it takes no time
+#   make coverage   run the whole test suite, and show which lines no test reaches
+#   make wheel   build the distribution, and judge with it alone, the sources out of the way
+#   make release VERSION=x.y.z   write the changelog, set the version, commit and tag; DRY_RUN=1 shows what it would do
+#
+# With TORCH=2.5.0 or TORCH=newest a target runs in a separate environment with that torch in the place of the
+# pinned one; ARGS is handed to pytest, as in make test-all ARGS="--splits 4 --group 1".
 
 PYTHON ?= python3
-BIN := .venv/bin
-READY := .venv/.ready
+TORCH ?=
+VENV := .venv$(addprefix -torch-,$(TORCH))
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CONSTRAINTS := $(if $(TORCH),$(VENV)/constraints.txt,constraints.txt)
 
 FRAMEWORKS := .venv-frameworks/bin
 FRAMEWORKS_READY := .venv-frameworks/.ready
 
-.PHONY: setup check test test-all docs serve lint bench matrix resolution mutants seeds frameworks
+.PHONY: setup check test test-all coverage docs serve lint bench matrix resolution mutants seeds frameworks wheel release
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -29,8 +38,11 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "encoder-spec needs Python 3.11 or newer: make PYTHON=python3.11"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs,onnx,transformers]'
+	$(PYTHON) -m venv $(VENV)
+	@# Some torch asks for one release of SymPy, so with another torch than the pinned one neither is pinned.
+	$(if $(TORCH),grep -vE '^(torch|sympy)==' constraints.txt > $(CONSTRAINTS))
+	$(if $(filter-out newest,$(TORCH)),echo 'torch==$(TORCH)' >> $(CONSTRAINTS))
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[dev,docs,onnx,transformers]'
 	@touch $@
 
 check: $(READY)
@@ -40,10 +52,27 @@ check: $(READY)
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test: $(READY)
-	$(PYTEST) -m "not thorough"
+	$(PYTEST) -m "not thorough" $(ARGS)
 
 test-all: $(READY)
-	$(PYTEST)
+	$(PYTEST) $(ARGS)
+
+coverage: $(READY)
+	$(PYTEST) --cov --cov-report=term --cov-report=xml $(ARGS)
+
+# From an empty folder, in an environment with nothing but the wheel and what it requires.
+wheel: $(READY)
+	rm -rf dist .venv-wheel
+	$(BIN)/python -m build --no-isolation
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) dist/*.whl
+	cd "$$(mktemp -d)" \
+		&& "$(CURDIR)/.venv-wheel/bin/encoder-spec" check torch-post-ln torch-pre-ln reference \
+		&& "$(CURDIR)/.venv-wheel/bin/encoder-spec" traceability > traceability.txt \
+		&& "$(CURDIR)/.venv-wheel/bin/python" -m pytest --pyargs conformance_tests -p no:cacheprovider
+
+release: $(READY)
+	$(BIN)/python .ci/release.py $(VERSION) $(if $(DRY_RUN),--dry-run)
 
 docs: $(READY)
 	PYTHONPATH=docs $(BIN)/python -m generators.built site

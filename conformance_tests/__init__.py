@@ -46,10 +46,12 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+if not TYPE_CHECKING:  # a type checker would take each misspelt name for one that exists
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 class _Moved(ModuleType):
@@ -58,7 +60,7 @@ class _Moved(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return globals()["__getattr__"](name)
+        return getattr(sys.modules[__package__], name)
 
 
 # The reference promised these two places before the suite had rooms.

@@ -270,3 +270,54 @@ def traceability() -> None:
     from conformance_tests.frontends import listing
 
     listing.traceability()
+
+
+@main.group()
+def new() -> None:
+    """Write a scaffold for a contribution to the repository."""
+
+
+@new.command("equation")
+@click.argument("id")
+@click.option("--slot", required=True, help="The slot that the equation can fill, such as activation.")
+def new_equation(id: str, slot: str) -> None:
+    """Write the halves of an equation, such as ffn.relu_squared: code, oracle, requirement and tests."""
+    from conformance_tests.frontends import scaffold
+
+    click.echo("\n".join(scaffold.new_equation(id, slot)))
+
+
+@new.command("deviation")
+@click.argument("id")
+@click.option("--of", required=True, multiple=True, metavar="EQUATION", help="An equation it replaces; repeatable.")
+@click.option(
+    "--noticed-by", required=True, multiple=True, metavar="REQUIREMENT", help="A requirement it breaks; repeatable."
+)
+def new_deviation(id: str, of: tuple[str, ...], noticed_by: tuple[str, ...]) -> None:
+    """Write a wrong equation, such as activation-capped-at-1, into the catalogue of deviations."""
+    from conformance_tests.frontends import scaffold
+
+    click.echo("\n".join(scaffold.new_deviation(id, of, noticed_by)))
+
+
+@new.command("profile")
+@click.argument("name")
+@click.option(
+    "--base", default="vaswani-2017", show_default=True, metavar="PROFILE", help="The profile from which it differs."
+)
+@click.option(
+    "--set",
+    "choices",
+    multiple=True,
+    metavar="SLOT=VARIANT",
+    help="A choice that differs, such as activation=gelu or eps=1e-12; repeatable.",
+)
+def new_profile(name: str, base: str, choices: tuple[str, ...]) -> None:
+    """Write a published choice of equations, such as primer, into the profiles."""
+    from conformance_tests.frontends import scaffold
+
+    for choice in choices:
+        if "=" not in choice:
+            raise click.BadParameter(f"{choice!r} is not written SLOT=VARIANT", param_hint="--set")
+    given = dict(choice.split("=", 1) for choice in choices)
+    click.echo("\n".join(scaffold.new_profile(name, base, given)))

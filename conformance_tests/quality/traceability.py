@@ -1,20 +1,25 @@
 """Traceability: each equation with its implementation, oracle, proofs, requirements and tests.
 
 The table is generated, and a hole in it is a failure: an equation without an oracle, a requirement without a test, an
-algebraic one without a proof, a test that names no requirement or an unknown one. A contract in pyproject.toml makes
-sure that oracles import NumPy alone.
+algebraic one without a proof, a test that names no requirement or an unknown one, a mark of a scaffold that nobody
+filled in. A contract in pyproject.toml makes sure that oracles import NumPy alone.
 """
 
 import importlib
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 
+import encoder_spec
 from conformance_tests.harness.checks import REGISTRY, registry
 from encoder_spec.equation import TOPICS, Equation, equations, requirements
 from encoder_spec.notation import SYMBOLS
 from encoder_spec.proof import proofs
+
+FILL_IN = "FILL IN"
+"""What `encoder-spec new` writes where a person has to write."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ def holes() -> list[str]:
     found = [*holes_in_rows(complete), *holes_in_proofs()]
     for module in test_modules(complete):
         found.extend(tests_without_requirement(module))
+    found.extend(left_to_fill_in(scaffolded_files()))
     return found
 
 
@@ -129,3 +135,22 @@ def tests_without_requirement(module: ModuleType) -> Iterator[str]:
     for name, function in vars(module).items():
         if name.startswith("test_") and inspect.isfunction(function) and function not in known:
             yield f"{module.__name__}.{name} names no requirement"
+
+
+def scaffolded_files() -> Iterator[Path]:
+    """Yield the files that `encoder-spec new` writes into."""
+    specification, suite = Path(encoder_spec.__file__).parent, Path(__file__).parents[1]
+    yield from sorted(specification.rglob("*.py"))
+    yield from sorted(suite.glob("test_*.py"))
+    for folder in ("deviations", "meta_tests/spec"):
+        yield from sorted((suite / folder).rglob("*.py"))
+
+
+def left_to_fill_in(files: Iterator[Path]) -> Iterator[str]:
+    """Yield the lines with a mark of a scaffold, each with its file and number."""
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines() if FILL_IN in text else (), start=1):
+            if FILL_IN in line:
+                path = file.relative_to(Path(encoder_spec.__file__).parents[1]).as_posix()
+                yield f"{path}:{number} is to be filled in: {line.strip()}"

@@ -24,6 +24,7 @@ OTHERS = {
     "notation": "Notation and shapes",
     "map": "The map: one equation per slot",
     "cost": "Cost",
+    "internals": "Internals",
     "contribute": "Contribute",
 }
 """Chapters without a topic."""

@@ -1,0 +1,1 @@
+"""Tests of the repository's own machinery: workflows, releases, benchmarks."""
