@@ -64,8 +64,9 @@ class CalledSubject(Subject):
         return segment_argument(self.arguments(), self.hints.mask[0] if self.hints.mask else "")
 
     def _beside_segments(self) -> Arguments:
-        """The arguments of the call but for that of the segments."""
-        return {name: default for name, default in self.arguments().items() if name != self.segments}
+        """The arguments of the call but for that of the segments, where that is not the input itself (``*inputs``)."""
+        beside = self.segments if self.segments and not self.segments.startswith("*") else None
+        return {name: default for name, default in self.arguments().items() if name != beside}
 
     def stated_order(self) -> bool | None:
         """Whether the batch comes first, if the encoder says so itself."""
