@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 
 import pytest
 import torch
@@ -81,6 +82,21 @@ def test_a_weight_made_of_others_becomes_a_plain_one_in_a_copy(
     assert [name for name, _ in model.named_parameters()] == names
     torch.testing.assert_close(model(x), before)
     assert list(made_by_hooks(plain[0])) == []  # type: ignore[index]
+
+
+def test_copies_of_a_parametrized_part_become_plain_each_by_itself() -> None:
+    """Copies, as in torch's stack, share the class from which torch removes the weight; so do two weights of a part."""
+    part = two_maps()[0]
+    parametrize.register_parametrization(part, "weight", Halved())
+    part.register_parameter("other", nn.Parameter(torch.tensor([7.0])))
+    parametrize.register_parametrization(part, "other", Halved())
+    model = nn.Sequential(part, deepcopy(part))
+    plain = unwrapped(model)
+    for found in plain:  # type: ignore[attr-defined]
+        assert type(found) is nn.Linear
+        assert (found.weight.tolist(), found.other.tolist()) == ([[1.5, 2], [0, 2.5]], [3.5])
+    assert [parametrize.is_parametrized(one) for one in model] == [True, True]
+    assert model[1].weight.tolist() == [[1.5, 2], [0, 2.5]]
 
 
 def test_weights_that_hooks_make_are_found_by_name() -> None:
