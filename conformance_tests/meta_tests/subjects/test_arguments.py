@@ -1,5 +1,6 @@
 """What a signature says of a call, and where the hidden states are in what comes back."""
 
+import io
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -91,10 +92,13 @@ class Scripted(nn.Module):
 
 
 def test_a_scripted_module_says_the_same_by_its_schema() -> None:
-    """Its forward method has no Python signature."""
+    """Loaded from a file, its forward method has no Python signature but one of any arguments."""
+    file = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        forward = torch.jit.script(Scripted()).forward
+        torch.jit.save(torch.jit.script(Scripted()), file)
+        file.seek(0)
+        forward = torch.jit.load(file).forward
     assert arguments_of(forward) == {"x": REQUIRED, "mask": None, "times": 2}
     assert not hands_on(forward)
     assert not input_by_name(forward)
