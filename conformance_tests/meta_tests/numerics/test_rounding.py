@@ -190,17 +190,17 @@ def test_a_way_that_computes_something_else_has_no_distance() -> None:
     assert measured(by_place, 0.5) == 0
 
 
-@pytest.mark.parametrize(("off", "counts"), [(1e-8, False), (1e-10, True)])
+@pytest.mark.parametrize(("off", "counts"), [(1.5e-9, False), (0.7e-9, True)])
 @pytest.mark.parametrize("scale", [1, 1024])
 def test_a_way_is_one_up_to_a_billionth_of_the_largest_result(off: float, counts: bool, scale: int) -> None:
-    """The first feature is enlarged by a part in 10⁸, or in 10¹⁰: beside 10⁻⁹ the one is another computation."""
+    """The first feature is enlarged by 1.5 parts in 10⁹, or by 0.7: the one is another computation."""
     factors = tensor([1 + off, 1, 1, 1, 1, 1])
     assert (measured(lambda X: X * factors.to(X.dtype), scale, SHIFT) is not None) == counts
 
 
-@pytest.mark.parametrize(("off", "counts"), [(1e-8, False), (1e-10, True)])
+@pytest.mark.parametrize(("off", "counts"), [(1.5e-9, False), (0.7e-9, True)])
 def test_small_results_are_one_way_up_to_a_billionth(off: float, counts: bool) -> None:
-    """Of results of 10⁻⁵ a difference of 10⁻⁸ is too much and one of 10⁻¹⁰ is not: it is measured against 1."""
+    """Of results of 10⁻⁵ a difference of 1.5 · 10⁻⁹ is too much and one of 0.7 · 10⁻⁹ is not: the measure is 1."""
     moved = tensor([off, 0, 0, 0, 0, 0])
     assert (measured(lambda X: X + moved.to(X.dtype), 1e-5, SHIFT) is not None) == counts
 

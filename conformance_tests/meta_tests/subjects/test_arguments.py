@@ -147,6 +147,17 @@ def test_the_batch_is_the_axis_along_which_nothing_is_mixed(x: Tensor, orders: S
     assert batch_comes_first(mixing(0), x, orders) is False
 
 
+def test_ids_are_changed_among_themselves_and_numbers_to_others() -> None:
+    """An embedding has no row for an id that is one larger; of a single position the reverse is the same."""
+
+    def looking_up(ids: Tensor, first: bool) -> Tensor | None:
+        return mixing(0)(ids, first) if int(ids.max()) <= 13 else None
+
+    ids = torch.tensor([[13, 3, 5], [7, 11, 2]])
+    assert batch_comes_first(looking_up, ids, (True, False)) is False
+    assert batch_comes_first(mixing(1), X[:, :1], (False, True)) is True
+
+
 def test_the_likelier_order_is_tried_first_and_suffices() -> None:
     """Two calls with the batch first, and none with the batch second."""
     tried: list[bool] = []
@@ -207,8 +218,11 @@ class Named:
     other: Tensor
 
 
+@dataclass(init=False)
 class Both(dict[str, Any]):
-    """A mapping with attributes, as models return."""
+    """A mapping that is a dataclass too, as models of transformers return: its fields may be empty."""
+
+    states: Tensor | None = None
 
 
 @pytest.mark.parametrize(
@@ -226,6 +240,7 @@ class Both(dict[str, Any]):
         ([STATES, WIDER, OTHER], OTHER),
         ([OTHER, STATES, POOLED], STATES),
         (Output(POOLED, STATES), STATES),
+        (Both(a=POOLED, b=STATES), STATES),
         ({"a": {"b": (3, STATES)}}, STATES),
         ((POOLED, WIDER), POOLED),
         ([POOLED, WIDER], POOLED),
