@@ -100,8 +100,8 @@ def test_a_scripted_module_says_the_same_by_its_schema() -> None:
         file.seek(0)
         forward = torch.jit.load(file).forward
     assert arguments_of(forward) == {"x": REQUIRED, "mask": None, "times": 2}
-    assert not hands_on(forward)
-    assert not input_by_name(forward)
+    assert hands_on(forward) is False
+    assert input_by_name(forward) is False
 
 
 @pytest.mark.parametrize(

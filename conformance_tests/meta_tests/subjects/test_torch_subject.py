@@ -122,6 +122,12 @@ def test_weights_are_copies_by_every_name() -> None:
     assert subject.unmoved() == {"plain"}
 
 
+def test_a_frozen_parameter_is_known_by_all_its_names() -> None:
+    module = Small()
+    module.inner.weight.requires_grad_(False)
+    assert TorchSubject(module).fixed() == {"frozen", "tied", "inner.weight"}
+
+
 def test_tables_are_the_floating_buffers_and_plain_tensors() -> None:
     """Copies; whole numbers are none."""
     module = Small()
@@ -271,6 +277,14 @@ def test_the_specifications_own_module_is_known() -> None:
     with subject.borrowed():
         subject.learn(Probes(encoder, 0))
     assert (subject.mask_form, subject.takes_mask) == (MaskForm("keep", "keep", "B n"), True)
+
+
+def test_the_mask_of_another_module_is_found_out() -> None:
+    """A map of each position takes none."""
+    subject = TorchSubject(nn.Linear(6, 6))
+    with subject.borrowed():
+        subject.learn(Probes(Encoder(TORCH_POST_LN, Dimensions(d_model=6, h=3, d_ff=5, N=1)), 0))
+    assert (subject.mask_form, subject.takes_mask) == (None, False)
 
 
 class HandsOn(nn.Module):
