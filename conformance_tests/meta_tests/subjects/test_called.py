@@ -81,6 +81,10 @@ def must_be_masked(x: Tensor, mask: Tensor) -> Tensor:
     return adding(x, mask)
 
 
+def must_be_masked_without_a_name(x: Tensor, b: Tensor) -> Tensor:
+    return adding(x, b)
+
+
 def must_be_told(x: Tensor, mask: Tensor | None) -> Tensor:
     return adding(x, mask)
 
@@ -128,6 +132,11 @@ def contradicts_its_name(x: Tensor, attention_mask: Tensor | None = None) -> Ten
         ),
         (must_be_masked, MaskForm("mask", "keep", "B n"), {"mask": "mask: (B, n), boolean, True = keep"}),
         (must_be_told, MaskForm("mask", "keep", "B n"), {"mask": "mask: (B, n), boolean, True = keep"}),
+        (
+            must_be_masked_without_a_name,
+            MaskForm("b", "keep", "B n"),
+            {"mask": "b: (B, n), boolean, True = keep"},
+        ),
         (oddly_named, MaskForm("m", "ignore", "B n"), {"mask": "m: (B, n), boolean, True = ignore"}),
         (
             takes_lengths,
