@@ -65,8 +65,9 @@ class CalledSubject(Subject):
         return segment_argument(self.arguments(), self.hints.mask[0] if self.hints.mask else "")
 
     def _beside_segments(self) -> Arguments:
-        """Return the arguments of the call except the one for segments."""
-        return {name: default for name, default in self.arguments().items() if name != self.segments}
+        """Return the arguments except the one for segments, unless that is the input itself (``*inputs``)."""
+        beside = self.segments if self.segments and not self.segments.startswith("*") else None
+        return {name: default for name, default in self.arguments().items() if name != beside}
 
     def stated_order(self) -> bool | None:
         """Return whether the batch comes first, if the encoder says so itself."""

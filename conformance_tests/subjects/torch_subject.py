@@ -220,7 +220,8 @@ class Recorder(TorchDispatchMode):
         for value in (*results, *wholes):
             if not isinstance(value, Tensor) or not value.is_floating_point():
                 continue
-            if value.numel() > 1 and not any(is_same_data(value, a) for a in args):
+            # An operation in place counts as a version of its argument only after it has been recorded here.
+            if value.numel() > 1 and (func._schema.is_mutable or not any(is_same_data(value, a) for a in args)):
                 self.results.append(value.detach().clone())
             if value.dtype is torch.float32 and is_rounded(value):
                 self.narrowed = torch.float32

@@ -27,6 +27,9 @@ def unwrapped(module: nn.Module) -> nn.Module:
     module = deepcopy(module)
     for part in list(module.modules()):
         for name in list(getattr(part, "parametrizations", ())) if parametrize.is_parametrized(part) else ():
+            # Torch removes the weight from the class, which copies share with what they were copied from.
+            shared = type(part)
+            part.__class__ = type(shared.__name__, shared.__bases__, dict(vars(shared)))
             parametrize.remove_parametrizations(part, name)
         for name, remove in made_by_hooks(part).items():
             remove(part, name)

@@ -142,6 +142,23 @@ def test_padding_stands_in_the_middle_on_either_side_and_everywhere(name: str) -
     assert keep.tolist() == KEPT[name]
 
 
+@pytest.mark.parametrize(
+    ("name", "padded"),
+    [
+        ("scattered", {0: [5, 6], 1: [0, 1, 2], 6: [8, 9, 10]}),
+        ("right", {1: [9, 10], 6: [6, 7, 8, 9, 10]}),
+        ("all-end-padded", {sample: [9, 10] for sample in range(7)}),
+    ],
+)
+def test_longer_sequences_have_more_padding(name: str, padded: dict[int, list[int]]) -> None:
+    """Of n = 11, in 7 sequences: from 11 // 2 = 5 on; 11 // 3 = 3 at either end; 11 // 4 = 2 and 5 at the right."""
+    keep = probes(N=3, d_ff=5)[name].keep
+    assert keep is not None
+    assert keep.shape == (7, 11)
+    found = {sample: [n for n in range(11) if not row[n]] for sample, row in enumerate(keep.tolist())}
+    assert {sample: where for sample, where in found.items() if where} == padded
+
+
 @pytest.mark.parametrize("name", UNPADDED)
 def test_probes_without_padding_have_no_mask(name: str) -> None:
     """None, and not a mask that keeps everything."""

@@ -22,7 +22,7 @@ from conformance_tests.numerics.rounding import (
 )
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.profiles import BERT, TORCH_POST_LN, VASWANI_2017
+from encoder_spec.profiles import BERT, TORCH_POST_LN, VASWANI_2017, Profile
 
 SIZES = Dimensions(d_model=6, h=3, d_k=5, d_v=7, d_ff=11, N=1, V=13, max_len=17)
 EVERYWHERE = slice(None)
@@ -126,6 +126,8 @@ def test_a_factor_multiplies_the_queries_and_divides_the_keys() -> None:
         changed = computing(encoder.replace(scores=of), Way(factor=4))
         assert changed.profile["scores"].function(Q, K).tolist() == [expected]
     assert computing(encoder, Way(factor=4)).profile["scores"].id == "attention.scores"
+    shifted = computing(encoder.replace(scores=lambda Q, K, by: Q + K + by), Way(factor=4))
+    assert shifted.profile["scores"].function(Q, K, by=7).tolist() == [12 + 1.25 + 7]
 
 
 def test_computed_positions_stand_in_the_order_of_the_features() -> None:
@@ -133,6 +135,15 @@ def test_computed_positions_stand_in_the_order_of_the_features() -> None:
     orders = {"d_model": torch.tensor([0, 2, 4, 1, 3, 5])}
     changed = computing(Encoder(VASWANI_2017, SIZES), Way(orders))
     assert changed.profile["position"].function(torch.zeros(1, 2, 6))[0].tolist() == [0, 0, 0, 1, 1, 1]
+    counted = Encoder(VASWANI_2017, SIZES).replace(position=lambda X, offset: torch.arange(6) + offset)
+    assert computing(counted, Way(orders)).profile["position"].function(None, offset=7).tolist() == [
+        7,
+        9,
+        11,
+        8,
+        10,
+        12,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -179,17 +190,17 @@ def test_a_way_that_computes_something_else_has_no_distance() -> None:
     assert measured(by_place, 0.5) == 0
 
 
-@pytest.mark.parametrize(("off", "counts"), [(1e-8, False), (1e-10, True)])
+@pytest.mark.parametrize(("off", "counts"), [(1.5e-9, False), (0.7e-9, True)])
 @pytest.mark.parametrize("scale", [1, 1024])
 def test_a_way_is_one_up_to_a_billionth_of_the_largest_result(off: float, counts: bool, scale: int) -> None:
-    """The first feature is enlarged by a part in 10⁸, or in 10¹⁰: beside 10⁻⁹ the one is another computation."""
+    """The first feature is enlarged by 1.5 parts in 10⁹, or by 0.7: the one is another computation."""
     factors = tensor([1 + off, 1, 1, 1, 1, 1])
     assert (measured(lambda X: X * factors.to(X.dtype), scale, SHIFT) is not None) == counts
 
 
-@pytest.mark.parametrize(("off", "counts"), [(1e-8, False), (1e-10, True)])
+@pytest.mark.parametrize(("off", "counts"), [(1.5e-9, False), (0.7e-9, True)])
 def test_small_results_are_one_way_up_to_a_billionth(off: float, counts: bool) -> None:
-    """Of results of 10⁻⁵ a difference of 10⁻⁸ is too much and one of 10⁻¹⁰ is not: it is measured against 1."""
+    """Of results of 10⁻⁵ a difference of 1.5 · 10⁻⁹ is too much and one of 0.7 · 10⁻⁹ is not: the measure is 1."""
     moved = tensor([off, 0, 0, 0, 0, 0])
     assert (measured(lambda X: X + moved.to(X.dtype), 1e-5, SHIFT) is not None) == counts
 
@@ -241,6 +252,24 @@ def with_head(function: Callable[[Tensor], Tensor]) -> Encoder:
     return stack(function).replace(head=lambda Z, keep: Z)
 
 
+def test_the_mask_is_given_to_all_ways() -> None:
+    """The input is multiplied by the number of keys kept: 3 · 2 is 6 with two of three, and 3 if nothing is said."""
+
+    def counting(keep: Tensor, X: Tensor) -> Tensor:
+        return X * keep.sum()
+
+    encoder = Encoder(TORCH_POST_LN.replace(stack=counting), SIZES)
+    keep = torch.tensor([[True, False, True]])
+    assert budget(encoder, {}, given(3, 3), keep, torch.float32) == 6 * FOUR_UNITS
+    assert budget(encoder, {}, given(3, 3), None, torch.float32) == 3 * FOUR_UNITS
+
+
+def test_parameters_that_are_not_used_do_not_matter() -> None:
+    """A mapping of all weights may hold those of parts beside the encoder."""
+    found = budget(stack(third), {"pooler.W": torch.ones(5, 7).double()}, given(24), None, torch.float32)
+    assert found == 8 * FOUR_UNITS
+
+
 def test_an_output_without_positions_has_no_padding() -> None:
     """One number for each sample, from the last position: 6 · 24 / 3 is 48, whatever is masked."""
     inputs = (torch.cat([given(9, 1)[0], given(24, 1)[0]], dim=1),)
@@ -259,22 +288,28 @@ def test_the_budget_is_infinite_where_the_specification_overflows() -> None:
     assert budget(stack(overflowing), {}, given(100), None, torch.float16) == math.inf
 
 
-def encoder_of_one_layer(**choices: object) -> tuple[Encoder, dict[str, Tensor]]:
-    """A layer with parameters, in numbers that float32 has."""
-    encoder = Encoder(TORCH_POST_LN, Dimensions(d_model=15, h=3, d_ff=11, N=1)).replace(**choices)
-    return encoder, {path: p.float().double() for path, p in random_parameters(encoder).items()}
+LAYER = Dimensions(d_model=15, h=3, d_ff=11, N=1, V=41, max_len=23)
 
 
-def some_inputs() -> tuple[Tensor, ...]:
+def of_one_layer(profile: Profile) -> tuple[Encoder, dict[str, Tensor], tuple[Tensor, ...]]:
+    """An encoder of one layer with parameters in numbers that float32 has, and inputs: two of seven positions."""
+    encoder = Encoder(profile, LAYER)
     generator = torch.Generator().manual_seed(5)
-    return (torch.randn(2, 7, 15, generator=generator).double(),)
+    ids = torch.randint(41, (2, 7), generator=generator)
+    inputs = {
+        "torch-post-ln": (torch.randn(2, 7, 15, generator=generator).double(),),
+        "vaswani-2017": (ids,),
+        "bert": (ids, ids % 2),
+    }
+    parameters = {path: p.float().double() for path, p in random_parameters(encoder).items()}
+    return encoder, parameters, inputs[profile.name]
 
 
+@pytest.mark.parametrize("profile", [TORCH_POST_LN, VASWANI_2017, BERT], ids=lambda profile: profile.name)
 @pytest.mark.parametrize("keep", [None, torch.tensor([[True] * 7, [True] * 4 + [False] * 3])])
-def test_all_ways_of_a_whole_layer_compute_the_same(keep: Tensor | None) -> None:
+def test_all_ways_of_a_whole_layer_compute_the_same(keep: Tensor | None, profile: Profile) -> None:
     """In float64 each is as far as sums in another order are, and in float32 some 10⁻⁷ of the result."""
-    encoder, parameters = encoder_of_one_layer()
-    inputs = some_inputs()
+    encoder, parameters, inputs = of_one_layer(profile)
     exact = encoder(parameters, *inputs, keep=keep)
     valid = EVERYWHERE if keep is None else keep
     for seed in range(3):

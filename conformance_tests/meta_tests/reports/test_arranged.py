@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from conformance_tests.reports.arranged import (
+    SIZES,
+    TELLING,
     WORST,
     Topic,
     by_topic,
@@ -18,6 +20,9 @@ from conformance_tests.reports.arranged import (
     undecided,
 )
 from conformance_tests.reports.report import OUTCOMES, Level, Report, Result, TargetReport
+from encoder_spec.equation import places, slots
+from encoder_spec.notation import SYMBOLS
+from encoder_spec.profiles import CONSTANTS
 
 
 def result(
@@ -63,6 +68,16 @@ def test_a_topic_counts_what_passed_and_the_strongest_evidence_of_that() -> None
     assert (topic.met, topic.level) == (2, Level.BLACK_BOX)
     assert Topic("attention", results[1:2]).level is None
     assert Topic("attention", results[1:2]).met == 0
+
+
+def test_what_is_shown_of_a_profile_are_choices_and_sizes_that_there_are() -> None:
+    """Slots, places of slots and constants, and a constant of one place; no two alike."""
+    names = {*slots(), *places(), *CONSTANTS}
+    assert [name for name in TELLING if name.rpartition(".")[2] not in names] == []
+    assert [name.partition(".")[0] for name in TELLING if "." in name] == ["norm_final"]
+    assert {"layer", "norm", "eps", "activation", "position"} <= set(TELLING)
+    assert set(SIZES) <= {symbol.word for symbol in SYMBOLS.values()}
+    assert (len(set(TELLING)), len(set(SIZES))) == (len(TELLING), len(SIZES)) == (10, 4)
 
 
 def test_choices_are_shown_in_the_order_asked_for() -> None:

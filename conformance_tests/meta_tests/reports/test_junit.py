@@ -95,3 +95,11 @@ def test_times_are_those_of_the_targets_and_their_sum() -> None:
     assert float(root.get("time", "0")) == 3.751
     assert [float(suite.get("time", "0")) for suite in root] == [1.25, 2.5006]
     assert xml.endswith(">\n")
+
+
+def test_cases_are_counted_by_how_they_ended() -> None:
+    """Two targets with three cases and the one of a missing verdict: 1 error, 1 failure, 1 skipped of 4."""
+    first = TargetReport("a", "nonconformant", requirements=[result("fail"), result("pass"), result("blocked")])
+    root = ElementTree.fromstring(write(Report(0, [first, TargetReport("b", "error")])))
+    counted = {name: root.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    assert counted == {"tests": "4", "failures": "1", "errors": "1", "skipped": "1"}

@@ -17,6 +17,7 @@ def test_the_longest_run_of_backticks_is_measured(text: str, length: int) -> Non
     ("text", "span"),
     [
         ("a", "`a`"),
+        ("Xbox X", "`Xbox X`"),
         ("a`b", "``a`b``"),
         ("`a", "`` `a ``"),
         ("a`", "`` a` ``"),

@@ -23,6 +23,7 @@ def test_levels_grow_from_static_to_gradient() -> None:
     assert [str(level) for level in sorted(Level)] == list(LEVELS)
     assert [Level.named(name) for name in LEVELS] == sorted(Level)
     assert max(Level.named("trace"), Level.named("black-box")) is Level.TRACE
+    assert [int(level) for level in Level] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("name", ["", "strong", "black"])
@@ -42,6 +43,11 @@ def test_there_is_no_other_level(name: str) -> None:
 def test_a_requirement_is_explained_on_the_page_of_its_topic(equation: str, page: str) -> None:
     """The topic is what stands before the first point."""
     assert result(equation=equation).page == page
+
+
+def test_there_are_seven_outcomes() -> None:
+    """As the contract of the JSON report lists them."""
+    assert OUTCOMES == ("pass", "fail", "xfail", "xpass", "unsupported", "blocked", "error")
 
 
 def test_failures_unexpected_passes_and_errors_count_against_an_encoder() -> None:
@@ -98,6 +104,13 @@ def test_a_target_of_which_nothing_is_known_is_in_error() -> None:
 def test_the_verdict_of_a_run_is_the_worst_of_its_targets(verdicts: list[str], verdict: str) -> None:
     """Error before nonconformant, before undetermined, before conformant; a run over nothing is in error."""
     assert Report(0, [TargetReport("x", v) for v in verdicts]).verdict == verdict
+
+
+def test_a_report_begins_without_targets() -> None:
+    """No two share their list."""
+    one, other = Report(5), Report(5)
+    one.targets.append(TargetReport("x"))
+    assert other == Report(5, [])
 
 
 def test_a_report_has_all_results_and_diagnoses_target_by_target() -> None:

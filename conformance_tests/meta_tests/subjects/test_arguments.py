@@ -1,5 +1,6 @@
 """What a signature says of a call, and where the hidden states are in what comes back."""
 
+import io
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -91,13 +92,16 @@ class Scripted(nn.Module):
 
 
 def test_a_scripted_module_says_the_same_by_its_schema() -> None:
-    """Its forward method has no Python signature."""
+    """Loaded from a file, its forward method has no Python signature but one of any arguments."""
+    file = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        forward = torch.jit.script(Scripted()).forward
+        torch.jit.save(torch.jit.script(Scripted()), file)
+        file.seek(0)
+        forward = torch.jit.load(file).forward
     assert arguments_of(forward) == {"x": REQUIRED, "mask": None, "times": 2}
-    assert not hands_on(forward)
-    assert not input_by_name(forward)
+    assert hands_on(forward) is False
+    assert input_by_name(forward) is False
 
 
 @pytest.mark.parametrize(
@@ -141,6 +145,17 @@ def test_the_batch_is_the_axis_along_which_nothing_is_mixed(x: Tensor, orders: S
     """Whatever is tried first: of two samples only the changed one changes."""
     assert batch_comes_first(mixing(1), x, orders) is True
     assert batch_comes_first(mixing(0), x, orders) is False
+
+
+def test_ids_are_changed_among_themselves_and_numbers_to_others() -> None:
+    """An embedding has no row for an id that is one larger; of a single position the reverse is the same."""
+
+    def looking_up(ids: Tensor, first: bool) -> Tensor | None:
+        return mixing(0)(ids, first) if int(ids.max()) <= 13 else None
+
+    ids = torch.tensor([[13, 3, 5], [7, 11, 2]])
+    assert batch_comes_first(looking_up, ids, (True, False)) is False
+    assert batch_comes_first(mixing(1), X[:, :1], (False, True)) is True
 
 
 def test_the_likelier_order_is_tried_first_and_suffices() -> None:
@@ -203,8 +218,11 @@ class Named:
     other: Tensor
 
 
+@dataclass(init=False)
 class Both(dict[str, Any]):
-    """A mapping with attributes, as models return."""
+    """A mapping that is a dataclass too, as models of transformers return: its fields may be empty."""
+
+    states: Tensor | None = None
 
 
 @pytest.mark.parametrize(
@@ -222,6 +240,7 @@ class Both(dict[str, Any]):
         ([STATES, WIDER, OTHER], OTHER),
         ([OTHER, STATES, POOLED], STATES),
         (Output(POOLED, STATES), STATES),
+        (Both(a=POOLED, b=STATES), STATES),
         ({"a": {"b": (3, STATES)}}, STATES),
         ((POOLED, WIDER), POOLED),
         ([POOLED, WIDER], POOLED),

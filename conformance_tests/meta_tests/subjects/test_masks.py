@@ -84,7 +84,16 @@ def test_lengths_say_the_number_of_valid_positions() -> None:
 
 @pytest.mark.parametrize(
     ("keep", "at_the_end"),
-    [([T, T, T], T), ([T, T, F], T), ([F, F, F], T), ([F, T, T], F), ([T, F, T], F), ([T], T), ([F, F, T], F)],
+    [
+        ([T, T, T], T),
+        ([T, T, F], T),
+        ([F, F, F], T),
+        ([F, T, T], F),
+        ([T, F, T], F),
+        ([T], T),
+        ([F, F, T], F),
+        ([T, T, F, F, F], T),
+    ],
 )
 def test_padding_at_the_end_is_followed_by_nothing_valid(keep: list[bool], at_the_end: bool) -> None:
     """In every sequence of a batch."""
@@ -419,6 +428,18 @@ def test_a_mask_with_which_the_output_is_no_number_hides_nothing(wrong: float) -
         return plain * wrong if form and form.values == "keep" and plain is not None else plain
 
     assert working_mask(MASK, call, KEEP) == MaskForm("mask", "keep 0/1", "B n")
+
+
+@pytest.mark.parametrize(("effect", "acts"), [(1e-10, False), (3e-9, True)])
+def test_a_mask_changes_something_beyond_rounding(effect: float, acts: bool) -> None:
+    """An effect of 10⁻¹⁰ on kept positions is none, and one of 3 · 10⁻⁹ is one: nothing else shows a mask."""
+
+    def call(form: MaskForm | None, variation: str) -> Tensor | None:
+        acting = form is not None and variation != "everything kept"
+        return torch.full((2, 3, 1), effect if acting else 0.0, dtype=torch.float64)
+
+    form = MaskForm("b", "keep", "B n")
+    assert working_mask({"x": REQUIRED}, call, KEEP, [form]) == (form if acts else None)
 
 
 def test_outputs_of_another_shape_are_not_compared() -> None:

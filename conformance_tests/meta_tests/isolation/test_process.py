@@ -1,0 +1,261 @@
+"""What the parent makes of a worker's last words, its stack and its end; no process is started."""
+
+import io
+import json
+import os
+import signal
+from collections import deque
+from pathlib import Path
+from queue import SimpleQueue
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import encoder_spec
+from conformance_tests.errors import Lost
+from conformance_tests.isolation.process import COMPUTING, FRAME, STARTING, Worker, computes_equations
+from conformance_tests.isolation.worker import CHANNEL_LOST, STANDARD
+
+SPEC = str(Path(encoder_spec.__file__).parent / "attention.py")
+TORCH = "/venv/lib/site-packages/torch/functional.py"
+THEIRS = "/home/somebody/model.py"
+
+
+@pytest.mark.parametrize(
+    ("files", "computing"),
+    [
+        ([SPEC], True),
+        ([TORCH, SPEC], True),
+        (["/venv/site-packages/numpy/x.py", "/venv/site-packages/jaxtyping/x.py", SPEC, THEIRS], True),
+        ([f"{STANDARD[0]}/functools.py", "<frozen importlib>", "/venv/site-packages/beartype/x.py", SPEC], True),
+        ([THEIRS, SPEC], False),
+        (["/venv/site-packages/transformers/x.py", SPEC], False),
+        (["/venv/site-packages/torchvision/x.py", SPEC], False),
+        ([TORCH], False),
+        ([], False),
+        ([str(Path(encoder_spec.__file__).parents[1] / "encoder_spec_of_mine.py")], False),
+    ],
+)
+def test_an_equation_is_computed_where_it_is_the_innermost_frame_outside_of_its_libraries(
+    files: list[str], computing: bool
+) -> None:
+    """Those are the standard library, torch, NumPy and the two that check shapes; others belong to the subject."""
+    assert computes_equations(files) is computing
+
+
+@pytest.mark.parametrize("package", ["torch", "numpy", "jaxtyping", "beartype"])
+def test_the_libraries_of_the_equations_are_told_by_their_folder(package: str) -> None:
+    assert COMPUTING.search(f"/venv/site-packages/{package}/x.py")
+    assert not COMPUTING.search(f"/venv/site-packages/my_{package}/x.py")
+    assert not COMPUTING.search(f"/home/{package}/x.py")
+
+
+@pytest.mark.parametrize(
+    ("line", "frame"),
+    [
+        ('  File "/a b/m.py", line 12 in forward', ("/a b/m.py", "12", "forward")),
+        ('  File "<string>", line 1 in <module>', ("<string>", "1", "<module>")),
+        ('  File "/a/m.py", line 12, in forward', None),
+        ("Current thread 0x00007f (most recent call first):", None),
+    ],
+)
+def test_a_frame_of_the_fault_handler_is_read(line: str, frame: tuple[str, str, str] | None) -> None:
+    """A traceback of Python's own has a comma before ``in``: what a subject printed is no stack."""
+    found = FRAME.search(line)
+    assert (found and (found["file"], found["line"], found["function"])) == frame
+
+
+class Ended(Worker):
+    """A worker without a process: what it said, what it answered, and its exit status."""
+
+    def __init__(self, *said: str, status: int = 0, answers: tuple[str | None, ...] = ()) -> None:
+        self._said = deque(said, maxlen=64)
+        self._answers = SimpleQueue()
+        for answer in answers:
+            self._answers.put(answer)
+        self._process: Any = SimpleNamespace(returncode=status, pid=0)
+        self._ready = False
+        self.killed = 0
+        self.written: list[dict[str, Any]] = []
+        self.stack: tuple[str, ...] = ()
+
+    def kill(self) -> None:
+        self.killed += 1
+
+    def _interrupt(self) -> None:
+        self._said.clear()
+        self._said.extend(self.stack)
+
+    def _write(self, message: dict[str, Any]) -> None:
+        self.written.append(message)
+
+
+def frames(*files: str) -> tuple[str, ...]:
+    """A stack as the fault handler writes it, the innermost frame first."""
+    head = ("Current thread 0x00007f (most recent call first):",)
+    return head + tuple(f'  File "{file}", line {n} in f{n}' for n, file in enumerate(files, start=3))
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ((), ""),
+        (("printed",), ""),
+        (frames(THEIRS), ", at model.py:3 in f3"),
+        (frames(TORCH, THEIRS, SPEC), ", at model.py:4 in f4"),
+        (frames(f"{STANDARD[0]}/threading.py", "<frozen os>", THEIRS), ", at model.py:5 in f5"),
+        (frames(TORCH, f"{STANDARD[0]}/threading.py"), ", at functional.py:3 in f3"),
+    ],
+)
+def test_the_place_is_the_innermost_frame_outside_of_libraries(said: tuple[str, ...], place: str) -> None:
+    """Where all are inside of libraries, the innermost of all."""
+    assert Ended(*said)._place() == place
+
+
+SEGV = f"{signal.Signals.SIGSEGV.name} ({signal.strsignal(signal.SIGSEGV)})"
+KILL = f"{signal.Signals.SIGKILL.name} ({signal.strsignal(signal.SIGKILL)})"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "end"),
+    [
+        (0, (), "ended its process with exit status 0"),
+        (3, ("one", "two  ", "  "), 'ended its process with exit status 3; it last printed "two"'),
+        (CHANNEL_LOST, ("one",), "closed the suite's own file descriptors"),
+        (-signal.SIGSEGV, (), f"ended its process: killed by {SEGV}"),
+        (
+            -signal.SIGSEGV,
+            ("said", "Fatal Python error: Segmentation fault", *frames(THEIRS)),
+            f'ended its process: killed by {SEGV}, at model.py:3 in f3; it last printed "said"',
+        ),
+        (-signal.SIGKILL, (), f"ended its process: killed by {KILL}; the machine may be out of memory"),
+        (1, ("x" * 300,), f'ended its process with exit status 1; it last printed "{"x" * 200}"'),
+        (1, ("Fatal Python error: here", "said later"), "ended its process with exit status 1"),
+    ],
+)
+def test_the_end_of_a_process_is_said_with_its_last_words(status: int, said: tuple[str, ...], end: str) -> None:
+    """The status or the signal, where it was, and the last line before the fault handler spoke, cut at 200."""
+    assert Ended(*said, status=status)._end() == end
+
+
+def test_an_answer_is_a_line_of_json() -> None:
+    worker = Ended(answers=('{"doing": "ATT-1"}', '{"clean": true}'))
+    assert worker.answer(1) == {"doing": "ATT-1"}
+    assert worker.answer(1) == {"clean": True}
+    assert worker.killed == 0
+
+
+@pytest.mark.parametrize(
+    ("worker", "said", "killed"),
+    [
+        (Ended(status=3, answers=(None,)), "ended its process with exit status 3", 0),
+        (Ended(answers=("no json",)), "wrote into the suite's own file descriptors", 1),
+        (Ended(answers=('{"raised": "SystemExit: 3"}',)), "raised SystemExit: 3", 0),
+    ],
+)
+def test_what_is_no_answer_loses_the_worker(worker: Ended, said: str, killed: int) -> None:
+    """Its end, a line that is not of the suite, and what ended its loop; one that speaks nonsense is ended."""
+    with pytest.raises(Lost) as caught:
+        worker.answer(1)
+    assert (str(caught.value), worker.killed) == (said, killed)
+
+
+@pytest.mark.parametrize(
+    ("stack", "said"),
+    [
+        (frames(THEIRS), "hung: nothing came back within 0.01 s (--timeout), at model.py:3 in f3"),
+        ((), "hung: nothing came back within 0.01 s (--timeout)"),
+        (
+            frames(TORCH, SPEC),
+            "was not judged within 0.01 s: the suite still compares it with equations of its own "
+            "(allow more with --timeout)",
+        ),
+    ],
+)
+def test_a_worker_that_does_not_answer_is_interrupted_ended_and_its_place_said(
+    stack: tuple[str, ...], said: str
+) -> None:
+    """Where it computes equations, that is not the subject's fault; what was printed before is no stack."""
+    worker = Ended(*frames("/printed/before.py"))
+    worker.stack = stack
+    with pytest.raises(Lost) as caught:
+        worker.answer(0.01)
+    assert (str(caught.value), worker.killed) == (said, 1)
+
+
+def test_a_request_waits_for_the_first_worker_to_be_ready_once() -> None:
+    """The first answer says so, and is nobody's."""
+    worker = Ended(answers=('{"ready": true}', '{"clean": true}'))
+    worker.ask(target="a")
+    worker.ask(target="b")
+    assert worker.written == [{"target": "a"}, {"target": "b"}]
+    assert worker.answer(1) == {"clean": True}
+    assert STARTING >= 60
+
+
+class Pipe(io.BytesIO):
+    """Standard input of a worker, which may be gone."""
+
+    gone = False
+
+    def flush(self) -> None:
+        if self.gone:
+            raise BrokenPipeError
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_request_is_one_line_of_json_and_lost_with_the_worker(gone: bool) -> None:
+    """That the worker is gone is found out, and said, by whoever waits for its answer."""
+    worker, pipe = Ended(), Pipe()
+    pipe.gone = gone
+    worker._process.stdin = pipe
+    Worker._write(worker, {"target": "a\nb"})
+    pipe.gone = False
+    lines = pipe.getvalue().splitlines()
+    assert [json.loads(line) for line in lines] == [{"target": "a\nb"}]
+
+
+def test_what_a_subject_prints_is_kept_in_lines_of_500() -> None:
+    """Without empty ones, and the last without its end; what is no UTF-8 is marked."""
+    worker = Ended()
+    worker._process.stderr = io.BytesIO(b"one\n \n" + b"x" * 600 + b"\n\xff\nlast" + b"y" * 600)
+    worker._drain()
+    assert list(worker._said) == ["one", "x" * 500, "\ufffd", "y" * 500]
+
+
+def test_a_line_that_comes_in_pieces_is_put_together() -> None:
+    class Slow(io.BytesIO):
+        def read1(self, size: int | None = -1, /) -> bytes:
+            return super().read1(3)
+
+    worker = Ended()
+    worker._process.stderr = Slow(b"one\ntwo, and more\nlast")
+    worker._drain()
+    assert list(worker._said) == ["one", "two, and more", "last"]
+
+
+def test_answers_are_the_lines_that_a_worker_writes() -> None:
+    worker = Ended()
+    worker._process.stdout = io.BytesIO(b'{"a": 1}\n{"b": "\xc3\xa9"}\n')
+    worker._listen()
+    assert [worker.answer(1), worker.answer(1)] == [{"a": 1}, {"b": "é"}]
+
+
+@pytest.mark.parametrize("fault", [None, ProcessLookupError, PermissionError])
+def test_a_process_is_ended_with_all_that_it_started(
+    fault: type[Exception] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole group; one that has ended already is none."""
+    ended: list[tuple[int, int]] = []
+
+    def killpg(group: int, number: int) -> None:
+        ended.append((group, number))
+        if fault is not None:
+            raise fault
+
+    monkeypatch.setattr(os, "killpg", killpg)
+    worker = Ended()
+    worker._process.pid = 2**22 + 5
+    Worker.kill(worker)
+    assert ended == [(2**22 + 5, signal.SIGKILL)]

@@ -1,0 +1,425 @@
+"""What is learned of a call, with functions in the place of encoders."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from conformance_tests.errors import Undetermined, Unsupported
+from conformance_tests.numerics.probes import Probes
+from conformance_tests.subjects.called import NOTHING, CalledSubject, given_arguments, read_positions
+from conformance_tests.subjects.calling import Arguments, arguments_of
+from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.masks import LENGTHS, MaskForm
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.profiles import BERT, TORCH_POST_LN, VIT, Profile
+
+
+class Fake(CalledSubject):
+    """A function as an encoder of a framework without anything of its own."""
+
+    def __init__(self, function: Callable[..., Any], order: bool | None = None, mask: tuple[str, str] | None = None):
+        super().__init__()
+        self.function = function
+        self.order = order
+        self.hints = Hints(mask=mask)
+        self.gradients_asked: list[bool] = []
+
+    def arguments(self) -> Arguments:
+        return arguments_of(self.function)
+
+    def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
+        self.gradients_asked.append(gradients)
+        return self.function(*positional, **named)
+
+    def stated_order(self) -> bool | None:
+        return self.order
+
+
+def probes(profile: Profile = TORCH_POST_LN) -> Probes:
+    """For three sequences of seven positions of width 4; an image has nine patches behind one token."""
+    return Probes(Encoder(profile, Dimensions(d_model=4, h=2, d_ff=8, N=2, V=41, max_len=10, patch=2)), 0)
+
+
+def learned(function: Callable[..., Any], profile: Profile = TORCH_POST_LN, **said: Any) -> Fake:
+    """The subject when it has learned how to call a function."""
+    subject = Fake(function, **said)
+    subject.learn(probes(profile))
+    return subject
+
+
+def adding(x: Tensor, keep: Tensor | None = None) -> Tensor:
+    """Add to each position all that are kept."""
+    seen = x if keep is None else x * keep[..., None]
+    return x + seen.sum(1, keepdim=True)
+
+
+def plain(x: Tensor) -> Tensor:
+    return adding(x)
+
+
+def keeps(x: Tensor, mask: Tensor | None = None) -> Tensor:
+    return adding(x, mask)
+
+
+def ignores_padding(x: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+    return adding(x, None if key_padding_mask is None else ~key_padding_mask)
+
+
+def per_key(x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+    return adding(x, None if attention_mask is None else attention_mask[:, 0, 0] == 1)
+
+
+def positions_first(x: Tensor, mask: Tensor | None = None) -> Tensor:
+    return adding(x.transpose(0, 1), mask).transpose(0, 1)
+
+
+def must_be_masked(x: Tensor, mask: Tensor) -> Tensor:
+    return adding(x, mask)
+
+
+def must_be_masked_without_a_name(x: Tensor, b: Tensor) -> Tensor:
+    return adding(x, b)
+
+
+def must_be_told(x: Tensor, mask: Tensor | None) -> Tensor:
+    return adding(x, mask)
+
+
+def takes_lengths(x: Tensor, lengths: Tensor | None = None) -> Tensor:
+    return adding(x, None if lengths is None else torch.arange(x.shape[1]) < lengths[:, None])
+
+
+def oddly_named(x: Tensor, m: Tensor | None = None) -> Tensor:
+    return adding(x, None if m is None else ~m)
+
+
+def refuses_masks(x: Tensor, mask: Tensor | None = None) -> Tensor:
+    if mask is not None:
+        raise ValueError("bad\nmask")
+    return adding(x)
+
+
+def takes_another_thing(x: Tensor, other: Tensor | None = None) -> Tensor:
+    return adding(x) if other is None else adding(x) * 2
+
+
+def contradicts_its_name(x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+    return adding(x, None if attention_mask is None else ~(attention_mask == 1))
+
+
+@pytest.mark.parametrize(
+    ("function", "form", "conventions"),
+    [
+        (keeps, MaskForm("mask", "keep", "B n"), {"mask": "mask: (B, n), boolean, True = keep"}),
+        (
+            ignores_padding,
+            MaskForm("key_padding_mask", "ignore", "B n"),
+            {"mask": "key_padding_mask: (B, n), boolean, True = ignore"},
+        ),
+        (
+            per_key,
+            MaskForm("attention_mask", "keep 0/1", "B 1 1 n"),
+            {"mask": "attention_mask: (B, 1, 1, n), 0/1, 1 = keep"},
+        ),
+        (
+            positions_first,
+            MaskForm("mask", "keep", "B n"),
+            {"input": "(n, B, d_model)", "mask": "mask: (B, n), boolean, True = keep"},
+        ),
+        (must_be_masked, MaskForm("mask", "keep", "B n"), {"mask": "mask: (B, n), boolean, True = keep"}),
+        (must_be_told, MaskForm("mask", "keep", "B n"), {"mask": "mask: (B, n), boolean, True = keep"}),
+        (
+            must_be_masked_without_a_name,
+            MaskForm("b", "keep", "B n"),
+            {"mask": "b: (B, n), boolean, True = keep"},
+        ),
+        (oddly_named, MaskForm("m", "ignore", "B n"), {"mask": "m: (B, n), boolean, True = ignore"}),
+        (
+            takes_lengths,
+            MaskForm("lengths", LENGTHS, "B"),
+            {"mask": "lengths: (B,), the number of valid positions, which come first"},
+        ),
+        (plain, None, {}),
+        (takes_another_thing, None, {}),
+    ],
+)
+def test_the_order_of_axes_and_the_form_of_the_mask_are_learned(
+    function: Callable[..., Any], form: MaskForm | None, conventions: dict[str, str]
+) -> None:
+    """From there on it is called with the batch first, and a mask (B, n) that is true at what is kept."""
+    subject = learned(function)
+    assert subject.mask_form == form
+    assert subject.takes_mask == (form is not None)
+    assert subject.conventions() == conventions
+    assert subject.unknown() == ""
+    x = torch.arange(24, dtype=torch.float64).reshape(2, 3, 4)
+    keep = torch.tensor([[True, True, False], [True, False, False]])
+    assert torch.equal(subject.encode((x,), None), adding(x))
+    if form is not None:
+        assert torch.equal(subject.encode((x,), keep), adding(x, keep))
+
+
+def test_what_encodes_records_gradients_unless_told_otherwise() -> None:
+    subject = learned(keeps)
+    assert subject.gradients_asked
+    assert not any(subject.gradients_asked)
+    subject.encode((torch.zeros(2, 3, 4),), None)
+    subject.encode((torch.zeros(2, 3, 4),), None, gradients=False)
+    assert subject.gradients_asked[-2:] == [True, False]
+
+
+@pytest.mark.parametrize(("order", "batch_first"), [(None, True), (True, True), (False, False)])
+def test_where_both_orders_work_the_stated_one_is_kept(order: bool | None, batch_first: bool) -> None:
+    """A function of each position by itself works either way."""
+    assert learned(lambda x: x * 2, order=order).batch_first == batch_first
+
+
+@pytest.mark.parametrize("order", [None, True, False])
+def test_the_order_that_works_goes_before_the_one_that_is_stated(order: bool | None) -> None:
+    assert not learned(positions_first, order=order).batch_first
+    assert learned(plain, order=order).batch_first
+
+
+def test_token_ids_with_segments_and_images_have_their_batch_first() -> None:
+    """There is no other order to be tried: of an image the second axis is that of colours."""
+
+    def image(x: Tensor) -> Tensor:
+        return torch.ones(x.shape[0], 10, 4) * x.sum((1, 2, 3))[:, None, None]
+
+    def two(ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
+        return adding((ids + (0 if segment_ids is None else segment_ids))[..., None].double())
+
+    for function, profile in ((image, VIT), (two, BERT)):
+        assert learned(function, profile, order=False).batch_first
+
+
+def must_be_masked_keys(x: Tensor, mask: Tensor) -> Tensor:
+    return adding(x, mask[:, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("function", "unmasked"),
+    [
+        (keeps, None),
+        (must_be_told, MaskForm("mask", NOTHING, "B n")),
+        (must_be_masked, MaskForm("mask", NOTHING, "B n")),
+        (must_be_masked_keys, MaskForm("mask", "keep", "B 1 1 n")),
+    ],
+)
+def test_a_mask_that_must_be_given_is_none_or_one_that_keeps_everything(
+    function: Callable[..., Any], unmasked: MaskForm | None
+) -> None:
+    """Where None will not do, the form that hides padding."""
+    subject = learned(function)
+    assert subject.unmasked == unmasked
+    x = torch.arange(24, dtype=torch.float64).reshape(2, 3, 4)
+    assert torch.equal(subject.encode((x,), None), adding(x))
+
+
+@pytest.mark.parametrize(
+    ("mask", "form"),
+    [
+        (("mask", "keep"), MaskForm("mask", "keep", "B n")),
+        (("other", "ignore"), MaskForm("other", "ignore", "B n")),
+        (("lengths", "lengths"), MaskForm("lengths", LENGTHS, "B")),
+    ],
+)
+def test_a_stated_mask_is_tried_alone(mask: tuple[str, str], form: MaskForm) -> None:
+    """Its argument and its meaning, in any order of axes."""
+
+    def three(x: Tensor, mask: Any = None, other: Any = None, lengths: Any = None) -> Tensor:
+        hidden = adding(x, mask)
+        hidden = hidden if other is None else adding(x, ~other)
+        return hidden if lengths is None else takes_lengths(x, lengths)
+
+    assert learned(three, mask=mask).mask_form == form
+
+
+def test_a_stated_mask_that_does_not_exist_is_said() -> None:
+    said = r"^described: the encoder has no argument 'keep'; it takes x, mask$"
+    with pytest.raises(Undetermined, match=said):
+        learned(keeps, mask=("keep", "keep"))
+
+
+def test_a_stated_mask_that_is_refused_keeps_the_verdict_open() -> None:
+    subject = learned(refuses_masks, mask=("mask", "additive"))
+    assert subject.unknown() == "described: the encoder takes no mask as it is stated of 'mask'"
+    with pytest.raises(Unsupported, match=r"^described: the encoder takes no mask as it is stated of 'mask'$"):
+        subject.encode((torch.zeros(2, 3, 4),), torch.ones(2, 3, dtype=torch.bool))
+
+
+def test_a_mask_that_is_always_refused_is_named_with_the_last_refusal() -> None:
+    """And with the line in which its author may say what it takes."""
+    said = learned(refuses_masks).unknown()
+    assert said.startswith("no padding mask could be handed over: its argument 'mask' refused every form tried (")
+    assert "the last time with ValueError: bad. Say what it takes, for instance:" in said
+    assert 'described(make_encoder(), mask=("mask", "keep"))' in said
+
+
+def test_without_a_mask_padding_cannot_be_said() -> None:
+    with pytest.raises(Unsupported, match=r"^the subject takes no mask$"):
+        learned(plain).encode((torch.zeros(2, 3, 4),), torch.ones(2, 3, dtype=torch.bool))
+
+
+def asks_for_two(x: Tensor, memory: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
+    return adding(x, mask)
+
+
+def asks_for_memory(x: Tensor, memory: Tensor) -> Tensor:
+    return adding(x + memory.reshape(2, 3))
+
+
+@pytest.mark.parametrize(("function", "asked"), [(asks_for_two, "memory, target"), (asks_for_memory, "memory")])
+def test_what_an_encoder_asks_for_beside_its_input_is_named(function: Callable[..., Any], asked: str) -> None:
+    """With the lines that give it; an only required argument is first tried for a mask."""
+    with pytest.raises(Undetermined) as caught:
+        learned(function)
+    said = str(caught.value)
+    assert said.startswith(f"the encoder asks for {asked} beside its input, which the suite cannot make up: ")
+    assert said.endswith(given_arguments(asked.split(", ")))
+
+
+def test_the_lines_that_give_arguments_run_as_they_stand() -> None:
+    """They bind each argument to the forward method; an ellipsis stands for its value."""
+    lines = given_arguments(["memory", "target"])
+    assert "functools.partial(encoder.forward, memory=…, target=…)" in lines
+    compile(lines.replace("\n    ", "\n").replace("…", "..."), "lines", "exec")
+
+
+@pytest.mark.parametrize(
+    ("function", "remarks"),
+    [
+        (keeps, ()),
+        (plain, ()),
+        (
+            takes_another_thing,
+            ("left at the default, and not judged: other, in which no mask was found",),
+        ),
+        (oddly_named, ()),
+    ],
+)
+def test_arguments_that_were_never_given_are_named(function: Callable[..., Any], remarks: tuple[str, ...]) -> None:
+    """The one that was found to be the mask is none of them."""
+    assert learned(function).remarks() == remarks
+
+
+def test_a_mask_against_its_name_is_remarked_first() -> None:
+    def both(x: Tensor, attention_mask: Tensor | None = None, other: Tensor | None = None) -> Tensor:
+        return contradicts_its_name(x, attention_mask)
+
+    first, second = learned(both).remarks()
+    assert first == "attention_mask hides where it is true, the opposite of what that name means elsewhere"
+    assert second == "left at the default, and not judged: other, in which no mask was found"
+
+
+def test_an_argument_of_an_image_that_changes_nothing_is_no_mask() -> None:
+    """An image need not be padded: there an ignored mask is none, but of tokens it is the likeliest one."""
+
+    def image(x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return torch.ones(x.shape[0], 10, 4) * x.sum((1, 2, 3))[:, None, None]
+
+    def tokens(x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return adding(x)
+
+    assert learned(image, VIT).mask_form is None
+    assert learned(tokens).mask_form == MaskForm("mask", "keep", "B n")
+
+
+def test_a_mask_over_patches_is_found() -> None:
+    """Ten positions, of which the first stands before the patches."""
+
+    def image(x: Tensor, mask: Tensor | None = None) -> Tensor:
+        patches = x.unfold(2, 2, 2).unfold(3, 2, 2).flatten(2, 3).sum((1, 3, 4))
+        states = torch.cat([torch.ones(len(x), 1), patches], dim=1)[..., None].expand(-1, -1, 4).double()
+        return adding(states, mask)
+
+    subject = learned(image, VIT)
+    assert subject.mask_form == MaskForm("mask", "keep", "B n")
+
+
+def with_segments(ids: Tensor, mask: Tensor | None = None, segment_ids: Tensor | None = None) -> Tensor:
+    states = ids + (0 if segment_ids is None else 100 * segment_ids)
+    return adding(states[..., None].expand(-1, -1, 4).double(), mask)
+
+
+def all_in_one(*inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+    return with_segments(inputs[0], mask, inputs[1])
+
+
+def without_place(ids: Tensor, mask: Tensor | None = None) -> Tensor:
+    return with_segments(ids, mask)
+
+
+@pytest.mark.parametrize(
+    ("function", "argument"), [(with_segments, "segment_ids"), (all_in_one, "*inputs"), (without_place, None)]
+)
+def test_segments_are_given_to_their_own_argument(function: Callable[..., Any], argument: str | None) -> None:
+    """By name, or behind the ids; without a place for them they are left out."""
+    subject = learned(function, BERT)
+    assert subject.segments == argument
+    assert subject.takes_segments() == (argument is not None)
+    assert subject.mask_form == MaskForm("mask", "keep", "B n")
+    ids, segments = torch.tensor([[2, 3, 5]]), torch.tensor([[0, 1, 1]])
+    expected = with_segments(ids, None, segments if argument else None)
+    assert torch.equal(subject.encode((ids, segments), None), expected)
+
+
+def test_an_encoder_of_embeddings_has_no_segments() -> None:
+    """A second argument of which nothing is told would be taken for them only beside ids."""
+    assert learned(takes_another_thing).segments is None
+
+
+@pytest.mark.parametrize(
+    ("function", "keep", "can"),
+    [
+        (takes_lengths, [True, True, False], True),
+        (takes_lengths, [False, True, True], False),
+        (keeps, [False, True, True], True),
+        (plain, [False, True, True], True),
+    ],
+)
+def test_lengths_hide_the_end_alone(function: Callable[..., Any], keep: list[bool], can: bool) -> None:
+    assert learned(function).can_hide(torch.tensor([keep])) == can
+
+
+def test_a_mask_that_the_encoder_writes_into_tells_the_caller() -> None:
+    """It has a copy of its own; that it has changed it shows by the caller's mask turned round."""
+
+    def writing(x: Tensor, mask: Tensor | None = None) -> Tensor:
+        hidden = adding(x, mask)
+        if mask is not None:
+            mask[0, 0] = not mask[0, 0]
+        return hidden
+
+    keep = torch.tensor([[True, True, False]])
+    for function, expected in ((writing, [[False, False, True]]), (keeps, [[True, True, False]])):
+        given = keep.clone()
+        learned(function).encode((torch.zeros(1, 3, 4),), given)
+        assert given.tolist() == expected
+
+
+def test_hidden_states_are_found_by_the_width_of_the_encoder() -> None:
+    """Of a pair the one of width 4, in the order of axes that it was given."""
+
+    def pair(x: Tensor) -> Any:
+        return torch.zeros(7, 3, 5), positions_first(x)
+
+    x = torch.arange(24, dtype=torch.float64).reshape(2, 3, 4)
+    assert torch.equal(learned(pair).encode((x,), None), adding(x))
+
+
+@pytest.mark.parametrize(("shape", "positions"), [((2, 3), 3), ((2, 3, 4), 3), ((2, 3, 4, 4), 0)])
+def test_an_image_has_no_positions_of_its_own(shape: tuple[int, ...], positions: int) -> None:
+    assert read_positions(torch.zeros(shape)) == positions
+
+
+def test_a_framework_must_supply_arguments_and_call() -> None:
+    with pytest.raises(NotImplementedError):
+        CalledSubject().arguments()
+    with pytest.raises(NotImplementedError):
+        CalledSubject().call([], {}, True)
+    assert CalledSubject().stated_order() is None

@@ -1,0 +1,172 @@
+"""What a subject refuses unless it can, where it is judged, and objects that exchange NumPy arrays."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from conformance_tests.errors import Undetermined, Unsupported
+from conformance_tests.numerics.probes import Probes
+from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.subject import (
+    BEST,
+    DTYPES,
+    AdaptedSubject,
+    ArraySubject,
+    Precision,
+    Subject,
+    name_of,
+)
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.notation import SpecificationError
+from encoder_spec.profiles import TORCH_POST_LN
+
+PROBES = Probes(Encoder(TORCH_POST_LN, Dimensions(d_model=4, h=2, d_ff=8, N=2)), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        (None, None),
+        ("float64", torch.float64),
+        ("float32", torch.float32),
+        ("bfloat16", torch.bfloat16),
+        ("float16", torch.float16),
+    ],
+)
+def test_a_precision_is_named_by_its_dtype(name: str | None, dtype: torch.dtype | None) -> None:
+    """Nothing named means the best that the encoder can, on the CPU."""
+    assert Precision.named(name) == Precision(dtype, "cpu")
+    assert dtype is None or name_of(dtype) == name
+    assert Precision() == BEST == Precision(None, "cpu")
+
+
+def test_another_dtype_is_refused_with_those_that_there_are() -> None:
+    said = r"^there is no dtype 'int8' here: choose among float64, float32, bfloat16, float16$"
+    with pytest.raises(SpecificationError, match=said):
+        Precision.named("int8")
+    assert DTYPES == ("float64", "float32", "bfloat16", "float16")
+
+
+@pytest.mark.parametrize("device", ["meta", "nowhere"])
+def test_a_device_that_holds_no_numbers_is_refused_in_one_line(device: str) -> None:
+    """``meta`` has shapes alone; ``nowhere`` is none."""
+    with pytest.raises(SpecificationError, match=f"^there is no device '{device}' here: .") as caught:
+        Precision.named("float32", device)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_subject_computes_where_it_is() -> None:
+    """The best, or its own dtype, is nothing to ask for; another one, or another device, it cannot."""
+    subject = Subject()
+    for precision in (Precision(), Precision(torch.float64)):
+        with subject.computing_in(precision):
+            assert subject.dtype is torch.float64
+    subject.dtype = torch.float32
+    with subject.computing_in(Precision(torch.float32)):
+        pass
+    said = "^it can be judged in float32 alone, where it is$"
+    for precision in (Precision(torch.float64), Precision(None, "cuda"), Precision(torch.float32, "cuda")):
+        with pytest.raises(Undetermined, match=said), subject.computing_in(precision):
+            pytest.fail("it computes")
+
+
+@pytest.mark.parametrize(
+    ("ability", "refusal", "said"),
+    [
+        (lambda s: s.set_weights({}), Unsupported, "the subject's weights cannot be set"),
+        (lambda s: s.record((), None), Unsupported, "the subject does not show its intermediates"),
+        (lambda s: s.gradients((), None, torch.ones(1)), Unsupported, "the subject computes no gradients"),
+        (lambda s: s.weights(), NotImplementedError, ""),
+        (lambda s: s.encode((), None), NotImplementedError, ""),
+    ],
+)
+def test_a_subject_refuses_what_it_cannot(ability: Callable[[Subject], Any], refusal: Any, said: str) -> None:
+    """What is optional is unsupported; the two that are not optional are not implemented."""
+    with pytest.raises(refusal, match=f"^{said}$"):
+        ability(Subject())
+
+
+def test_a_subject_says_nothing_that_it_does_not_know() -> None:
+    """No tables, conventions, remarks or parts; a constant is kept as it is; any mask can be said."""
+    s = Subject()
+    with s.borrowed():
+        pass
+    assert [s.fixed(), s.unmoved(), s.tables(), s.unregistered(), s.conventions()] == [set(), set(), {}, {}, {}]
+    assert (s.narrowest_part(), s.as_kept(0.1), s.remarks(), s.unknown()) == (None, 0.1, (), "")
+    assert (s.takes_segments(), s.can_hide(torch.tensor([[False, True]])), s.takes_mask) == (True, True, True)
+    assert not s.influences_anything("w", ())
+    assert s.learn(PROBES) is None  # type: ignore[func-returns-value]
+
+
+class Arrays:
+    """Keeps what it is called with, and returns what it is told to."""
+
+    def __init__(self, returns: Any = None) -> None:
+        self.weights: dict[str, Any] = {"w": np.array([2, 3], dtype=np.float32), "n": [[5]]}
+        self.returns = returns
+        self.got: list[Any] = []
+
+    def encode(self, x: Any, mask: Any) -> Any:
+        self.got = [x, mask]
+        return x if self.returns is None else self.returns
+
+
+def test_arrays_go_in_and_tensors_come_out() -> None:
+    """The mask is an array of truth values, or None."""
+    arrays = Arrays()
+    assert isinstance(arrays, ArraySubject)
+    subject = AdaptedSubject(arrays)
+    x, keep = torch.ones(2, 3, 4, dtype=torch.float64), torch.tensor([[True, False, True]] * 2)
+    assert torch.equal(subject.encode((x,), keep), x)
+    assert [type(a) for a in arrays.got] == [np.ndarray, np.ndarray]
+    assert arrays.got[1].tolist() == [[True, False, True]] * 2
+    subject.encode((x,), None)
+    assert arrays.got[1] is None
+    assert subject.hints == Hints()
+    assert subject.subject is arrays
+
+
+def test_weights_are_copies_in_float64() -> None:
+    """Lists of numbers too; what is done to them changes nothing of the subject."""
+    arrays = Arrays()
+    weights = AdaptedSubject(arrays).weights()
+    assert {name: (w.dtype, w.tolist()) for name, w in weights.items()} == {
+        "w": (torch.float64, [2, 3]),
+        "n": (torch.float64, [[5]]),
+    }
+    weights["w"][0] = 7
+    assert arrays.weights["w"].tolist() == [2, 3]
+
+
+def test_an_output_is_a_copy() -> None:
+    """An encoder may return the array that it keeps."""
+    kept = np.zeros((2, 3))
+    AdaptedSubject(Arrays(kept)).encode((torch.zeros(2, 3),), None).add_(1)
+    assert kept.tolist() == [[0, 0, 0]] * 2
+
+
+def test_several_inputs_are_refused() -> None:
+    two = (torch.zeros(2, 3), torch.zeros(2, 3))
+    with pytest.raises(Unsupported, match=r"^encode\(x, mask\) takes one input, but this encoder needs several$"):
+        AdaptedSubject(Arrays()).encode(two, None)
+
+
+@pytest.mark.parametrize(
+    ("returns", "dtype"),
+    [
+        (None, torch.float64),
+        (np.zeros(2, np.float32), torch.float32),
+        (np.zeros(2, np.float16), torch.float16),
+        (np.zeros(2, np.int64), torch.float64),
+        ("nothing of the kind", torch.float64),
+    ],
+)
+def test_the_precision_is_that_of_what_is_returned(returns: Any, dtype: torch.dtype) -> None:
+    """Whole numbers, and what cannot be called, tell of none."""
+    subject = AdaptedSubject(Arrays(returns))
+    subject.learn(PROBES)
+    assert subject.dtype is dtype
