@@ -4,7 +4,7 @@
 #   make test    run the whole test suite
 #   make docs    build the site into site/, strictly
 #   make serve   show the site while you write
-#   make lint    ruff, mypy, unused code, and which room may import which
+#   make lint    ruff, mypy, unused code, the imports between rooms, and the words
 #   make bench   measure ratios, side by side in one run
 #   make matrix  run every deviation as a subject, and put on file what notices it
 #   make resolution   measure which deviations each precision can tell from rounding, and put it on file
@@ -51,6 +51,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/vulture
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m conformance_tests.meta_tests.prose
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py

@@ -37,18 +37,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def run(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The run over the encoder that ``--encoder`` names."""
-    from conformance_tests.engine import judging as suite
     from conformance_tests.errors import SubjectError, TargetError, Undetermined
+    from conformance_tests.harness.question import Question
     from conformance_tests.identification.opening import opened
-    from conformance_tests.subjects.subject import Precision
     from conformance_tests.targets.resolving import make, resolve
     from encoder_spec.notation import SpecificationError
 
+    option = request.config.getoption
+    question = Question(option("--encoder-profile"), dtype=option("--encoder-dtype"), device=option("--encoder-device"))
     try:
-        declared = suite.named_profile(request.config.getoption("--encoder-profile"))
-        thing = make(resolve(request.param)())
-        option = request.config.getoption
-        with opened(thing, 0, declared, Precision.named(option("--encoder-dtype"), option("--encoder-device"))) as run:
+        with opened(make(resolve(request.param)()), question) as run:
             yield run
     except (TargetError, SubjectError, SpecificationError, Undetermined) as reason:
         pytest.fail(f"{request.param}: {reason}", pytrace=False)

@@ -1,4 +1,4 @@
-"""Every exception of the suite. Nothing is imported here, so that any room can raise and catch them.
+"""Exceptions of the suite. This module imports nothing, so that each room can raise and catch them.
 
 A check ends with one of three: ``Disagreement`` if the encoder is wrong, ``Blocked`` if something earlier
 is wrong already, ``Unsupported`` if the encoder cannot tell.
@@ -6,7 +6,7 @@ is wrong already, ``Unsupported`` if the encoder cannot tell.
 
 
 class Disagreement(AssertionError):
-    """A value that is not what the specification gives; the message says where and by how much."""
+    """A value that differs from the specification's; the message says where and by how much."""
 
     def __init__(self, message: str, error: float | None = None, budget: float | None = None) -> None:
         super().__init__(message)
@@ -19,11 +19,11 @@ class Unsupported(Exception):
 
 
 class Blocked(Exception):
-    """A check whose inputs are already wrong, so that its outcome would say nothing."""
+    """A check whose inputs are already wrong, so that its outcome would mean nothing."""
 
 
 class Undetermined(Exception):
-    """The evidence does not suffice for a verdict; the message says what is missing."""
+    """The evidence is not enough for a verdict; the message says what is missing."""
 
 
 class TargetError(Exception):
@@ -31,11 +31,11 @@ class TargetError(Exception):
 
 
 class SubjectError(Exception):
-    """A target that was found but is, or makes, no encoder: its verdict is ``error``."""
+    """A target that exists but neither is an encoder nor makes one: its verdict is ``error``."""
 
 
 def one_line(fault: BaseException) -> str:
-    """An exception as one line."""
+    """Return the class and the message of an exception as one line."""
     return f"{type(fault).__name__}: {fault}".strip().split("\n")[0].removesuffix(":")
 
 

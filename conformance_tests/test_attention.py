@@ -5,30 +5,29 @@ import torch
 from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import PADDED, Case, Run
 from conformance_tests.harness.weight_sets import SHARP
-from conformance_tests.harness.wiring import demand_handed_on
 
 
 @decides("ATT-1", "ATT-2", "ATT-13", level="trace")
 def test_queries_keys_and_values_are_projections_of_the_input(run: Run) -> None:
-    """Q, K and V all stand among the encoder's intermediates."""
-    run.demand_intermediate("projections")
+    """Q = X W_Q, K = X W_K and V = X W_V, with or without biases: each is one of the encoder's intermediates."""
+    run.expect("projections").is_formed()
 
 
 @decides("ATT-3", "ATT-5", level="trace")
 def test_scores_have_the_scale_of_their_variant(run: Run) -> None:
-    """S stands among the encoder's intermediates, with the root of one head's width under it, and is what is used."""
-    demand_handed_on(run, "scores")
+    """S = Q Kᵀ / √d_k, the root of one head's width, or S = Q Kᵀ: an intermediate, and what the mask reads."""
+    run.expect("scores").reaches("mask").is_formed()
 
 
 @decides("ATT-6", level="trace")
 def test_weights_are_the_softmax_of_the_scores(run: Run) -> None:
-    """A stands among the encoder's intermediates, with and without padding, and is what is used."""
-    demand_handed_on(run, "weights", *run.with_and_without_padding())
+    """A = softmax(S̃), with and without padding: an intermediate, and what averages the values."""
+    run.expect("weights", *run.with_and_without_padding()).reaches("values").is_formed()
 
 
 @decides("ATT-7", level="trace")
 def test_rows_of_weights_are_probabilities(run: Run) -> None:
-    """Each row of what the encoder uses as A sums to 1 and has no negative entry."""
+    """Σ_k A[j, k] = 1 and A[j, k] ≥ 0, for what the encoder itself uses as A."""
     case = run.case()
     for A in run.observed("weights", case):
         sums = A.sum(dim=-1)
@@ -49,9 +48,9 @@ def test_extreme_scores_give_finite_outputs(run: Run) -> None:
 
 @decides("MASK-1", "MASK-4", level="trace")
 def test_masked_scores_vanish_and_kept_scores_stay(run: Run) -> None:
-    """S̃ stands among the encoder's intermediates: kept scores as they were, masked ones −∞ in effect."""
+    """S̃[j, k] = S[j, k] where k is kept and −∞, in effect, where not: an intermediate, and what the softmax reads."""
     run.demand_mask()
-    demand_handed_on(run, "mask", *PADDED)
+    run.expect("mask", *PADDED).reaches("weights").is_formed()
 
 
 @decides("MASK-2", "MASK-7", level="black-box")
@@ -78,7 +77,7 @@ def test_mask_that_keeps_everything_changes_nothing(run: Run) -> None:
 
 @decides("MASK-5", level="trace")
 def test_rows_of_weights_sum_to_one_over_kept_keys(run: Run) -> None:
-    """With padding, each valid row of A sums to 1 and gives masked keys nothing."""
+    """Σ_k A[j, k] over kept keys k alone is 1 for each valid row j: masked keys get nothing."""
     run.demand_mask()
     for case in run.cases(*PADDED):
         keep = run.keep(case)
@@ -102,5 +101,5 @@ def test_fully_masked_sequence_leaves_the_others_alone(run: Run) -> None:
 
 @decides("ATT-10", level="trace")
 def test_heads_average_the_values_with_the_weights(run: Run) -> None:
-    """A V stands among the encoder's intermediates, with and without padding."""
-    run.demand_intermediate("values", *run.with_and_without_padding())
+    """A V, for each head: one of the encoder's intermediates, with and without padding."""
+    run.expect("values", *run.with_and_without_padding()).is_formed()

@@ -2,47 +2,46 @@
 
 from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import Run
-from conformance_tests.harness.wiring import demand_handed_on, demand_order, demand_unformed
 from encoder_spec.embedding import scale
 
 
 @decides("EMB-1", "EMB-4", "EMB-13", "EMB-14", level="trace")
 def test_tokens_or_patches_become_their_vectors(run: Run) -> None:
-    """The value of the slot ``embedding`` stands among the encoder's intermediates, and is what goes on."""
-    demand_handed_on(run, "embedding")
+    """Rows of E, or patches times W_patch: an intermediate, and what is scaled and summed."""
+    run.expect("embedding").reaches("embedding_scale").is_formed()
 
 
 @decides("EMB-2", "EMB-3", level="trace")
 def test_embedding_has_the_scale_of_its_variant(run: Run) -> None:
-    """The value of the slot ``embedding_scale`` stands among the intermediates, and is what goes on; no other one."""
+    """√d_model · E[i], or E[i] itself: an intermediate, what the sum reads, and nowhere scaled where it must not be."""
     if run.encoder.profile["embedding_scale"].variant == "none":
-        demand_unformed(run, run.case(), "embedding", scale)
-    demand_handed_on(run, "embedding_scale")
+        run.expect("embedding").is_not_changed_by(scale)
+    run.expect("embedding_scale").reaches("cls").is_formed()
 
 
 @decides("EMB-5", "EMB-6", "EMB-15", level="trace")
 def test_class_token_stands_first_or_is_absent(run: Run) -> None:
-    """The value of the slot ``cls`` stands among the encoder's intermediates, and Z is as long as it."""
+    """[x_cls; X], or X itself: one of the encoder's intermediates, and Z has as many positions."""
     got, want = (tuple(Z.shape[:2]) for Z in (run.output(run.case()), run.expected(run.case())))
     assert got == want, f"{run.encoder.profile['cls'].id}: (B, n) of Z is {got}, but the spec gives {want}"
-    run.demand_intermediate("cls")
+    run.expect("cls").is_formed()
 
 
 @decides("EMB-8", "EMB-11", level="trace")
 def test_segments_are_added_or_absent(run: Run) -> None:
-    """The value of the slot ``segment`` stands among the encoder's intermediates, and is what goes on unless normed."""
+    """X + E_seg[segments], or X itself: an intermediate, and what goes on, unless a norm stands between."""
     if run.encoder.profile["embedding_norm"].variant == "none":
-        demand_order(run, run.case(), "embedding_norm")
-    run.demand_intermediate("segment")
+        run.expect("embedding_norm").reaches("dropout")
+    run.expect("segment").is_formed()
 
 
 @decides("EMB-10", "EMB-12", level="trace")
 def test_embeddings_are_normed_or_not(run: Run) -> None:
-    """The value of the slot ``embedding_norm`` stands among the encoder's intermediates, and is what goes on."""
-    demand_handed_on(run, "embedding_norm")
+    """The norm of the summed embeddings, or their sum itself: an intermediate, and what goes on."""
+    run.expect("embedding_norm").reaches("dropout").is_formed()
 
 
 @decides("EMB-7", "EMB-9", "EMB-16", level="trace")
 def test_first_layer_reads_the_input_that_its_variant_makes(run: Run) -> None:
-    """The value of the slot ``input`` stands among the encoder's intermediates, and is what goes on."""
-    demand_handed_on(run, "input")
+    """X⁰, the embedded ids or the given embeddings: an intermediate, and what the first layer reads."""
+    run.expect("input").reaches("stack").is_formed()

@@ -167,8 +167,8 @@ def test_appended_token_changes_earlier_outputs(run: Run) -> None:
 
 @decides("ENC-13", "ENC-14", level="trace")
 def test_stack_ends_as_its_variant_says(run: Run) -> None:
-    """The output of the slot ``final_norm`` is among the encoder's intermediates, and is Z unless a head follows."""
-    run.demand_intermediate("final_norm")
+    """Norm(X^N), or X^N itself: one of the encoder's intermediates, and Z unless a head follows."""
+    run.expect("final_norm").is_formed()
     if run.encoder.profile["head"].variant == "none":
         last = run.encoder.profile["final_norm"].id
         run.demand_equal(run.output(run.case()), run.expected(run.case()), f"{last}: Z", run.case())

@@ -3,19 +3,18 @@
 from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import Case, Run
 from conformance_tests.harness.weight_sets import LOUD
-from conformance_tests.harness.wiring import demand_handed_on
 
 
 @decides("FFN-1", "FFN-2", "FFN-4", "FFN-11", "FFN-12", level="trace")
 def test_activation_is_its_variant(run: Run) -> None:
-    """The activation's output stands among the encoder's intermediates, also where it is large."""
-    demand_handed_on(run, "activation", Case(), Case(LOUD))
+    """f(x W₁ + b₁), f being ReLU, GELU, …: an intermediate, also where it is large, and what W₂ reads."""
+    run.expect("activation", Case(), Case(LOUD)).reaches("ffn").is_formed()
 
 
 @decides("FFN-6", "FFN-10", "FFN-13", "FFN-14", level="trace")
 def test_ffn_is_two_maps_around_the_activation(run: Run) -> None:
-    """The network's output stands among the encoder's intermediates."""
-    demand_handed_on(run, "ffn")
+    """f(x W₁ + b₁) W₂ + b₂, gated or not: an intermediate, and what the residual connection adds."""
+    run.expect("ffn").reaches("residual").is_formed()
 
 
 @decides("FFN-9", level="static")

@@ -3,25 +3,24 @@
 from conformance_tests.errors import Unsupported
 from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import Case, Run
-from conformance_tests.harness.wiring import demand_handed_on
 
 
 @decides("MH-1", level="trace")
 def test_heads_hold_consecutive_columns(run: Run) -> None:
-    """The split Q, K and V stand among the encoder's intermediates, and are what the scores read."""
-    demand_handed_on(run, "split")
+    """Head i has columns i d_k to (i + 1) d_k − 1 of Q, K and V: intermediates, and what scores and values read."""
+    run.expect("split").reaches("scores", "values").is_formed()
 
 
 @decides("MH-3", level="trace")
 def test_heads_stand_side_by_side_in_their_order(run: Run) -> None:
-    """The concatenation stands among the encoder's intermediates, with and without padding."""
-    run.demand_intermediate("merge", *run.with_and_without_padding())
+    """[head_1, …, head_h], side by side: one of the encoder's intermediates, with and without padding."""
+    run.expect("merge", *run.with_and_without_padding()).is_formed()
 
 
 @decides("MH-4", "MH-5", level="trace")
 def test_output_projection_follows_the_concatenation(run: Run) -> None:
-    """Concat · W_O stands among the encoder's intermediates, with and without padding."""
-    demand_handed_on(run, "output", *run.with_and_without_padding())
+    """[head_1, …, head_h] W_O, with or without b_O: an intermediate, and what the residual connection adds."""
+    run.expect("output", *run.with_and_without_padding()).reaches("residual").is_formed()
 
 
 @decides("MH-7", level="black-box")

@@ -2,10 +2,9 @@
 
 from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import Run
-from conformance_tests.harness.wiring import demand_handed_on
 
 
 @decides("POS-1", "POS-6", "POS-7", "POS-9", "POS-10", level="trace")
 def test_each_position_has_its_own_vector(run: Run) -> None:
-    """The value of the slot ``position`` stands among the encoder's intermediates, and is what goes on."""
-    demand_handed_on(run, "position")
+    """PE[j], sinusoidal or a row of P: one of the encoder's intermediates, and what the sum reads."""
+    run.expect("position").reaches("input").is_formed()

@@ -1,8 +1,8 @@
 """*An encoder is a choice of one equation per slot.* This file is that sentence.
 
 ``Encoder`` holds the choice and the sizes. Everything else follows by walking the
-choice: which parameters exist and with which shapes, the forward pass, the trace
-of every intermediate, and the same with the NumPy oracles in place of the
+choice: the parameters and their shapes, the forward pass, the trace of all
+intermediates, and all of these with the NumPy oracles in place of the
 implementations.
 
 One rule gives every parameter its path. An argument named like a slot is the
@@ -10,7 +10,7 @@ equation in that slot and shares its caller's path; an argument with a suffix,
 such as ``norm_1``, is the equation in slot ``norm`` with parameters under
 ``norm_1``; ``layers`` are N equations of slot ``layer``, under ``layers.0``,
 ``layers.1``, … whose parameters are their own or those of the layers that the equation in
-slot ``sharing`` names. A profile may fill such a place otherwise than the rest of its slot:
+slot ``sharing`` names. A profile may fill one such place differently from the rest of its slot:
 ``norm_final = "rms"``.
 """
 
@@ -49,7 +49,7 @@ class Trace(list[Intermediate]):
     """Every intermediate of one forward pass, in order of computation."""
 
     def of(self, equation: str) -> list[Any]:
-        """The values computed by the equation with this id."""
+        """Return the values computed by the equation with this id."""
         return [i.value for i in self if i.equation.id == equation]
 
 
@@ -61,13 +61,13 @@ def ignore(_: Intermediate) -> None:
 
 
 def everything(keep: Tensor | None, inputs: tuple[Tensor, ...]) -> Tensor:
-    """The mask, or one that keeps everything: it broadcasts to any batch and length."""
+    """Return the mask, or one that keeps everything: it broadcasts to any batch and length."""
     device = inputs[0].device if inputs else None
     return torch.ones(1, 1, dtype=torch.bool, device=device) if keep is None else keep
 
 
 def join(path: str, name: str) -> str:
-    """A dotted path below ``path``."""
+    """Return a dotted path below ``path``."""
     return f"{path}.{name}" if path else name
 
 
@@ -79,13 +79,13 @@ class Encoder:
     dimensions: Dimensions
 
     def replace(self, **choices: Any) -> Self:
-        """The same encoder with another equation in a slot, or another constant."""
+        """Return the encoder with another equation in a slot, or another constant."""
         return replace(self, profile=self.profile.replace(**choices))
 
     # The walk: which equations stand where -------------------------------------------
 
     def _below(self, path: str, equation: Equation) -> Iterator[tuple[str, str, str]]:
-        """The slots that an equation uses: (argument, path, slot)."""
+        """Yield the slots that an equation uses: (argument, path, slot)."""
         for argument in equation.slots:
             if argument == "layers":
                 for l in range(self.dimensions.N):
@@ -97,7 +97,7 @@ class Encoder:
                 yield argument, path, argument
 
     def home(self, path: str) -> str:
-        """Where the parameter that is used at a path lives: there, or in the layer with which this one shares it."""
+        """Return where the parameter used at a path lives: there, or in the layer with which this one shares it."""
         stack, _, place = path.partition(".")
         if stack != "layers":
             return path
@@ -105,7 +105,7 @@ class Encoder:
         return f"layers.{self.profile['sharing'].function(int(number), name)}.{name}"
 
     def places(self, path: str = "", slot: str = "stack", width: str = "d_model") -> Iterator[Place]:
-        """Every equation in use, outermost first; ``width`` is the axis that d_model means there."""
+        """Yield the equations in use, outermost first; ``width`` is the axis that d_model means there."""
         equation = self.profile[slot]
         axes = {n: tuple(width if a == "d_model" else a for a in axes) for n, axes in equation.parameters.items()}
         yield Place(path, equation, axes)
@@ -113,12 +113,12 @@ class Encoder:
             yield from self.places(inner_path, inner_slot, equation.widths.get(argument, width))
 
     def equations(self) -> list[Equation]:
-        """The equations in use, each once."""
+        """Return the equations in use, each once."""
         found = [place.equation for place in self.places()] + [self.profile["sharing"]]
         return list(dict.fromkeys(found))
 
     def choices(self) -> dict[str, str | float]:
-        """What was chosen, by name: the variant in every slot in use, constants in use, sizes of the stack."""
+        """Return the choices by name: variants of the slots in use, constants in use, sizes of the encoder stack."""
         used = self.equations()
         slots = {e.slot for e in used} | places()
         numbers = {letter for e in used for letter in e.constants}
@@ -130,7 +130,7 @@ class Encoder:
         return chosen | sizes
 
     def symbolic_shapes(self) -> dict[str, tuple[str, ...]]:
-        """The axes of every parameter, by path: ``{"layers.0.W_Q": ("d_model", "hd_k"), …}``.
+        """Return the axes of each parameter, by path: ``{"layers.0.W_Q": ("d_model", "hd_k"), …}``.
 
         Raises:
             SpecificationError: if two equations need different axes of one parameter.
@@ -144,7 +144,7 @@ class Encoder:
         return shapes
 
     def parameter_shapes(self) -> dict[str, Shape]:
-        """The shape of every parameter, by path."""
+        """Return the shape of each parameter, by path."""
         return dict(self._shapes)
 
     @cached_property
@@ -161,7 +161,7 @@ class Encoder:
         path: str = "",
         slot: str = "stack",
     ) -> Callable[..., Any]:
-        """The function that the equation in ``slot`` computes with these parameters.
+        """Return the function that the equation in ``slot`` computes with these parameters.
 
         Args:
             parameters: arrays by path, as ``parameter_shapes`` lists them.
@@ -204,7 +204,7 @@ class Encoder:
                 None keeps everything.
 
         Returns:
-            The hidden states (B, n, d_model), or what the head makes of them.
+            The hidden states (B, n, d_model), or the result of the head.
 
         Raises:
             SpecificationError: if the parameters, the mask or the inputs do not fit.
@@ -218,7 +218,7 @@ class Encoder:
         return trace
 
     def oracle(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Any:
-        """The same encoder computed by the NumPy oracles, from NumPy arrays."""
+        """Compute this encoder with the NumPy oracles, from NumPy arrays."""
         everywhere = np.ones((1, 1), dtype=bool) if keep is None else keep
         return self._run(parameters, inputs, everywhere, evaluate=lambda equation: equation.oracle)
 

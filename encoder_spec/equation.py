@@ -1,15 +1,15 @@
-"""What an equation is, and the registry of all of them.
+"""Equations, and the registry of all of them.
 
 An equation is a plain function on tensors. Its signature is its declaration:
 
-* positional arguments are what flows through the encoder;
-* keyword-only arguments are what the encoder supplies by name: an array is a
+* positional arguments flow through the encoder;
+* keyword-only arguments are supplied by the encoder, by name: an array is a
   learned parameter with its symbolic shape, a number is a constant, and a
   callable is the equation that fills another slot.
 
 Its docstring is its text: title, source, display formula between ``$$``, side
-conditions, and ``Undefined:`` for what the source leaves open. Nothing of this
-is written a second time anywhere.
+conditions, and ``Undefined:`` for what the source leaves open. It is written
+nowhere else.
 """
 
 import importlib
@@ -189,15 +189,15 @@ def requirement(id: str, statement: str, *, algebraic: bool = False) -> Callable
 
 
 def equation_of(function: Callable[..., Any]) -> Equation:
-    """The registered equation that ``function`` computes.
+    """Return the registered equation that ``function`` computes.
 
     Raises:
-        LookupError: if the function is no registered equation.
+        LookupError: if the function is not a registered equation.
     """
     for candidate in EQUATIONS.values():
         if candidate.function is function:
             return candidate
-    raise LookupError(f"{function!r} is no equation: decorate it with @equation")
+    raise LookupError(f"{function!r} is not an equation: decorate it with @equation")
 
 
 @cache
@@ -208,13 +208,13 @@ def load_all() -> None:
 
 
 def equations() -> dict[str, Equation]:
-    """Every equation of the specification, by id."""
+    """Return the equations of the specification, by id."""
     load_all()
     return EQUATIONS
 
 
 def requirements() -> dict[str, Requirement]:
-    """Every requirement, by id, ordered by the first equation of its series and by number."""
+    """Return the requirements by id, ordered by the first equation of their series and by number."""
     load_all()
     order = {id: place for place, id in enumerate(EQUATIONS)}
     first: dict[str, int] = {}
@@ -230,17 +230,17 @@ def requirements() -> dict[str, Requirement]:
 
 
 def variants(slot: str) -> dict[str, Equation]:
-    """The equations that can fill ``slot``, by variant name."""
+    """Return the equations that can fill ``slot``, by variant name."""
     return {e.variant: e for e in equations().values() if e.slot == slot}
 
 
 @cache
 def places() -> frozenset[str]:
-    """The arguments with a suffix, such as ``norm_1``: uses of a slot that have parameters of their own."""
+    """Return the arguments with a suffix, such as ``norm_1``: uses of a slot with separate parameters."""
     named = {argument for e in equations().values() for argument in e.slots}
     return frozenset(named - {"layers"} - set(slots()))
 
 
 def slots() -> Sequence[str]:
-    """The names of all slots, in the order of the specification."""
+    """Return the names of all slots, in the order of the specification."""
     return list(dict.fromkeys(e.slot for e in equations().values()))

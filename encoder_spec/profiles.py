@@ -30,7 +30,7 @@ class Profile:
         return self.equations[slot]
 
     def replace(self, *, name: str = "", source: str = "", **choices: Any) -> Self:
-        """The same choice but for the slots and constants given.
+        """Return this choice with other slots and constants where they are given.
 
         A slot, or one place of a slot such as ``norm_final``, takes the name of a variant,
         an equation, or any function with the arguments of that slot's equations. Constants are ``eps``, ``p_drop`` and
@@ -49,36 +49,36 @@ class Profile:
         return type(self)(name or self.name, source or self.source, filled, constants)
 
     def choices(self) -> dict[str, str | float]:
-        """The variant in every slot and every constant, by name."""
+        """Return the variant in every slot and every constant, by name."""
         chosen: dict[str, str | float] = {slot: e.variant for slot, e in self.equations.items()}
         return chosen | {constant_word(key): value for key, value in self.constants.items()}
 
     def slot_at(self, path: str) -> str:
-        """The slot that fills a norm's place: the place itself where it has an equation of its own."""
+        """Return the slot that fills a norm's place: the place itself where it has a separate equation."""
         place = path.rpartition(".")[2]
         return place if place in self.equations else "norm"
 
     def constant(self, name: str, path: str) -> float:
-        """The constant that an equation at ``path`` reads: that of its place, if it has one of its own."""
+        """Return the constant that an equation at ``path`` reads: that of its place, if the place has one."""
         place = path.rpartition(".")[2]
         return self.constants.get(f"{place}.{name}", self.constants[name])
 
 
 def constant_word(key: str) -> str:
-    """The name under which reports and profile files write a constant."""
+    """Return the name under which reports and profile files write a constant."""
     place, _, letter = key.rpartition(".")
     return f"{place}.{SYMBOLS[letter].word}".lstrip(".")
 
 
 def number(name: str, value: Any) -> float:
-    """A constant as given by a person: a non-negative number, else a SpecificationError."""
+    """Return a constant as given by a person: a non-negative number, else a SpecificationError."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise SpecificationError(f"{name} must be a non-negative number, but is {value!r}")
     return int(value) if name == "position_offset" else float(value)
 
 
 def fill(slot: str, choice: str | Equation | Callable[..., Any]) -> Equation:
-    """The equation that ``choice`` means in ``slot``.
+    """Return the equation that ``choice`` means in ``slot``.
 
     Raises:
         SpecificationError: for a slot or variant that does not exist.
@@ -100,7 +100,7 @@ def fill(slot: str, choice: str | Equation | Callable[..., Any]) -> Equation:
 
 
 def define(name: str, source: str, **choices: Any) -> Profile:
-    """A profile from a choice for every slot and constant."""
+    """Make a profile from a choice for every slot and constant."""
     return Profile(name, source, {}, {}).replace(**choices)
 
 
@@ -261,13 +261,13 @@ PROFILES = {
 
 
 def profile(name: str) -> Profile:
-    """The published profile of this name, or the one that a ``.toml`` file describes.
+    """Return the published profile of this name, or the one that a ``.toml`` file describes.
 
-    A file names its ``base`` (``vaswani-2017`` unless given) and the slots and
+    A file names its ``base`` (by default ``vaswani-2017``) and the slots and
     constants in which it differs.
 
     Raises:
-        SpecificationError: if there is no such profile, or the file is no profile.
+        SpecificationError: if there is no such profile, or the file does not describe one.
     """
     if not name.endswith(".toml"):
         if name not in PROFILES:

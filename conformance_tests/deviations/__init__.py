@@ -1,12 +1,12 @@
-"""The catalogue of deviations: wrong equations in a slot, as people have really shipped them.
+"""The catalogue of deviations: wrong equations in a slot, as people have shipped them.
 
 A deviation is written like an equation, in the file of its topic: a function with the
-arguments of the equation that it stands in for, decorated with ``@deviation``. Its
-docstring says in one line what it computes. Nothing else needs to be told: it is run as
-a subject to show that the suite notices it, and it is what a diagnosis compares with.
+arguments of the equation that it replaces, decorated with ``@deviation``. Its
+docstring says in one line what it computes. Nothing else is needed: the suite runs it as
+a subject to show that it is noticed, and a diagnosis compares encoders with it.
 
-What is right in one profile is wrong in another: a legitimate variant, or another
-constant, stands in the catalogue under the equation that it is mistaken for.
+An equation that is right in one profile is wrong in another: a legitimate variant, or
+another constant, stands in the catalogue under the equation that it is mistaken for.
 """
 
 import importlib
@@ -32,7 +32,7 @@ class Deviation:
         id: its name, in words.
         definition: what it computes, in one line.
         of: the equations that it is mistaken for, by id; all fill the same slot.
-        noticed_by: requirements; where it is, one of these must fail.
+        noticed_by: requirements, at least one of which must fail in an encoder that has it.
         replaces: what it puts into a profile: an equation by slot or place, or numbers by constant.
         evidence: public threads, written ``owner/repository#number``, or where it is commonly seen.
     """
@@ -51,15 +51,15 @@ class Deviation:
 
     @property
     def is_variant(self) -> bool:
-        """Whether it is right elsewhere: a legitimate variant, or other constants, where another was declared."""
+        """True if it is right elsewhere: a legitimate variant, or other constants, where another was declared."""
         return all(not isinstance(e, Equation) or e in equations().values() for e in self.replaces.values())
 
     def applies(self, profile: Profile) -> bool:
-        """Whether a profile makes the choice that this deviation gets wrong."""
+        """Return whether a profile makes the choice that this deviation gets wrong."""
         return profile[self.slot].id in self.of and self.within(profile).choices() != profile.choices()
 
     def within(self, profile: Profile) -> Profile:
-        """The profile with this deviation in it."""
+        """Return the profile with this deviation in it."""
         return profile.replace(**dict[str, Any](self.replaces))
 
 
@@ -79,9 +79,9 @@ def deviation(
     Args:
         id: its name, in words.
         of: the equation that it is mistaken for, or several in the same slot.
-        noticed_by: the requirements of which one must fail.
+        noticed_by: requirements, at least one of which must fail.
         evidence: where it was seen.
-        place: the one use of the slot that is wrong, such as ``norm_2``; every use unless given.
+        place: the one use of the slot that is wrong, such as ``norm_2``; by default every use.
         definition: what it computes, if the function's docstring is another equation's text.
     """
 
@@ -121,20 +121,20 @@ def enter(new: Deviation) -> None:
 
 
 def tuple_of(given: str | tuple[str, ...]) -> tuple[str, ...]:
-    """One or several."""
+    """Return one or several as a tuple."""
     return (given,) if isinstance(given, str) else given
 
 
 @cache
 def deviations() -> dict[str, Deviation]:
-    """Every deviation, by id, in the order of the topics."""
+    """Return the deviations by id, in the order of the topics."""
     for topic in TOPICS:
         importlib.import_module(f"{__name__}.{topic}")
     return DEVIATIONS
 
 
 def deviation_named(id: str) -> Deviation:
-    """The deviation with this id.
+    """Return the deviation with this id.
 
     Raises:
         SpecificationError: if there is none.
@@ -149,7 +149,7 @@ NOT_DEFINED = (SpecificationError, RuntimeError, IndexError, ValueError, KeyErro
 
 
 def with_deviations(encoder: Encoder, wrong: Iterable[Deviation]) -> Encoder:
-    """The specification's encoder with wrong equations in some slots."""
+    """Return the specification's encoder with wrong equations in some slots."""
     profile = encoder.profile
     for d in wrong:
         profile = d.within(profile)

@@ -1,7 +1,7 @@
-"""How far each deviation moves the outputs, in units of each precision's budget, as measured last.
+"""Effects of the deviations on the outputs, in units of each precision's budget, as measured last.
 
-``quality.resolution`` measures it; reports in a precision below float64 need the number of deviations that it
-cannot tell from rounding.
+``quality.resolution`` measures them. Reports in a precision below float64 give the number of deviations that cannot be
+distinguished from rounding in it.
 """
 
 import json
@@ -14,13 +14,13 @@ FILE = Path(__file__).with_name("resolution.json")
 
 @dataclass(frozen=True)
 class Resolved:
-    """How far a deviation, put into a profile, moves the outputs.
+    """One deviation in one profile, and how far it moves the outputs.
 
     Attributes:
         deviation: its id.
         within: the profile.
         effect: by precision, the largest change of an output over all probes, in units of its budget;
-            infinite where the outputs are no numbers, empty where they cannot be compared at all.
+            infinite where the outputs are not numbers, empty where they cannot be compared at all.
     """
 
     deviation: str
@@ -29,12 +29,12 @@ class Resolved:
 
 
 def on_file() -> list[Resolved]:
-    """What was computed last."""
+    """Read the effects that were measured last."""
     return [Resolved(**entry) for entry in json.loads(FILE.read_text(encoding="utf-8"))]
 
 
 def unresolved(found: Sequence[Resolved], dtype: str) -> list[str]:
-    """The deviations that change outputs, and in this precision no more than rounding may, in any profile."""
+    """Return the deviations that change outputs by no more than rounding may in this precision, in any profile."""
     reached = {one.deviation: False for one in found if one.effect.get("float64", 0.0) >= 1}
     for one in found:
         if one.deviation in reached and one.effect.get(dtype, 0.0) >= 1:

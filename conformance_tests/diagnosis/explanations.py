@@ -8,7 +8,7 @@ not suffice, two are tried together. Where nothing matches, nothing is claimed.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf, isclose
 
@@ -27,6 +27,7 @@ from conformance_tests.diagnosis.observations import (
 )
 from conformance_tests.errors import SubjectError, Undetermined
 from conformance_tests.harness.deciding import decide, planned
+from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Case, Run
 from conformance_tests.harness.weight_sets import GIVEN
 from conformance_tests.identification.identify import differences
@@ -85,12 +86,11 @@ def lowered(sentence: str) -> str:
     return f"{first.lower() if first == 'A' or (first.istitle() and len(first) > 1) else first} {rest}"
 
 
-def explanations(run: Run, declared: Profile | None = None, progress: Progress = silent) -> list[Explanation]:
+def explanations(run: Run, progress: Progress = silent) -> list[Explanation]:
     """What is wrong with a subject, the closest agreement first; nothing if nothing in the catalogue matches.
 
     Args:
         run: the subject beside the profile that it departs from.
-        declared: that profile, if it was declared: then the subject may compute another legitimate choice.
         progress: told how many deviations have been tried, and of how many.
     """
     candidates = [d for d in deviations().values() if d.applies(run.encoder.profile)]
@@ -100,7 +100,7 @@ def explanations(run: Run, declared: Profile | None = None, progress: Progress =
         return behaving_alike(run, (d for explanation in single for d in explanation.deviations))
     if single:
         return ranked(run, single)
-    if declared is not None and (choice := other_choice(run)):
+    if run.question.declared is not None and (choice := other_choice(run)):
         return [choice]
     if not asked:
         return behaving_alike(run, (d for d in candidates if not is_defined(run, d)))
@@ -120,7 +120,7 @@ def other_choice(run: Run) -> Explanation | None:
     """
     wanted = run.encoder.profile
     run.weight_sets.use(GIVEN)
-    with suppress(Undetermined, SubjectError, *UNDECIDED), opened(run.subject, run.seed) as free:
+    with suppress(Undetermined, SubjectError, *UNDECIDED), opened(run.subject, freely(run.question)) as free:
         if free.identified:
             differing = differences(free.encoder, wanted)
             wrong = tuple(
@@ -128,6 +128,11 @@ def other_choice(run: Run) -> Explanation | None:
             )
             return Explanation(wrong, free.largest_error(Case(GIVEN))) if wrong else None
     return None
+
+
+def freely(question: Question) -> Question:
+    """Return the same question with any legitimate choice allowed, in the best precision."""
+    return Question(seed=question.seed)
 
 
 def chosen_instead(wanted: Profile, chosen: Profile, place: str, mine: str | float, theirs: str | float) -> Deviation:
@@ -219,7 +224,8 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanatio
         if not needed.keys() <= parameters.keys():
             continue
         module.load({path: parameters[path] for path in needed})
-        with suppress(Undetermined, SubjectError), opened(module, run.seed, run.encoder.profile) as other:
+        against = replace(freely(run.question), profile=run.encoder.profile)
+        with suppress(Undetermined, SubjectError), opened(module, against) as other:
             # Where a parameter is missing the outputs may be right; which one it is tells the deviations apart.
             if other.stated_parameters().keys() != run.stated_parameters().keys():
                 continue

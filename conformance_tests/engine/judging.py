@@ -1,9 +1,12 @@
-"""The one function behind all doors: load, map, identify, verify, report."""
+"""One question about one target in, one report out: load, identify, verify, explain.
 
-import time
+Every frontend, and every worker process, asks here.
+"""
+
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -11,33 +14,66 @@ import torch
 from conformance_tests.diagnosis.explanations import explanations
 from conformance_tests.diagnosis.locating import located
 from conformance_tests.diagnosis.shrinking import smallest_failing_input
-from conformance_tests.engine.expected import Expected, ExpectedFailure, apply_expected, expected_failures
 from conformance_tests.engine.notes import below_resolution, describe
 from conformance_tests.engine.reproduction import again
 from conformance_tests.errors import Disagreement, SubjectError, TargetError, Undetermined, one_line
 from conformance_tests.harness.deciding import decide, planned
+from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Run
-from conformance_tests.harness.wiring import departs_at
-from conformance_tests.identification.opening import entered, opened
+from conformance_tests.identification.opening import opened
+from conformance_tests.reports.expected import Expected, apply_expected
 from conformance_tests.reports.report import Level, Report, Result, TargetReport
-from conformance_tests.subjects.guard import Guard
-from conformance_tests.subjects.subject import BEST, Precision, Subject, name_of
+from conformance_tests.subjects.guard import Guard, GuardedSubject
+from conformance_tests.subjects.subject import BEST, Subject, name_of
 from conformance_tests.targets.adapting import adapt
 from conformance_tests.targets.resolving import make, resolve
 from encoder_spec.equation import requirements
 from encoder_spec.profiles import Profile
-from encoder_spec.profiles import profile as published
 
 Progress = Callable[[str, int, int], None]
-Watch = Callable[[TargetReport, list[Result]], None]
+"""Called with what is being done, and how much of how much."""
 
 
-def silent(_what: str, _done: int, _of: int) -> None:
-    """Show no progress."""
+class Watcher:
+    """Sees what is being done, and whatever is decided; this one does nothing of it."""
+
+    def doing(self, what: str, done: int, of: int) -> None:
+        """Hear what is being done, and how much of how much."""
+
+    def decided(self, report: TargetReport, undecided: list[Result]) -> None:
+        """Hear what the report has now, and which results are still open, as blocked."""
 
 
-def unwatched(_report: TargetReport, _undecided: list[Result]) -> None:
-    """Watch nothing."""
+@dataclass(frozen=True)
+class Showing(Watcher):
+    """Shows what is being done."""
+
+    progress: Progress
+
+    def doing(self, what: str, done: int, of: int) -> None:
+        """See ``Watcher``."""
+        self.progress(what, done, of)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is judged: its name in the report, how it is loaded, and what repeats the run."""
+
+    name: str
+    load: Callable[[], Any]
+    repro: str = ""
+
+    @classmethod
+    def of(cls, target: Any, question: Question) -> "Target":
+        """Return the target that ``encoder-spec check`` accepts, or an encoder itself.
+
+        Raises:
+            TargetError: if its name cannot be used.
+        """
+        repro = again(target, question)
+        if isinstance(target, str):
+            return cls(target, resolve(target), repro)
+        return cls(getattr(target, "__name__", type(target).__name__), lambda: target, repro)
 
 
 def check(
@@ -45,10 +81,11 @@ def check(
     profile: str | Profile = "auto",
     level: str = "gradient",
     seed: int = 0,
-    progress: Progress = silent,
+    progress: Progress | None = None,
     expected: Expected | None = None,
     dtype: str | None = None,
     device: str = "cpu",
+    explain: bool = True,
 ) -> Report:
     """Judge an encoder against the specification.
 
@@ -56,16 +93,17 @@ def check(
         target: what ``encoder-spec check`` accepts, or an encoder itself: a torch module, a
             function that makes one, or an object with ``weights`` and ``encode(x, mask)``.
             A list of these gives one report on all. It runs in this process, unlike on the
-            command line: ``isolation.Workers`` runs targets that have a name in processes of their own.
+            command line: ``isolation.supervisor.Workers`` runs targets that have a name in processes of their own.
         profile: ``"auto"`` to identify the variant, or the profile that must hold exactly:
             a name, a ``.toml`` file or a ``Profile``.
         level: the strongest evidence to look for.
-        seed: of probes and weights; the same seed gives the same report.
+        seed: seed for probes and weights; the same seed gives the same report.
         progress: called with what is being done, and how much of how much.
         expected: the failures that are known: a ``.toml`` file, or reasons by requirement.
         dtype: the precision to judge in: ``"float64"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``, below
             float64 with a budget derived from the specification; the best that the encoder can unless given.
         device: where to judge, as torch names it.
+        explain: whether a failing encoder is compared with the catalogue of deviations, to name what is wrong.
 
     Returns:
         The report; ``report.verdict`` is the worst verdict of all targets.
@@ -74,19 +112,21 @@ def check(
         TargetError: if a target's name cannot be used.
         SpecificationError: if there is no such profile, dtype or device, or an expected failure cannot be used.
     """
-    precision = Precision.named(dtype, device)
-    known = expected_failures(expected)
-    declared = named_profile(profile) if isinstance(profile, str) else profile
-    found = [
-        (named(t), again(t, profile, seed, expected, dtype, device))
-        for t in (target if isinstance(target, list) else [target])
-    ]
-    report = Report(seed)
-    for (name, load), repro in found:
-        report.targets.append(
-            check_one(name, load, declared, Level.named(level), seed, repro, progress, known, precision=precision)
-        )
-    return report
+    question = Question(profile, level, seed, expected, dtype, device, explain)
+    return check_all(target if isinstance(target, list) else [target], question, progress)
+
+
+def check_all(targets: Iterable[Any], question: Question, progress: Progress | None = None) -> Report:
+    """Judge several targets in this process, one after the other.
+
+    Raises:
+        TargetError: if a target's name cannot be used; nothing has been judged then.
+        SpecificationError: if the question cannot be asked.
+    """
+    question.demand_usable()
+    watcher = Showing(progress) if progress else Watcher()
+    known = [Target.of(target, question) for target in targets]
+    return Report(question.seed, [check_one(target, question, watcher) for target in known])
 
 
 @contextmanager
@@ -97,59 +137,22 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def named_profile(name: str) -> Profile | None:
-    """The profile of this name; None for ``auto``."""
-    return None if name == "auto" else published(name)
-
-
-def named(target: Any) -> tuple[str, Callable[[], Any]]:
-    """A name for a target, and the function that loads it."""
-    if isinstance(target, str):
-        return target, resolve(target)
-    return getattr(target, "__name__", type(target).__name__), lambda: target
-
-
 def check_one(
-    name: str,
-    load: Callable[[], Any],
-    declared: Profile | None,
-    level: Level,
-    seed: int,
-    repro: str,
-    progress: Progress,
-    expected: Iterable[ExpectedFailure] = (),
-    watch: Watch = unwatched,
-    decided: Iterable[Result] = (),
-    precision: Precision = BEST,
+    target: Target, question: Question, watcher: Watcher | None = None, decided: Iterable[Result] = ()
 ) -> TargetReport:
     """Judge one target; whatever goes wrong with it ends up in its report.
 
-    ``watch`` is shown the report whenever something was decided, and what is not decided
-    yet, as blocked. What an earlier run has ``decided`` is taken over.
+    Args:
+        target: what is judged.
+        question: what is asked of it.
+        watcher: sees what is being done and decided.
+        decided: results of an earlier run, which are taken over.
     """
-    begun = time.perf_counter()
-    report = TargetReport(name, requirements=list(decided))
+    begun = perf_counter()
+    report = TargetReport(target.name, requirements=list(decided))
     guard = Guard()
     try:
-        with (
-            guard.kept_random_state(),
-            guard.around(adapted(name, load, guard, seed, progress)) as subject,
-            opened(subject, seed, declared, precision) as run,
-        ):
-            report.dtype = name_of(subject.dtype)
-            describe(run, declared, report)
-            report.notes.extend(below_resolution(report.dtype))
-            if precision == BEST and subject.dtype is subject.narrowest_part():
-                report.notes.append(f"computes a part in {report.dtype} whatever it is given: judged in {report.dtype}")
-            verify(run, level, report, repro, progress, watch)
-            report.requirements, notes = apply_expected(report.requirements, expected, name, repro)
-            report.notes.extend(notes)
-            report.level, report.verdict = judge(report.requirements, level)
-            if unknown := subject.unknown():
-                report.notes.append(unknown)
-                report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
-            progress(f"{name}: explaining", 1, 1)
-            explain(run, declared, report, progress)
+        judge(target, question, watcher or Watcher(), guard, report)
     except Undetermined as reason:
         report.verdict = "undetermined"
         report.notes.append(str(reason))
@@ -162,35 +165,86 @@ def check_one(
         report.verdict = "error"
         report.notes.append(f"calling the encoder raised {one_line(fault)}")
     report.notes += guard.notes()
-    report.seconds = round(time.perf_counter() - begun, 3)
+    report.seconds = round(perf_counter() - begun, 3)
     return report
 
 
-def adapted(name: str, load: Callable[[], Any], guard: Guard, seed: int, progress: Progress) -> Subject:
+def judge(target: Target, question: Question, watcher: Watcher, guard: Guard, report: TargetReport) -> None:
+    """Load, identify, verify and explain one target, and write into its report what comes of it.
+
+    Raises:
+        Undetermined, SubjectError, Disagreement: if it cannot be judged.
+    """
+    with guard.kept_random_state():
+        subject = GuardedSubject(loaded(target, question, watcher, guard), guard)
+        with opened(subject, question) as run:
+            report.dtype = name_of(subject.dtype)
+            describe(run, report)
+            report.notes.extend(below_resolution(report.dtype))
+            if question.precision == BEST and subject.dtype is run.narrowed:
+                report.notes.append(f"computes a part in {report.dtype} whatever it is given: judged in {report.dtype}")
+            verify(run, target, watcher, report)
+            known = question.known_failures
+            report.requirements, notes = apply_expected(report.requirements, known, target.name, target.repro)
+            report.notes.extend(notes)
+            report.level, report.verdict = verdict(report.requirements, question.strongest)
+            if unknown := subject.unknown():
+                report.notes.append(unknown)
+                report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
+            watcher.doing(f"{target.name}: explaining", 1, 1)
+            explain(run, watcher, report)
+
+
+def loaded(target: Target, question: Question, watcher: Watcher, guard: Guard) -> Subject:
     """Load and make the encoder, as a subject; whatever that raises is the subject's fault."""
     try:
-        with guard.undisturbed(), seeded(seed):
-            progress(f"{name}: importing", 0, 1)
-            found = load()
-            progress(f"{name}: making", 0, 1)
-            subject = adapt(make(found))
+        with guard.undisturbed(), seeded(question.seed):
+            watcher.doing(f"{target.name}: importing", 0, 1)
+            thing = target.load()
+            watcher.doing(f"{target.name}: making", 0, 1)
+            subject = adapt(make(thing))
     except (TargetError, SubjectError, Undetermined):
         raise
     except Exception as fault:
         raise SubjectError(f"making the encoder raised {one_line(fault)}") from fault
-    progress(f"{name}: identifying", 0, 1)
+    watcher.doing(f"{target.name}: identifying", 0, 1)
     return subject
 
 
-def explain(run: Run, declared: Profile | None, report: TargetReport, progress: Progress) -> None:
+def verify(run: Run, target: Target, watcher: Watcher, report: TargetReport) -> None:
+    """Decide every requirement that applies and is not decided yet."""
+    pairs = planned(run, run.question.strongest)
+    decided = {(r.test, r.id) for r in report.requirements}
+    left = [(check, id) for check, id in pairs if (check.name, id) not in decided]
+    undecided = [Result(id, requirements()[id].equation, c.name, str(c.level), "blocked") for c, id in left]
+    for done, (check, id) in enumerate(left):
+        watcher.decided(report, undecided[done:])
+        watcher.doing(f"{target.name}: {id}", len(pairs) - len(left) + done, len(pairs))
+        report.requirements.append(decide(run, check, id, target.repro))
+    watcher.decided(report, [])
+
+
+def verdict(results: Iterable[Result], asked: Level) -> tuple[str, str]:
+    """Return the level reached and the verdict."""
+    results = list(results)
+    reached = max((Level.named(r.level) for r in results if r.outcome == "pass"), default=Level.STATIC)
+    if any(r.counts_against for r in results):
+        return str(reached), "nonconformant"
+    enough = reached >= min(Level.AGREEMENT, asked)
+    return str(reached), "conformant" if enough else "undetermined"
+
+
+def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
     """Write into the report of a subject that failed where it departs, and which deviation it has."""
     if not report.of("fail"):
         return
-    by_value = departs_at(run)
+    by_value, found = run.departs_at, []
     smallest = smallest_failing_input(run)
     report.requirements = [replace(r, smallest=smallest) if r.outcome == "fail" else r for r in report.requirements]
-    with torch.random.fork_rng(devices=[]), coarsest(run, declared) as seen:  # some deviations draw random numbers
-        found = explanations(seen, declared, lambda done, of: progress(f"{report.target}: explaining", done, of))
+    if run.question.explain:
+        # Some deviations draw random numbers.
+        with torch.random.fork_rng(devices=[]), coarsest(run) as coarse:
+            found = explanations(coarse, lambda done, of: watcher.doing(f"{report.target}: explaining", done, of))
     report.departs_at = located(by_value, found, report.of("fail"), run.encoder)
     report.diagnosis = [
         {
@@ -207,18 +261,19 @@ def explain(run: Run, declared: Profile | None, report: TargetReport, progress: 
 
 
 @contextmanager
-def coarsest(run: Run, declared: Profile | None) -> Iterator[Run]:
-    """The run in the precision to which the subject rounds a part of itself: there its rounding explains nothing."""
-    part = run.subject.narrowest_part()
+def coarsest(run: Run) -> Iterator[Run]:
+    """Yield the run in the precision to which the subject rounds a part of itself: there rounding explains nothing."""
     with ExitStack() as stack:
-        lower = None
-        if part not in (None, run.subject.dtype):
-            lower, _ = entered(stack, opened(run.subject, run.seed, declared, Precision(part)))
-        yield lower or run
+        coarse = run
+        if run.narrowed is not None and run.narrowed is not run.subject.dtype:
+            narrow = replace(run.question, dtype=name_of(run.narrowed), device="cpu")
+            with suppress(Undetermined):
+                coarse = stack.enter_context(opened(run.subject, narrow))
+        yield coarse
 
 
-def requirements_of(target: Any, profile: str | Profile = "auto", level: str = "gradient", seed: int = 0) -> list[str]:
-    """The requirements that ``check`` with the same arguments decides; nothing is verified yet.
+def requirements_of(target: Any, question: Question) -> list[str]:
+    """List the requirements that ``check`` decides for the same question; nothing is verified yet.
 
     Raises:
         TargetError: if the target's name cannot be used.
@@ -226,34 +281,8 @@ def requirements_of(target: Any, profile: str | Profile = "auto", level: str = "
         SubjectError: if it is no encoder, or cannot be called.
         Undetermined: if it cannot be found out which equations it uses.
     """
-    declared = named_profile(profile) if isinstance(profile, str) else profile
-    _, load = named(target)
-    with seeded(seed):
+    load = Target.of(target, question).load
+    with seeded(question.seed):
         thing = make(load())
-    with opened(thing, seed, declared) as run:
-        return [id for _, id in planned(run, Level.named(level))]
-
-
-def verify(run: Run, level: Level, report: TargetReport, repro: str, progress: Progress, watch: Watch) -> None:
-    """Decide every requirement that applies and is not decided yet."""
-    pairs = planned(run, level)
-    decided = {(r.test, r.id) for r in report.requirements}
-    left = [(check, id) for check, id in pairs if (check.name, id) not in decided]
-    undecided = [Result(id, requirements()[id].equation, c.name, str(c.level), "blocked") for c, id in left]
-    for done, (check, id) in enumerate(left):
-        watch(report, undecided[done:])
-        progress(f"{report.target}: {id}", len(pairs) - len(left) + done, len(pairs))
-        report.requirements.append(decide(run, check, id, repro))
-    watch(report, [])
-
-
-def judge(results: Iterable[Result], asked: Level) -> tuple[str, str]:
-    """The level reached and the verdict."""
-    results = list(results)
-    reached = max((Level.named(r.level) for r in results if r.outcome == "pass"), default=Level.STATIC)
-    if any(r.counts_against for r in results):
-        return str(reached), "nonconformant"
-    if any(r.outcome == "error" for r in results):
-        return str(reached), "error"
-    enough = reached >= min(Level.AGREEMENT, asked)
-    return str(reached), "conformant" if enough else "undetermined"
+    with opened(thing, question) as run:
+        return [id for _, id in planned(run, question.strongest)]

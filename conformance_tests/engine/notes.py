@@ -6,12 +6,11 @@ from conformance_tests.harness.run import Run
 from conformance_tests.identification.identify import nearest_profile
 from conformance_tests.reports.report import TargetReport
 from conformance_tests.subjects.segments import FIRST_ALONE
-from encoder_spec.profiles import Profile
 
 
-def describe(run: Run, declared: Profile | None, report: TargetReport) -> None:
+def describe(run: Run, report: TargetReport) -> None:
     """Write the variant into the report, with the nearest published profile where it is none."""
-    chosen = run.encoder.choices()
+    chosen, declared = run.encoder.choices(), run.question.declared
     conventions = run.subject.conventions() | run.mapping.conventions()
     if run.encoder.profile["segment"].variant == "added" and not run.subject.takes_segments():
         conventions["segments"] = FIRST_ALONE

@@ -4,46 +4,38 @@ import inspect
 import os
 import shlex
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from encoder_spec.profiles import Profile
+from conformance_tests.harness.question import Question
+
+IN_COMMANDS = ("profile", "expected", "dtype", "device")
+"""The parts of a question that a command repeats where they are not the default, in this order; the seed always."""
+
+IN_CALLS = ("dtype", "device")
+"""The parts that a call repeats where they are not the default, beside profile, seed and expected failures."""
 
 
-def again(
-    target: Any,
-    profile: str | Profile,
-    seed: int,
-    expected: object = None,
-    dtype: str | None = None,
-    device: str = "cpu",
-) -> str:
-    """The command that repeats a run, or the call for what no command can say.
+def again(target: Any, question: Question) -> str:
+    """Return the command that repeats a run, or the call for what no command can say.
 
     Args:
         target: as ``check`` takes it.
-        profile: as ``check`` takes it; one that is no published profile is given by its name only.
-        seed: of probes and weights.
-        expected: as ``check`` takes it.
-        dtype: as ``check`` takes it.
-        device: as ``check`` takes it.
+        question: what was asked; a profile that is not published is given by its name only.
     """
-    precision = ({"dtype": dtype} if dtype else {}) | ({"device": device} if device != "cpu" else {})
+    asked = {f.name: value for f in fields(question) if (value := getattr(question, f.name)) != f.default}
     name = target if isinstance(target, str) else importable(target)
-    if name and isinstance(profile, str) and (expected is None or isinstance(expected, str | Path)):
-        words = ["encoder-spec", "check", name]
-        words += ["--profile", profile] if profile != "auto" else []
-        words += ["--expected", str(expected)] if expected is not None else []
-        words += [word for option, value in precision.items() for word in (f"--{option}", value)]
-        return shlex.join([*words, "--seed", str(seed)])
-    options: dict[str, Any] = {
-        "profile": profile if isinstance(profile, str) else profile.name,
-        "seed": seed,
-    } | precision
-    if isinstance(expected, Mapping):
-        options["expected"] = dict(expected)
+    sayable = isinstance(question.profile, str) and isinstance(question.expected, str | Path | None)
+    if name and sayable:
+        options = [word for option in IN_COMMANDS if option in asked for word in (f"--{option}", str(asked[option]))]
+        return shlex.join(["encoder-spec", "check", name, *options, "--seed", str(question.seed)])
+    profile = question.profile if isinstance(question.profile, str) else question.profile.name
+    said = {"profile": profile, "seed": question.seed} | {o: asked[o] for o in IN_CALLS if o in asked}
+    if isinstance(question.expected, Mapping):
+        said["expected"] = dict(question.expected)
     given = repr(name) if name else "encoder"
-    called = ", ".join([given, *(f"{option}={value!r}" for option, value in options.items())])
+    called = ", ".join([given, *(f"{option}={value!r}" for option, value in said.items())])
     lines = ["from conformance_tests import check", f"print(check({called}).to_json())"]
     return "\n".join([*lines, *([] if name else [f"# {given} is the object that was judged"])])
 

@@ -87,8 +87,10 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Run targets in this process, where a debugger finds them: no limits, and what they print is shown.",
     )
     @wraps(command)
-    def with_options(*args: Any, **kwargs: Any) -> Any:
-        return command(*args, **kwargs)
+    def with_options(*args: Any, timeout: float, memory: float | None, in_process: bool, **options: Any) -> Any:
+        from conformance_tests.isolation.supervisor import Limits
+
+        return command(*args, limits=None if in_process else Limits(timeout, memory), **options)
 
     return with_options
 
@@ -135,21 +137,7 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @run_options
 @click.pass_context
 def check(
-    ctx: click.Context,
-    /,
-    targets: tuple[str, ...],
-    profile: str,
-    level: str,
-    expected: Path | None,
-    dtype: str | None,
-    device: str,
-    quiet: bool,
-    verbose: bool,
-    seed: int,
-    timeout: float,
-    memory: float | None,
-    in_process: bool,
-    **files: Path | None,
+    ctx: click.Context, /, targets: tuple[str, ...], quiet: bool, verbose: bool, limits: Any, **options: Any
 ) -> None:
     """Judge encoders; with no TARGET, every built-in one that can run here.
 
@@ -158,23 +146,26 @@ def check(
     """
     from conformance_tests.reports.files import demand_writable, write
 
+    files = {form: options.pop(form) for form in FORMATS}
     wanted = {form: file for form, file in files.items() if file is not None}
     demand_writable(*wanted.values())
-    from conformance_tests.isolation.supervisor import judging
+    from conformance_tests.harness.question import Question
+    from conformance_tests.isolation.supervisor import judge_of
     from conformance_tests.targets.builtin import runnable
 
     names = list(targets or runnable())
-    with judging(names, timeout, memory, in_process) as judge:
+    with judge_of(names, limits) as judge:
         from conformance_tests.reports import terminal, written
 
         console = terminal.console()
         with terminal.progress(enabled=not quiet) as show:
-            report, stopped = judge(names, profile, level, seed, show, expected, dtype, device)
+            judgement = judge.judge(names, Question(**options), show)
+    report = judgement.report
     for form, file in wanted.items():
         write(file, written(report, form))
     terminal.print_report(console, report, quiet=quiet, verbose=verbose)
-    if stopped is not None:
-        raise stopped
+    if judgement.fault is not None:
+        raise judgement.fault
     ctx.exit(CONFORMANT if report.verdict == "conformant" else NOT_CONFORMANT)
 
 
@@ -182,22 +173,21 @@ def check(
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @run_options
 @click.pass_context
-def identify(
-    ctx: click.Context, targets: tuple[str, ...], seed: int, timeout: float, memory: float | None, in_process: bool
-) -> None:
+def identify(ctx: click.Context, targets: tuple[str, ...], limits: Any, seed: int) -> None:
     """Say which variant each TARGET computes."""
-    from conformance_tests.isolation.supervisor import judging
+    from conformance_tests.harness.question import Question
+    from conformance_tests.isolation.supervisor import judge_of, silent
 
-    with judging(targets, timeout, memory, in_process) as judge:
+    with judge_of(targets, limits) as judge:
         from conformance_tests.reports import terminal
 
         console = terminal.console()
-        report, stopped = judge(list(targets), level="static", seed=seed)
-    for target in report.targets:
+        judgement = judge.judge(list(targets), Question(level="static", seed=seed), silent)
+    for target in judgement.report.targets:
         terminal.print_variant(console, target)
-    if stopped is not None:
-        raise stopped
-    identified = all(t.profile.get("identified") for t in report.targets)
+    if judgement.fault is not None:
+        raise judgement.fault
+    identified = all(t.profile.get("identified") for t in judgement.report.targets)
     ctx.exit(CONFORMANT if identified else NOT_CONFORMANT)
 
 

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from conformance_tests.errors import Disagreement, SubjectError, TargetError, Undetermined
+from conformance_tests.harness.question import Question
 from conformance_tests.reports.report import Result, TargetReport
 
 if TYPE_CHECKING:
-    from conformance_tests.engine.expected import Expected
+    from conformance_tests.reports.expected import Expected
 
 F = TypeVar("F", bound=Callable[..., Any])
 NOT_OPENED = "encoder"
@@ -70,20 +72,14 @@ class Judged(Collection[Any]):
     """One encoder under a decorated test: the parameters of its items, found out when pytest asks for them."""
 
     target: Any
-    profile: Any
-    level: str
-    seed: int
-    expected: "Expected | None"
-    dtype: str | None
+    question: Question
 
     @cached_property
     def report(self) -> TargetReport:
         """The encoder's report, made when the first item runs."""
-        from conformance_tests.engine.judging import check
+        from conformance_tests.engine.judging import check_all
 
-        return check(
-            self.target, self.profile, self.level, self.seed, expected=self.expected, dtype=self.dtype
-        ).targets[0]
+        return check_all([self.target], self.question).targets[0]
 
     @cached_property
     def ids(self) -> list[str]:
@@ -92,14 +88,12 @@ class Judged(Collection[Any]):
         Raises:
             CollectError: in one line, if the target's name, the profile or an expected failure cannot be used.
         """
-        from conformance_tests.engine import judging as suite
-        from conformance_tests.engine.expected import expected_failures
-        from conformance_tests.errors import Disagreement, SubjectError, TargetError, Undetermined
+        from conformance_tests.engine.judging import requirements_of
         from encoder_spec.notation import SpecificationError
 
         try:
-            expected_failures(self.expected)
-            return suite.requirements_of(self.target, self.profile, self.level, self.seed)
+            self.question.demand_usable()
+            return requirements_of(self.target, self.question)
         except (TargetError, SpecificationError) as problem:
             raise pytest.Collector.CollectError(f"encoder_conformance: {problem}") from None
         except (Undetermined, SubjectError, Disagreement):
@@ -139,4 +133,5 @@ def encoder_conformance(
         expected: the failures that are known: a ``.toml`` file, or reasons by requirement.
         dtype: the precision to judge in, the best that the encoder can unless given.
     """
-    return pytest.mark.parametrize("requirement", Judged(target, profile, level, seed, expected, dtype))
+    question = Question(profile, level, seed, expected, dtype)
+    return pytest.mark.parametrize("requirement", Judged(target, question))

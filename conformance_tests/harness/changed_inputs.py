@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
+from conformance_tests.harness.computed import Case, Computed
 from conformance_tests.harness.intermediates import Recorded
-from conformance_tests.harness.run import Case, Run
 from encoder_spec.assembly import Intermediate
 from encoder_spec.equation import Equation
 from encoder_spec.profiles import Profile
@@ -32,7 +32,7 @@ SUMS = ("segment", "embedding_norm", "dropout", "input")
 class Departure(NamedTuple):
     """Where a subject departs: the place in the specification's trace of a case, beside the subject's arrays."""
 
-    run: Run
+    run: Computed
     case: Case
     trace: Sequence[Intermediate]
     place: int

@@ -1,13 +1,13 @@
-"""What a subject and the specification compute from the same weights and probes.
+"""What a subject and the specification compute from the same weights and probes, and where the two depart.
 
 Everything is computed when it is first asked for, and kept: a subject may be slow, and a
 check must not ask it twice and compare it with itself.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from math import isinf
 from typing import NamedTuple
 
@@ -15,11 +15,14 @@ import torch
 from torch import Tensor
 
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
-from conformance_tests.harness.intermediates import Aligned, Recorded, align
+from conformance_tests.harness.intermediates import Aligned, Recorded, align, departure
+from conformance_tests.harness.question import Question
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, LOUD, PERTURBED, WeightSets
+from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.probes import Probe, Probes
 from conformance_tests.numerics.rounding import budget
 from conformance_tests.parameters.mapping import ParameterMapping
+from conformance_tests.parameters.naming import BESIDE
 from conformance_tests.subjects.subject import Subject, name_of
 from encoder_spec.assembly import Encoder, Trace
 from encoder_spec.notation import SpecificationError
@@ -56,16 +59,30 @@ ENTRANCES = {"E", "W_patch", "W_conv"}
 
 @dataclass
 class Computed:
-    """A subject beside the specification's encoder."""
+    """A subject beside the specification's encoder.
+
+    Attributes:
+        subject: the encoder under test.
+        encoder: the specification's encoder that it is judged against.
+        mapping: which of the subject's parameters is which.
+        weight_sets: the weights with which the subject is judged.
+        question: what is asked.
+        identified: whether the subject's outputs agreed with this encoder when its variant was sought.
+        stored: canonical path → layout, of the sinusoids that the subject keeps as a table.
+        narrowed: a precision below its own in which the subject computes a part of itself, whatever it is given.
+    """
 
     subject: Subject
     encoder: Encoder
     mapping: ParameterMapping
     weight_sets: WeightSets
-    seed: int
+    question: Question
+    identified: bool = True
+    stored: Mapping[str, str] = field(default_factory=dict)
+    narrowed: torch.dtype | None = None
 
     def __post_init__(self) -> None:
-        self.probes = Probes(self.encoder, self.seed, self.subject.dtype)
+        self.probes = Probes(self.encoder, self.question.seed, self.subject.dtype)
         self.output = cache(self._output)
         self.expected = cache(self._expected)
         self.recorded = cache(self._recorded)
@@ -155,7 +172,7 @@ class Computed:
     def cotangent(self, case: Case) -> Tensor:
         """Random weights of the outputs in the sum that is differentiated; 0 at padding."""
         want, valid = self.expected(case), self.valid(case)
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = torch.Generator().manual_seed(self.question.seed)
         w = torch.randn(want.shape, generator=generator, dtype=want.dtype)
         return w if valid is None else w * valid[..., None]
 
@@ -179,3 +196,125 @@ class Computed:
         learned = {p: v for p, v in parameters.items() if self.mapping.sources[p].names}
         by_path = {p: torch.zeros_like(v) if v.grad is None else v.grad for p, v in learned.items()}
         return leaves[0].grad, by_path
+
+    @cached_property
+    def equations(self) -> frozenset[str]:
+        """The ids of the equations that the profile uses."""
+        return frozenset(equation.id for equation in self.encoder.equations())
+
+    def context(self, case: Case) -> str:
+        """Sizes, weights and probe, for a message."""
+        probe, sizes = self.probes[case.probe], self.encoder.dimensions
+        shape = " ".join(f"{letter}={getattr(sizes, letter)}" for letter in ("d_model", "h", "d_k", "d_ff", "N"))
+        return f"input {tuple(probe.inputs[0].shape)}, {shape}; {case}; seed {self.question.seed}"
+
+    def cases(self, *cases: Case) -> list[Case]:
+        """The cases with the weights that this subject can take, and the masks that it can be told of, each once."""
+        possible = [c for c in cases if self._can_be_asked(c.probe)]
+        return list(dict.fromkeys(c if c.weights in self.weight_sets else c._replace(weights=GIVEN) for c in possible))
+
+    def _can_be_asked(self, probe: str) -> bool:
+        """Whether the subject can be told of a probe's mask, and reads as many tokens."""
+        keep = self.probes[probe].keep
+        return not (probe == "many" and self.too_many) if keep is None else self.subject.can_hide(keep)
+
+    @cached_property
+    def too_many(self) -> str:
+        """What the subject says of so many tokens as probe ``many`` has, if it reads fewer alone; else empty.
+
+        A table of positions ends somewhere. That it refuses so many sequences is a finding, which the checks make.
+        """
+        case, probe = self.case()._replace(probe="many"), self.probes["many"]
+        try:
+            self.output(case)
+        except Disagreement as refusal:
+            with suppress(Disagreement):
+                self.encode(case, probe.corner(len(probe.inputs[0]), self.probes.length))
+                return str(refusal)
+        except (Blocked, Unsupported):
+            pass
+        return ""
+
+    def with_and_without_padding(self) -> list[Case]:
+        """The plain case, and the padded ones where masks are taken."""
+        return self.cases(Case(), *(PADDED if self.subject.takes_mask else ()))
+
+    def case(self, weights: str = PERTURBED, probe: str = "plain", gradients: bool = True) -> Case:
+        """One case, with the weights that this subject can take."""
+        return self.cases(Case(weights, probe, gradients))[0]
+
+    def keep(self, case: Case) -> Tensor:
+        """The mask of a padded case, (B, n) with True = keep."""
+        keep = self.probes[case.probe].keep
+        assert keep is not None, f"probe {case.probe} has no mask"
+        return keep
+
+    def stated_parameters(self, weights: str = GIVEN) -> dict[str, Tensor]:
+        """The subject's own parameters by canonical path, as it keeps them."""
+        return {path: w for path, w in self.parameters(weights).items() if not self.mapping.is_absent(path)}
+
+    @cached_property
+    def departure(self) -> tuple[Case, Aligned] | None:
+        """The first case whose output is wrong, and the first intermediate that is wrong in it.
+
+        None if all agree. Where every intermediate is right, the output is made of them wrongly: by the
+        last equation.
+        """
+        case = self.first_wrong
+        if case is None:
+            return None
+        try:
+            aligned = self.aligned(case)
+        except (Blocked, Disagreement, Unsupported):
+            return None
+        place = departure(aligned)
+        if place < len(aligned):
+            return case, aligned[place]
+        last = "final_norm" if self.encoder.profile["head"].variant == "none" else "head"
+        return case, next(a for a in aligned if a.spec.equation.slot == last)
+
+    @cached_property
+    def first_wrong(self) -> Case | None:
+        """The first case whose output disagrees with one that the specification has; None if there is none."""
+        for case in self.cases(*UNPADDED, *(PADDED if self.subject.takes_mask else ())):
+            try:
+                self.expected(case)
+                if not self.agrees(case):
+                    return case
+            except (Blocked, Unsupported):
+                continue
+        return None
+
+    def largest_error(self, case: Case) -> float:
+        """The largest difference of the output, where it agrees."""
+        return demand_equal(
+            self.output(case), self.expected(case), "", valid=self.valid(case), budget=self.budget(case)
+        ).error
+
+    def agrees(self, case: Case) -> bool:
+        """Whether the subject's output equals the specification's."""
+        try:
+            self.largest_error(case)
+        except Disagreement:
+            return False
+        return True
+
+    def gradient_cases(self) -> list[Case]:
+        """Where gradients are compared."""
+        return [*self.cases(Case()), *(self.cases(*PADDED)[:1] if self.subject.takes_mask else ())]
+
+    def idle_unmapped(self) -> list[str]:
+        """The subject's parameters that have no canonical path and influence nothing that it returns.
+
+        A pooler or a head stands beside the hidden states, even where the call does not run it.
+        """
+        case = self.case()
+        probe = self.probes[case.probe]
+        self.weight_sets.use(case.weights)
+        _, by_name = self.subject.gradients(probe.inputs, probe.keep, self.cotangent(case))
+        idle = [name for name in self.mapping.unmapped if not by_name[name].any()]
+        return [
+            name
+            for name in idle
+            if not BESIDE.search(name) and not self.subject.influences_anything(name, probe.inputs)
+        ]

@@ -1,48 +1,62 @@
-"""A run: what a check sees of one subject, and what it may demand of it.
+"""A run: what a check sees of one subject, and what it may demand and expect of it.
 
-A demand that is not met raises: ``Disagreement`` if the subject is wrong, ``Blocked`` if
-something earlier is wrong already, ``Unsupported`` if the subject cannot tell.
+What is not met raises: ``Disagreement`` if the subject is wrong, ``Blocked`` if something
+earlier is wrong already, ``Unsupported`` if the subject cannot tell.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from math import prod
-from typing import Any
+from typing import Self
 
 from torch import Tensor
 
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
+from conformance_tests.harness import wiring
 from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case, Computed
 from conformance_tests.harness.intermediates import Aligned, departure
-from conformance_tests.harness.weight_sets import GIVEN, PERTURBED
 from conformance_tests.numerics.compare import Comparison, demand_equal
-from conformance_tests.parameters.naming import BESIDE
 
 __all__ = ["FAST", "PADDED", "UNPADDED", "Case", "Run"]
 
 
 @dataclass
 class Run(Computed):
-    """What the checks see of one subject: what was computed, and demands on it."""
+    """What a check sees of one subject.
 
-    identified: bool = True
-    stored: Mapping[str, str] = field(default_factory=dict)
+    A check *compares* numbers (``demand_equal``, ``demand_agreement``, ``demand_parameter_count``), goes on only
+    where that says something (``demand_mask``, ``demand_agreeing``, ``demand_shaped`` …), and says what it
+    *expects* of a value on the way: ``run.expect("scores").reaches("mask").is_formed()``.
+    """
+
     comparisons: list[Comparison] = field(default_factory=list)
-    misreads: dict[Case, Any] = field(default_factory=dict)
-    """What ``wiring.misread_in`` has found for a case: many checks ask, and the search is long."""
 
-    @cached_property
-    def equations(self) -> frozenset[str]:
-        """The ids of the equations that the profile uses."""
-        return frozenset(equation.id for equation in self.encoder.equations())
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.misread = cache(self._misread)
 
-    def context(self, case: Case) -> str:
-        """Sizes, weights and probe, for a message."""
-        probe, sizes = self.probes[case.probe], self.encoder.dimensions
-        shape = " ".join(f"{letter}={getattr(sizes, letter)}" for letter in ("d_model", "h", "d_k", "d_ff", "N"))
-        return f"input {tuple(probe.inputs[0].shape)}, {shape}; {case}; seed {self.seed}"
+    def expect(self, slot: str, *cases: Case) -> "ExpectedValue":
+        """Return the value of a slot, as the specification computes it from the subject's own weights and inputs.
+
+        Args:
+            slot: the slot whose equation gives the value.
+            cases: where it is expected; the plain case alone if none is given.
+        """
+        return ExpectedValue(self, slot, tuple(self.cases(*(cases or (Case(),)))))
+
+    def _misread(self, case: Case) -> wiring.Misread | None:
+        return wiring.misread(self, case)
+
+    @property
+    def departs_at(self) -> str | None:
+        """The id of the first equation that is wrong; None if all outputs agree or no intermediates are shown."""
+        if self.departure is None:
+            return None
+        case, first = self.departure
+        misread = self.misread(case)
+        return (misread.giver if misread else first.spec.equation).id
 
     def demand_equal(
         self,
@@ -65,33 +79,6 @@ class Run(Computed):
         """The subject's output equals the specification's at every valid position."""
         self.demand_equal(self.output(case), self.expected(case), "encoder: Z", case, valid=self.valid(case))
 
-    def cases(self, *cases: Case) -> list[Case]:
-        """The cases with the weights that this subject can take, and the masks that it can be told of, each once."""
-        possible = [c for c in cases if self._can_be_asked(c.probe)]
-        return list(dict.fromkeys(c if c.weights in self.weight_sets else c._replace(weights=GIVEN) for c in possible))
-
-    def _can_be_asked(self, probe: str) -> bool:
-        """Whether the subject can be told of a probe's mask, and reads as many tokens."""
-        keep = self.probes[probe].keep
-        return not (probe == "many" and self.too_many) if keep is None else self.subject.can_hide(keep)
-
-    @cached_property
-    def too_many(self) -> str:
-        """What the subject says of so many tokens as probe ``many`` has, if it reads fewer alone; else empty.
-
-        A table of positions ends somewhere. That it refuses so many sequences is a finding, which the checks make.
-        """
-        case, probe = self.case()._replace(probe="many"), self.probes["many"]
-        try:
-            self.output(case)
-        except Disagreement as refusal:
-            with suppress(Disagreement):
-                self.encode(case, probe.corner(len(probe.inputs[0]), self.probes.length))
-                return str(refusal)
-        except (Blocked, Unsupported):
-            pass
-        return ""
-
     def with_numbers(self, *cases: Case) -> list[Case]:
         """The cases for which the specification itself has numbers in the subject's precision.
 
@@ -110,20 +97,6 @@ class Run(Computed):
         if not found:
             raise reason
         return found
-
-    def with_and_without_padding(self) -> list[Case]:
-        """The plain case, and the padded ones where masks are taken."""
-        return self.cases(Case(), *(PADDED if self.subject.takes_mask else ()))
-
-    def case(self, weights: str = PERTURBED, probe: str = "plain", gradients: bool = True) -> Case:
-        """One case, with the weights that this subject can take."""
-        return self.cases(Case(weights, probe, gradients))[0]
-
-    def keep(self, case: Case) -> Tensor:
-        """The mask of a padded case, (B, n) with True = keep."""
-        keep = self.probes[case.probe].keep
-        assert keep is not None, f"probe {case.probe} has no mask"
-        return keep
 
     def demand_output_per_position(self) -> None:
         """Go on only where the output has the positions of the input, one for one."""
@@ -151,10 +124,6 @@ class Run(Computed):
             if not self.agrees(case):
                 raise Blocked(f"the outputs disagree with the specification already on probe {case.probe}")
 
-    def stated_parameters(self, weights: str = GIVEN) -> dict[str, Tensor]:
-        """The subject's own parameters by canonical path, as it keeps them."""
-        return {path: w for path, w in self.parameters(weights).items() if not self.mapping.is_absent(path)}
-
     def demand_parameter_count(self, what: str, *suffixes: str) -> None:
         """The arrays whose paths end so have as many entries as their declared shapes."""
         got = sum(a.numel() for p, a in self.stated_parameters().items() if p.endswith(suffixes))
@@ -162,91 +131,11 @@ class Run(Computed):
         want = sum(prod(shape) for path, shape in declared.items() if path.endswith(suffixes))
         assert got == want, f"{what}: {got:,} parameters, but the declared shapes sum to {want:,}"
 
-    @cached_property
-    def departure(self) -> tuple[Case, Aligned] | None:
-        """The first case whose output is wrong, and the first intermediate that is wrong in it.
-
-        None if all agree. Where every intermediate is right, the output is made of them wrongly: by the
-        last equation.
-        """
-        case = self.first_wrong
-        if case is None:
-            return None
-        try:
-            aligned = self.aligned(case)
-        except (Blocked, Disagreement, Unsupported):
-            return None
-        place = departure(aligned)
-        if place < len(aligned):
-            return case, aligned[place]
-        last = "final_norm" if self.encoder.profile["head"].variant == "none" else "head"
-        return case, next(a for a in aligned if a.spec.equation.slot == last)
-
-    @cached_property
-    def first_wrong(self) -> Case | None:
-        """The first case whose output disagrees with one that the specification has; None if there is none."""
-        for case in self.cases(*UNPADDED, *(PADDED if self.subject.takes_mask else ())):
-            try:
-                self.expected(case)
-                if not self.agrees(case):
-                    return case
-            except (Blocked, Unsupported):
-                continue
-        return None
-
-    def largest_error(self, case: Case) -> float:
-        """The largest difference of the output, where it agrees."""
-        return demand_equal(
-            self.output(case), self.expected(case), "", valid=self.valid(case), budget=self.budget(case)
-        ).error
-
-    def agrees(self, case: Case) -> bool:
-        """Whether the subject's output equals the specification's."""
-        try:
-            self.largest_error(case)
-        except Disagreement:
-            return False
-        return True
-
-    def demand_intermediate(self, slot: str, *cases: Case) -> None:
-        """Every value that the equation in ``slot`` gives stands among the subject's intermediates.
-
-        Behind the place where a subject departs from the specification nothing is expected.
-
-        Raises:
-            Disagreement: if the subject departs at this equation.
-            Blocked: if it departed earlier, so that this equation never had right inputs.
-            Unsupported: if it never forms the value as an array of its own.
-        """
-        undecided: Blocked | Unsupported | None = None
-        there = self.departure
-        departs_here = there[:1] if there is not None and there[1].spec.equation.slot == slot else ()
-        for case in self.cases(*(cases or (Case(),)), *departs_here):
-            try:
-                values = self._before_departure(slot, case)
-            except (Blocked, Unsupported) as reason:
-                undecided = undecided or reason  # another case may tell
-                continue
-            for here in values:
-                self._demand_formed(here, case)
-        if undecided is not None:
-            raise undecided
-
-    def _demand_formed(self, here: Aligned, case: Case) -> None:
-        what = f"{here.spec.equation.id}: {here.letter}"
-        if here.found:
-            self.comparisons.append(Comparison(here.error, here.budget))
-        elif here.got is None:
-            raise Disagreement(f"{what} is not among the encoder's intermediates [{self.context(case)}]")
-        else:
-            place = here.spec.path
-            self.demand_equal(here.got, here.want, what, case, here.valid, place=place, budget=here.budget)
-
     def observed(self, slot: str, case: Case) -> list[Tensor]:
         """What the subject has in this slot: its values, or what stands in their place if it departs there."""
-        return [here.got for here in self._before_departure(slot, case) if here.got is not None]
+        return [here.got for here in self.before_departure(slot, case) if here.got is not None]
 
-    def _before_departure(self, slot: str, case: Case) -> list[Aligned]:
+    def before_departure(self, slot: str, case: Case) -> list[Aligned]:
         """The values of a slot up to where the subject departs, this place included."""
         aligned = self.aligned(case)
         end = len(aligned) if self.agrees(case) else departure(aligned)
@@ -266,22 +155,89 @@ class Run(Computed):
         self.comparisons = []
         yield self.comparisons
 
-    def gradient_cases(self) -> list[Case]:
-        """Where gradients are compared."""
-        return [*self.cases(Case()), *(self.cases(*PADDED)[:1] if self.subject.takes_mask else ())]
 
-    def idle_unmapped(self) -> list[str]:
-        """The subject's parameters that have no canonical path and influence nothing that it returns.
+@dataclass(frozen=True)
+class ExpectedValue:
+    """The value of one slot, in some cases: what the specification computes, and the subject is expected to.
 
-        A pooler or a head stands beside the hidden states, even where the call does not run it.
+    Each verb raises if the expectation is not met, and returns the value if it is, so that verbs can be chained.
+    Where a subject departs from the specification earlier, nothing is expected of what follows.
+    """
+
+    run: Run
+    slot: str
+    cases: tuple[Case, ...]
+
+    def reaches(self, *readers: str) -> Self:  # noqa: ARG002  -- what it names is held against the specification by a test
+        """Expect that the equations which read the value read it as it is.
+
+        Looked at in these cases, and in the first one whose output is wrong: there an equation may be right at
+        another input than the one that this slot should have given it.
+
+        Args:
+            readers: the slots that read it, for whoever reads the check.
+
+        Raises:
+            Disagreement: if an equation is right, but for another input.
+            Unsupported: if the subject shows no intermediates.
         """
-        case = self.case()
-        probe = self.probes[case.probe]
-        self.weight_sets.use(case.weights)
-        _, by_name = self.subject.gradients(probe.inputs, probe.keep, self.cotangent(case))
-        idle = [name for name in self.mapping.unmapped if not by_name[name].any()]
-        return [
-            name
-            for name in idle
-            if not BESIDE.search(name) and not self.subject.influences_anything(name, probe.inputs)
-        ]
+        run = self.run
+        for case in self.cases:
+            for wrong in dict.fromkeys((case, *(run.departure or ())[:1])):
+                misread = None if run.agrees(wrong) else run.misread(wrong)
+                if misread is not None and misread.giver.slot == self.slot:
+                    reader = misread.reader
+                    where = f" ({reader.path})" if reader.path else ""
+                    what = f"{reader.equation.id}{where} is given another input than the specification gives it"
+                    raise Disagreement(f"{misread.giver.id}: {what} [{run.context(wrong)}]")
+        return self
+
+    def is_formed(self) -> Self:
+        """Expect the value among the subject's intermediates, in the order of axes that the subject likes.
+
+        Raises:
+            Disagreement: if the subject departs at the equation of this slot.
+            Blocked: if it departed earlier, so that this equation never had right inputs.
+            Unsupported: if it never forms the value as an array of its own.
+        """
+        undecided: Blocked | Unsupported | None = None
+        there = self.run.departure
+        departs_here = there[:1] if there is not None and there[1].spec.equation.slot == self.slot else ()
+        for case in self.run.cases(*self.cases, *departs_here):
+            try:
+                values = self.run.before_departure(self.slot, case)
+            except (Blocked, Unsupported) as reason:
+                undecided = undecided or reason  # another case may tell
+                continue
+            for here in values:
+                self._demand_formed(here, case)
+        if undecided is not None:
+            raise undecided
+        return self
+
+    def _demand_formed(self, here: Aligned, case: Case) -> None:
+        what = f"{here.spec.equation.id}: {here.letter}"
+        if here.found:
+            self.run.comparisons.append(Comparison(here.error, here.budget))
+        elif here.got is None:
+            raise Disagreement(f"{what} is not among the encoder's intermediates [{self.run.context(case)}]")
+        else:
+            place = here.spec.path
+            self.run.demand_equal(here.got, here.want, what, case, here.valid, place=place, budget=here.budget)
+
+    def is_not_changed_by(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """Expect that a subject which departs does not form what a change, such as a scale, makes of the value.
+
+        Raises:
+            Disagreement: if it does.
+            Unsupported: if the subject shows no intermediates.
+        """
+        for case in self.cases:
+            if self.run.agrees(case):
+                continue
+            recorded = self.run.recorded(case)
+            for here in self.run.aligned(case):
+                if here.spec.equation.slot == self.slot and recorded.has(change(here.want)):
+                    what = f"{here.spec.equation.id}: {here.letter} is changed by {change.__name__}"
+                    raise Disagreement(f"{what}, which the profile has not [{self.run.context(case)}]")
+        return self

@@ -5,7 +5,7 @@ another input than the one that it should have: in a Pre-LN layer the projection
 but for the normed input. Then what is wrong is the equation that hands the input on.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import permutations
 from typing import NamedTuple
 
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from conformance_tests.errors import Disagreement, Unsupported
 from conformance_tests.harness.changed_inputs import Departure, giver_to_input, giver_within, is_multiple
+from conformance_tests.harness.computed import Case, Computed
 from conformance_tests.harness.intermediates import Recorded, departure
-from conformance_tests.harness.run import Case, Run
 from encoder_spec.assembly import Intermediate
 from encoder_spec.equation import Equation
 
@@ -33,73 +33,11 @@ class Misread(NamedTuple):
     giver: Equation
 
 
-def departs_at(run: Run) -> str | None:
-    """The first equation that is wrong; None if the outputs agree or the subject shows no intermediates."""
-    if run.departure is None:
-        return None
-    case, first = run.departure
-    misread = misread_in(run, case)
-    return (misread.giver if misread else first.spec.equation).id
-
-
-def demand_order(run: Run, case: Case, giver: str) -> None:
-    """Go on only if the equation in a slot, such as ``layer``, gives every other one the input that it must.
-
-    Asked of one case, and of the first one whose output is wrong.
-
-    Raises:
-        Disagreement: if it does not.
-        Unsupported: if the subject shows no intermediates.
-    """
-    for wrong in dict.fromkeys((case, *(run.departure or ())[:1])):
-        misread = None if run.agrees(wrong) else misread_in(run, wrong)
-        if misread is not None and misread.giver.slot == giver:
-            reader = misread.reader
-            where = f" ({reader.path})" if reader.path else ""
-            what = f"{reader.equation.id}{where} is given another input than the specification gives it"
-            raise Disagreement(f"{misread.giver.id}: {what} [{run.context(wrong)}]")
-
-
-def demand_handed_on(run: Run, slot: str, *cases: Case) -> None:
-    """Go on only if the value of every equation in a slot is formed, and reaches the equation that reads it as it is.
-
-    Raises:
-        Blocked, Disagreement, Unsupported: see ``Run.demand_intermediate``.
-    """
-    for case in run.cases(*(cases or (Case(),))):
-        demand_order(run, case, slot)
-    run.demand_intermediate(slot, *cases)
-
-
-def demand_unformed(run: Run, case: Case, slot: str, change: Callable[[Tensor], Tensor]) -> None:
-    """Go on only if a subject that departs does not form what a change makes of the value of a slot.
-
-    Raises:
-        Disagreement: if it does.
-        Unsupported: if the subject shows no intermediates.
-    """
-    if run.agrees(case):
-        return
-    recorded = run.recorded(case)
-    for here in run.aligned(case):
-        if here.spec.equation.slot == slot and recorded.has(change(here.want)):
-            what = f"{here.spec.equation.id}: {here.letter} is changed by {change.__name__}, which the profile has not"
-            raise Disagreement(f"{what} [{run.context(case)}]")
-
-
-def misread_in(run: Run, case: Case) -> Misread | None:
+def misread(run: Computed, case: Case) -> Misread | None:
     """What is right at another input, where the subject departs: the input's sum, scores, a part, or the layer.
 
     None if it departs elsewhere, or if the part itself is wrong.
     """
-    if case not in run.misreads:
-        run.misreads[case] = searched(run, case)
-    found: Misread | None = run.misreads[case]
-    return found
-
-
-def searched(run: Run, case: Case) -> Misread | None:
-    """The same, computed."""
     aligned = run.aligned(case)
     place = departure(aligned)
     if place == len(aligned):

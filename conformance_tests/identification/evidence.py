@@ -46,6 +46,7 @@ class Calls:
         self.has_head = has_head
         self.weights = subject.weights()
         self.sets: WeightSets | None = None
+        self.narrowed: torch.dtype | None = None
 
     def put_back(self) -> None:
         """Give the subject its own weights again."""
@@ -67,7 +68,10 @@ class Calls:
         some = [Case(PERTURBED), Case(FAINT, "faint"), Case(GIVEN)] if PERTURBED in sets else []
         cases = some or [Case(GIVEN), Case(GIVEN, "faint")]
         experiments = [self.experiment(mapping, sets, probes, case) for case in cases]
-        return Evidence(sets, cases, experiments, self.recording(sets, cases[0], experiments[0]))
+        recorded = self.recording(sets, cases[0], experiments[0])
+        if first_time:
+            self.narrowed = self.subject.narrowest_part(experiments[0].inputs)
+        return Evidence(sets, cases, experiments, recorded)
 
     def experiment(self, mapping: ParameterMapping, sets: WeightSets, probes: Probes, case: Case) -> Experiment:
         """Call the subject once.

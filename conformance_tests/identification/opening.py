@@ -1,18 +1,19 @@
 """From an encoder to a run: adapt it, map its weights, identify its variant."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 
 from conformance_tests.errors import Undetermined
+from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Run
 from conformance_tests.harness.weight_sets import GIVEN, WeightSets
 from conformance_tests.identification.settling import Settling
 from conformance_tests.subjects.subject import BEST, Precision, Subject
 from conformance_tests.targets.adapting import adapt
-from encoder_spec.profiles import Profile
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def single_thread() -> Iterator[None]:
 
 
 @contextmanager
-def opened(thing: Any, seed: int, declared: Profile | None = None, precision: Precision = BEST) -> Iterator[Run]:
+def opened(thing: Any, question: Question) -> Iterator[Run]:
     """Make a run for an encoder: map its weights and identify its variant.
 
     What it computes is found out in the best precision that it has; then it is judged in the one asked for.
@@ -38,53 +39,65 @@ def opened(thing: Any, seed: int, declared: Profile | None = None, precision: Pr
         Undetermined: if its parameters are those of no encoder, or include unknown ones that matter.
     """
     subject = adapt(thing)
-    if declared is not None:
-        published = {name: float(value) for name, value in declared.choices().items() if name.endswith("eps")}
+    if question.declared is not None:
+        published = {n: float(value) for n, value in question.declared.choices().items() if n.endswith("eps")}
         kept: dict[str, Any] = {name: subject.as_kept(value) for name, value in published.items()}
-        declared = declared.replace(**kept)
+        question = replace(question, profile=question.declared.replace(**kept))
     with single_thread(), subject.borrowed(), ExitStack() as stack:
-        run, reason = entered(stack, settled_run(subject, seed, declared, BEST, precision))
-        part = subject.narrowest_part()
-        if part and precision == BEST and not (run and run.identified):
-            narrow = Precision(part)
-            lower, _ = entered(inner := ExitStack(), settled_run(subject, seed, declared, narrow, narrow))
-            with inner:
-                if lower and lower.identified:
-                    yield lower
+        first = stack.enter_context(attempted(subject, question, BEST, question.precision))
+        if first.narrowed and question.precision == BEST and not (first.run and first.run.identified):
+            narrow = Precision(first.narrowed)
+            with attempted(subject, question, narrow, narrow) as lower:
+                if lower.run and lower.run.identified:
+                    yield lower.run
                     return
-        if run is None:
-            raise reason or AssertionError
-        yield run
+        if first.run is None:
+            raise first.reason or AssertionError
+        yield first.run
 
 
-def entered(stack: ExitStack, making: AbstractContextManager[Run]) -> tuple[Run, None] | tuple[None, Undetermined]:
-    """A run that the stack ends, or the reason why there is none."""
-    try:
-        return stack.enter_context(making), None
-    except Undetermined as reason:
-        return None, reason
+class Attempt(NamedTuple):
+    """A run, or the reason why there is none; and a narrower precision in which the subject computes a part."""
+
+    run: Run | None
+    reason: Undetermined | None
+    narrowed: torch.dtype | None
 
 
 @contextmanager
-def settled_run(
-    subject: Subject, seed: int, declared: Profile | None, found_out_in: Precision, judged_in: Precision
-) -> Iterator[Run]:
-    """A run of a subject whose variant is found out in one precision, and which is judged in another."""
-    with subject.computing_in(found_out_in):
-        settling = Settling(subject, seed, declared)
+def attempted(subject: Subject, question: Question, found_out_in: Precision, judged_in: Precision) -> Iterator[Attempt]:
+    """Find out the variant of a subject in one precision, and make a run that judges it in another."""
+    with ExitStack() as stack:
+        settling: Settling | None = None
+        run, reason = None, None
         try:
-            settled = settling.settle()
-            encoder, mapping = settled.found.encoder, settled.mapping
-            if declared is None:
-                mapping = mapping.restricted(encoder.parameter_shapes())
-            settling.put_back()
-            with subject.computing_in(judged_in):
-                same = judged_in == found_out_in
-                sets = settled.sets if same else WeightSets(subject, mapping, seed, settled.stored)
-                try:
-                    yield Run(subject, encoder, mapping, sets, seed, settled.found.agrees, settled.stored)
-                finally:
-                    if GIVEN in sets:
-                        sets.use(GIVEN)
-        finally:
-            settling.put_back()
+            stack.enter_context(subject.computing_in(found_out_in))
+            settling = Settling(subject, question.seed, question.declared)
+            stack.callback(settling.put_back)
+            run = settled_run(settling, question, stack, None if judged_in == found_out_in else judged_in)
+        except Undetermined as undetermined:
+            reason = undetermined
+            stack.close()
+        yield Attempt(run, reason, settling.narrowed if settling else None)
+
+
+def settled_run(settling: Settling, question: Question, stack: ExitStack, judged_in: Precision | None) -> Run:
+    """Settle how a subject is read and which variant it is; return the run, which the stack ends.
+
+    Args:
+        settling: of the subject.
+        question: what is asked.
+        stack: ends what the run needs while it lasts.
+        judged_in: another precision to judge in than that in which the variant is found out.
+    """
+    subject, settled = settling.subject, settling.settle()
+    encoder, mapping, sets = settled.found.encoder, settled.mapping, settled.sets
+    if question.declared is None:
+        mapping = mapping.restricted(encoder.parameter_shapes())
+    settling.put_back()
+    if judged_in is not None:
+        stack.enter_context(subject.computing_in(judged_in))
+        sets = WeightSets(subject, mapping, question.seed, settled.stored)
+    stack.callback(lambda: sets.use(GIVEN) if GIVEN in sets else None)
+    agrees = settled.found.agrees
+    return Run(subject, encoder, mapping, sets, question, agrees, settled.stored, settling.narrowed)

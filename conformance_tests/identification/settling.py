@@ -54,6 +54,11 @@ class Settling:
         self.calls = Calls(subject, seed, has_head=declared is not None and declared["head"].variant != "none")
         self.weights = self.calls.weights
 
+    @property
+    def narrowed(self) -> torch.dtype | None:
+        """A narrower precision in which the subject computes a part of itself, if one was seen."""
+        return self.calls.narrowed
+
     def put_back(self) -> None:
         """Give the subject its own weights again."""
         self.calls.put_back()

@@ -7,30 +7,64 @@ subject prints is not shown; of a subject that ended its process the last line i
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from conformance_tests.errors import Lost, TargetError, WorkerFault
+from conformance_tests.harness.question import Question
 from conformance_tests.isolation.process import Worker
-from conformance_tests.reports.report import Report, Result, TargetReport
+from conformance_tests.reports.expected import Expected, apply_expected, expected_failures
+from conformance_tests.reports.report import Level, Report, Result, TargetReport
 from conformance_tests.targets.resolving import module_exists, resolve
 
 Progress = Callable[[str, int, int], None]
+"""Called with what is being done, and how much of how much."""
+
+
+def silent(_what: str, _done: int, _of: int) -> None:
+    """Show no progress."""
+
 
 ATTEMPTS = 2
 """How many workers one target may cost before the rest of its checks is blocked."""
 
 
-class Stopped(Exception):
-    """The run ended early, or with a fault; ``report`` has what was decided, ``reason`` says why."""
+@dataclass(frozen=True)
+class Limits:
+    """What a target may use of the machine.
 
-    def __init__(self, report: Report, reason: BaseException) -> None:
-        super().__init__(str(reason))
-        self.report = report
-        self.reason = reason
+    Attributes:
+        timeout: seconds for every step: import, making, identification, and each check.
+        memory: GiB that a target may allocate, on systems that can limit it (Linux); None for three quarters of
+            what is free.
+    """
+
+    timeout: float = 60.0
+    memory: float | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A report, and what ended the run early or went wrong in it, if anything: the report has what was decided."""
+
+    report: Report
+    fault: BaseException | None = None
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class Judge(Protocol):
+    """Judges targets by their names."""
+
+    def judge(self, targets: list[str], question: Question, progress: Progress) -> Judgement:
+        """Judge targets as ``engine.judging.check_all`` does.
+
+        Raises:
+            TargetError: if a target's name, the profile or the expected failures cannot be used.
+        """
 
 
 @dataclass
@@ -38,7 +72,7 @@ class Followed:
     """One target while it is judged: what is decided, what is not, and what is being done."""
 
     report: TargetReport
-    expected: Path | None = None
+    expected: Expected | None = None
     undecided: list[Result] = field(default_factory=list)
     doing: str = "importing"
     loss: str = ""
@@ -69,14 +103,16 @@ class Followed:
             report.verdict = "error"
         self.report = report
 
+    def end(self, loss: str) -> None:
+        """Say why there will be no more, and leave the rest undecided."""
+        self.loss = loss
+        self.report.notes.append(loss)
+        self.give_up()
+
     def give_up(self) -> None:
         """Leave the rest undecided."""
-        from conformance_tests.reports.report import Level
-
         self.report.requirements += [replace(r, message=self.loss) for r in self.undecided]
         if self.expected is not None and self.report.requirements:
-            from conformance_tests.engine.expected import apply_expected, expected_failures
-
             known = expected_failures(self.expected)
             self.report.requirements, notes = apply_expected(self.report.requirements, known, self.report.target)
             self.report.notes += notes
@@ -86,21 +122,14 @@ class Followed:
 
 
 class Workers:
-    """Judges targets in worker processes, one after the other; the first starts at once.
+    """Judges targets in worker processes, one after the other; the first starts at once."""
 
-    Args:
-        timeout: seconds for every step: import, making, identification, and each check.
-        memory: GiB that a target may allocate, on systems that can limit it (Linux);
-            three quarters of what is free unless given.
-    """
-
-    def __init__(self, timeout: float = 60.0, memory: float | None = None) -> None:
-        self.timeout = timeout
-        self.memory = memory
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.limits = limits
         self._worker: Worker | None = None
 
     def __enter__(self) -> Self:
-        self._worker = Worker(self.memory)
+        self._worker = Worker(self.limits.memory)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -112,54 +141,28 @@ class Workers:
             self._worker.end()
         self._worker = None
 
-    def check(
-        self,
-        targets: list[str],
-        profile: str = "auto",
-        level: str = "gradient",
-        seed: int = 0,
-        progress: Progress = lambda *_: None,
-        expected: Path | None = None,
-        dtype: str | None = None,
-        device: str = "cpu",
-    ) -> Report:
-        """Judge targets as ``suite.check`` does, each by its name.
-
-        Raises:
-            TargetError: if a target's name, the profile or the expected failures cannot be used.
-            Stopped: at Ctrl-C, or at the end after a fault of the suite itself, which cost
-                only the target at which it happened.
-        """
-        request = {"profile": profile, "level": level, "seed": seed, "expected": expected and str(expected)}
-        request |= {"dtype": dtype, "device": device}
-        report = Report(seed)
-        faults = []
+    def judge(self, targets: list[str], question: Question, progress: Progress = silent) -> Judgement:
+        """See ``Judge``. Ctrl-C ends the run; a fault of the suite costs only the target at which it happened."""
+        report, faults = Report(question.seed), []
         for name in targets:
             begun = time.perf_counter()
-            followed = Followed(TargetReport(name), expected)
+            followed = Followed(TargetReport(name), question.expected)
             try:
-                self._judge(followed, request | {"target": name}, progress)
+                self._judge(followed, question, progress)
             except WorkerFault as fault:
                 faults.append(fault)
-                followed.loss = "encoder-spec itself failed on this target"
-                followed.report.notes.append(followed.loss)
-                followed.give_up()
+                followed.end("encoder-spec itself failed on this target")
             except KeyboardInterrupt as interrupt:
-                followed.loss = "interrupted"
-                followed.report.notes.append(followed.loss)
-                followed.give_up()
-                report.targets.append(followed.report)
-                raise Stopped(report, interrupt) from None
+                followed.end("interrupted")
+                return Judgement(Report(question.seed, [*report.targets, followed.report]), interrupt)
             followed.report.seconds = followed.report.seconds or round(time.perf_counter() - begun, 3)
             report.targets.append(followed.report)
-        if faults:
-            raise Stopped(report, faults[0])
-        return report
+        return Judgement(report, faults[0] if faults else None)
 
-    def _judge(self, followed: Followed, request: dict[str, Any], progress: Progress) -> None:
+    def _judge(self, followed: Followed, question: Question, progress: Progress) -> None:
         for _ in range(ATTEMPTS):
             try:
-                last = self._follow(followed, request, progress)
+                last = self._follow(followed, question, progress)
             except Lost as loss:
                 self._replace()
                 followed.lose(str(loss))
@@ -177,12 +180,13 @@ class Workers:
             return
         followed.give_up()
 
-    def _follow(self, followed: Followed, request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-        """Let the worker judge a target; its last answer."""
-        worker = self._worker = self._worker or Worker(self.memory)
-        worker.ask(**request, decided=[asdict(r) for r in followed.report.requirements])
+    def _follow(self, followed: Followed, question: Question, progress: Progress) -> dict[str, Any]:
+        """Let the worker judge a target; return its last answer."""
+        worker = self._worker = self._worker or Worker(self.limits.memory)
+        decided = [asdict(r) for r in followed.report.requirements]
+        worker.ask(target=followed.report.target, question=question.in_words(), decided=decided)
         followed.doing = "importing"
-        while "clean" not in (answer := worker.answer(self.timeout)):
+        while "clean" not in (answer := worker.answer(self.limits.timeout)):
             followed.take(answer, progress)
         return answer
 
@@ -204,24 +208,22 @@ def demand_usable(target: str) -> None:
         sys.path[:] = path
 
 
-@contextmanager
-def judging(
-    targets: Iterable[str], timeout: float, memory: float | None, in_process: bool
-) -> Iterator[Callable[..., Any]]:
-    """What judges targets: it returns a report, and what stopped it early or went wrong, if anything."""
+class ThisProcess:
+    """Judges targets in this process, without limits: a debugger finds them, and what they print is shown."""
+
+    def judge(self, targets: list[str], question: Question, progress: Progress = silent) -> Judgement:
+        """See ``Judge``."""
+        from conformance_tests.engine.judging import check_all
+
+        return Judgement(check_all(targets, question, progress))
+
+
+def judge_of(targets: Iterable[str], limits: Limits | None) -> AbstractContextManager[Judge]:
+    """Return what judges these targets: worker processes, or this process if there are no limits.
+
+    Raises:
+        TargetError: if a name cannot be used, as far as that shows without running anything.
+    """
     for name in targets:
         demand_usable(name)
-    if in_process:
-        from conformance_tests.engine import judging as suite
-
-        yield lambda *args, **kwargs: (suite.check(*args, **kwargs), None)
-        return
-
-    def judge(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return workers.check(*args, **kwargs), None
-        except Stopped as stopped:
-            return stopped.report, stopped.reason
-
-    with Workers(timeout, memory) as workers:
-        yield judge
+    return nullcontext(ThisProcess()) if limits is None else Workers(limits)

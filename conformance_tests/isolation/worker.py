@@ -95,43 +95,19 @@ def main() -> None:
 
 
 def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str, Any]:
-    """Judge one target, telling the parent whatever is decided; the last answer."""
-    from conformance_tests.engine import judging as suite
-    from conformance_tests.engine.expected import expected_failures
-    from conformance_tests.engine.reproduction import again
+    """Judge one target, telling the parent whatever is decided; return the last answer."""
+    from conformance_tests.engine.judging import Target, check_one
     from conformance_tests.errors import TargetError, one_line
-    from conformance_tests.reports.report import Level, Result, TargetReport
-    from conformance_tests.subjects.subject import Precision
-    from conformance_tests.targets.resolving import resolve
+    from conformance_tests.harness.question import Question
+    from conformance_tests.reports.report import Result
     from encoder_spec.notation import SpecificationError
 
-    name, profile, seed, expected = (request[key] for key in ("target", "profile", "seed", "expected"))
-    dtype, device = request["dtype"], request["device"]
-    decided = [Result(**r) for r in request["decided"]]
-    told = len(decided)
-
-    def watch(report: TargetReport, undecided: list[Result]) -> None:
-        nonlocal told
-        news = report.requirements[told:]
-        channel.send(
-            profile=report.profile, results=[asdict(r) for r in news], undecided=[asdict(r) for r in undecided]
-        )
-        told = len(report.requirements)
-
     try:
-        report = suite.check_one(
-            name,
-            lambda: resolve(name)(),
-            suite.named_profile(profile),
-            Level.named(request["level"]),
-            seed,
-            again(name, profile, seed, expected, dtype, device),
-            lambda what, done, of: channel.send(doing=what, done=done, of=of),
-            expected_failures(expected),
-            watch,
-            decided,
-            Precision.named(dtype, device),
-        )
+        question = Question(**request["question"])
+        question.demand_usable()
+        decided = [Result(**r) for r in request["decided"]]
+        target = Target.of(request["target"], question)
+        report = check_one(target, question, telling(channel, len(decided)), decided)
     except (TargetError, SpecificationError) as reason:
         return {"unusable": str(reason)}
     except Exception:
@@ -142,6 +118,30 @@ def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str,
     if any("allocate memory" in text or "MemoryError" in text for text in said):
         report.notes.append(f"a target may allocate {allowed / 2**30:.3g} GiB here (--memory)")
     return {"report": asdict(report)}
+
+
+def telling(channel: Channel, sent: int) -> Any:
+    """Return a watcher that tells the parent what is done and decided; so many results the parent has already."""
+    from conformance_tests.engine.judging import Watcher
+    from conformance_tests.reports.report import Result, TargetReport
+
+    class Telling(Watcher):
+        """Tells the parent."""
+
+        def __init__(self) -> None:
+            self.sent = sent
+
+        def doing(self, what: str, done: int, of: int) -> None:
+            """See ``Watcher``."""
+            channel.send(doing=what, done=done, of=of)
+
+        def decided(self, report: TargetReport, undecided: list[Result]) -> None:
+            """See ``Watcher``."""
+            news = [asdict(r) for r in report.requirements[self.sent :]]
+            channel.send(profile=report.profile, results=news, undecided=[asdict(r) for r in undecided])
+            self.sent = len(report.requirements)
+
+    return Telling()
 
 
 class State:

@@ -1,4 +1,4 @@
-"""Comparing what an encoder computed with what the specification gives."""
+"""Comparison of an encoder's values with those of the specification."""
 
 from dataclasses import dataclass
 
@@ -35,10 +35,10 @@ def demand_equal(
         got: what the encoder computed.
         want: what the specification gives, of the same shape.
         what: equation and letter, such as ``"attention.scores: S"``.
-        valid: where to compare; everywhere unless given. It broadcasts from the left.
-        amplification: by how much the computation magnifies rounding, at least 1.
+        valid: where to compare, everywhere by default; it broadcasts from the left.
+        amplification: the factor by which the computation magnifies rounding, at least 1.
         context: sizes and probe, for the message.
-        budget: the allowed difference, if it was derived for this comparison; that of float64 unless given.
+        budget: the allowed difference, if it was derived for this comparison; by default that of float64.
 
     Returns:
         The largest difference and the budget.
@@ -71,10 +71,10 @@ def demand_equal(
 
 
 def difference_at(got: Tensor, want: Tensor, valid: Tensor | None) -> Tensor:
-    """|got − want| where valid, 0 elsewhere; NaN against NaN is equal, NaN against a number is infinite.
+    """Return |got − want| where valid and 0 elsewhere; NaN equals NaN, and NaN against a number is infinite.
 
-    Where the specification has −∞ (a masked score), any score counts as equal whose
-    exponential underflows beside the kept scores: that is all that −∞ is for.
+    Where the specification has −∞ (a masked score), a score counts as equal if its exponential underflows beside the
+    kept scores: −∞ has no other purpose.
     """
     difference = (got - want).abs()
     finite = want.isfinite()

@@ -1,10 +1,9 @@
 """Probes: inputs and masks chosen to make deviations visible.
 
-Every axis has a size of its own; one position has a tiny variance and one a large
-offset; padding stands in the middle, on the left and on the right; one sequence is
-nothing but padding, one probe a single token, and one as many tokens and sequences as
-windows, tables and caches are made for. h = 1, B = 1, square shapes, one length and
-well-scaled inputs each hide a family of defects.
+No two axes have the same size. One position has a tiny variance and one a large offset. Padding stands in the middle,
+on the left and on the right, and one sequence is nothing but padding. One probe is a single token; another has as many
+tokens and sequences as windows, tables and caches hold. h = 1, B = 1, square shapes, one length and well-scaled inputs
+each hide a family of defects.
 """
 
 from collections.abc import Callable
@@ -42,7 +41,7 @@ class Probe:
     patch: int = 0
 
     def with_other_padding(self, times: float = 1000.0) -> "Probe":
-        """The same valid positions with other content at the padded ones, so many times larger where it is of reals."""
+        """Return the probe with other content at the padded positions, so many times larger where it is of reals."""
         x = self.inputs[0]
         assert self.keep is not None
         if not self.by_position:
@@ -59,53 +58,53 @@ class Probe:
         return replace(self, inputs=(other, *self.inputs[1:]))
 
     def _padded_pixels(self, image: Tensor) -> Tensor:
-        """Which pixels lie in padded patches; what stands before the patches has none."""
+        """Return which pixels lie in padded patches; what stands before the patches has none."""
         assert self.keep is not None
         rows, columns = (side // self.patch for side in image.shape[-2:])
         patches: Tensor = ~self.keep[:, -rows * columns :].unflatten(1, (rows, columns))
         return patches.repeat_interleave(self.patch, 1).repeat_interleave(self.patch, 2)[:, None]
 
     def _padded_times(self) -> Tensor:
-        """Which samples of a signal only padded positions read: two belong to each, and both neighbours read them."""
+        """Return which samples only padded positions read: two belong to each, and both neighbours read them."""
         assert self.keep is not None
         keep = self.keep[:, -(self.inputs[0].shape[-1] // 2) :].double()  # what stands before the signal has no content
         read = torch.nn.functional.max_pool1d(keep[:, None], kernel_size=3, stride=1, padding=1) > 0
         return ~read.repeat_interleave(2, dim=-1)
 
     def without_mask(self) -> "Probe":
-        """The same input without a mask."""
+        """Return the probe without its mask."""
         return replace(self, keep=None)
 
     def reversed(self) -> "Probe":
-        """The same positions in reverse order."""
+        """Return the probe with its positions in reverse order."""
         return self._each(lambda x: x.flip(1))
 
     def only(self, sample: int) -> "Probe":
-        """A batch of one sample."""
+        """Return a batch of one sample."""
         return self._each(lambda x: x[sample][None])
 
     def without_last(self) -> "Probe":
-        """The same sequences without their last position."""
+        """Return the sequences without their last position."""
         return self._each(lambda x: x[:, :-1])
 
     def corner(self, samples: int, length: int) -> "Probe":
-        """The first samples; where the inputs are by position, the first positions of them."""
+        """Return the first samples and, where the inputs are by position, only their first positions."""
         keep = None if self.keep is None else self.keep[:samples]
         if not self.by_position:
             return replace(self._each(lambda x: x[:samples]), keep=keep)
         return replace(self._each(lambda x: x[:samples, :length]), keep=None if keep is None else keep[:, :length])
 
     def strided(self) -> "Probe":
-        """The same numbers in another memory order."""
+        """Return the probe with its numbers in another memory order."""
         return self._each(lambda x: x.transpose(0, 1).contiguous().transpose(0, 1))
 
     def copy(self) -> "Probe":
-        """The same numbers in memory of their own."""
+        """Return the probe with its numbers in separate memory."""
         keep = None if self.keep is None else self.keep.clone()
         return replace(self._each(torch.clone), keep=keep)
 
     def equals(self, other: "Probe") -> bool:
-        """Whether inputs and mask hold the same numbers."""
+        """Return whether inputs and mask hold the same numbers as those of another probe."""
         same_keep = self.keep is other.keep is None or torch.equal(self.keep, other.keep)  # type: ignore[arg-type]
         return same_keep and all(torch.equal(a, b) for a, b in zip(self.inputs, other.inputs, strict=True))
 
@@ -150,7 +149,7 @@ class Probes:
         return (side, side) if is_square and self.encoder.profile["position"].parameters else (2, 3)
 
     def __getitem__(self, name: str) -> Probe:
-        """The probe of this name."""
+        """Return the probe of this name."""
         generator = torch.Generator().manual_seed(self.seed * len(NAMES) + NAMES.index(name))
         inputs = self._inputs(generator, *self._sizes(name))
         inputs = tuple(self._held(x * SCALES.get(name, 1.0)) if x.is_floating_point() else x for x in inputs)
@@ -159,7 +158,7 @@ class Probes:
         return Probe(inputs, keep, self._kind in ("given", "lookup"), patch)
 
     def _sizes(self, name: str) -> tuple[int, int]:
-        """How many sequences of how many tokens; images and signals have a length of their own."""
+        """Return how many sequences of how many tokens; images and signals have their own length."""
         sizes = {
             "single": (self.batch, 1),
             "few": (FEW, min(FEW, self.length)),
@@ -168,7 +167,7 @@ class Probes:
         return sizes.get(name, (self.batch, self.length))
 
     def _held(self, x: Tensor) -> Tensor:
-        """Numbers that the precision of the computation can hold, in float64."""
+        """Return numbers that the precision of the computation can hold, in float64."""
         return x.to(self.dtype).double()
 
     def _inputs(self, generator: torch.Generator, batch: int, length: int) -> tuple[Tensor, ...]:

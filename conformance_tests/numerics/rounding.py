@@ -1,13 +1,11 @@
 """Rounding: the budget of a precision below float64, derived from the specification itself.
 
-Nobody computes these sums in one fixed order, so no encoder has to. The specification is
-evaluated in the precision at hand in several ways that change nothing on paper: the
-entries of the hidden states, of each head, the heads and the hidden units of the
-feed-forward network are permuted throughout; and the queries are multiplied by a number by
-which the keys are divided. Sums that are accumulated in float32 round alike in every order,
-but an encoder that scales its queries first rounds them once more, and a softmax of large
-scores magnifies that. How far those results lie from float64 is how far an encoder may lie,
-with a margin for ways that were not tried.
+The order of a sum is free, so an encoder may choose its own. This module evaluates the specification in a precision in
+several ways that are equal on paper. It permutes the entries of the hidden states and of each head, the heads, and the
+hidden units of the feed-forward network. It also multiplies the queries by a number and divides the keys by it: sums
+accumulated in float32 round alike in every order, but an encoder that scales its queries first rounds them once more,
+and a softmax of large scores magnifies that. The largest distance of these results from float64, times a margin for
+ways that were not tried, is the distance allowed to an encoder.
 """
 
 import math
@@ -22,20 +20,20 @@ from conformance_tests.numerics.compare import BUDGET
 from encoder_spec.assembly import Encoder
 
 WAYS = 6
-"""So many ways to compute the same are tried, beside the specification's own."""
+"""Number of ways to compute the same that are tried beside the specification's own."""
 
 MARGIN = 4
 """The budget in units of the largest distance found.
 
-A correct encoder's distance is one more draw beside these seven: for the built-in encoders, and for
-pretrained weights in float32, it came to a quarter of the budget, and to little more than half at most.
+A correct encoder's distance is one more draw beside these seven. For the built-in encoders, and for pretrained weights
+in float32, it came to a quarter of the budget, and at most to little more than half of it.
 """
 
 EXACT = 1e-9
-"""A way is one only if it changes no float64 result by more, relative to the largest."""
+"""Largest change that a way may make to a float64 result, relative to the largest result."""
 
 SEARCHED = 100
-"""In units of roundoff: how near two values must be for one to be taken for the other while a variant is sought."""
+"""Largest difference, in units of roundoff, of two values that count as the same while a variant is sought."""
 
 Orders = dict[str, Tensor]
 
@@ -46,7 +44,7 @@ class Way:
 
     Attributes:
         orders: a random order for every axis that is summed over.
-        factor: what the queries are multiplied by, and the keys divided, before the scores are formed.
+        factor: the number that multiplies the queries and divides the keys before the scores are formed.
     """
 
     orders: Orders = field(default_factory=dict)
@@ -54,7 +52,7 @@ class Way:
 
 
 def search_budget(dtype: torch.dtype) -> float:
-    """How near two numbers of order 1 must be to be taken for the same while a variant is sought."""
+    """Return how near two numbers of order 1 must be to count as the same while a variant is sought."""
     return BUDGET if dtype is torch.float64 else SEARCHED * torch.finfo(dtype).eps
 
 
@@ -65,7 +63,7 @@ def budget(
     keep: Tensor | None,
     dtype: torch.dtype,
 ) -> float:
-    """How far an output computed in ``dtype`` may be from the specification's in float64.
+    """Return how far an output computed in ``dtype`` may be from the specification's in float64.
 
     Args:
         encoder: the choice of equations.
@@ -83,7 +81,7 @@ def budget(
         scale = float(exact[valid].nan_to_num().abs().max())
         distances = [torch.finfo(dtype).eps * max(scale, 1.0)]
         for way in (Way(), *(way_of(encoder, seed) for seed in range(WAYS))):
-            # A wrong equation may form other scores of multiplied queries, and the same in another order.
+            # A wrong equation may give other scores for multiplied queries, yet the same ones in another order.
             for one in dict.fromkeys((way.factor, 1.0)):
                 found = distance(encoder, parameters, inputs, keep, dtype, exact, replace(way, factor=one), valid)
                 if found is not None:
@@ -102,7 +100,7 @@ def distance(
     way: Way,
     valid: Tensor | slice,
 ) -> float | None:
-    """How far one way ends from float64; None if it does not compute the same as this encoder."""
+    """Return how far one way ends from float64; None if it does not compute the same as this encoder."""
     ordered, orders = computing(encoder, way), way.orders
     axes = ordered.symbolic_shapes()
     placed = {path: permuted(value, axes[path], orders) for path, value in parameters.items() if path in axes}
@@ -124,7 +122,7 @@ def distance(
 
 
 def way_of(encoder: Encoder, seed: int) -> Way:
-    """A random way."""
+    """Draw a random way."""
     generator = torch.Generator().manual_seed(seed)
     sizes = encoder.dimensions
 
@@ -139,7 +137,7 @@ def way_of(encoder: Encoder, seed: int) -> Way:
 
 
 def computing(encoder: Encoder, way: Way) -> Encoder:
-    """The encoder with the vectors of positions that no parameter holds in the order of a way, and with its factor."""
+    """Return the encoder that computes in one way: positions without parameters in its order, and with its factor."""
     position, scores = encoder.profile["position"], encoder.profile["scores"]
     profile = encoder.profile
 
@@ -160,7 +158,7 @@ def computing(encoder: Encoder, way: Way) -> Encoder:
 
 
 def permuted(value: Tensor, axes: tuple[str, ...], orders: Orders) -> Tensor:
-    """An array with every axis that has an order put into it."""
+    """Put every axis that has an order into this order."""
     for place, axis in enumerate(axes):
         if axis in orders:
             value = value.index_select(place, orders[axis])

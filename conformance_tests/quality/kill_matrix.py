@@ -1,10 +1,9 @@
 """The kill matrix: every deviation run as a subject, and the requirements that notice it.
 
-A suite that finds no fault has shown nothing until it has shown that it can. Each
-deviation is judged against a profile for every equation that it is mistaken for,
-and with ``auto``, where a deviation that is a legitimate variant elsewhere is identified
-as that variant. ``kill_matrix.json`` keeps the outcome; the build computes a sample of it anew. Every other
-published profile to which a deviation applies has its turn in ``kills``.
+A suite that finds no fault proves nothing until it has shown that it can find one. Each deviation is judged against a
+profile for every equation that it is mistaken for. It is judged with ``auto`` too, which must identify a deviation that
+is legitimate elsewhere as that variant. ``kill_matrix.json`` keeps the outcome, and the build computes a sample of it
+anew. ``kills`` covers the other published profiles to which a deviation applies.
 """
 
 import json
@@ -36,7 +35,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Row:
-    """What the suite says of one deviation, put into one profile.
+    """One deviation in one profile, and the suite's judgement of it.
 
     Attributes:
         deviation: its id.
@@ -65,7 +64,7 @@ R = TypeVar("R")
 
 @cache
 def settings() -> dict[str, Profile]:
-    """Where deviations are put: the published profiles, then one for each equation that none of them uses.
+    """Return the profiles for deviations: the published ones, then one for each equation that none of them uses.
 
     Such a profile is the first published one whose equation in that slot reads the same, but for this slot.
     """
@@ -80,7 +79,7 @@ def settings() -> dict[str, Profile]:
 
 
 def cases() -> list[Case]:
-    """Every deviation within a profile for each equation that it is mistaken for; then judged freely."""
+    """Return each deviation in a profile for each equation that it is mistaken for, and without a declared profile."""
     found = []
     for d in deviations().values():
         applying = [p for p in settings().values() if d.applies(p)]
@@ -91,7 +90,7 @@ def cases() -> list[Case]:
 
 
 def deviating(deviation: Deviation, within: str) -> EncoderModule:
-    """A profile with a deviation in it, as a module with small sizes and random weights."""
+    """Return a profile with a deviation in it, as a module with small sizes and random weights."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -118,7 +117,7 @@ def computed(wanted: Iterable[Case], workers: int, progress: Callable[[int, int]
 def in_processes(
     function: Callable[[T], R], items: Iterable[T], workers: int, progress: Callable[[int, int], None]
 ) -> list[R]:
-    """What a function gives for each item, computed in several processes."""
+    """Apply a function to each item, in several processes."""
     listed = list(items)
     # Fresh processes: under test, this one checks the shapes of every call, which takes its time.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
@@ -136,35 +135,35 @@ def write(rows: Iterable[Row]) -> None:
 
 
 def on_file() -> list[Row]:
-    """The matrix as it was computed last."""
+    """Read the matrix that was computed last."""
     entries = json.loads(FILE.read_text(encoding="utf-8"))["rows"]
     return [Row(**e | {"killed_by": tuple(e["killed_by"]), "diagnosis": tuple(e["diagnosis"])}) for e in entries]
 
 
 def names_its_equation(row: Row) -> bool:
-    """Whether the report names the slot or the equation that is wrong.
+    """Return whether the report names the slot or the equation that is wrong.
 
-    Where two deviations compute the same numbers, no report can tell which of them it was.
+    Where two deviations compute the same numbers, no report can distinguish them.
     """
     d = deviations()[row.deviation]
     return row.departs_at in d.of or d.slot in map(slot_named_by, row.diagnosis)
 
 
 def slot_named_by(id: str) -> str:
-    """The slot that a diagnosis speaks of: that of a deviation, or of another legitimate choice, ``segment=none``."""
+    """Return the slot of the deviation, or of the legitimate choice (``segment=none``), that a diagnosis names."""
     known = deviations()
     return known[id].slot if id in known else id.partition("=")[0]
 
 
 def faults(rows: Iterable[Row]) -> Iterator[str]:
-    """What the matrix shows to be wrong with the suite or the catalogue."""
+    """Yield what the matrix shows to be wrong with the suite or the catalogue."""
     killing: set[str] = set()
     for r in rows:
         d = deviations()[r.deviation]
         killing |= set(r.killed_by) & set(d.noticed_by)
         if r.judged_as == AUTO:
             if r.verdict == "conformant" and not d.is_variant:
-                yield f"{r.deviation} survives when judged freely, but is no variant of any encoder"
+                yield f"{r.deviation} survives without a declared profile, but is not a variant of any encoder"
         elif r.verdict != "nonconformant":
             yield f"{r.deviation} in {r.within} is {r.verdict}: no requirement fails"
         elif not set(d.noticed_by) & set(r.killed_by):
@@ -175,7 +174,7 @@ def faults(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def idle(killing: set[str]) -> list[str]:
-    """The requirements that a check decides and that no deviation of their own fails."""
+    """Return the requirements that a check decides and that none of the deviations meant for them fails."""
     from conformance_tests.harness.checks import registry
 
     decided = {id for check in registry().checks.values() for id in check.requirements}

@@ -1,8 +1,8 @@
-"""Whether every deviation is noticed in every published profile that makes the choice which it gets wrong.
+"""Kills of every deviation in every published profile that makes the choice which it gets wrong.
 
 The kill matrix runs all checks on a deviation, and explains it, in one profile for every equation that it is mistaken
-for. Here each is put into all published profiles to which it applies, and the requirements that must notice it are
-decided; the others only if none of these fails. What fails is put on file, in ``kills.json``.
+for. This module puts each deviation into all published profiles to which it applies and decides the requirements that
+must notice it. It decides the others only if none of these fails. ``kills.json`` keeps the requirements that fail.
 """
 
 import json
@@ -24,23 +24,23 @@ from encoder_spec.profiles import PROFILES
 FILE = Path(__file__).with_name("kills.json")
 
 RAISES = "raises"
-"""What stands in the place of requirements where a deviation does not fit, so that it cannot be built or called."""
+"""Entry in place of requirements where a deviation does not fit, so that it cannot be built or called."""
 
 Case = tuple[str, str]
 
 Kills = Mapping[str, Mapping[str, tuple[str, ...]]]
 """The requirements that fail, by deviation and profile."""
 
-SHORT = "the images and the sounds that they are asked about are no longer than that"
-"""Why what begins at some length is not seen where images or sounds have one."""
+SHORT = "their images and sounds in the probes are not longer than that"
+"""Reason why a defect that begins at some length stays hidden where images or sounds have one length."""
 
 NOTHING_TO_SEE = {
     "scores-grow-with-length": ("vit deit whisper", SHORT),
     "attention-within-a-window": ("vit deit whisper", SHORT),
     "learned-position-starts-over": ("vit deit", SHORT),
-    "segment-of-ones-added": ("annotated-transformer vit deit whisper pre-ln", "nobody is asked for segments there"),
+    "segment-of-ones-added": ("annotated-transformer vit deit whisper pre-ln", "these encoders take no segments"),
     "sum-of-embedding-and-position-scaled": ("bert roberta vit deit whisper", "the scale of the embedding is 1 there"),
-    "ffn-chunks-without-remainder": ("deit", "nothing remains there of as many positions as its patches make"),
+    "ffn-chunks-without-remainder": ("deit", "its number of positions leaves no remainder"),
     "first-layer-repeated": ("albert universal", "all layers are one"),
     "layers-reversed": ("albert universal", "all layers are one"),
 }
@@ -48,39 +48,40 @@ NOTHING_TO_SEE = {
 
 
 def cases() -> list[Case]:
-    """Every deviation in every published profile to which it applies."""
+    """Return every deviation in every published profile to which it applies."""
     return [(d.id, name) for d in deviations().values() for name in PROFILES if gets_wrong(name, d.id)]
 
 
 @cache
 def gets_wrong(within: str, id: str) -> bool:
-    """Whether a published profile makes the choice that a deviation gets wrong, and uses it."""
+    """Return whether a published profile makes the choice that a deviation gets wrong, and uses it."""
     profile, d = PROFILES[within], deviations()[id]
     return d.applies(profile) and profile[d.slot] in used(within)
 
 
 @cache
 def used(within: str) -> list[Equation]:
-    """The equations that a published profile uses: one that starts from given embeddings adds no positions."""
+    """Return the equations that a published profile uses: one with given embeddings adds no positions."""
     return Encoder(PROFILES[within], SMALL).equations()
 
 
 def killed_by(case: Case) -> tuple[str, ...]:
-    """The requirements of a deviation's own that fail for it in a profile; all that fail, if none of its own does.
+    """Return the requirements meant for a deviation that fail in a profile; all that fail, if none of those does.
 
-    Whatever is raised takes their place: it must not cost what is known of the others.
+    An exception takes their place, so that one case does not cost the results of the others.
     """
     from conformance_tests.diagnosis.explanations import failing
     from conformance_tests.engine.judging import seeded
     from conformance_tests.errors import SubjectError, one_line
     from conformance_tests.harness.deciding import decide, planned
+    from conformance_tests.harness.question import Question
     from conformance_tests.identification.opening import opened
     from conformance_tests.reports.report import Level
 
     id, within = case
     wrong = deviations()[id]
     try:
-        with seeded(0), opened(deviating(wrong, within), 0, PROFILES[within]) as run:
+        with seeded(0), opened(deviating(wrong, within), Question(PROFILES[within])) as run:
             own = [(check, id) for check, id in planned(run, Level.GRADIENT) if id in wrong.noticed_by]
             failed = {id for check, id in own if decide(run, check, id).outcome == "fail"}
             return tuple(sorted(failed or failing(run)))
@@ -105,18 +106,18 @@ def write(kills: Kills) -> None:
 
 @cache
 def on_file() -> Kills:
-    """What was computed last."""
+    """Read the kills that were computed last."""
     kept = json.loads(FILE.read_text(encoding="utf-8"))["kills"]
     return {id: {within: tuple(failed) for within, failed in of.items()} for id, of in kept.items()}
 
 
 def verdict(failed: tuple[str, ...]) -> str:
-    """The verdict on a deviation that fails these requirements."""
+    """Return the verdict on a deviation that fails these requirements."""
     return "error" if failed == (RAISES,) else "nonconformant" if failed else "conformant"
 
 
 def faults(kills: Kills) -> Iterator[str]:
-    """Where a deviation is not noticed by a requirement that must notice it, and it is not said why."""
+    """Yield the deviations that no requirement meant for them notices, where no reason is known."""
     for id, of in kills.items():
         own = deviations()[id].noticed_by
         yield from (
@@ -127,7 +128,7 @@ def faults(kills: Kills) -> Iterator[str]:
 
 
 def nothing_to_see(id: str, within: str) -> bool:
-    """Whether a deviation computes in a profile what the specification computes."""
+    """Return whether a deviation computes in a profile what the specification computes."""
     profiles, _ = NOTHING_TO_SEE.get(id, ("", ""))
     return within in profiles.split()
 

@@ -1,6 +1,6 @@
-"""Two wrong equations at once: of how many random pairs does the report name both?
+"""Pairs of wrong equations: the number of random pairs of which the report names both.
 
-``pairs.json`` keeps a sample, which is the same each time that it is drawn.
+``pairs.json`` keeps a sample, and the same sample is drawn each time.
 """
 
 import json
@@ -26,7 +26,7 @@ Pair = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Row:
-    """What the suite says of two deviations in one profile.
+    """Two deviations in one profile, and the suite's judgement of them.
 
     Attributes:
         deviations: their ids.
@@ -44,17 +44,17 @@ class Row:
 
     @property
     def names_both(self) -> bool:
-        """Whether the explanation names the slots of both."""
+        """True if the explanation names the slots of both."""
         return set(map(slot_named_by, self.diagnosis)) == set(map(slot_named_by, self.deviations))
 
     @property
     def names_first(self) -> bool:
-        """Whether the place of departure is one of the equations that are wrong."""
+        """True if the place of departure is one of the equations that are wrong."""
         return self.departs_at in {of for id in self.deviations for of in deviations()[id].of}
 
 
 def drawn(number: int = 100, seed: int = 0) -> Iterator[Pair]:
-    """Random pairs of deviations in two slots, each with a profile that both get wrong."""
+    """Draw random pairs of deviations in two slots, each with a profile that both get wrong."""
     random, known = Random(seed), list(deviations().values())
     while number:
         a, b = random.sample(known, 2)
@@ -65,7 +65,7 @@ def drawn(number: int = 100, seed: int = 0) -> Iterator[Pair]:
 
 
 def together(a: Deviation, b: Deviation, within: str) -> bool:
-    """Whether a profile gets both wrong, in different slots, and neither takes the place of the other."""
+    """Return whether a profile gets both wrong, in different slots, and neither takes the place of the other."""
     both = gets_wrong(within, a.id) and gets_wrong(within, b.id)
     return both and a.slot != b.slot and not a.replaces.keys() & b.replaces.keys()
 
@@ -93,7 +93,7 @@ def write(rows: Iterable[Row]) -> None:
 
 
 def on_file() -> list[Row]:
-    """The sample as it was judged last."""
+    """Read the sample that was judged last."""
     entries = json.loads(FILE.read_text(encoding="utf-8"))
     return [Row(**e | {"deviations": tuple(e["deviations"]), "diagnosis": tuple(e["diagnosis"])}) for e in entries]
 

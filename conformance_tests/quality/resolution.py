@@ -1,8 +1,8 @@
-"""Which deviations a precision can tell from rounding: ``make resolution``.
+"""Measurement of the deviations that a precision can tell from rounding: ``make resolution``.
 
-The effect of a wrong equation on the outputs is a number of the mathematics; the budget is one of the
-precision. What stays below the budget of bfloat16 cannot be decided there, by anybody, and passing there
-acquits nobody of it. ``resolution.json`` keeps the effects in units of the budgets.
+The effect of a wrong equation on the outputs follows from the mathematics, the budget from the precision. An effect
+below the budget of bfloat16 cannot be seen in bfloat16, and a pass at that precision does not rule the deviation out.
+``resolution.json`` keeps the effects in units of the budgets.
 """
 
 import json
@@ -18,6 +18,7 @@ from conformance_tests.deviations import deviations
 from conformance_tests.deviations.resolution import FILE, Resolved
 from conformance_tests.errors import Blocked, Disagreement, Undetermined, Unsupported
 from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case
+from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.opening import opened
 from conformance_tests.numerics.compare import BUDGET, difference_at
@@ -29,11 +30,11 @@ from encoder_spec.module import EncoderModule
 
 
 def resolved(place: tuple[str, str]) -> Resolved:
-    """One deviation in one profile."""
+    """Measure one deviation in one profile."""
     deviation, within = place
     effect: dict[str, float] = {}
     try:
-        with opened(deviating(deviations()[deviation], within), 0, settings()[within]) as run:
+        with opened(deviating(deviations()[deviation], within), Question(settings()[within])) as run:
             for case in run.cases(*UNPADDED, *PADDED, *FAST):
                 for dtype, times in effects(run, within, case).items():
                     effect[dtype] = max(effect.get(dtype, 0.0), times)
@@ -43,7 +44,7 @@ def resolved(place: tuple[str, str]) -> Resolved:
 
 
 def effects(run: Run, within: str, case: Case) -> dict[str, float]:
-    """The change of one output in units of the budget of each precision; nothing if it cannot be compared."""
+    """Return the change of one output in units of each precision's budget; nothing if it cannot be compared."""
     try:
         got, want, valid = run.output(case), run.expected(case), run.valid(case)
     except (Blocked, Disagreement, Unsupported):
@@ -56,8 +57,8 @@ def effects(run: Run, within: str, case: Case) -> dict[str, float]:
 
 @cache
 def budgets(within: str, case: Case) -> dict[str, float]:
-    """The budgets of a case by precision: those of the profile, whatever is wrong with a subject."""
-    with opened(EncoderModule(Encoder(settings()[within], SMALL)), 0, settings()[within]) as run:
+    """Return the budgets of a case by precision: those of the profile, whatever is wrong with a subject."""
+    with opened(EncoderModule(Encoder(settings()[within], SMALL)), Question(settings()[within])) as run:
         probe, parameters, want = run.probes[case.probe], run.parameters(case.weights), run.expected(case)
         found = {name_of(torch.float64): BUDGET * max(1.0, float(want.nan_to_num().abs().max()))}
         for dtype in DTYPES[1:]:

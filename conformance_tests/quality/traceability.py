@@ -1,8 +1,8 @@
 """Traceability: each equation with its implementation, oracle, proofs, requirements and tests.
 
-The table is generated, and every hole in it is a failure: an equation without an oracle,
-a requirement without a test, an algebraic one without a proof, a test that names no
-requirement or an unknown one. That oracles import NumPy alone is a contract in pyproject.toml.
+The table is generated, and a hole in it is a failure: an equation without an oracle, a requirement without a test, an
+algebraic one without a proof, a test that names no requirement or an unknown one. A contract in pyproject.toml makes
+sure that oracles import NumPy alone.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from encoder_spec.proof import proofs
 
 @dataclass(frozen=True)
 class Row:
-    """What stands behind one equation."""
+    """Everything that belongs to one equation."""
 
     equation: Equation
     implementation: str
@@ -31,7 +31,7 @@ class Row:
 
 
 def demonstrations_at_hand() -> bool:
-    """Import the suite's own tests, which show requirements on the specification; a wheel has none of them."""
+    """Import the suite's own tests, and return whether there are any: a wheel contains none."""
     try:
         importlib.import_module("conformance_tests.meta_tests")
     except ModuleNotFoundError:
@@ -42,13 +42,13 @@ def demonstrations_at_hand() -> bool:
 
 
 def rows() -> list[Row]:
-    """One row for each equation, in the order of the specification."""
+    """Return one row for each equation, in the order of the specification."""
     demonstrations_at_hand()
     return [row_of(e) for e in equations().values()]
 
 
 def row_of(equation: Equation) -> Row:
-    """What stands behind an equation."""
+    """Collect everything that belongs to an equation."""
     ids = tuple(id for id, r in requirements().items() if r.equation == equation.id)
     try:
         oracle = place(equation.oracle)
@@ -66,14 +66,14 @@ def row_of(equation: Equation) -> Row:
 
 
 def place(function: object) -> str:
-    """File and name of a function."""
+    """Return the file and the name of a function."""
     module = inspect.getmodule(function)
     name = getattr(function, "__name__", "")
     return f"{module.__name__}.{name}" if module else name
 
 
 def holes() -> list[str]:
-    """Everything that is missing or wrong, one line each; nothing in a sound tree."""
+    """Return everything that is missing or wrong, one line each; an empty list in a sound tree."""
     complete = demonstrations_at_hand()
     found = [*holes_in_rows(complete), *holes_in_proofs()]
     for module in test_modules(complete):
@@ -82,7 +82,7 @@ def holes() -> list[str]:
 
 
 def holes_in_rows(complete: bool) -> Iterator[str]:
-    """Equations and requirements that lack something."""
+    """Yield the equations and requirements that lack something."""
     for row in rows():
         e = row.equation
         for what, there in {
@@ -107,16 +107,16 @@ def holes_in_rows(complete: bool) -> Iterator[str]:
 
 
 def holes_in_proofs() -> Iterator[str]:
-    """Algebraic requirements without a proof, and proofs of anything else."""
+    """Yield the algebraic requirements without a proof, and the proofs of anything else."""
     algebraic = {id for id, r in requirements().items() if r.algebraic}
     for id in sorted(algebraic - set(proofs())):
         yield f"{id} is algebraic, but has no proof"
     for id in sorted(set(proofs()) - algebraic):
-        yield f"there is a proof of {id}, which is no algebraic requirement"
+        yield f"there is a proof of {id}, which is not an algebraic requirement"
 
 
 def test_modules(complete: bool) -> Iterator[ModuleType]:
-    """The modules whose every test must name a requirement."""
+    """Yield the modules in which each test must name a requirement."""
     packages = ["conformance_tests", *["conformance_tests.meta_tests.spec"] * complete]
     for package in packages:
         for topic in TOPICS:
@@ -124,7 +124,7 @@ def test_modules(complete: bool) -> Iterator[ModuleType]:
 
 
 def tests_without_requirement(module: ModuleType) -> Iterator[str]:
-    """Test functions that no decorator ties to a requirement."""
+    """Yield the test functions that no decorator ties to a requirement."""
     known = {c.function for c in REGISTRY.checks.values()} | {f for _, f in REGISTRY.demonstrations}
     for name, function in vars(module).items():
         if name.startswith("test_") and inspect.isfunction(function) and function not in known:

@@ -1,7 +1,7 @@
 """Reports as files: JSON, JUnit XML, Markdown, one HTML page and a badge, all made from one ``Report``.
 
-Whatever comes from a subject (its name, its messages, its notes) may hold anything. ``printable``
-makes it harmless text once for all formats; each format then escapes in its own way.
+A name, message or note of a subject may hold any characters. ``printable`` makes it harmless text once for all formats;
+each format then escapes it in its own way.
 """
 
 import importlib
@@ -15,11 +15,11 @@ FORMATS = {
     "html": "one self-contained HTML page",
     "badge": "an SVG badge",
 }
-"""Every format by the name of its option, with what it is."""
+"""Formats by the names of their options, each with a description."""
 
 
 def written(report: Report, form: str) -> str:
-    """The report as text in one of the ``FORMATS``."""
+    """Return the report as text in one of the ``FORMATS``."""
     if form == "json":
         return report.to_json() + "\n"
     from conformance_tests.reports.printable import printable

@@ -21,7 +21,7 @@ TELLING = (
     "sharing",
 )
 MOST_DIAGNOSES = 3
-"""So many explanations are shown; the JSON report has all."""
+"""Number of explanations that are shown; the JSON report has all of them."""
 
 SIZES = ("num_layers", "num_heads", "d_model", "d_ff")
 
@@ -40,7 +40,7 @@ class Topic:
 
     @property
     def met(self) -> int:
-        """How many requirements passed."""
+        """Number of requirements that passed."""
         return sum(r.outcome == "pass" for r in self.results)
 
     @property
@@ -50,7 +50,7 @@ class Topic:
 
 
 def by_topic(target: TargetReport) -> list[Topic]:
-    """The results in the order of the specification."""
+    """Return the results in the order of the specification."""
 
     def place(result: Result) -> int:
         return TOPICS.index(topic_of(result))
@@ -60,34 +60,34 @@ def by_topic(target: TargetReport) -> list[Topic]:
 
 
 def topic_of(result: Result) -> str:
-    """The topic of a result's equation."""
+    """Return the topic of a result's equation."""
     return result.equation.partition(".")[0]
 
 
 def id_key(result: Result) -> tuple[str, int]:
-    """Ids in the order of their numbers."""
+    """Return a key that sorts ids by their numbers."""
     prefix, _, number = result.id.partition("-")
     return prefix, int(number)
 
 
 def chosen(target: TargetReport, names: Sequence[str]) -> str:
-    """These choices of the profile, in one line."""
+    """Return these choices of the profile, in one line."""
     choices = target.profile.get("choices", {})
     return " · ".join(f"{name} {choices[name]}" for name in names if name in choices)
 
 
 def conventions(target: TargetReport) -> str:
-    """How the encoder is called and stores what it has, as far as that was found out, in one line."""
+    """Return in one line how the encoder is called and how it stores its arrays, as far as the suite worked it out."""
     places: dict[str, list[str]] = {}
     for what, said in target.profile.get("conventions", {}).items():
-        # An argument that says itself that it is the mask needs no other word for it.
+        # An argument with the word in its name needs no label beside it.
         argument, called_so, _ = said.partition(":")
         places.setdefault(said, []).extend([] if called_so and what in argument else [what])
     return " · ".join(" ".join(filter(None, (", ".join(what), said))) for said, what in places.items())
 
 
 def closeness(results: Iterable[Result]) -> str:
-    """The largest error among results that compared numbers, beside what was allowed."""
+    """Return the largest error among results that compared numbers, beside the allowed one."""
     measured = [(r.error, r.budget) for r in results if r.error is not None and r.budget]
     if not measured:
         return ""
@@ -96,22 +96,22 @@ def closeness(results: Iterable[Result]) -> str:
 
 
 def failures(target: TargetReport) -> list[Result]:
-    """Everything that counts against the encoder, beginning where it departs from the specification."""
+    """Return everything that counts against the encoder, beginning where it departs from the specification."""
     return sorted((r for r in target.requirements if r.counts_against), key=lambda r: r.equation != target.departs_at)
 
 
 def diagnoses(target: TargetReport) -> list[str]:
-    """What is known to be wrong with a subject that failed, the likeliest first, one sentence each."""
+    """Return the defects known of a subject that failed, the likeliest first, one sentence each."""
     said = list(dict.fromkeys(d["says"] for d in target.diagnosis))[:MOST_DIAGNOSES]
     if not said and "DROP-1" in {r.id for r in target.of("fail")}:
-        return ["Diagnosis: two equal calls give different outputs, so that no deviation can reproduce them."]
+        return ["Diagnosis: two equal calls give different outputs, so no deviation can reproduce them."]
     if not said and target.of("fail"):
-        return ["Diagnosis: no deviation of the catalogue, and no two of them, reproduce what it computes."]
+        return ["Diagnosis: no deviation in the catalogue, and no pair of them, reproduces what it computes."]
     return [f"{'Or' if place else 'Diagnosis'}: {sentence}." for place, sentence in enumerate(said)]
 
 
 def undecided(target: TargetReport) -> dict[tuple[str, str], list[str]]:
-    """The requirements without an answer, by outcome and reason."""
+    """Return the requirements without an answer, by outcome and reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for result in [*target.of("blocked"), *target.of("unsupported")]:
         reasons.setdefault((result.outcome, result.message), []).append(result.id)
@@ -119,7 +119,7 @@ def undecided(target: TargetReport) -> dict[tuple[str, str], list[str]]:
 
 
 def summary(report: Report) -> str:
-    """The verdict over all targets, in a few words."""
+    """Return the verdict over all targets, in a few words."""
     if len(report.targets) == 1:
         return report.verdict
     conformant = sum(t.verdict == "conformant" for t in report.targets)

@@ -36,7 +36,7 @@ class Part:
 
 
 def write(report: Report) -> str:
-    """The verdict over all targets as an SVG image."""
+    """Return the verdict over all targets as an SVG image."""
     left = Part(LABEL, 0)
     right = Part(summary(report), left.width)
     return render("badge.svg", report, autoescape=True, left=left, right=right, colour=COLOURS[report.verdict])

@@ -1,4 +1,4 @@
-"""Where reports are written to."""
+"""Files for reports."""
 
 from pathlib import Path
 

@@ -5,10 +5,10 @@ from conformance_tests.reports.templating import render
 
 
 def write(report: Report) -> str:
-    """The report as a page."""
+    """Return the report as a page."""
     return render("report.html", report, autoescape=True, web=web)
 
 
 def web(link: str) -> bool:
-    """Whether a text is an address that a page may link to: ``javascript:`` is none."""
+    """Return whether a text is an address to which a page may link: ``javascript:`` is not."""
     return link.startswith(("https://", "http://"))

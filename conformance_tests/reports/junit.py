@@ -1,7 +1,7 @@
 """The report as JUnit XML: a suite for each target, a case for each requirement.
 
-The file is red exactly where the command's exit status is 1: a target that could not be judged,
-or with too little evidence, has a case named ``verdict`` that says so.
+The file is red exactly where the command's exit status is 1. A target that could not be judged, or was judged with too
+little evidence, has a case named ``verdict`` with the reason.
 """
 
 import io
@@ -15,7 +15,7 @@ from encoder_spec.equation import requirements
 
 
 def write(report: Report) -> str:
-    """The report as a JUnit XML file."""
+    """Return the report as a JUnit XML file."""
     xml = JUnitXml("encoder-spec")
     for target in report.targets:
         xml.add_testsuite(suite_of(target, report.seed))
@@ -30,7 +30,7 @@ def write(report: Report) -> str:
 
 
 def suite_of(target: TargetReport, seed: int) -> TestSuite:
-    """One target, its results in the order of the specification."""
+    """Return a suite for one target, with its results in the order of the specification."""
     suite = TestSuite(target.target)
     facts = {"verdict": target.verdict, "level": target.level, "profile": target.profile.get("name", ""), "seed": seed}
     for name, fact in facts.items():
@@ -44,7 +44,7 @@ def suite_of(target: TargetReport, seed: int) -> TestSuite:
 
 
 def case_of(result: Result) -> TestCase:
-    """One requirement: its id is the name, its equation the class."""
+    """Return a case for one requirement: its id is the name, its equation the class."""
     case = TestCase(result.id, classname=result.equation)
     ended = {
         "fail": Failure(result.message, "nonconformant"),
@@ -61,7 +61,7 @@ def case_of(result: Result) -> TestCase:
 
 
 def details(result: Result) -> str:
-    """What a reader of the case needs besides its message."""
+    """Return what a reader of the case needs besides its message."""
     parts = [requirements()[result.id].statement]
     parts += [result.message] if result.message else []
     parts += [f"Expected: {' '.join(filter(None, (result.reason, result.link)))}"] if result.reason else []
@@ -72,7 +72,7 @@ def details(result: Result) -> str:
 
 
 def case_of_verdict(target: TargetReport) -> TestCase:
-    """What keeps a target from being judged."""
+    """Return a case for the reason why a target is not judged conformant."""
     case = TestCase("verdict", classname="encoder")
     reason = "; ".join(target.notes) or f"the evidence reached only the level {target.level}"
     kind = Error if target.verdict == "error" else Failure

@@ -1,4 +1,4 @@
-"""Text of unknown origin, made harmless: every format takes its texts from here."""
+"""Text of unknown origin, made harmless: all formats take their texts from here."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,7 +9,7 @@ LONGEST_LINE, LONGEST_BLOCK = 300, 4000
 
 
 def visible(text: str) -> str:
-    r"""Text in which every character that cannot be seen, but for line ends, is written out: ``\x1b``.
+    r"""Write out each character that cannot be seen, such as ``\x1b``, and leave line ends alone.
 
     XML allows no control characters, no encoding has lone surrogates, terminals obey escape
     sequences, and marks that turn the direction of writing make a name look like another one.
@@ -18,22 +18,22 @@ def visible(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """Text of several lines; what is too long for any reader is cut."""
+    """Return a text of several lines, cut if it is too long for a reader."""
     return cut(visible(text), LONGEST_BLOCK)
 
 
 def line(text: str) -> str:
-    r"""Text as one line: line ends are written out, ``\n``."""
+    r"""Return a text as one line: line ends are written out, ``\n``."""
     return cut(visible(text).replace("\n", r"\n"), LONGEST_LINE)
 
 
 def cut(text: str, longest: int) -> str:
-    """The text, or its beginning and how long it was."""
+    """Return the text, or its beginning and how long it was."""
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text):,} characters)"
 
 
 def lines(value: Any) -> Any:
-    """Plain data with every text in it as one line."""
+    """Turn every text in plain data into one line."""
     if isinstance(value, dict):
         return {line(str(k)): lines(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -42,12 +42,12 @@ def lines(value: Any) -> Any:
 
 
 def printable(report: Report) -> Report:
-    """The same report with every text fit to print."""
+    """Return the report with every text fit to print."""
     return replace(report, targets=[printable_target(t) for t in report.targets])
 
 
 def printable_target(target: TargetReport) -> TargetReport:
-    """One target's part of it."""
+    """Return the report on one target with every text fit to print."""
     return replace(
         target,
         target=line(target.target),
@@ -59,7 +59,7 @@ def printable_target(target: TargetReport) -> TargetReport:
 
 
 def printable_result(result: Result) -> Result:
-    """One requirement's part of it."""
+    """Return the result of one requirement with every text fit to print."""
     return replace(
         result,
         message=block(result.message),

@@ -1,4 +1,4 @@
-"""What a run found: the report, for people and for programs (JSON, schema 1)."""
+"""The report, for people and for programs (JSON, schema 1)."""
 
 import json
 from collections import Counter
@@ -12,7 +12,7 @@ OUTCOMES = ("pass", "fail", "xfail", "xpass", "unsupported", "blocked", "error")
 
 
 class Level(IntEnum):
-    """How strong the evidence of a check is, from weakest to strongest."""
+    """The strength of a check's evidence, from weakest to strongest."""
 
     STATIC = 0
     BLACK_BOX = 1
@@ -25,7 +25,7 @@ class Level(IntEnum):
 
     @classmethod
     def named(cls, name: str) -> "Level":
-        """The level that reports and the command line call ``name``."""
+        """Return the level that reports and the command line call ``name``."""
         return cls[name.upper().replace("-", "_")]
 
 
@@ -45,9 +45,9 @@ class Result:
     smallest: list[int] | None = None
     """The shape of the smallest input whose output is wrong, where this is a failure and outputs are wrong."""
     reason: str = ""
-    """Why it was expected to fail, if it was."""
+    """The reason why it was expected to fail, if it was."""
     link: str = ""
-    """Where more is said about an expected failure."""
+    """The address with more about an expected failure."""
 
     @property
     def page(self) -> str:
@@ -56,7 +56,7 @@ class Result:
 
     @property
     def counts_against(self) -> bool:
-        """Whether an encoder with this result is not conformant."""
+        """True if an encoder with this result is not conformant."""
         return self.outcome in ("fail", "xpass", "error")
 
 
@@ -77,7 +77,7 @@ class TargetReport:
     """The precision in which it was judged."""
 
     def counts(self) -> Counter[str]:
-        """How many requirements had each outcome."""
+        """Count the requirements with each outcome."""
         return Counter(r.outcome for r in self.requirements)
 
     @property
@@ -86,7 +86,7 @@ class TargetReport:
         return next((r.smallest for r in self.requirements if r.smallest), None)
 
     def of(self, outcome: str) -> list[Result]:
-        """The requirements with this outcome."""
+        """Return the requirements with this outcome."""
         return [r for r in self.requirements if r.outcome == outcome]
 
 
@@ -114,7 +114,7 @@ class Report:
         return [d for t in self.targets for d in t.diagnosis]
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain data."""
+        """Return the report as plain data."""
         return {
             "schema": 1,
             "spec_version": SPEC_VERSION,
@@ -127,12 +127,12 @@ class Report:
         }
 
     def to_json(self) -> str:
-        """The report as JSON; numbers that JSON cannot write (infinity, NaN) become null."""
+        """Return the report as JSON; numbers that JSON cannot write (infinity, NaN) become null."""
         return json.dumps(finite(self.to_dict()), indent=1, ensure_ascii=False)
 
 
 def finite(value: Any) -> Any:
-    """The same data with None for every number that is not finite."""
+    """Replace every number that is not finite by None."""
     if isinstance(value, dict):
         return {k: finite(v) for k, v in value.items()}
     if isinstance(value, list):

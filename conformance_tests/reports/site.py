@@ -1,22 +1,22 @@
-"""Where reports point to for an explanation."""
+"""Addresses to which reports point for an explanation."""
 
 import os
 
 from conformance_tests.reports.report import Result
 
 SITE = ""
-"""Where the site stands, as a URL; the environment variable ``ENCODER_SPEC_SITE`` goes before it.
+"""URL of the site; the environment variable ``ENCODER_SPEC_SITE`` goes before it.
 
-While it is empty, reports name the page and the command that shows the same, but link to nothing.
+While it is empty, reports name the page and the command that shows the same, without a link.
 """
 
 
 def address(result: Result) -> str:
-    """The URL that explains a requirement; empty if nobody said where the site stands."""
+    """Return the URL that explains a requirement; an empty one if nobody has said where the site stands."""
     site = os.environ.get("ENCODER_SPEC_SITE", SITE)
     return f"{site.rstrip('/')}/{result.page}" if site else ""
 
 
 def explanation(result: Result) -> str:
-    """Where a requirement is explained, in words."""
+    """Return in words where a requirement is explained."""
     return address(result) or f"encoder-spec requirements {result.id} (on the site: {result.page})"

@@ -11,19 +11,19 @@ from encoder_spec import SPEC_VERSION, __version__
 from encoder_spec.equation import equations, requirements
 
 VERDICTS = {
-    "conformant": "It computes the published equations, as far as the evidence named here goes.",
-    "nonconformant": "Some requirement is not met: see below which, and where it begins.",
-    "undetermined": "Nothing failed, but the evidence does not suffice for a verdict: see the notes.",
-    "error": "It could not be judged to the end: see the notes.",
+    "conformant": "It computes the published equations, as far as the evidence named here reaches.",
+    "nonconformant": "At least one requirement is not met: see below which, and where the error begins.",
+    "undetermined": "Nothing failed, but the evidence is not enough for a verdict: see the notes.",
+    "error": "The suite could not finish judging it: see the notes.",
 }
 OUTCOMES = {
     "pass": "met",
     "fail": "not met",
-    "xfail": "not met, as was expected",
-    "xpass": "met, although a failure was expected: the entry has to go",
-    "unsupported": "this encoder does not offer what the check needs; no statement",
-    "blocked": "something earlier is wrong already; no statement",
-    "error": "the check did not come to an end",
+    "xfail": "not met, as expected",
+    "xpass": "met, although a failure was expected: remove the entry",
+    "unsupported": "this encoder does not offer what the check needs, so nothing is known",
+    "blocked": "something earlier is wrong already, so nothing is known",
+    "error": "the check did not finish",
 }
 LEVELS = {
     "static": "shapes and counts of parameters; nothing runs",

@@ -34,7 +34,7 @@ MARK = {"pass": "", "fail": "✗", "xfail": "~", "xpass": "✓", "unsupported": 
 
 
 def console() -> Console:
-    """Standard output; colours only on a terminal, and long messages unbroken elsewhere."""
+    """Open standard output, with colours only on a terminal and long messages unbroken elsewhere."""
     out = Console(highlight=False)
     if not out.is_terminal:
         out.width = max(out.width, 120)
@@ -43,7 +43,7 @@ def console() -> Console:
 
 @contextmanager
 def progress(enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error while the checks run; nothing where that is no terminal."""
+    """Show a bar on standard error while the checks run; show nothing if it is not a terminal."""
     err = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     with Progress(*columns, console=err, transient=True, disable=not (enabled and err.is_terminal)) as bar:
@@ -76,7 +76,7 @@ def print_report(out: Console, report: Report, *, quiet: bool, verbose: bool) ->
 
 
 def headline(target: TargetReport) -> Text:
-    """Name, verdict, evidence, counts and time."""
+    """Return one line with name, verdict, evidence, counts and time."""
     parts = [f"evidence: {target.level}"] if target.requirements else []
     parts += [target.dtype] if target.dtype != "float64" else []
     parts += [f"{number} {outcome}" for outcome, number in target.counts().items()]
@@ -85,7 +85,7 @@ def headline(target: TargetReport) -> Text:
 
 
 def details(target: TargetReport) -> Table:
-    """The profile, the choices that tell encoders apart, the sizes, the conventions found, and the notes."""
+    """Return a table of the profile, the choices that distinguish encoders, sizes, conventions and notes."""
     grid = Table.grid(padding=(0, 2), pad_edge=False)
     grid.add_column(style="dim", min_width=9)
     grid.add_column()
@@ -108,7 +108,7 @@ def print_variant(out: Console, target: TargetReport) -> None:
 
 
 def by_topic(target: TargetReport) -> Table:
-    """One row for each topic: how its requirements ended and how closely numbers agree."""
+    """Return a table with a row for each topic: the results of its requirements and how closely numbers agree."""
     table = Table("equations", "requirements", "evidence", "largest error", box=box.SIMPLE_HEAD, pad_edge=False)
     for topic in arranged.by_topic(target):
         ids = Text(" ").join(Text(MARK[r.outcome] + r.id, OUTCOME_STYLE[r.outcome]) for r in topic.results)
@@ -118,7 +118,7 @@ def by_topic(target: TargetReport) -> Table:
 
 
 def by_requirement(target: TargetReport) -> Table:
-    """One row for each requirement, with its statement."""
+    """Return a table with a row for each requirement, with its statement."""
     from encoder_spec.equation import requirements
 
     table = Table("requirement", "outcome", "evidence", "error", "statement", box=box.SIMPLE_HEAD, pad_edge=False)

@@ -1,7 +1,7 @@
-"""Subjects of other frameworks inside torch's autograd: their calls are one operation with a pullback.
+"""Subjects of other frameworks inside torch's autograd: a call is one operation with a pullback.
 
-The suite hands tensors over, turns axes and differentiates as it does for torch; what a
-framework must supply is the value of a call for given weights, and its pullback.
+The suite hands tensors over, turns axes and differentiates as it does for torch. A framework
+supplies the value of a call for given weights, and its pullback.
 """
 
 from abc import abstractmethod
@@ -17,11 +17,11 @@ from conformance_tests.subjects.calling import tensors_in
 from conformance_tests.subjects.hints import Hints
 
 Pullback = Callable[[Sequence[Tensor]], Sequence[Tensor]]
-"""From the cotangents of what was returned to those of the weights and the floating inputs, in their order."""
+"""Map from the cotangents of the results to those of the weights and the floating inputs, in their order."""
 
 
 class WithWeights(CalledSubject):
-    """An encoder that is a function of its weights: they are kept here, and go along with every call."""
+    """An encoder that is a function of its weights, which are kept here and passed to each call."""
 
     def __init__(self, weights: Mapping[str, Tensor], hints: Hints) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class WithWeights(CalledSubject):
 
     @contextmanager
     def _differentiable(self) -> Iterator[dict[str, Tensor]]:
-        """The weights as leaves of torch's graph."""
+        """Provide the weights as leaves of torch's graph."""
         kept = self.at_hand
         self.at_hand = {name: w.detach().clone().requires_grad_() for name, w in kept.items()}
         try:
@@ -69,13 +69,13 @@ class BridgedSubject(WithWeights):
 
     @abstractmethod
     def value(self, weights: Mapping[str, Tensor], positional: Sequence[Tensor], named: Mapping[str, Any]) -> Any:
-        """What the encoder returns, with tensors for its arrays."""
+        """Return what the encoder returns, with tensors for its arrays."""
 
     @abstractmethod
     def value_and_pullback(
         self, weights: Mapping[str, Tensor], positional: Sequence[Tensor], named: Mapping[str, Any]
     ) -> tuple[list[Tensor], Callable[[Sequence[Tensor]], Any], Pullback]:
-        """The arrays that the encoder returns, what it returns if these are put into it, and the pullback."""
+        """Return the arrays that the encoder returns, a function that puts others in their place, and the pullback."""
 
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
         """See ``CalledSubject``."""
@@ -98,7 +98,7 @@ class Bridge(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Callable[..., tuple[list[Tensor], Pullback]], *arrays: Tensor) -> tuple[Tensor, ...]:
-        """Call, and keep the pullback."""
+        """Call the function, and keep the pullback."""
         returned, ctx.pullback = call(*arrays)
         ctx.mark_non_differentiable(*(t for t in returned if not t.is_floating_point()))
         ctx.floating = [a.is_floating_point() for a in arrays]

@@ -1,6 +1,7 @@
-"""Subjects that are called like a function: what to hand them is found out by experiment."""
+"""Subjects that are called like a function, with arguments that the suite finds out by experiment."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from itertools import product
 from typing import Any
 
@@ -26,7 +27,7 @@ from conformance_tests.subjects.masks import (
     working_mask,
 )
 from conformance_tests.subjects.segments import segment_argument
-from conformance_tests.subjects.subject import Subject
+from conformance_tests.subjects.subject import Boundary, Subject, with_values
 
 NOTHING = "nothing"
 
@@ -34,9 +35,8 @@ NOTHING = "nothing"
 class CalledSubject(Subject):
     """An encoder that is called with tensors by position and by name.
 
-    A framework supplies ``arguments`` and ``call``, and what it can of the rest. Which argument is the
-    mask, its form and polarity, the order of the axes, and what of the output are the hidden states, is
-    learned here.
+    A framework supplies ``arguments`` and ``call``, and as much of the rest as it can. This class learns which argument
+    is the mask, its form and polarity, the order of the axes, and which part of the output are the hidden states.
     """
 
     def __init__(self) -> None:
@@ -47,9 +47,10 @@ class CalledSubject(Subject):
         self.width = 0
         self._added = 0
         self._refusal = ""
+        self._undisturbed: Boundary = nullcontext
 
     def arguments(self) -> Arguments:
-        """The arguments of the call, in order, each with its default."""
+        """Return the arguments of the call, in order, each with its default."""
         raise NotImplementedError
 
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
@@ -64,15 +65,15 @@ class CalledSubject(Subject):
         return segment_argument(self.arguments(), self.hints.mask[0] if self.hints.mask else "")
 
     def _beside_segments(self) -> Arguments:
-        """The arguments of the call but for that of the segments."""
+        """Return the arguments of the call except the one for segments."""
         return {name: default for name, default in self.arguments().items() if name != self.segments}
 
     def stated_order(self) -> bool | None:
-        """Whether the batch comes first, if the encoder says so itself."""
+        """Return whether the batch comes first, if the encoder says so itself."""
         return None
 
     def can_hide(self, keep: Tensor) -> bool:
-        """See ``Subject``: lengths can say of nothing but the end of a sequence that it is padding."""
+        """See ``Subject``: lengths can mark only the end of a sequence as padding."""
         return self.mask_form is None or self.mask_form.values != LENGTHS or ends_in_padding(keep)
 
     def conventions(self) -> dict[str, str]:
@@ -81,7 +82,7 @@ class CalledSubject(Subject):
         return order | ({"mask": str(self.mask_form)} if self.mask_form else {})
 
     def remarks(self) -> tuple[str, ...]:
-        """See ``Subject``: a mask that surprises, and arguments that it was never given."""
+        """See ``Subject``: a surprising mask, and arguments that were left at their defaults."""
         said = self.mask_form.against_its_name() if self.mask_form else ""
         used = {form.argument for form in (self.mask_form, self.unmasked) if form}
         left = [name for name in telling_nothing(self._beside_segments()) if name not in used]
@@ -92,8 +93,9 @@ class CalledSubject(Subject):
         """See ``Subject``: masks that could not be handed over."""
         return self._refusal
 
-    def learn(self, probes: Probes) -> None:
+    def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``Subject``: what must be given, the order of the axes, then the form of the mask."""
+        self._undisturbed = undisturbed
         plain, padded = probes["plain"], probes["scattered"]
         assert padded.keep is not None
         self.width = probes.encoder.dimensions.d_model
@@ -110,13 +112,13 @@ class CalledSubject(Subject):
             self.unmasked = self.mask_form or self.unmasked
 
     def _orders(self, plain: Probe) -> Sequence[bool]:
-        """Whether the batch may come first, and whether it may not: the likeliest first."""
+        """Return the orders of axes to try, as answers to "batch first?", the likeliest first."""
         if len(plain.inputs) > 1 or plain.inputs[0].ndim > 3:
             return (True,)
         return (True, False) if self.stated_order() is not False else (False, True)
 
     def _handed(self, x: Tensor, batch_first: bool) -> Tensor | None:
-        """The output for an input that is handed over in this order of axes."""
+        """Return the output for an input that is handed over in this order of axes."""
         self.batch_first = batch_first
         return self._attempt((x,), None)
 
@@ -130,7 +132,7 @@ class CalledSubject(Subject):
             padding = "right" if stated[1] == LENGTHS else "scattered"
             found = self._hiding(probes, padding, list(stated_forms(*stated)))
             if found is None:
-                self._refusal = f"described: the encoder takes no mask as it is stated of {stated[0]!r}"
+                self._refusal = f"described: the encoder takes no mask in the form stated of {stated[0]!r}"
             return found
         found = self._hiding(probes, "scattered")
         if found is None and unforeseen_arguments(arguments):
@@ -141,13 +143,13 @@ class CalledSubject(Subject):
         return found
 
     def _hiding(self, probes: Probes, padding: str, forms: list[MaskForm] | None = None) -> MaskForm | None:
-        """The form that hides the padding of a probe, of those given or of those under telling names."""
+        """Return the form that hides the padding of a probe, of those given or of those under telling names."""
         padded = probes[padding]
         refusals: list[str] = []
 
         def masked(form: MaskForm | None, variation: str) -> Tensor | None:
             if form is None and self.unmasked is not None and self.unmasked.values != NOTHING:
-                return None  # what this mask says is what is to be found out
+                return None  # the meaning of this mask is what is to be found out
             try:
                 probe = padded.with_other_padding() if variation == "other padding" else padded
             except Unsupported:
@@ -159,24 +161,24 @@ class CalledSubject(Subject):
         assert padded.keep is not None
         found = working_mask(self._beside_segments(), masked, padded.keep, forms)
         if found and not padded.by_position:
-            # An image or a signal need not be padded: an argument that changes nothing is no mask for it.
+            # An image or a signal need not be padded: an argument that changes nothing is not a mask for it.
             with_mask, without = masked(found, "padded"), masked(None, "padded")
             if with_mask is not None and without is not None and torch.equal(with_mask, without):
                 return None
         offered = mask_arguments(self._beside_segments()) if forms is None else []
         if found is None and offered and refusals:
             self._refusal = (
-                f"no padding mask could be handed over: its argument {offered[0]!r} refused every form tried "
-                f"(boolean, 0/1 and additive; per key, per query and key); the last time with {refusals[-1]}. "
-                f"Say what it takes, for instance:" + lines(f'mask=("{offered[0]}", "keep")')
+                f"the encoder accepts no form of padding mask: its argument {offered[0]!r} refused boolean, 0/1 and "
+                f"additive masks, per key and per query and key, the last one with {refusals[-1]}. "
+                f"State what it takes, for instance:" + lines(f'mask=("{offered[0]}", "keep")')
             )
         return found
 
     def _without_mask(self, plain: Probe) -> MaskForm | None:
-        """How to say that nothing is masked: by saying nothing, unless a mask must be given.
+        """Return the form that masks nothing: no mask at all, except where the encoder requires one.
 
         Raises:
-            Undetermined: if other arguments must be given as well.
+            Undetermined: if the call requires other arguments as well.
         """
         masks = mask_arguments(self._beside_segments())
         asked = self._asked()
@@ -193,13 +195,13 @@ class CalledSubject(Subject):
         return None
 
     def _asked(self) -> list[str]:
-        """What must be given beside tokens, or embeddings, and segments."""
+        """Return the required arguments other than tokens, embeddings and segments."""
         return required(self._beside_segments())
 
     def _demand_nothing_else(self, others: Sequence[str]) -> None:
         if others:
             raise Undetermined(
-                f"the encoder asks for {', '.join(others)} beside its input, which the suite cannot make up: "
+                f"the encoder asks for {', '.join(others)} beside its input, which the suite cannot invent: "
                 "name a function that makes an encoder called with its input, and a mask if it takes one"
                 + given_arguments(others)
             )
@@ -207,9 +209,10 @@ class CalledSubject(Subject):
     def _attempt(
         self, inputs: tuple[Tensor, ...], keep: Tensor | None, refusals: list[str] | None = None
     ) -> Tensor | None:
-        """The output, or None if the encoder refuses: a form that it refuses is not its form."""
+        """Return the output, or None if the encoder refuses: a form that it refuses is not its form."""
         try:
-            return self.encode(inputs, keep, gradients=False).detach()
+            with self._undisturbed():
+                return with_values(self.encode(inputs, keep, gradients=False)).detach()
         except Exception as refusal:
             if refusals is not None:
                 refusals.append(one_line(refusal))
@@ -218,10 +221,10 @@ class CalledSubject(Subject):
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
         """See ``Subject``."""
         hidden = self._turned(hidden_states(self.returned(inputs, keep, gradients), self.width))
-        return hidden if hidden.is_meta else hidden.cpu()  # a tensor without values cannot be moved; the guard names it
+        return hidden if hidden.is_meta else hidden.cpu()  # one without values cannot be moved; the guard reports it
 
     def returned(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
-        """Everything that the encoder returns, in its own order of axes."""
+        """Return everything that the encoder returns, in its own order of axes."""
         named: dict[str, Tensor | None] = {}
         positional = [self._turned(inputs[0])]
         if len(inputs) > 1 and self.segments:
@@ -236,7 +239,7 @@ class CalledSubject(Subject):
         mask = self.mask_form.render(keep)
         output = self.call(positional, named | {self.mask_form.argument: mask}, gradients)
         if not torch.equal(mask, self.mask_form.render(keep)):
-            keep.logical_not_()  # the caller's mask tells that the encoder has written into its own
+            keep.logical_not_()  # the caller sees in its mask that the encoder wrote into its copy
         return output
 
     def _nothing_masked(self, x: Tensor) -> dict[str, Tensor | None]:
@@ -248,12 +251,12 @@ class CalledSubject(Subject):
         return {self.unmasked.argument: self.unmasked.render(keep)}
 
     def _turned(self, x: Tensor) -> Tensor:
-        """Batch first to the encoder's own order, or back."""
+        """Turn batch first into the encoder's own order, or back."""
         return x if self.batch_first else x.transpose(0, 1)
 
 
 def given_arguments(names: Sequence[str]) -> str:
-    """The lines that give an encoder the arguments that it asks for."""
+    """Return the lines that give an encoder the arguments that it asks for."""
     values = ", ".join(f"{name}=…" for name in names)
     return (
         "\n    def make_called():"
@@ -264,5 +267,5 @@ def given_arguments(names: Sequence[str]) -> str:
 
 
 def read_positions(x: Tensor) -> int:
-    """How many positions an input has of its own: an image has none."""
+    """Return how many positions an input has by its shape; an image has none."""
     return x.shape[1] if x.ndim <= 3 else 0

@@ -1,4 +1,4 @@
-"""How an encoder is called: found out from its signature, and by experiment where that leaves a choice."""
+"""The call of an encoder, read from its signature, and tried out where that leaves a choice."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,17 +12,17 @@ from torch import ScriptMethod, Tensor
 from conformance_tests.errors import Disagreement
 
 SEGMENTS = re.compile(r"seg|token_?type|type_ids|sentence|sent_")
-"""What arguments are called that take segment ids."""
+"""Names of arguments that take segment ids."""
 
 
 REQUIRED = Parameter.empty
 
 Arguments = Mapping[str, Any]
-"""The arguments of a call, in order, each with its default, or ``Parameter.empty`` where one must be given."""
+"""Arguments of a call, in order, each with its default, or ``Parameter.empty`` where it is required."""
 
 
 def arguments_of(function: Callable[..., Any]) -> Arguments:
-    """The first argument of a function, with an asterisk if it takes several, and those that can be given by name."""
+    """Return a function's first argument (with an asterisk if it takes several), and those that go by name."""
     if isinstance(function, ScriptMethod):
         return {
             a.name: a.default_value if a.has_default_value() else Parameter.empty for a in function.schema.arguments[1:]
@@ -37,7 +37,7 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
 
 
 def hands_on(function: Callable[..., Any]) -> bool:
-    """Whether a function takes whatever it is given, ``(*args, **kwargs)``, and states no argument."""
+    """Return whether a function passes on whatever it gets, ``(*args, **kwargs)``, and states no argument."""
     if isinstance(function, ScriptMethod):
         return False
     kinds = {p.kind for p in signature(function).parameters.values()}
@@ -45,7 +45,7 @@ def hands_on(function: Callable[..., Any]) -> bool:
 
 
 def input_by_name(function: Callable[..., Any]) -> bool:
-    """Whether even the first argument must be given by its name."""
+    """Return whether even the first argument must be given by its name."""
     if isinstance(function, ScriptMethod):
         return False
     first = next(iter(signature(function).parameters.values()), None)
@@ -53,17 +53,17 @@ def input_by_name(function: Callable[..., Any]) -> bool:
 
 
 def required(arguments: Arguments) -> list[str]:
-    """The arguments without which the encoder cannot be called, the input itself left out."""
+    """Return the arguments without which the encoder cannot be called, the input itself left out."""
     return [name for name in list(arguments)[1:] if arguments[name] is Parameter.empty]
 
 
 def batch_comes_first(call: Callable[[Tensor, bool], Tensor | None], x: Tensor, orders: Sequence[bool]) -> bool:
-    """Whether the first axis is the batch: then a change in one sample leaves the others alone.
+    """Return whether the first axis is the batch: then a change in one sample leaves the others alone.
 
     Args:
         call: the output (B, n, …) for an input that is handed over with the batch first, or second.
         x: an input (B, n, …).
-        orders: what to try, the likeliest first.
+        orders: the orders to try, the likeliest first.
     """
     changed = x.clone()
     changed[0] = x[0].flip(0) + 1 if x.is_floating_point() else x[0].flip(0)
@@ -78,9 +78,9 @@ def batch_comes_first(call: Callable[[Tensor, bool], Tensor | None], x: Tensor, 
 
 
 def hidden_states(output: Any, width: int) -> Tensor:
-    """The hidden states among what an encoder returns: what is called so, or the tensor (…, …, width).
+    """Return the hidden states among an encoder's results: those with that name, or the tensor (…, …, width).
 
-    Of a list, which collects what layers return, it is the last; else the first.
+    In a list, which collects the results of the layers, they are the last entry; elsewhere the first.
 
     Raises:
         Disagreement: if there is no floating tensor among it.
@@ -100,7 +100,7 @@ def hidden_states(output: Any, width: int) -> Tensor:
 
 
 def tensors_in(output: Any) -> list[Tensor]:
-    """Every floating tensor that an encoder returns, however deep."""
+    """Yield each floating tensor that an encoder returns, however deep."""
     if isinstance(output, Tensor):
         return [output] if output.is_floating_point() and not output.is_nested else []
     if is_dataclass(output) and not isinstance(output, Mapping):

@@ -1,6 +1,6 @@
 """A folder with ``config.json`` and ``safetensors`` as a subject, run by the package transformers.
 
-Nothing of the folder is executed and nothing unpickled: the classes are those of the
+The suite executes and unpickles nothing from the folder: the classes come from the
 installed package, and the weights are plain arrays.
 """
 
@@ -12,7 +12,7 @@ from conformance_tests.parameters.naming import BESIDE
 
 
 def load(folder: Path) -> Any:
-    """The model that a folder holds.
+    """Load the model that a folder holds.
 
     Raises:
         SubjectError: if the folder lacks a file, or transformers cannot read it.
@@ -23,7 +23,7 @@ def load(folder: Path) -> Any:
         import transformers
     except ImportError as fault:
         raise SubjectError(f"{folder} is run by transformers: pip install 'encoder-spec[transformers]'") from fault
-    # Its advice on how to load is not about this encoder.
+    # Its advice on loading does not concern this encoder.
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
         model, told = transformers.AutoModel.from_pretrained(
@@ -48,7 +48,7 @@ def demand_files(folder: Path) -> None:
         SubjectError: naming what is missing, and what to do about pickled weights.
     """
     if not (folder / "config.json").is_file():
-        raise SubjectError(f"{folder} has no config.json, which says what its weights are for")
+        raise SubjectError(f"{folder} has no config.json to describe the encoder of its weights")
     if any(folder.glob("*.safetensors")):
         return
     pickled = next(iter(sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth")])), None)

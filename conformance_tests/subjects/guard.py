@@ -1,9 +1,9 @@
-"""The subject and the suite share a process, but not its settings.
+"""The guard of the process that a subject shares with the suite, but not its settings.
 
 A subject may change the default dtype, the gradient mode or a function of torch, when it
-is imported or in each call. It then finds the process as it left it; the suite and the
-specification find it as they left it; and the report says what was changed. Random
-numbers are put back at the end only: a subject that draws them must not seem repeatable.
+is imported or in each call. It then finds the process as it left it, the suite and the
+specification find it as they left it, and the report names the change. The state of random
+numbers is restored only at the end: a subject that draws them must not seem repeatable.
 """
 
 import os
@@ -11,7 +11,8 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import wraps
 from operator import is_
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,12 +21,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.errors import Disagreement
-from conformance_tests.subjects.subject import Subject
+from conformance_tests.numerics.probes import Probes
+from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.subject import Boundary, Precision, Subject, has_values, with_values
 
 
 class Setting(NamedTuple):
-    """One setting of the process: how it is read and written, and whether the subject keeps its own."""
+    """One setting of the process: functions to read and write it, and whether the subject keeps its own."""
 
     read: Callable[[], Any]
     write: Callable[[Any], Any]
@@ -33,7 +35,7 @@ class Setting(NamedTuple):
 
 
 def working_directory() -> Path | None:
-    """Where the process is; None where that has been deleted."""
+    """Return the folder of the process; None if it has been deleted."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -47,7 +49,7 @@ def write_working_directory(path: Path | None) -> None:
 
 
 def write_default_device(device: torch.device) -> None:
-    """The CPU is what stands there when nothing was set."""
+    """Restore the default device; the CPU means that none was set."""
     torch.set_default_device(None if device == torch.device("cpu") else device)
 
 
@@ -88,21 +90,21 @@ SETTINGS = {
 }
 
 UNREMARKABLE = ("the search path", "the environment", "the filters of warnings")
-"""What ordinary imports change."""
+"""Settings that ordinary imports change."""
 
 PATCHABLE: tuple[Any, ...] = (torch, Tensor, nn, nn.functional, nn.Module, torch.linalg, torch.special, np)
-"""Where functions stand that the specification and the suite call; beside them, all modules of both."""
+"""Places of functions that the specification and the suite call, beside the modules of both."""
 
 
 def functions() -> dict[Any, dict[str, Any]]:
-    """Every function and class of ``PATCHABLE``, of the specification and of the suite, by where it is and its name."""
+    """Return the functions and classes of ``PATCHABLE``, the specification and the suite, by owner and name."""
     ours = [m for name, m in sys.modules.items() if name.partition(".")[0] in ("encoder_spec", "conformance_tests")]
     places = [*PATCHABLE, *(module for module in ours if ".meta_tests." not in module.__name__)]
     return {place: {name: value for name, value in vars(place).items() if callable(value)} for place in places}
 
 
 class Guard:
-    """Keeps what one subject does to the process away from the suite, and remembers what it was."""
+    """Keeps the changes that one subject makes to the process away from the suite, and remembers them."""
 
     def __init__(self) -> None:
         self.changed: dict[str, None] = {}
@@ -114,7 +116,7 @@ class Guard:
         self._process = os.getpid()
 
     def notes(self) -> list[str]:
-        """What the subject changed, as a sentence; nothing if nothing."""
+        """Return what the subject changed, as a sentence; an empty list if it changed nothing."""
         told = [name for name in self.changed if name not in UNREMARKABLE]
         return [f"the encoder changed {', '.join(told)} (put back for everybody else)"] if told else []
 
@@ -122,7 +124,7 @@ class Guard:
     def undisturbed(self) -> Iterator[None]:
         """Run the subject's code under the subject's settings, then put back our own.
 
-        A fork that the subject lets go on ends here: the suite goes on once.
+        A forked process that returns from the subject ends here, so that the suite continues only once.
         """
         ours = {name: setting.read() for name, setting in SETTINGS.items()}
         for name, value in self._theirs.items():
@@ -157,7 +159,7 @@ class Guard:
     def _unpatch(self) -> None:
         for place, originals in self._originals.items():
             names = vars(place)
-            # After every call, and nearly always as it was: one pass without a loop in Python.
+            # This runs after each call and rarely finds a change: one pass without a loop in Python.
             if all(map(is_, map(names.get, originals), originals.values())):
                 continue
             for name in [name for name, original in originals.items() if names.get(name) is not original]:
@@ -197,37 +199,77 @@ class Guard:
             np.random.set_state(numpy)
             torch.set_rng_state(state)
 
+
+class GuardedSubject(Subject):
+    """A subject whose calls are all undisturbed, and whose outputs are arrays with values.
+
+    Its properties are those of the guarded subject, and each of its calls runs under the guard.
+    """
+
+    def __init__(self, subject: Subject, guard: Guard) -> None:
+        self._subject = subject
+        self._guard = guard
+
+    @property
+    def hints(self) -> Hints:  # type: ignore[override]
+        """The facts that the encoder states about itself."""
+        return self._subject.hints
+
+    @property
+    def takes_mask(self) -> bool:  # type: ignore[override]
+        """True if the encoder takes a mask."""
+        return self._subject.takes_mask
+
+    @property
+    def dtype(self) -> torch.dtype:  # type: ignore[override]
+        """The precision in which the encoder computes."""
+        return self._subject.dtype
+
     @contextmanager
-    def around(self, subject: Subject) -> Iterator[Subject]:
-        """A subject every call of which is undisturbed, and whose outputs are arrays with values."""
-        abilities = [name for name, f in vars(Subject).items() if callable(f) and name[0] != "_" and name != "borrowed"]
-        shadows = {name: self._undisturbed(getattr(subject, name)) for name in abilities}
-        vars(subject).update(shadows)
-        try:
-            yield subject
-        finally:
-            for name in shadows:
-                vars(subject).pop(name, None)
+    def borrowed(self) -> Iterator[None]:
+        """See ``Subject``."""
+        with self._subject.borrowed():
+            yield
 
-    def _undisturbed(self, ability: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with self.undisturbed():
-                result = ability(*args, **kwargs)
-                if isinstance(result, list):
-                    return [array for array in result if has_values(array)]
-                return with_values(result) if isinstance(result, Tensor) else result
+    @contextmanager
+    def computing_in(self, precision: Precision) -> Iterator[None]:
+        """See ``Subject``."""
+        with self._subject.computing_in(precision):
+            yield
 
-        return call
+    def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:  # noqa: ARG002
+        """See ``Subject``: each call is undisturbed by itself, so that none disturbs the next."""
+        with self._guard.undisturbed():
+            self._subject.learn(probes, self._guard.undisturbed)
+
+
+def under_guard(name: str) -> Callable[..., Any]:
+    """Return a method that asks the guarded subject for one of its abilities."""
+
+    @wraps(getattr(Subject, name))
+    def ask(self: GuardedSubject, *args: Any, **kwargs: Any) -> Any:
+        with self._guard.undisturbed():
+            result = getattr(self._subject, name)(*args, **kwargs)
+            if isinstance(result, list):
+                return [array for array in result if has_values(array)]
+            return with_values(result) if isinstance(result, Tensor) else result
+
+    return ask
+
+
+for ability, function in vars(Subject).items():
+    if callable(function) and ability[0] != "_" and ability not in vars(GuardedSubject):
+        setattr(GuardedSubject, ability, under_guard(ability))
 
 
 def tamed(fault: BaseException) -> Exception:
-    """What a subject raised to end the process (SystemExit and its like) as an ordinary exception of that name."""
+    """Return an exception that would end the process (SystemExit and its like) as an ordinary one of that name."""
     tame: Exception = type(type(fault).__name__, (Exception,), {})(*fault.args)
     return tame
 
 
 def is_own_of(package: str, function: Any) -> bool:
-    """Whether a package itself put it there.
+    """Return whether a package itself put a value there.
 
     Torch does so for some settings and when its compiler is first used, transformers when it makes its first model.
     """
@@ -235,23 +277,3 @@ def is_own_of(package: str, function: Any) -> bool:
         return function.__module__.partition(".")[0] == package
     code, where = getattr(function, "__code__", None), getattr(sys.modules.get(package), "__file__", None)
     return code is not None and where is not None and Path(code.co_filename).is_relative_to(Path(where).parent)
-
-
-def has_values(array: Tensor) -> bool:
-    """Whether it is an ordinary array of numbers: neither meta nor nested, sparse or quantised."""
-    return not (array.is_meta or array.is_nested or array.is_quantized) and array.layout is torch.strided
-
-
-def with_values(output: Tensor) -> Tensor:
-    """An output that holds numbers.
-
-    Raises:
-        Disagreement: if it has no values, or no real floating ones.
-    """
-    if not (has_values(output) and output.is_floating_point()):
-        kind = "meta" if output.is_meta else str(output.layout).removeprefix("torch.")
-        raise Disagreement(
-            f"the encoder returned a {kind} tensor of {output.dtype}, but hidden states are numbers: "
-            "a dense floating tensor (B, n, d_model)"
-        )
-    return output

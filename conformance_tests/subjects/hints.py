@@ -1,4 +1,4 @@
-"""What an encoder says about itself, before any experiment; and what its author says of it."""
+"""Hints: facts that an encoder states about itself, before any experiment, and facts from its author."""
 
 from dataclasses import dataclass, field
 
@@ -12,11 +12,11 @@ class Hints:
     Attributes:
         choices: the variant by slot, and constants by name.
         sizes: sizes by letter.
-        heads: what may be the number of heads, by a name that others use for other things: tried first.
+        heads: a likely number of heads, under a name that others use for other things: tried first.
         parameters: canonical letter → the subject's own name, with ``{l}`` for the layer.
         mask: the argument that takes the padding mask, and what its values mean.
-        stated: the choices and sizes that are its author's word, by name: these must turn out true.
-        parts: what it has, without parameters, that no slot of the specification covers: rotary positions.
+        stated: the choices and sizes that its author states, by name: these must turn out true.
+        parts: parts without parameters that no slot of the specification covers, such as rotary positions.
     """
 
     choices: dict[str, str | float] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Hints:
 
 
 def lines(*facts: str) -> str:
-    """The lines with which an author states facts about an encoder."""
+    """Return the lines with which an author states facts about an encoder."""
     return (
         "\n    from conformance_tests import described"
         "\n    def make_described():"

@@ -1,6 +1,6 @@
-"""Padding masks: which argument takes one, and what its values say.
+"""Padding masks: the argument that takes one, and the meaning of its values.
 
-That is not a matter of names: a mask works if other content at padded positions changes no valid output.
+Names do not decide this: a mask works if other content at padded positions changes no valid output.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,13 +26,13 @@ MASK_WORDS = (
 )
 NO_MASKS = ("head_mask", "encoder_attention_mask", "cross", "decoder", "is_causal", "bool_masked_pos", "mask_time")
 STATED = {"src_key_padding_mask": "ignore"}
-"""Arguments with a documented meaning: there another polarity is a defect, and no convention to learn."""
+"""Arguments with a documented meaning, for which another polarity is a defect and not a convention."""
 
 ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore"}
-"""What the values of a mask say in the packages that made its argument's name known: what is true, or 1."""
+"""Meaning of true, or 1, in the packages that made an argument's name known."""
 
 OTHER_WORDS = ("embeds", "position", "past", "label", "output", "return", "cache", "hidden", "ids", "kwargs")
-"""What arguments are called that hold something else than a mask."""
+"""Words in the names of arguments that hold something other than a mask."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class MaskForm:
     axes: str
 
     def render(self, keep: Tensor) -> Tensor:
-        """The mask (B, n) with True = keep, as the encoder wants it.
+        """Convert the mask (B, n) with True = keep to the form that the encoder wants.
 
         Raises:
-            Unsupported: if lengths cannot say it, because padding does not stand at the end alone.
+            Unsupported: if lengths cannot express it, because padding does not stand only at the end.
         """
         if self.values == LENGTHS:
             if not ends_in_padding(keep):
-                raise Unsupported("lengths can hide nothing but the end of a sequence")
+                raise Unsupported("lengths can hide only the end of a sequence")
             return keep.sum(dim=-1)
         n = keep.shape[-1]
         shaped = {
@@ -73,11 +73,11 @@ class MaskForm:
         return torch.zeros(shaped.shape, dtype=torch.float64).masked_fill(~shaped, -torch.inf)
 
     def tells_lengths(self) -> bool:
-        """Whether it hands over lengths, under a name that says so."""
+        """Return whether it hands over lengths, under a name that says so."""
         return self.values == LENGTHS and "len" in self.argument
 
     def against_its_name(self) -> str:
-        """What is to be said of a mask that means the opposite of what its argument's name means elsewhere."""
+        """Return a remark on a mask that means the opposite of what its argument's name means elsewhere."""
         elsewhere = ESTABLISHED.get(self.argument)
         opposite = {"keep": "ignore", "ignore": "keep"}.get(elsewhere or "", "")
         if self.values not in STATEMENTS.get(opposite, ()):
@@ -86,7 +86,7 @@ class MaskForm:
         return f"{self.argument} hides {hides}, the opposite of what that name means elsewhere"
 
     def __str__(self) -> str:
-        """In words, for the report."""
+        """Describe the form in words, for the report."""
         shape = f"({self.axes.replace(' ', ', ')})"
         return f"{self.argument}: {shape if self.values != LENGTHS else '(B,)'}, {MEANINGS[self.values]}"
 
@@ -101,7 +101,7 @@ MEANINGS = {
     "additive": "added: 0 = keep, −∞ = ignore",
     LENGTHS: "the number of valid positions, which come first",
 }
-"""What the values of a mask say."""
+"""Meanings of the values of a mask, in words."""
 
 STATEMENTS = {
     "keep": ("keep", "keep 0/1", "keep 0.0/1.0"),
@@ -109,21 +109,21 @@ STATEMENTS = {
     "additive": ("additive",),
     LENGTHS: (LENGTHS,),
 }
-"""What an author says of a mask, and the values that this leaves open."""
+"""Statements of an author on a mask, and the values that each leaves open."""
 
 AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n")
 
 
 def ends_in_padding(keep: Tensor) -> bool:
-    """Whether in every sequence the valid positions come first."""
+    """Return whether the valid positions come first in every sequence."""
     return bool((keep[..., :-1] | ~keep[..., 1:]).all())
 
 
 def mask_arguments(arguments: Arguments) -> list[str]:
-    """The arguments that may take a padding mask, the likeliest first.
+    """Return the arguments that may take a padding mask, the likeliest first.
 
-    A mask may be left out, or must be given: an argument with a number or a flag as its default is none.
-    An only required argument that says nothing by its name may be the mask too.
+    A mask is optional without a value, or required: an argument with a number or a flag as its default is not one.
+    A single required argument without a telling name may be the mask too.
     """
     may_be = [name for name in list(arguments)[1:] if arguments[name] in (None, REQUIRED)]
     told = [name for word in MASK_WORDS for name in may_be if word in name and tells_of_a_mask(name)]
@@ -132,12 +132,12 @@ def mask_arguments(arguments: Arguments) -> list[str]:
 
 
 def tells_of_a_mask(argument: str) -> bool:
-    """Whether an argument is called as masks are."""
+    """Return whether the name of an argument suggests a mask."""
     return any(word in argument for word in MASK_WORDS) and not any(word in argument for word in NO_MASKS)
 
 
 def mask_forms(arguments: Arguments) -> Iterator[MaskForm]:
-    """The ways in which an encoder may take a padding mask, the likeliest first."""
+    """Yield the ways in which an encoder may take a padding mask, the likeliest first."""
     for argument in mask_arguments(arguments):
         padding = "padding" in argument or "pad" in argument.split("_")
         values = ("ignore", "keep", "keep 0/1") if padding else ("keep", "keep 0/1", "ignore")
@@ -148,36 +148,36 @@ def mask_forms(arguments: Arguments) -> Iterator[MaskForm]:
 
 
 def unforeseen_forms(arguments: Arguments) -> Iterator[MaskForm]:
-    """Masks under names that do not tell of one; none is taken for a mask unless it hides padding."""
+    """Yield masks under names that do not suggest one; each must hide padding to be taken for a mask."""
     for argument in unforeseen_arguments(arguments):
         for axes in AXES[:4]:
             yield from (MaskForm(argument, value, axes) for value in ("keep", "keep 0/1", "ignore", "additive"))
 
 
 def length_forms(arguments: Arguments) -> Iterator[MaskForm]:
-    """Lengths in place of a mask."""
+    """Yield lengths in place of a mask."""
     told = [argument for argument in mask_arguments(arguments) if "len" in argument or not tells_of_a_mask(argument)]
     for argument in dict.fromkeys([*unforeseen_arguments(arguments), *told]):
         yield MaskForm(argument, LENGTHS, "B")
 
 
 def stated_forms(argument: str, values: str) -> Iterator[MaskForm]:
-    """What an author's word on the mask leaves open."""
+    """Yield the forms that an author's statement on the mask leaves open."""
     for axes in AXES if values != LENGTHS else ("B",):
         yield from (MaskForm(argument, value, axes) for value in STATEMENTS[values])
 
 
 MOST_UNFORESEEN = 4
-"""So many arguments with unforeseen names are tried for a mask."""
+"""Number of arguments with unforeseen names that are tried for a mask."""
 
 
 def unforeseen_arguments(arguments: Arguments) -> list[str]:
-    """Arguments that are tried for a mask though their names tell of none."""
+    """Return the arguments that are tried for a mask though their names do not suggest one."""
     return telling_nothing(arguments)[:MOST_UNFORESEEN]
 
 
 def telling_nothing(arguments: Arguments) -> list[str]:
-    """Arguments that may be left out, and whose names tell of neither a mask nor anything else."""
+    """Return the optional arguments whose names suggest neither a mask nor anything else."""
     return [
         name
         for name in list(arguments)[1:]
@@ -194,18 +194,18 @@ def working_mask(
     keep: Tensor,
     forms: Iterable[MaskForm] | None = None,
 ) -> MaskForm | None:
-    """The form of mask that hides padding, else one that acts as masks do, else the likeliest that is accepted.
+    """Return the form that hides padding, else one that acts as masks do, else the likeliest that is accepted.
 
-    Where everything is kept a mask changes nothing, and where something is not it changes something: an argument of
-    which that is true is a mask, whatever its name, though one that hides no padding. None if there is none.
+    A mask that keeps everything changes nothing, and one that does not changes something. An argument that behaves so
+    is a mask, whatever its name, even if it does not hide padding. None if there is no such argument.
 
     Args:
         arguments: those of the call.
-        call: the output with a mask in this form, or without one: of the ``padded`` probe, of the same with
+        call: the output with a mask in this form, or without one, for the ``padded`` probe, for that probe with
             ``other padding``, or with ``everything kept``. None if the encoder refuses, has no such input, or
-            cannot be told that nothing is masked but by the mask itself.
+            accepts no call without a mask.
         keep: the mask of the padded probe.
-        forms: what to try; the forms under names that tell of a mask unless given.
+        forms: the forms to try; by default those under names that suggest a mask.
     """
     for argument in arguments.keys() & STATED.keys() if forms is None else ():
         return MaskForm(argument, STATED[argument], "B n")
@@ -218,7 +218,7 @@ def working_mask(
         if output is None or bare is None:
             continue
         accepted = accepted or (form if tells_of_a_mask(form.argument) or form.tells_lengths() else None)
-        # Padding without content of its own, in an image, shows by what a mask that hides nothing changes alone.
+        # Padding without content, in an image, shows only in the change against a mask that hides nothing.
         pairs = ((call(form, "other padding"), output), (kept, bare))
         known = [(a, b) for a, b in pairs if a is not None] or [(output, bare)]
         if any(x.shape[:2] != keep.shape for x in (output, *(a for a, _ in known))):

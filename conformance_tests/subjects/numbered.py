@@ -1,9 +1,9 @@
 """Names for parameters from their paths, with the layers as numbered parts.
 
-An attribute ``block1`` is a layer if it has parts of its own; ``query_0``, ``fc1_0``, ``norm_0`` and so on
-beside ``query_1``, ``fc1_1``, ``norm_1`` are the parts of two layers. Flax's linen counts the parts of a class
-from 0 in the order in which they are made: ``Dense_0`` is the outer one of ``Dense(d)(relu(Dense(f)(x)))``.
-Such a number says nothing of a map; of two norms the first to be made is the first.
+An attribute ``block1`` is a layer if it has parts; ``query_0``, ``fc1_0``, ``norm_0`` and so on beside ``query_1``,
+``fc1_1``, ``norm_1`` are the parts of two layers. Flax's linen counts the parts of a class from 0 in the order in which
+they are made: ``Dense_0`` is the outer one of ``Dense(d)(relu(Dense(f)(x)))``. Such a number does not identify a map,
+but the first of two norms to be made is the first.
 """
 
 import re
@@ -17,11 +17,11 @@ COUNTED_LAST = re.compile(r"^(\w*\w)_(\d+)$")
 COUNTED_BY_LINEN = re.compile(r"^([A-Z]\w*[A-Za-z])_(\d+)$")
 
 PARTS_OF_A_LAYER = 4
-"""An attention or its maps, two maps and a norm at least: so many parts with the same numbers make layers."""
+"""Least number of parts with the same numbers that make layers: an attention or its maps, two maps and a norm."""
 
 
 def telling_names(shapes: Mapping[Path, Sequence[int]]) -> list[str]:
-    """A name for the path of each array, given with its shape, in their order."""
+    """Return a name for the path of each array, given with its shape, in their order."""
     paths = list(shapes)
     prefixes = {path[:end] for path in paths for end in range(1, len(path) + 1)}
     made = {prefix: made_name(prefix, prefixes, shapes) for prefix in prefixes}
@@ -30,7 +30,7 @@ def telling_names(shapes: Mapping[Path, Sequence[int]]) -> list[str]:
 
 
 def layers_of(paths: Sequence[Path]) -> set[Path]:
-    """The prefixes of paths that are layers: the outermost numbered parts that have parts with parts."""
+    """Return the prefixes of paths that are layers: the outermost numbered parts that have parts with parts."""
     depths: dict[Path, int] = {}
     for path in paths:
         for end in range(1, len(path)):
@@ -47,7 +47,7 @@ def layers_of(paths: Sequence[Path]) -> set[Path]:
 
 
 def parts_of_layers(prefixes: set[Path]) -> set[Path]:
-    """The prefixes that are parts of layers and carry the layer's number behind their own name."""
+    """Return the prefixes that are parts of layers and carry the layer's number after their own name."""
     numbers: dict[tuple[Path, str], set[int]] = {}
     for prefix in prefixes:
         found = COUNTED_LAST.match(str(prefix[-1])) if not COUNTED_BY_LINEN.match(str(prefix[-1])) else None
@@ -57,7 +57,7 @@ def parts_of_layers(prefixes: set[Path]) -> set[Path]:
 
 
 def beside_each_other(numbers: Mapping[tuple[Path, str], set[int]]) -> Iterator[Path]:
-    """The prefixes among these whose numbers several others beside them have too."""
+    """Yield the prefixes among these whose numbers several others beside them have too."""
     for (parent, name), mine in numbers.items():
         same = [key for key, theirs in numbers.items() if key[0] == parent and theirs == mine]
         if len(mine) > 1 and len(same) >= PARTS_OF_A_LAYER:
@@ -65,9 +65,9 @@ def beside_each_other(numbers: Mapping[tuple[Path, str], set[int]]) -> Iterator[
 
 
 def made_name(prefix: Path, prefixes: set[Path], shapes: Mapping[Path, Sequence[int]]) -> str:
-    """The name of a part that linen has counted; empty for any other.
+    """Return the name of a part that linen has counted; an empty one for any other part.
 
-    Of two maps the one that reads the width of the norms is the first, whichever was made first.
+    The map that reads the width of the norms is the first of two, whichever was made first.
     """
     found = COUNTED_BY_LINEN.match(str(prefix[-1]))
     if not found:
@@ -86,7 +86,7 @@ def made_name(prefix: Path, prefixes: set[Path], shapes: Mapping[Path, Sequence[
 
 
 def kernel(prefix: Path, shapes: Mapping[Path, Sequence[int]], axes: int) -> tuple[int, int]:
-    """How many rows and columns the map of a part has; 0 and 0 if it has none, or another number of axes.
+    """Return the numbers of rows and columns of a part's map; 0 and 0 if it has none with so many axes.
 
     A scan over the layers gives every array an axis for them, the scale of a norm as well.
     """
@@ -95,7 +95,7 @@ def kernel(prefix: Path, shapes: Mapping[Path, Sequence[int]], axes: int) -> tup
 
 
 def name_parts(path: Path, layers: set[Path], split: set[Path], made: Mapping[Path, str]) -> list[str]:
-    """The parts of the name of one path."""
+    """Return the parts of the name of one path."""
     parts: list[str] = []
     for end, part in enumerate(map(str, path), start=1):
         here = path[:end]

@@ -1,8 +1,8 @@
 """An ONNX file as a subject, run by ONNX Runtime in the precision in which it was stored.
 
 Exporters fold transposes into constants, rename what they fold, and store equal weights
-once. So each use of a stored weight is taken for a weight of its own, with the name that
-the graph gives it: that of the module in whose scope it is read.
+once. So each use of a stored weight counts as a separate weight, with the name that the
+graph gives it: that of the module in whose scope it is read.
 """
 
 import ast
@@ -29,12 +29,12 @@ from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.masks import tells_of_a_mask
 
 SCOPES = "pkg.torch.onnx.name_scopes"
-"""Where torch's exporter writes the modules in which a node stands."""
+"""Property in which torch's exporter writes the modules around a node."""
 
 DIGITS = r"\d+"
 
 LAYER = re.compile(r"(?:.*[.])?\d+")
-"""A name that tells no more than which layer it is."""
+"""A name that identifies no more than a layer."""
 
 FLOATS = {
     TensorProto.DOUBLE: torch.float64,
@@ -58,7 +58,7 @@ KINDS = {
     ("Conv", 2): "bias",
     ("Gather", 0): "weight",
 }
-"""What an operator reads at which place, in the words that parameters are called by."""
+"""Names of the inputs of operators, in the usual words for parameters."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class OnnxSubject(CalledSubject):
     """A graph in a file, or in memory.
 
     Raises:
-        SubjectError: if the file is no ONNX model.
+        SubjectError: if the file is not an ONNX model.
         Undetermined: if the graph is fixed to one batch size or length.
     """
 
@@ -106,7 +106,7 @@ class OnnxSubject(CalledSubject):
                 )
 
     def arguments(self) -> Arguments:
-        """See ``CalledSubject``: the inputs of the graph, all of which must be given; what is no mask comes first."""
+        """See ``CalledSubject``: the inputs of the graph, all required; those that are not masks come first."""
         names = [entry.name for entry in self.model.graph.input]
         return dict.fromkeys(sorted(names, key=tells_of_a_mask), REQUIRED)
 
@@ -142,7 +142,7 @@ class OnnxSubject(CalledSubject):
 
     @cached_property
     def _inner(self) -> list[onnx.ValueInfoProto]:
-        """Every floating value that a node gives and that is no output yet."""
+        """Every floating value that a node gives and that is not yet an output."""
         graph = onnx.shape_inference.infer_shapes(self.model).graph
         given = {entry.name for entry in graph.output}
         return [
@@ -156,7 +156,7 @@ class OnnxSubject(CalledSubject):
         return session(self.model, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
 
     def _run(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
-        """What the graph gives, by name."""
+        """Run the graph, and return its results by name."""
         main = [name for name in self.arguments() if name not in named]
         given = dict(zip(main, positional, strict=False)) | {k: v for k, v in named.items() if v is not None}
         names = [entry.name for entry in self._session.get_outputs()]
@@ -166,7 +166,7 @@ class OnnxSubject(CalledSubject):
         return {entry.name: tensors[entry.name] for entry in self.model.graph.output}
 
     def _typed(self, given: Mapping[str, Tensor]) -> dict[str, np.ndarray[Any, Any]]:
-        """Inputs with the types that the graph declares.
+        """Convert inputs to the types that the graph declares.
 
         Raises:
             TypeError: if a mask is given in another form than the graph reads.
@@ -183,7 +183,7 @@ class OnnxSubject(CalledSubject):
 
 
 def session(model: onnx.ModelProto, level: Any) -> Any:
-    """What runs a graph; unless it is optimised it computes every value that stands in it."""
+    """Open a session that runs a graph; without optimisation it computes each value that stands in the graph."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = level
@@ -191,28 +191,28 @@ def session(model: onnx.ModelProto, level: Any) -> Any:
 
 
 def read(path: Path) -> onnx.ModelProto:
-    """The model in a file, with weights that are stored beside it.
+    """Read the model in a file, with weights that are stored beside it.
 
     Raises:
-        SubjectError: if the file is no ONNX model.
+        SubjectError: if the file is not an ONNX model.
     """
     try:
         model = onnx.load(path)
     except Exception as fault:
-        raise SubjectError(f"{path} is no ONNX model: {one_line(fault)}") from fault
+        raise SubjectError(f"{path} is not an ONNX model: {one_line(fault)}") from fault
     if not model.graph.input or not model.graph.node:
-        raise SubjectError(f"{path} is no ONNX model: it holds no graph with an input")
+        raise SubjectError(f"{path} is not an ONNX model: it holds no graph with an input")
     return model
 
 
 def precision_of(graph: onnx.GraphProto) -> torch.dtype:
-    """The precision in which most of the weights are stored."""
+    """Return the precision in which most of the weights are stored."""
     stored = Counter(entry.data_type for entry in graph.initializer if entry.data_type in FLOATS)
     return FLOATS[stored.most_common(1)[0][0]] if stored else torch.float32
 
 
 def uses(graph: onnx.GraphProto) -> Iterator[Use]:
-    """Every place where a stored array of floating numbers is read as a weight, with a name for it."""
+    """Yield each place where a stored array of floating numbers is read as a weight, with a name for it."""
     stored = {entry.name for entry in graph.initializer if entry.data_type in FLOATS and prod(entry.dims) > 1}
     aliases = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity"}
     readers = {name: node for node in graph.node for name in node.input}
@@ -222,20 +222,20 @@ def uses(graph: onnx.GraphProto) -> Iterator[Use]:
         for place, name in enumerate(node.input):
             if node.op_type == "Identity" or aliases.get(name, name) not in stored:
                 continue
-            telling = told(node, place, name, readers.get(node.output[0]))
+            telling = name_of_use(node, place, name, readers.get(node.output[0]))
             taken[telling] += 1
             numbered = telling if taken[telling] == 1 else f"{telling}_{taken[telling]}"
             yield Use(index, place, numbered, turned and place == 1)
 
 
-def told(node: onnx.NodeProto, place: int, name: str, reader: onnx.NodeProto | None) -> str:
-    """What a weight is called: as it is stored, but in the module in whose scope it is read.
+def name_of_use(node: onnx.NodeProto, place: int, name: str, reader: onnx.NodeProto | None) -> str:
+    """Name a weight as it is stored, but in the module in whose scope it is read.
 
-    A map that was stored anew has lost its name; it has that of the bias which is added next.
+    A map that was stored anew has lost its name and takes that of the bias which is added next.
     """
     scope, kind = scope_of(node), KINDS.get((node.op_type, place), "")
     if kind == "kernel" and reader is not None and reader.op_type == "Add":
-        biases = [told(reader, at, read, None) for at, read in enumerate(reader.input) if read != node.output[0]]
+        biases = [name_of_use(reader, at, read, None) for at, read in enumerate(reader.input) if read != node.output[0]]
         if biases and (stem := re.match(r"(.+)[._]bias$", biases[0])) and not LAYER.fullmatch(stem[1]):
             return f"{stem[1]}.kernel"
     inside = re.match(rf"{DIGITS.join(map(re.escape, re.split(DIGITS, scope)))}[.](.+)", name) if scope else None
@@ -245,7 +245,7 @@ def told(node: onnx.NodeProto, place: int, name: str, reader: onnx.NodeProto | N
 
 
 def scope_of(node: onnx.NodeProto) -> str:
-    """The module in which a node stands, as its exporter wrote it down; nothing if it did not."""
+    """Return the module in which a node stands, as its exporter wrote it down; an empty one if it did not."""
     written = next((p.value for p in node.metadata_props if p.key == SCOPES), "")
     if written:
         modules = ast.literal_eval(written)[:-1]

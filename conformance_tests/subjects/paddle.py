@@ -21,7 +21,7 @@ OPERATORS = ("add", "radd", "sub", "rsub", "mul", "rmul", "matmul", "truediv", "
 
 
 class PaddleSubject(BridgedSubject):
-    """A layer of Paddle. What is judged is a copy, so that nothing of it changes.
+    """A layer of Paddle. The suite judges a copy, so that the layer does not change.
 
     Paddle hands ε to its kernels in float32, whatever they compute in.
     """
@@ -114,14 +114,14 @@ class PaddleSubject(BridgedSubject):
 
 
 def names_of(layer: paddle.nn.Layer) -> dict[str, str]:
-    """A telling name for each parameter: the weight of a linear layer is a kernel, stored input × output."""
+    """Return a telling name for each parameter: the weight of a linear layer is a kernel, stored input × output."""
     linear = {path for path, part in layer.named_sublayers() if isinstance(part, paddle.nn.Linear)}
 
-    def told(path: str) -> str:
+    def telling(path: str) -> str:
         owner, _, kind = path.rpartition(".")
         return f"{owner}.kernel" if owner in linear and kind == "weight" else path
 
-    return {path: told(path) for path, _ in layer.named_parameters()}
+    return {path: telling(path) for path, _ in layer.named_parameters()}
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def recorded() -> Iterator[list[Tensor]]:
 
 
 def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The same structure with a function applied to its tensors."""
+    """Apply a function to the tensors of a structure."""
     if isinstance(tree, paddle.Tensor | Tensor):
         return function(tree)
     if isinstance(tree, Mapping):
@@ -182,18 +182,18 @@ def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def leaves_of(tree: Any) -> list[Any]:
-    """The tensors of a structure, in order."""
+    """Return the tensors of a structure, in order."""
     found: list[Any] = []
     mapped(found.append, tree)
     return found
 
 
 def as_paddle(x: Tensor) -> Any:
-    """A tensor of Paddle with the same numbers."""
+    """Copy numbers to a tensor of Paddle."""
     return paddle.to_tensor(x.detach().numpy())
 
 
 def as_tensor(x: Any) -> Tensor:
-    """A copy of a tensor of Paddle; float32 for the shorter floating types."""
+    """Copy a tensor of Paddle; the shorter floating types become float32."""
     short = x.is_floating_point() and x.dtype not in (paddle.float32, paddle.float64)
     return torch.from_numpy((x.astype("float32") if short else x).numpy().copy())

@@ -1,4 +1,4 @@
-"""Which framework an object comes from, told by its class, without importing any."""
+"""The framework from which an object comes, read from its class, without importing any framework."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,9 @@ READY_MADE = {"keras": "keras.subject:KerasSubject", "flax": "jax.flax:FlaxSubje
 
 
 def framework_of(thing: Any) -> str | None:
-    """The framework whose class an object's class is, or descends from; None if there is no subject for it.
+    """Return the framework whose class an object's class is or descends from; None without a subject for it.
 
-    Of several layers, or of a module beside its parameters, the first one tells.
+    The first of several layers, or of a module beside its parameters, decides.
     """
     first = thing[0] if isinstance(thing, list | tuple) and thing else thing
     packages = {kind.__module__.partition(".")[0] for kind in type(first).__mro__}
@@ -21,10 +21,10 @@ def framework_of(thing: Any) -> str | None:
 
 
 def ready_made(thing: Any) -> "Subject | None":
-    """The subject for an object of a framework; None if there is no subject for it.
+    """Make the subject for an object of a framework; return None if the suite has none for it.
 
     Raises:
-        SubjectError: if it is no encoder in a form that can be called.
+        SubjectError: if it is not an encoder in a form that can be called.
     """
     framework = framework_of(thing)
     if framework is None:

@@ -1,4 +1,4 @@
-"""Segment ids: which argument of an encoder takes them, if any does.
+"""Segment ids, and the argument of an encoder that takes them.
 
 An encoder may have a table of segments, and a call without a place for their ids, as a class around a published
 model often has. Then every position is in the first segment.
@@ -10,14 +10,14 @@ from conformance_tests.subjects.calling import REQUIRED, SEGMENTS, Arguments
 from conformance_tests.subjects.masks import NO_MASKS, tells_of_a_mask
 
 OTHERS = re.compile(r"emb|pos|past|label|output|return|cache|hidden|len|kwargs")
-"""What arguments are called that hold something else."""
+"""Words in the names of arguments that hold something else."""
 
 FIRST_ALONE = "not taken: every position is in the first one"
-"""What a report says of an encoder without a place for them."""
+"""Statement of a report on an encoder without a place for them."""
 
 
 def segment_argument(arguments: Arguments, mask: str = "") -> str | None:
-    """The argument that takes segment ids, by its name; else the second, if it does not say that it is another.
+    """Return the argument for segment ids, by its name; else the second, unless its name says otherwise.
 
     Args:
         arguments: those of the call.

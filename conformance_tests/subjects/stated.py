@@ -1,4 +1,4 @@
-"""What the parts of an encoder say of it by their attributes, in frameworks other than torch."""
+"""Facts that the parts of an encoder state by their attributes, in frameworks other than torch."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -15,19 +15,19 @@ ACTIVATIONS = ("activation", "hidden_act", "activation_fn", "act")
 NORM_FIRST = ("normalize_first", "normalize_before", "norm_first", "pre_norm")
 
 NUMBERED = re.compile(r"(?:^|\.)\d+(?:\.|$)")
-"""What the name of a part of some layer has."""
+"""Pattern in the name of a part of a layer."""
 
 NAMES = ACTIVATION_NAMES | {"gelu_approximate": "gelu-tanh"}
-"""The activations by their names as text, and by those of their functions."""
+"""The activations by their names in text, and by those of their functions."""
 
 
 def stated_by(parts: Mapping[str, Any], heads: int | None = None, stored: Callable[[float], float] = float) -> Hints:
-    """What attributes of the parts say, the first to speak first.
+    """Collect the facts that attributes of the parts state; the first to state one counts.
 
     Args:
         parts: the encoder and its parts by name, with ``""`` for itself.
         heads: the number of heads, if it is known already.
-        stored: what the framework makes of a constant, such as rounding it.
+        stored: the framework's conversion of a constant, such as rounding.
     """
     choices: dict[str, str | float] = {}
     sizes = {"h": heads} if heads else {}
@@ -51,7 +51,7 @@ def stated_by(parts: Mapping[str, Any], heads: int | None = None, stored: Callab
 
 
 def place_of(name: str, part: Any, layered: bool) -> str:
-    """The constant that a part's ε is: that of the norms of layers, or of the one behind them."""
+    """Return the constant that a part's ε is: that of the norms of layers, or of the norm after them."""
     outside = layered and name and not NUMBERED.search(name) and "norm" in type(part).__name__.lower()
     if not outside:
         return "eps"
@@ -59,11 +59,11 @@ def place_of(name: str, part: Any, layered: bool) -> str:
 
 
 def attribute(part: Any, names: Iterable[str], kind: type) -> Any:
-    """The first of these attributes that is of a kind; a truth value is no number."""
+    """Return the first of these attributes that is of a kind; a truth value does not count as a number."""
     values = (getattr(part, name, None) for name in names)
     return next((v for v in values if type(v) is kind), None)
 
 
 def heads_of_kernels(weights: Mapping[str, Tensor]) -> int | None:
-    """The number of heads, where the map of the queries (d_model, h, d_k) has an axis for them."""
+    """Return the number of heads, where the map of the queries (d_model, h, d_k) has an axis for them."""
     return next((w.shape[1] for name, w in weights.items() if name.endswith("query.kernel") and w.ndim == 3), None)

@@ -1,11 +1,11 @@
 """The subject: the encoder under test, seen through the few calls that the suite needs.
 
 Anything with ``weights`` and ``encode(x, mask)`` is a subject already: ``adapt`` wraps it.
-What a subject cannot do is left out, and the checks that need it are unsupported.
+A subject leaves out what it cannot do, and the checks that need it are unsupported.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,15 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conformance_tests.errors import Undetermined, Unsupported
+from conformance_tests.errors import Disagreement, Undetermined, Unsupported
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.notation import SpecificationError
 
+Boundary = Callable[[], AbstractContextManager[Any]]
+"""What a call of somebody's encoder is made in."""
+
 
 @runtime_checkable
 class ArraySubject(Protocol):
-    """The least that a subject offers: arrays in, arrays out, float64 where it can.
+    """The minimum of a subject: arrays in, arrays out, in float64 where it can.
 
     ``encode`` takes ``x`` of shape (B, n, d_model), or token ids (B, n), and a boolean mask
     (B, n) with True = keep or None; it returns the hidden states (B, n, d_model).
@@ -35,14 +38,14 @@ class ArraySubject(Protocol):
 
 @dataclass(frozen=True)
 class Precision:
-    """Where an encoder is judged: a dtype, or the best that it can, and a device."""
+    """The precision of a judgement: a dtype, or the encoder's best, and a device."""
 
     dtype: torch.dtype | None = None
     device: str = "cpu"
 
     @classmethod
     def named(cls, dtype: str | None, device: str = "cpu") -> "Precision":
-        """By the name of a dtype, such as ``float32``; None for the best that the encoder can.
+        """Return the precision with a dtype's name, such as ``float32``; None stands for the encoder's best.
 
         Raises:
             SpecificationError: for a dtype in which encoders are not judged, or a device that is not there.
@@ -62,12 +65,12 @@ DTYPES = ("float64", "float32", "bfloat16", "float16")
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """The name of a dtype without its package."""
+    """Return the name of a dtype without its package."""
     return str(dtype).removeprefix("torch.")
 
 
 class Subject:
-    """What the suite asks of an encoder; the base class refuses whatever is optional."""
+    """The calls that the suite needs of an encoder; the base class refuses the optional ones."""
 
     hints: Hints
     takes_mask: bool = True
@@ -87,70 +90,74 @@ class Subject:
             Undetermined: if it cannot.
         """
         if precision not in (Precision(), Precision(self.dtype)):
-            raise Undetermined(f"it can be judged in {name_of(self.dtype)} alone, where it is")
+            raise Undetermined(f"it can be judged only in {name_of(self.dtype)}, on its own device")
         yield
 
-    def narrowest_part(self) -> torch.dtype | None:
-        """The precision below its own in which it computes a part of itself whatever it is given, if that is known."""
+    def narrowest_part(self, inputs: tuple[Tensor, ...]) -> torch.dtype | None:
+        """Return the precision below that of its output in which it computes a part of itself; None if none is seen."""
         return None
 
     def as_kept(self, constant: float) -> float:
-        """A published constant such as ε as the framework keeps it: some keep float32 whatever they compute in."""
+        """Return a published constant such as ε as the framework keeps it: some keep float32 in any precision."""
         return constant
 
     def fixed(self) -> set[str]:
-        """The names of the weights that are not to be learned."""
+        """Return the names of the weights that are not to be learned."""
         return set()
 
     def tables(self) -> dict[str, Tensor]:
-        """Arrays that the encoder keeps and that are no weights, by name, in float64."""
+        """Return the arrays that the encoder keeps and that do not count as weights, by name, in float64."""
         return {}
 
     def unregistered(self) -> dict[str, str]:
-        """Lists of parts with parameters of which the framework does not know, and what each should have been."""
+        """Return lists of parts whose parameters the framework does not know, and what each should have been."""
         return {}
 
     def unmoved(self) -> set[str]:
-        """The names of those of its ``tables`` that do not go where the encoder is moved."""
+        """Return the names of those of its ``tables`` that do not go where the encoder is moved."""
         return set()
 
-    def learn(self, probes: Probes) -> None:
-        """Find out by experiment how the encoder is called; nothing to find out unless it says so.
+    def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
+        """Find out by experiment how the encoder is called; by default there is nothing to find out.
+
+        Args:
+            probes: inputs to call it with.
+            undisturbed: what each call of the encoder is made in, so that one does not disturb the next.
 
         Raises:
-            Undetermined: if it cannot be called, because of something that nobody stated.
+            Undetermined: if it cannot be called without a fact that nobody stated.
         """
 
     def takes_segments(self) -> bool:
-        """Whether a call has a place for the segment ids of an encoder with a table of segments."""
+        """Return whether a call has a place for the segment ids of an encoder with a table of segments."""
         return True
 
     def can_hide(self, keep: Tensor) -> bool:
-        """Whether its kind of mask can say what this one, (B, n) with True = keep, says."""
+        """Return whether its kind of mask can express this one, (B, n) with True = keep."""
         return True
 
     def conventions(self) -> dict[str, str]:
-        """How it is called, in words, as far as that was found out."""
+        """Return in words how it is called, as far as the suite worked it out."""
         return {}
 
     def remarks(self) -> tuple[str, ...]:
-        """What is worth knowing of how it is called, though it is no fault."""
+        """Return remarks on how it is called that are worth knowing and do not count against it."""
         return ()
 
     def unknown(self) -> str:
-        """What could not be found out of how it is called, which keeps it from being called conformant."""
+        """Return what is unknown about its call and keeps it from being judged conformant."""
         return ""
 
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
-        """Whether a weight that the hidden states do not depend on matters to anything else that is returned."""
+        """Return whether a weight without influence on the hidden states influences anything else that is returned."""
         return False
 
     def weights(self) -> dict[str, Tensor]:
-        """The arrays of the encoder by its own names, in float64."""
+        """Return the arrays of the encoder by its own names, in float64."""
         raise NotImplementedError
 
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
-        """The hidden states (B, n, d_model), with or without gradients being recorded."""
+        """Return the hidden states (B, n, d_model), with or without gradients being recorded."""
         raise NotImplementedError
 
     def set_weights(self, values: Mapping[str, Tensor]) -> None:
@@ -158,13 +165,13 @@ class Subject:
         raise Unsupported("the subject's weights cannot be set")
 
     def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
-        """Every array that the encoder computes on the way, in order."""
+        """Return every array that the encoder computes on the way, in order."""
         raise Unsupported("the subject does not show its intermediates")
 
     def gradients(
         self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor
     ) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """Gradients of Σ cotangent · output: by the (floating) input, and by each weight."""
+        """Return the gradients of Σ cotangent · output: by the (floating) input, and by each weight."""
         raise Unsupported("the subject computes no gradients")
 
 
@@ -188,8 +195,29 @@ class AdaptedSubject(Subject):
         mask = None if keep is None else keep.numpy()
         return torch.from_numpy(np.array(self.subject.encode(inputs[0].numpy(), mask)))
 
-    def learn(self, probes: Probes) -> None:
+    def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``Subject``: arrays of float32 come from a computation in float32."""
-        with suppress(Exception):  # what cannot be called is found out, and said, by whoever needs the result
+        # The first call that needs the result reports why it fails.
+        with suppress(Exception), undisturbed():
             returned = self.encode(probes["plain"].inputs, None).dtype
             self.dtype = returned if returned.is_floating_point else self.dtype
+
+
+def has_values(array: Tensor) -> bool:
+    """Return whether it is an ordinary array of numbers: neither meta nor nested, sparse or quantised."""
+    return not (array.is_meta or array.is_nested or array.is_quantized) and array.layout is torch.strided
+
+
+def with_values(output: Tensor) -> Tensor:
+    """Return an output that holds numbers.
+
+    Raises:
+        Disagreement: if it has no values, or no real floating ones.
+    """
+    if not (has_values(output) and output.is_floating_point()):
+        kind = "meta" if output.is_meta else str(output.layout).removeprefix("torch.")
+        raise Disagreement(
+            f"the encoder returned a {kind} tensor of {output.dtype}, but hidden states are numbers: "
+            "a dense floating tensor (B, n, d_model)"
+        )
+    return output

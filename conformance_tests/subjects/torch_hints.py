@@ -1,4 +1,4 @@
-"""What a torch module's attributes say about it: those of the torch.nn family, or a configuration."""
+"""Hints from a torch module's attributes: those of the torch.nn family, or a configuration."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -24,13 +24,13 @@ ACTIVATION_NAMES = {
 }
 
 HEADS = ("num_heads", "n_heads", "n_head")
-"""What a part calls the number of its heads."""
+"""Attributes for the number of heads."""
 
 LIKELY_HEADS = ("nheads", "nhead", "num_head", "heads")
-"""What else it may call so, and other things too."""
+"""Attributes for the number of heads or for other things."""
 
 WIDTHS_OF_A_HEAD = ("d_k", "d_head", "head_dim", "dim_head")
-"""What it calls the width of each: beside one of these even ``h`` is their number, and no height."""
+"""Attributes for the width of a head: beside one of these even ``h`` is the number of heads, not a height."""
 
 CONFIGURATION = {
     "h": ("num_attention_heads", "encoder_attention_heads", *HEADS),
@@ -39,11 +39,11 @@ CONFIGURATION = {
     "eps": ("layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps"),
     "activation": ("hidden_act", "activation_function", "hidden_activation", "activation"),
 }
-"""Where configurations keep the sizes and constants, by the name that the family uses."""
+"""Names under which configurations keep sizes and constants."""
 
 
 def hints_of(module: nn.Module) -> Hints:
-    """What a module's attributes say: those of the torch.nn family, or of our own reference."""
+    """Collect the facts that a module's attributes state: those of the torch.nn family, or of our own reference."""
     if isinstance(module, EncoderModule):
         encoder = module.encoder
         return Hints(encoder.profile.choices(), encoder.dimensions.sizes())
@@ -69,20 +69,20 @@ def hints_of(module: nn.Module) -> Hints:
 
 
 def number_called(part: nn.Module, words: Sequence[str]) -> int:
-    """The positive number that a part has as an attribute under one of these names; 0 if it has none."""
+    """Return the positive number that a part has as an attribute under one of these names; 0 if it has none."""
     numbers = (getattr(part, word, None) for word in words)
     return next((n for n in numbers if isinstance(n, int) and n > 0), 0)
 
 
 WITHOUT_PARAMETERS = re.compile(r"rotary|(?:^|[._])rope|inv_freq|alibi|slopes|relative_pos", re.IGNORECASE)
-"""What is called so works on positions inside the attention, and needs no parameters for it."""
+"""Names of parts that work on positions inside the attention, without parameters."""
 
 INPUTS = ("input_ids", "inputs_embeds", "input_features", "pixel_values")
-"""What a model may say that it reads first, of what the suite can make up."""
+"""Inputs that a model may name as its first and that the suite can supply."""
 
 
 def parts_without_parameters(module: nn.Module) -> Iterator[str]:
-    """What a module has that no slot covers, and that shows in no parameter: by name, the outermost of each alone."""
+    """Yield the names of parts that no slot covers and that have no parameters, the outermost of each alone."""
     reads = getattr(module, "main_input_name", INPUTS[0])
     if reads not in INPUTS:
         yield f"input {reads!r}"
@@ -101,7 +101,7 @@ def parts_without_parameters(module: nn.Module) -> Iterator[str]:
 
 
 def configured(configuration: Any) -> tuple[dict[str, str | float], dict[str, int]]:
-    """The choices and sizes that a configuration object states."""
+    """Return the choices and sizes that a configuration object states."""
 
     def stated(key: str, kind: type) -> Any:
         values = [getattr(configuration, word, None) for word in CONFIGURATION[key]]
@@ -113,7 +113,7 @@ def configured(configuration: Any) -> tuple[dict[str, str | float], dict[str, in
 
 
 def activation_name(activation: Any) -> str:
-    """The variant that an activation attribute names, or nothing."""
+    """Return the variant that an activation attribute names; an empty name if it names none."""
     if isinstance(activation, nn.ReLU):
         return "relu"
     if isinstance(activation, nn.SiLU):

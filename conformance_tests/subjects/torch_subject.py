@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -17,7 +17,7 @@ from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import Arguments, arguments_of, hands_on, input_by_name, tensors_in
 from conformance_tests.subjects.masks import MaskForm
-from conformance_tests.subjects.subject import Precision
+from conformance_tests.subjects.subject import Boundary, Precision
 from conformance_tests.subjects.torch_hints import hints_of
 from conformance_tests.subjects.unregistered import plain_tensors, registered
 from conformance_tests.subjects.unwrapped import unwrapped
@@ -32,7 +32,6 @@ class TorchSubject(CalledSubject):
         module = unwrapped(module)
         self.module = module
         self.device = "cpu"
-        self._part: torch.dtype | None = None
         with registered(module) as self._unregistered:
             self.hints = hints_of(module)
             named = module.named_parameters(remove_duplicate=False)
@@ -91,16 +90,17 @@ class TorchSubject(CalledSubject):
     def _placed(self, x: Tensor) -> Tensor:
         return x.to(self.device, self.dtype if x.is_floating_point() else x.dtype)
 
-    def narrowest_part(self) -> torch.dtype | None:
-        """See ``Subject``: float32, if it was recorded to hold numbers that float32 has rounded."""
-        return self._part
+    def narrowest_part(self, inputs: tuple[Tensor, ...]) -> torch.dtype | None:
+        """See ``Subject``: float32, if some operation returns numbers that float32 has rounded."""
+        output, recorder = self._watched(inputs, None)
+        return recorder.narrowed if output.dtype is self.dtype else None
 
     def fixed(self) -> set[str]:
         """See ``Subject``: what asks for no gradient."""
         return self._frozen
 
     def weights(self) -> dict[str, Tensor]:
-        """Copies of the parameters; a parameter with two names is one object under both."""
+        """Copy the parameters; a parameter with two names is one object under both."""
         copies: dict[int, Tensor] = {}
         named = self.module.named_parameters(remove_duplicate=False)
         return {name: copies.setdefault(id(p), p.detach().to("cpu", torch.float64, copy=True)) for name, p in named}
@@ -138,9 +138,9 @@ class TorchSubject(CalledSubject):
                 positional = ()
             return self.module(*map(self._placed, positional), **placed)
 
-    def learn(self, probes: Probes) -> None:
+    def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``CalledSubject``; the specification's own module is known."""
-        super().learn(probes)
+        super().learn(probes, undisturbed)
         if isinstance(self.module, EncoderModule):
             self.mask_form, self.takes_mask = MaskForm("keep", "keep", "B n"), True
 
@@ -151,11 +151,15 @@ class TorchSubject(CalledSubject):
 
     def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """See ``Subject``: its floating inputs, and the result of every operation, with attention unfused."""
+        _, recorder = self._watched(inputs, keep)
+        return [x for x in inputs if x.is_floating_point()] + recorder.results
+
+    def _watched(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> tuple[Tensor, "Recorder"]:
+        """Call the module once; return its output and what was recorded of the operations."""
         recorder = Recorder()
         with sdpa_kernel([SDPBackend.MATH]), recorder:
             output = self.encode(inputs, keep)
-        self._part = recorder.narrowed if output.dtype is self.dtype else None
-        return [x for x in inputs if x.is_floating_point()] + recorder.results
+        return output, recorder
 
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
         """See ``Subject``: whether any tensor that the module returns depends on the parameter."""
@@ -180,10 +184,10 @@ class TorchSubject(CalledSubject):
 
 
 def stating(module: nn.Module) -> Callable[..., Any]:
-    """The forward method that says what a call takes.
+    """Return the forward method that states what a call takes.
 
-    One that hands on whatever it is given, ``forward(*args, **kwargs)``, says nothing: then that of the class
-    which it replaces, or of the largest part of the module.
+    A method that passes on everything, ``forward(*args, **kwargs)``, states nothing. Then it is that of the class which
+    the module replaces, or of the largest part of the module.
     """
     if not hands_on(module.forward):
         return module.forward
@@ -204,14 +208,14 @@ class Recorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled under this mode; torch would import its compiler, for seconds, to be told so."""
+        """Return False: nothing is compiled under this mode, and torch would import its compiler for seconds to ask."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation and keep what it returns."""
         result = func(*args, **(kwargs or {}))
         results = result if isinstance(result, tuple | list) else (result,)
-        # What is written into a part changes the whole.
+        # Writing into a part changes the whole.
         wholes = [v._base for v in results if func._schema.is_mutable and getattr(v, "_base", None) is not None]
         for value in (*results, *wholes):
             if not isinstance(value, Tensor) or not value.is_floating_point():
@@ -224,13 +228,13 @@ class Recorder(TorchDispatchMode):
 
 
 def is_rounded(value: Tensor) -> bool:
-    """Whether numbers are no whole ones: a mask, positions and lengths are exact in any precision."""
+    """Return whether numbers are subject to rounding: masks, positions and lengths are whole, and so exact."""
     finite = value[value.isfinite()]
     return bool((finite != finite.round()).any())
 
 
 def is_same_data(value: Tensor, argument: Any) -> bool:
-    """Whether a result is only a view of all of an argument, which has been recorded already."""
+    """Return whether a result is only a view of all of an argument, which has been recorded already."""
     return (
         isinstance(argument, Tensor)
         and argument.numel() == value.numel()

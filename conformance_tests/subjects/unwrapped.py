@@ -1,4 +1,4 @@
-"""A torch module without what stands around its equations: spreading over devices, weights made of other weights."""
+"""A torch module without wrappers around its equations: spreading over devices, weights computed from others."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -11,10 +11,10 @@ from torch.nn.utils.weight_norm import WeightNorm, remove_weight_norm
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
-    """The module that computes; a copy of it with plain weights, where they are computed from others.
+    """Return the module that computes; a copy of it with plain weights, where they are computed from others.
 
-    Weight normalisation, pruning and their kin are no equation of the encoder: what counts is the weight that
-    they give.
+    Weight normalisation, pruning and the like do not belong to the equations of an encoder: only the resulting weight
+    counts.
     """
     while isinstance(module, DataParallel | DistributedDataParallel):
         module = module.module
@@ -22,7 +22,7 @@ def unwrapped(module: nn.Module) -> nn.Module:
         return module
     for part in module.modules():
         for name in made_by_hooks(part):
-            # It is made anew by every call, and in between stands in the way of a copy.
+            # Each call makes it anew, and between calls it prevents a copy.
             setattr(part, name, getattr(part, name).detach())
     module = deepcopy(module)
     for part in list(module.modules()):
@@ -34,7 +34,7 @@ def unwrapped(module: nn.Module) -> nn.Module:
 
 
 def made_by_hooks(part: nn.Module) -> dict[str, Callable[..., Any]]:
-    """The weights that hooks make before each call, and how each becomes a plain one."""
+    """Return the weights that hooks make before each call, and how each becomes a plain one."""
     found: dict[str, Callable[..., Any]] = {}
     for hook in part._forward_pre_hooks.values():
         if isinstance(hook, WeightNorm):

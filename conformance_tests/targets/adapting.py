@@ -1,4 +1,4 @@
-"""From an object to a subject."""
+"""Adapting: from an object to a subject."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from conformance_tests.subjects.torch_subject import TorchSubject
 
 
 def adapt(thing: Any) -> Subject:
-    """The subject for an object.
+    """Return the subject for an object.
 
     Raises:
-        SubjectError: if it is nothing that the suite can call.
+        SubjectError: if the suite cannot call it.
     """
     if isinstance(thing, Subject):
         return thing
@@ -29,6 +29,6 @@ def adapt(thing: Any) -> Subject:
     if isinstance(thing, ArraySubject):
         return AdaptedSubject(thing)
     raise SubjectError(
-        f"{type(thing).__name__} is no encoder: give a torch.nn.Module, "
+        f"{type(thing).__name__} is not an encoder: give a torch.nn.Module, "
         "or an object with `weights` and `encode(x, mask)`"
     )

@@ -10,19 +10,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Builtin:
-    """A target by name: what it is, how it is made, and the packages that this needs."""
+    """A built-in target: its description, the function that makes it, and the packages that this needs."""
 
     description: str
     make: Callable[[], Any]
     needs: tuple[str, ...] = ()
 
     def missing(self) -> list[str]:
-        """The packages that it needs and that are not installed here."""
+        """Return the packages that it needs and that are not installed here."""
         return [package for package in self.needs if find_spec(package) is None]
 
 
 def torch_encoder(**options: Any) -> Callable[[], Any]:
-    """Torch's own encoder, two layers of width 32, unmodified."""
+    """Return a function that makes torch's own encoder, two layers of width 32, unmodified."""
 
     def make() -> Any:
         import torch
@@ -30,14 +30,14 @@ def torch_encoder(**options: Any) -> Callable[[], Any]:
         norm_first = options.get("norm_first", False)
         layer = torch.nn.TransformerEncoderLayer(32, 4, 72, batch_first=True, **options)
         norm = torch.nn.LayerNorm(32) if norm_first else None
-        # Nested tensors exist for Post-LN only; asking for them in Pre-LN earns a warning.
+        # Nested tensors exist only for Post-LN; torch warns if Pre-LN asks for them.
         return torch.nn.TransformerEncoder(layer, 2, norm, enable_nested_tensor=not norm_first)
 
     return make
 
 
 def reference(profile: str) -> Callable[[], Any]:
-    """The specification's own encoder for a profile, two layers of width 24."""
+    """Return a function that makes the specification's own encoder for a profile, two layers of width 24."""
 
     def make() -> Any:
         from encoder_spec.assembly import Encoder
@@ -52,7 +52,7 @@ def reference(profile: str) -> Callable[[], Any]:
 
 
 def keras_hub_encoder() -> Any:
-    """keras-hub's encoder layer twice, on torch unless the environment names another backend."""
+    """Make keras-hub's encoder layer twice, on torch unless the environment names another backend."""
     os.environ.setdefault("KERAS_BACKEND", "torch")
     import keras_hub
 
@@ -60,12 +60,12 @@ def keras_hub_encoder() -> Any:
 
 
 def flax_encoder(api: str) -> Callable[[], Any]:
-    """Flax's own attention, norm and maps as an encoder."""
+    """Return a function that makes an encoder of Flax's own attention, norm and maps."""
 
     def make() -> Any:
         from conformance_tests.subjects.jax import flax_encoders
 
-        # The variance that Flax computes unless told otherwise loses digits where the mean is large: NORM-6.
+        # Flax's default variance loses digits where the mean is large: NORM-6.
         if api == "nnx":
             return flax_encoders.NnxEncoder(use_fast_variance=False)
         return flax_encoders.linen_encoder()
@@ -74,7 +74,7 @@ def flax_encoder(api: str) -> Callable[[], Any]:
 
 
 def paddle_encoder(**options: Any) -> Callable[[], Any]:
-    """Paddle's own encoder, two layers of width 32."""
+    """Make Paddle's own encoder, two layers of width 32."""
 
     def make() -> Any:
         with warnings.catch_warnings():
@@ -118,5 +118,5 @@ BUILTIN = (
 
 
 def runnable() -> dict[str, Builtin]:
-    """The built-in targets whose packages are installed here."""
+    """Return the built-in targets whose packages are installed here."""
     return {name: builtin for name, builtin in BUILTIN.items() if not builtin.missing()}

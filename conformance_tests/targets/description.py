@@ -1,4 +1,4 @@
-"""What an author knows of an encoder and the suite could not find out."""
+"""Facts about an encoder that its author knows and the suite could not work out."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,25 +27,25 @@ def described(
     mask: tuple[str, str] | None = None,
     choices: Mapping[str, str | float] | None = None,
 ) -> Subject:
-    """An encoder with what its author states of it.
+    """Return an encoder with the facts that its author states.
 
-    What is stated comes first in every search, or takes its place; agreement of the outputs remains
-    the judge, and a statement that turns out wrong is reported.
+    A stated fact comes first in the search for it, or replaces the search. Agreement of the outputs still decides, and
+    the report names a statement that turns out wrong.
 
     Args:
         encoder: what ``check`` accepts.
         heads: the number of heads.
         parameters: canonical letter → the encoder's own name, with ``{l}`` for the number of the layer:
             ``{"W_Q": "blocks.{l}.alpha"}``. Letters are those of the equations, ``norm_1.gamma`` and the
-            like, and ``W_QKV`` for maps stored side by side. ``.T`` behind a name says that the map is
+            like, and ``W_QKV`` for maps stored side by side. ``.T`` after a name means that the map is
             stored output × input; without it the suite finds out.
-        mask: the argument that takes the padding mask, and what it says: ``"keep"`` (true at valid positions),
+        mask: the argument that takes the padding mask, and its meaning: ``"keep"`` (true at valid positions),
             ``"ignore"`` (true at padding), ``"additive"`` (0 or −∞) or ``"lengths"``.
         choices: the variant by slot, and constants such as ``eps``, as ``encoder-spec profiles`` writes them.
 
     Raises:
         SpecificationError: if there is no such letter, meaning of a mask, slot, variant or constant.
-        SubjectError: if it is no encoder.
+        SubjectError: if it is not an encoder.
     """
     for letter in parameters or {}:
         demand_letter(letter)
@@ -70,7 +70,7 @@ def described(
 
 
 def demand_letter(letter: str) -> None:
-    """Refuse what is no canonical letter.
+    """Refuse a name that is not a canonical letter.
 
     Raises:
         SpecificationError: with the letters that there are.

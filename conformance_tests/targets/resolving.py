@@ -1,10 +1,11 @@
-"""From a target as a person writes it to a subject."""
+"""Resolving: from a target as a person writes it to the function that loads it."""
 
 import importlib
 import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,7 @@ def resolve(target: str) -> Callable[[], Any]:
             return BUILTIN[target].make
         if (stored := Path(target)).suffix in STORED or stored.is_dir():
             return in_files(stored)
-        known = ", ".join(BUILTIN)
-        raise TargetError(
-            f"{target!r} is no built-in encoder ({known}); write package.module:attribute, path/to/file.py:attribute, "
-            "or the path of an ONNX file or of a model's folder"
-        )
+        raise TargetError(unknown(target))
     place, _, attribute = target.rpartition(":")
     if not place or not attribute:
         raise TargetError(f"{target!r} must have the form package.module:attribute or path/to/file.py:attribute")
@@ -59,7 +56,18 @@ def resolve(target: str) -> Callable[[], Any]:
 
 
 STORED = (".onnx", ".safetensors")
-"""What files with a stored encoder end in."""
+"""Endings of files with a stored encoder."""
+
+
+def unknown(target: str) -> str:
+    """Return a message on a name that is not a target, with the nearest built-in name if one is near."""
+    near = get_close_matches(target, BUILTIN, n=1)
+    if near:
+        return f"Unknown target {target!r}. Did you mean {near[0]}? Run `encoder-spec encoders` for the list"
+    return (
+        f"Unknown target {target!r}. Write package.module:attribute, path/to/file.py:attribute, the path of an ONNX "
+        "file or of a model's folder, or a built-in name: run `encoder-spec encoders` for the list"
+    )
 
 
 def in_files(path: Path) -> Callable[[], Any]:
@@ -71,9 +79,7 @@ def in_files(path: Path) -> Callable[[], Any]:
     if not path.exists():
         raise TargetError(f"there is no file {path}")
     if path.suffix == ".safetensors":
-        raise TargetError(
-            f"{path} holds weights alone: name its folder, with a config.json that says what they are for"
-        )
+        raise TargetError(f"{path} holds only weights: name its folder, with a config.json that describes the encoder")
 
     def load() -> Any:
         if path.is_dir():
@@ -90,7 +96,7 @@ def in_files(path: Path) -> Callable[[], Any]:
 
 
 def module_exists(name: str) -> bool:
-    """Whether a module of this name can be imported from here."""
+    """Return whether a module of this name can be imported from here."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -109,7 +115,7 @@ def load_module(name: str) -> Any:
 
 
 def load_file(path: Path) -> Any:
-    """Import a file as a module of its own; its folder is searched for what it imports."""
+    """Import a file as a separate module; its folder is searched for what it imports."""
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -126,7 +132,7 @@ def load_file(path: Path) -> Any:
 
 
 def make(found: Any) -> Any:
-    """The encoder that an attribute is or makes.
+    """Return the encoder that an attribute is or makes.
 
     Raises:
         SubjectError: if it is a function or class that cannot be called without arguments, or raises.

@@ -102,7 +102,7 @@ def page() -> str:
     return "\n".join(
         [
             "---\nhide: [toc]\n---",
-            heading(1, "Sizes", "sizes"),
+            heading(1, "Calculator", "sizes"),
             "",
             f'<p class="lead">{LEAD}</p>',
             "",

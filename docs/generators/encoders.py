@@ -128,7 +128,7 @@ def matrix() -> str:
     return "\n".join(
         [
             "---\nhide: [toc]\n---",
-            heading(1, "Frameworks", "frameworks"),
+            heading(1, "Conformance matrix", "frameworks"),
             "",
             f'<p class="lead">{LEAD}</p>',
             "",

@@ -29,13 +29,13 @@ SECTIONS = {
     ),
     "Read a report": (
         "conformance_tests.Report",
-        "conformance_tests.reports.report.TargetReport",
-        "conformance_tests.reports.report.Result",
+        "conformance_tests.TargetReport",
+        "conformance_tests.Result",
     ),
     "Make anything a subject": (
-        "conformance_tests.subjects.subject.ArraySubject",
-        "conformance_tests.subjects.subject.Subject",
-        "conformance_tests.errors.Undetermined",
+        "conformance_tests.ArraySubject",
+        "conformance_tests.Subject",
+        "conformance_tests.Undetermined",
     ),
     "Choose equations": (
         "encoder_spec.profiles.profile",

@@ -7,15 +7,15 @@ from generators.html import heading, prose
 
 TITLES = {
     "embedding": "Embedding",
-    "position": "Positions",
+    "position": "Positional encoding",
     "attention": "Attention and masks",
-    "multihead": "Several heads",
+    "multihead": "Multi-head attention",
     "norm": "Normalisation",
     "ffn": "Feed-forward network",
     "residual": "Residual connection",
     "dropout": "Dropout",
     "layer": "Layer",
-    "encoder": "Stack",
+    "encoder": "Encoder stack",
     "head": "Heads on top",
 }
 
@@ -26,7 +26,7 @@ OTHERS = {
     "cost": "Cost",
     "contribute": "Contribute",
 }
-"""Chapters that treat no topic of their own."""
+"""Chapters without a topic."""
 
 
 def pages() -> dict[str, str]:

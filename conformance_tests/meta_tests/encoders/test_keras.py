@@ -94,7 +94,7 @@ def test_something_else_in_the_list_is_refused() -> None:
     """Layers come one after the other; a number is none."""
     found = report(lambda: [*stacked()(), 3])
     assert found.verdict == "error"
-    assert "int is no layer of Keras" in said(found)
+    assert "int is not a layer of Keras" in said(found)
 
 
 def test_a_layer_that_accepts_no_likely_input_asks_for_a_call() -> None:

@@ -119,7 +119,7 @@ def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
     notes = {file.stem: check(str(file)).targets[0] for file in (text, cut, other)}
     assert [t.verdict for t in notes.values()] == ["error", "error", "undetermined"]
     assert all("\n" not in t.notes[0] or "described" in t.notes[0] for t in notes.values())
-    assert "is no ONNX model" in notes["text"].notes[0]
+    assert "is not an ONNX model" in notes["text"].notes[0]
 
 
 class Unrelated(nn.Module):

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 from torch import nn
 
-from conformance_tests.engine.expected import ExpectedFailure, apply_expected, expected_failures
 from conformance_tests.engine.judging import check
 from conformance_tests.frontends.command_line import main
+from conformance_tests.reports.expected import ExpectedFailure, apply_expected, expected_failures
 from conformance_tests.reports.report import OUTCOMES, Result
 from encoder_spec.notation import SpecificationError
 

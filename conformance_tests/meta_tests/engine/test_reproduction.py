@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from conformance_tests.engine.reproduction import again
 from conformance_tests.frontends.command_line import main
+from conformance_tests.harness.question import Question
 from conformance_tests.meta_tests.encoders.subjects import Encoder, Sound
 from encoder_spec.profiles import BERT
 
@@ -39,7 +40,7 @@ def test_command_runs_as_it_is_pasted(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_function_of_a_package_is_named_as_a_target() -> None:
     """What was given as an object can be imported, and so be named."""
     assert (
-        again(Encoder, "auto", 3)
+        again(Encoder, Question(seed=3))
         == "encoder-spec check conformance_tests.meta_tests.encoders.subjects:Encoder --seed 3"
     )
 
@@ -48,7 +49,9 @@ def test_function_of_a_lone_file_is_named_by_its_path(tmp_path: Path) -> None:
     """Its folder is on the path while the program runs, but not where the line is pasted."""
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "lone.py").write_text(
-        "from conformance_tests.engine.reproduction import again\ndef make(): ...\nprint(again(make, 'bert', 2))\n"
+        "from conformance_tests.engine.reproduction import again\n"
+        "from conformance_tests.harness.question import Question\n"
+        "def make(): ...\nprint(again(make, Question('bert', seed=2)))\n"
     )
     command = [sys.executable, "code/lone.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -57,7 +60,7 @@ def test_function_of_a_lone_file_is_named_by_its_path(tmp_path: Path) -> None:
 
 def test_object_that_nothing_names_is_reproduced_where_it_is() -> None:
     """The lines run as soon as ``encoder`` stands for it."""
-    lines = again(lambda: Sound(), BERT, 3)
+    lines = again(lambda: Sound(), Question(BERT, seed=3))
     assert lines.splitlines()[1] == "print(check(encoder, profile='bert', seed=3).to_json())"
     assert lines.splitlines()[2] == "# encoder is the object that was judged"
     compile(lines, "pasted", "exec")
@@ -65,7 +68,7 @@ def test_object_that_nothing_names_is_reproduced_where_it_is() -> None:
 
 def test_reasons_in_a_mapping_are_reproduced_in_python() -> None:
     """No command can say them; the call gives the same unexpected pass."""
-    lines = again("torch-post-ln", "auto", 3, {"ENC-5": "it's known"})
+    lines = again("torch-post-ln", Question(seed=3, expected={"ENC-5": "it's known"}))
     printed: list[str] = []
     exec(lines, {"print": printed.append})
     assert '"outcome": "xpass"' in printed[0]

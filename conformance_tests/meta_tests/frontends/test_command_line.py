@@ -80,7 +80,7 @@ def report(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
 
 
 UNUSABLE = {
-    "check nobody": "'nobody' is no built-in encoder",
+    "check nobody": "Unknown target 'nobody'",
     "check targets.py:nobody": "targets.py has no attribute 'nobody'; it has make",
     "check targets.py:fine.nobody": "targets.py has no attribute 'fine.nobody'",
     "check targets:nobody": "targets has no attribute 'nobody'",
@@ -89,7 +89,7 @@ UNUSABLE = {
     "check nobody.py:make": "there is no file nobody.py",
     "check no.body:make": "there is no module 'no.body'",
     "check torch-post-ln targets.py:nobody": "has no attribute 'nobody'",
-    "identify nobody": "'nobody' is no built-in encoder",
+    "identify nobody": "Unknown target 'nobody'",
     "identify targets.py:nobody": "has no attribute 'nobody'",
     "identify": "Missing argument",
     "check torch-post-ln --profile nobody": "there is no profile 'nobody'",
@@ -152,9 +152,9 @@ NO_ENCODER = {
     "targets.py:leaves": ("error", "leaves() raised SystemExit: 7"),
     "targets.py:needs": ("error", "needs needs the arguments width: name a function without required arguments"),
     "targets.py:Needs": ("error", "Needs needs the arguments width"),
-    "targets.py:text": ("error", "str is no encoder"),
-    "targets.py:nothing": ("error", "NoneType is no encoder"),
-    "targets.py:gives_none": ("error", "NoneType is no encoder"),
+    "targets.py:text": ("error", "str is not an encoder"),
+    "targets.py:nothing": ("error", "NoneType is not an encoder"),
+    "targets.py:gives_none": ("error", "NoneType is not an encoder"),
     "imports_nothing.py:f": ("error", "No module named 'module_that_nobody_has'"),
     "no_python.py:f": ("error", "SyntaxError"),
     "leaves.py:f": ("error", "importing leaves.py raised SystemExit: 7"),
@@ -186,7 +186,7 @@ def test_statuses_say_whether_every_target_is_conformant(folder: Path) -> None:
 
 def test_fault_of_the_suite_itself_has_status_3(monkeypatch: pytest.MonkeyPatch) -> None:
     """A division by zero inside the suite is shown with its traceback, and is no verdict."""
-    monkeypatch.setattr("conformance_tests.engine.judging.check", lambda *_: 1 / 0)
+    monkeypatch.setattr("conformance_tests.engine.judging.check_all", lambda *_: 1 / 0)
     result = run("check", "torch-post-ln", "--in-process")
     assert (result.exit_code, "ZeroDivisionError" in result.stderr) == (3, True)
     assert result.stderr.endswith("encoder-spec itself failed: please report the lines above\n")

@@ -117,11 +117,11 @@ def test_declared_profile_is_what_must_hold(printed: str) -> None:
 def test_what_is_no_encoder_has_one_item_that_fails(printed: str) -> None:
     """It says what is wrong with it, instead of passing for want of items."""
     assert outcomes(printed, "test_none") == {"encoder": "FAILED"}
-    assert "dict: error; dict is no encoder" in printed
+    assert "dict: error; dict is not an encoder" in printed
 
 
 UNUSABLE = {
-    '"nobody"': "'nobody' is no built-in encoder",
+    '"nobody"': "Unknown target 'nobody'",
     '"torch-post-ln", profile="nobody"': "there is no profile 'nobody'",
     '"torch-post-ln", expected={"ENC-99": "why"}': "expected: there is no requirement 'ENC-99'",
 }

@@ -68,7 +68,7 @@ def test_broken_encoder_fails_and_the_requirement_is_named(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (["--encoder", "nobody"], "'nobody' is no built-in encoder"),
+        (["--encoder", "nobody"], "Unknown target 'nobody'"),
         (["--encoder", "absent.py:make"], "there is no file absent.py"),
         (["--encoder", "test_mine.py:make"], "test_mine.py has no attribute 'make'"),
         (["--encoder", "torch-post-ln", "--encoder-profile", "nobody"], "there is no profile 'nobody'"),

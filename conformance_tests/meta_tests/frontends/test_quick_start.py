@@ -73,3 +73,15 @@ def test_pytest_run_that_does_not_use_the_plugin_imports_nothing_heavy(tmp_path:
         "    assert pytestconfig.getoption('--encoder') is None\n"
     )
     assert heavy_imports(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_unrelated.py") == []
+
+
+def test_names_of_the_reference_are_where_it_first_promised_them() -> None:
+    """``conformance_tests.report`` and ``conformance_tests.subject`` hand on what has moved into rooms, and no more."""
+    import conformance_tests
+    from conformance_tests.report import Report, TargetReport  # type: ignore[import-not-found]
+    from conformance_tests.subject import Subject  # type: ignore[import-not-found]
+
+    assert (Report, TargetReport) == (conformance_tests.Report, conformance_tests.TargetReport)
+    assert Subject is conformance_tests.Subject
+    with pytest.raises(ImportError, match="cannot import name 'finite'"):
+        from conformance_tests.report import finite  # noqa: F401

@@ -20,8 +20,9 @@ import torch
 
 import encoder_spec
 from conformance_tests.engine.judging import check
+from conformance_tests.harness.question import Question
 from conformance_tests.isolation.process import computes_equations
-from conformance_tests.isolation.supervisor import Stopped, Workers
+from conformance_tests.isolation.supervisor import Limits, Workers
 from conformance_tests.meta_tests.encoders import harmful
 from conformance_tests.reports.report import Report, TargetReport
 from conformance_tests.subjects.guard import SETTINGS
@@ -121,8 +122,8 @@ def results(target: TargetReport) -> dict[str, tuple[str, Any]]:
 
 def judged_in_one_go(targets: list[str], timeout: float) -> Report:
     """Judge targets one after the other, a sound one last."""
-    with Workers(timeout, memory=1.0) as workers:
-        return workers.check([*targets, f"{PLACE}Harmful"])
+    with Workers(Limits(timeout, memory=1.0)) as workers:
+        return workers.judge([*targets, f"{PLACE}Harmful"], Question()).report
 
 
 @pytest.fixture(scope="module")
@@ -280,10 +281,10 @@ def is_gone(process: int) -> bool:
 def test_fault_of_the_suite_costs_one_target_and_is_told_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that reports a fault of its own goes on; the traceback comes with the report of all targets."""
     monkeypatch.setattr("conformance_tests.isolation.supervisor.Worker", FaultyWorker)
-    with Workers() as workers, pytest.raises(Stopped) as stopped:
-        workers.check(["broken", "fine"])
-    assert [t.verdict for t in stopped.value.report.targets] == ["error", "conformant"]
-    assert "ZeroDivisionError" in str(stopped.value.reason)
+    with Workers() as workers:
+        judgement = workers.judge(["broken", "fine"], Question())
+    assert [t.verdict for t in judgement.report.targets] == ["error", "conformant"]
+    assert "ZeroDivisionError" in str(judgement.fault)
 
 
 class FaultyWorker:

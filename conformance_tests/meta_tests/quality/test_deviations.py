@@ -95,7 +95,7 @@ def test_survivor_is_found_when_judged_freely() -> None:
     """A capped activation is the choice of no encoder: with `auto` it must fail as well."""
     rows = [r for r in on_file() if r.deviation == "activation-capped-at-6"]
     acquitted = [replace(r, verdict="conformant") for r in rows if r.judged_as == AUTO]
-    assert next(faults(acquitted)).startswith("activation-capped-at-6 survives when judged freely")
+    assert next(faults(acquitted)).startswith("activation-capped-at-6 survives without a declared profile")
 
 
 # Every published profile -----------------------------------------------------------------------
@@ -232,11 +232,14 @@ def test_what_no_value_shows_is_laid_at_the_first_requirement_that_fails() -> No
 
 
 def test_only_code_counts_for_the_fingerprint() -> None:
-    """Comments, docstrings and empty lines change no outcome; a number does."""
+    """Comments, docstrings, empty lines and moves of our own modules change no outcome; a number does."""
     plain = "def f(x):\n    return 2 * x\n"
     told = '"""Text."""\n\n\ndef f(x):\n    """More."""\n    # Why.\n    return 2 * x\n'
     assert list(code_of(plain)) == list(code_of(told)) == plain.splitlines()
     assert list(code_of(plain.replace("2", "3"))) != list(code_of(plain))
+    moved = "from encoder_spec.ffn import (\n    relu,\n)\n"
+    assert list(code_of(moved + plain)) == plain.splitlines()
+    assert list(code_of("from math import pi\n" + plain)) != plain.splitlines()
 
 
 # Two at once ---------------------------------------------------------------------------------

@@ -112,13 +112,13 @@ HOLES: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "test": ({"test": False}, ["NORM-9001 has no test"]),
     "proof": ({"proof": False}, ["NORM-9001 is algebraic, but has no proof"]),
-    "algebraic": ({"algebraic": False}, ["there is a proof of NORM-9001, which is no algebraic requirement"]),
+    "algebraic": ({"algebraic": False}, ["there is a proof of NORM-9001, which is not an algebraic requirement"]),
     "statement of what is tested": (
         {"requirement": False},
         [
             "norm.planted has no requirement",
             "a test names the requirement NORM-9001, which does not exist",
-            "there is a proof of NORM-9001, which is no algebraic requirement",
+            "there is a proof of NORM-9001, which is not an algebraic requirement",
         ],
     ),
 }

@@ -55,7 +55,7 @@ def test_command_writes_every_format(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", FORMATS)
 def test_file_that_cannot_be_written_is_refused_before_the_work(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Status 2 and one line, and no encoder has been judged."""
-    monkeypatch.setattr("conformance_tests.engine.judging.check", lambda *_: pytest.fail("the work was begun"))
+    monkeypatch.setattr("conformance_tests.engine.judging.check_all", lambda *_: pytest.fail("the work was begun"))
     result = CliRunner().invoke(main, ["check", "torch-post-ln", "--in-process", f"--{form}", "absent/report"])
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "Error: absent/report cannot be written: No such file or directory\n"
@@ -164,7 +164,7 @@ def test_junit_says_why_a_target_has_no_verdict(real: Report) -> None:
     error = root.find("testsuite[@name='dict']/testcase[@name='verdict']/error")
     weak = root.find("testsuite[@name='weak']/testcase[@name='verdict']/failure")
     assert error is not None
-    assert "dict is no encoder" in (error.get("message") or "")
+    assert "dict is not an encoder" in (error.get("message") or "")
     assert weak is not None
     assert weak.get("message") == "no attention projections"
 
@@ -180,7 +180,7 @@ def test_junit_holds_any_text_and_gives_it_back(kind: str) -> None:
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_json_gives_any_text_back_unchanged(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs get the text itself, lone surrogates included, through a file in UTF-8."""
-    monkeypatch.setattr("conformance_tests.engine.judging.check", lambda *_: report_saying(HOSTILE[kind]))
+    monkeypatch.setattr("conformance_tests.engine.judging.check_all", lambda *_: report_saying(HOSTILE[kind]))
     file = tmp_path / "report.json"
     CliRunner().invoke(main, ["check", "-q", "torch-post-ln", "--in-process", "--json", str(file)])
     data = json.loads(file.read_text(encoding="utf-8"))

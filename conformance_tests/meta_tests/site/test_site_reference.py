@@ -56,10 +56,10 @@ def test_a_name_without_an_object_or_a_docstring_is_refused(monkeypatch: pytest.
     from generators.problems import GapError
     from generators.reference import described
 
-    with pytest.raises(GapError, match=r"there is no conformance_tests\.report\.Nothing"):
+    with pytest.raises(GapError, match=r"there is no conformance_tests\.reports\.report\.Nothing"):
         described("conformance_tests.reports.report.Nothing")
     monkeypatch.setattr("conformance_tests.reports.report.finite.__doc__", None)
-    with pytest.raises(GapError, match=r"conformance_tests\.report\.finite has no docstring"):
+    with pytest.raises(GapError, match=r"conformance_tests\.reports\.report\.finite has no docstring"):
         described("conformance_tests.reports.report.finite")
 
 

@@ -141,8 +141,10 @@ def test_err_7_vit_is_pre_ln_with_a_final_norm() -> None:
 
 
 def test_err_8_pre_ln_norms_before_attention_and_at_the_end() -> None:
-    """The final norm makes the variance σ²/(σ² + ε) ≈ 1. LN(2x) = LN(x) up to ε, so doubling H₀ leaves
-    the attention of Pre-LN unchanged up to ε, and changes it where no norm comes first.
+    """The final norm makes the variance σ²/(σ² + ε) ≈ 1.
+
+    LN(2x) = LN(x) up to ε, so doubling H₀ leaves the attention of Pre-LN unchanged up to ε, and changes it where no
+    norm comes first.
     """
     variance, *doubling = rows("ERR-8")
     assert near(variance[1], 1, 1e-4)
@@ -185,6 +187,7 @@ def test_err_12_the_scale_lifts_the_embedding_above_its_position() -> None:
 
 def test_err_13_attention_is_equivariant_not_invariant() -> None:
     """Reversed tokens: equal outputs token by token, unequal place by place, and with positions unequal in both.
+
     Uniform weights, which are insensitive, change in neither.
     """
     place, token, with_positions = rows("ERR-13")
@@ -222,8 +225,10 @@ def test_err_16_scores_over_the_whole_width_have_variance_h() -> None:
 
 
 def test_err_17_a_mask_without_query_axis_masks_by_the_wrong_sequence() -> None:
-    """Equal scores. Query b gets the mask of sequence b: query 1 keeps all three keys, 1/3 each, in sequence 0 too;
-    query 0 loses key 2 in sequence 1 too. Right: padding 0, and 1/3 for each of three valid keys.
+    """The scores are equal, and query b gets the mask of sequence b.
+
+    Query 1 keeps all three keys, 1/3 each, in sequence 0 too; query 0 loses key 2 in sequence 1 too. Right: padding 0,
+    and 1/3 for each of three valid keys.
     """
     padding, valid = rows("ERR-17")
     assert near(padding[0], 1 / 3)
@@ -241,8 +246,10 @@ def test_err_18_the_ffn_has_eight_times_the_parameters_of_a_direct_map() -> None
 
 
 def test_err_19_an_ffn_at_initialisation_is_not_near_zero() -> None:
-    """Xavier: Var W = 2/(d + d_ff) = 2/(5d). Inner variance d·2/(5d) = 0.4; ReLU keeps half of the second moment,
-    0.2; output variance 4d·0.2·2/(5d) = 0.32 per unit of the input's: √0.32 ≈ 0.566, within the draw's 5 %.
+    """Xavier: Var W = 2/(d + d_ff) = 2/(5d).
+
+    Inner variance d·2/(5d) = 0.4; ReLU keeps half of the second moment, 0.2; output variance 4d·0.2·2/(5d) = 0.32 per
+    unit of the input's: √0.32 ≈ 0.566, within the draw's 5 %.
     """
     ((said, right),) = rows("ERR-19")
     assert said == 0

@@ -18,7 +18,7 @@ from conformance_tests.subjects.numbered import telling_names
 from conformance_tests.subjects.stated import heads_of_kernels, stated_by
 
 EVALUATION = {"deterministic": True, "train": False, "training": False, "is_training": False, "decode": False}
-"""What is said to an encoder that must be told of evaluation, by argument."""
+"""Arguments that switch an encoder to evaluation, with their values."""
 
 Path = tuple[Any, ...]
 
@@ -75,16 +75,16 @@ class Nnx:
         self._graph, self._parameters, self._rest = nnx.split(module, nnx.Param, ...)
 
     def parameters(self) -> dict[Path, Any]:
-        """Every parameter by its path."""
+        """Return the parameters by path."""
         return {path: variable[...] for path, variable in nnx.to_flat_state(self._parameters)}
 
     def parts(self) -> dict[str, Any]:
-        """The module and all its parts by name."""
+        """Return the module and all its parts by name."""
         found = ((path, part) for path, part in nnx.iter_graph(self.module) if isinstance(part, nnx.Module))
         return {".".join(map(str, path)): part for path, part in found}
 
     def applied(self, parameters: Mapping[Path, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """What a copy of the module with these parameters returns, in float64 and in evaluation mode."""
+        """Call a copy of the module with these parameters, in float64 and in evaluation mode."""
         flat = [(path, v.replace(parameters[path])) for path, v in nnx.to_flat_state(self._parameters)]
         copy = nnx.merge(self._graph, nnx.from_flat_state(flat), jax.tree.map(widened, self._rest))
         copy.eval()
@@ -105,21 +105,21 @@ class Linen:
         self._parameters: dict[Path, Any] = flatten_dict(variables["params"])
 
     def parameters(self) -> dict[Path, Any]:
-        """Every parameter by its path."""
+        """Return the parameters by path."""
         return self._parameters
 
     def parts(self) -> dict[str, Any]:
-        """The module alone: its parts exist while it is called."""
+        """Return the module alone: its parts exist only while it is called."""
         return {"": self.module}
 
     def applied(self, parameters: Mapping[Path, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """What the module returns with these parameters."""
+        """Call the module with these parameters."""
         rest = jax.tree.map(widened, self._rest)
         return self.module.apply({**rest, "params": unflatten_dict(dict(parameters))}, *positional, **named)
 
 
 def module_and_variables(thing: Any) -> tuple[linen.Module, Mapping[str, Any]]:
-    """A module of linen, unbound, and its variables.
+    """Return a module of linen, unbound, and its variables.
 
     Raises:
         SubjectError: if there are none.
@@ -131,17 +131,17 @@ def module_and_variables(thing: Any) -> tuple[linen.Module, Mapping[str, Any]]:
         module, variables = thing.unbind()
         return module, variables
     raise SubjectError(
-        "a module of flax.linen has no parameters of its own: give `module.bind(variables)`, or the pair "
+        "a module of flax.linen holds no parameters: give `module.bind(variables)`, or the pair "
         "(module, variables) with what `module.init` returned"
     )
 
 
 def is_floating(dtype: Any) -> bool:
-    """Whether it is a floating type of JAX."""
+    """Return whether a type is a floating type of JAX."""
     return dtype is not None and jax.numpy.issubdtype(dtype, jax.numpy.floating)
 
 
 def widened(array: Any) -> Any:
-    """A floating array in float64; anything else as it is."""
+    """Return a floating array in float64, and anything else as it is."""
     floating = isinstance(array, jax.Array) and jax.numpy.issubdtype(array.dtype, jax.numpy.floating)
     return array.astype("float64") if floating else array

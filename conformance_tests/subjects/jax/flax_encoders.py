@@ -1,4 +1,4 @@
-"""Encoders composed of Flax's own attention, norm and maps, which has no encoder class: in nnx and in linen."""
+"""Encoders made of Flax's attention, norm and maps, in nnx and in linen: Flax has no encoder class."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from flax import linen, nnx
 
 
 class NnxLayer(nnx.Module):
-    """Pre-LN; the feed-forward network has Flax's gelu, which is the one with tanh."""
+    """Pre-LN layer whose feed-forward network has Flax's gelu, which is tanh-GELU."""
 
     def __init__(self, d_model: int, h: int, d_ff: int, rngs: nnx.Rngs, **norm: Any) -> None:
         self.norm1 = nnx.LayerNorm(d_model, rngs=rngs, **norm)
@@ -18,7 +18,7 @@ class NnxLayer(nnx.Module):
         self.dropout = nnx.Dropout(0.1, rngs=rngs)
 
     def __call__(self, x: Any, mask: Any) -> Any:
-        """Self-attention, then the feed-forward network, each with its residual connection."""
+        """Apply self-attention, then the feed-forward network, each with its residual connection."""
         x = x + self.dropout(self.attention(self.norm1(x), mask=mask))
         return x + self.dropout(self.linear2(nnx.gelu(self.linear1(self.norm2(x)))))
 
@@ -32,7 +32,7 @@ class NnxEncoder(nnx.Module):
         self.norm = nnx.LayerNorm(32, rngs=rngs, **norm)
 
     def __call__(self, x: Any, mask: Any = None) -> Any:
-        """The hidden states (B, n, d_model)."""
+        """Return the hidden states (B, n, d_model)."""
         mask = None if mask is None else mask[:, None, None, :]
         for layer in self.layers:
             x = layer(x, mask)
@@ -40,7 +40,7 @@ class NnxEncoder(nnx.Module):
 
 
 class LinenLayer(linen.Module):
-    """Post-LN with ReLU; its parts are named by linen."""
+    """Post-LN layer with ReLU, whose parts linen names."""
 
     d_model: int
     h: int
@@ -48,7 +48,7 @@ class LinenLayer(linen.Module):
 
     @linen.compact
     def __call__(self, x: Any, mask: Any, deterministic: bool) -> Any:
-        """Self-attention, then the feed-forward network, each with its residual connection and norm."""
+        """Apply self-attention, then the feed-forward network, each with its residual connection and norm."""
         attended = linen.MultiHeadDotProductAttention(self.h, dropout_rate=0.1)(
             x, mask=mask, deterministic=deterministic
         )
@@ -62,7 +62,7 @@ class LinenEncoder(linen.Module):
 
     @linen.compact
     def __call__(self, x: Any, mask: Any = None, train: bool = False) -> Any:
-        """The hidden states (B, n, d_model)."""
+        """Return the hidden states (B, n, d_model)."""
         mask = None if mask is None else mask[:, None, None, :]
         for _ in range(2):
             x = LinenLayer(32, 4, 72)(x, mask, deterministic=not train)
@@ -70,7 +70,7 @@ class LinenEncoder(linen.Module):
 
 
 def linen_encoder() -> Any:
-    """The encoder of linen, bound to parameters of its own."""
+    """Make the encoder of linen, bound to its own parameters."""
     module = LinenEncoder()
     variables = module.init(jax.random.key(0), jax.numpy.zeros((2, 7, 32)))
     return module.bind(variables)

@@ -1,9 +1,9 @@
 """The operations of a JAX function: each with its result, and all of them in float64.
 
-Libraries round on their own account: ``jax.nn.dot_product_attention`` computes the softmax in float32
-whatever it is given. Such a rounding belongs to no equation. Here it is left out, as another
-framework's ``.to(float64)`` leaves it out. So is a half precision in which all products of matrices are
-computed, for this is asked of the whole encoder; a half precision here and there is the encoder's own.
+Libraries round without being asked: ``jax.nn.dot_product_attention`` computes the softmax in float32 in any precision.
+Such a rounding belongs to no equation. This module leaves it out, as another framework's ``.to(float64)`` does. It also
+leaves out a half precision in which all products of matrices are computed, since that is a setting of the whole
+encoder. Half precision in single places belongs to the encoder and stays.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,20 +15,20 @@ import numpy as np
 from jax.extend.core import Jaxpr, Literal
 
 INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-"""Where an operation keeps the operations that it stands for."""
+"""Names under which an operation keeps the operations that it stands for."""
 
 WHOLE = ("scan", "while", "cond")
 """Operations whose inner ones run more than once, or not at all."""
 
 TYPES = ("new_dtype", "dtype", "preferred_element_type")
-"""Where an operation keeps the type of its result."""
+"""Names under which an operation keeps the type of its result."""
 
 HALF, SINGLE = 2, 4
-"""How many bytes a number has."""
+"""Bytes in a number."""
 
 
 def intermediates(function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """The result of every operation of a function, in order and in float64; behind them what it returns."""
+    """Return the result of each operation of a function, in order and in float64, and then what it returns."""
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     found: list[Any] = []
     least = HALF if computes_in_half(closed.jaxpr) else SINGLE
@@ -37,18 +37,18 @@ def intermediates(function: Callable[..., Any], *arguments: Any) -> list[Any]:
 
 
 def computes_in_half(jaxpr: Jaxpr) -> bool:
-    """Whether every product of matrices is in half precision."""
+    """Return whether all products of matrices are in half precision."""
     products = [v.aval for e in operations(jaxpr) if e.primitive.name == "dot_general" for v in e.outvars]
     return bool(products) and all(array.dtype.itemsize == HALF for array in products)
 
 
 def rounds(function: Callable[..., Any], *arguments: Any) -> bool:
-    """Whether a function whose arguments are in float64 computes anything in a shorter type."""
+    """Return whether a function with arguments in float64 computes anything in a shorter type."""
     return any(is_shorter(v.aval) for e in operations(jax.make_jaxpr(function)(*arguments).jaxpr) for v in e.outvars)
 
 
 def operations(jaxpr: Jaxpr) -> Iterator[Any]:
-    """Every operation, those inside of others included."""
+    """Yield the operations, those inside of others included."""
     for equation in jaxpr.eqns:
         yield equation
         inner = inner_of(equation)
@@ -57,18 +57,18 @@ def operations(jaxpr: Jaxpr) -> Iterator[Any]:
 
 
 def inner_of(equation: Any) -> Any:
-    """The operations that an operation stands for, if it stands for any."""
+    """Return the operations that an operation stands for, if it stands for any."""
     return next((equation.params[key] for key in INNER if key in equation.params), None)
 
 
 def is_shorter(array: Any, least: int = HALF) -> bool:
-    """Whether an array is floating, of that many bytes for a number or more, and not in float64."""
+    """Return whether an array is floating, with at least so many bytes for a number, and not in float64."""
     dtype = getattr(array, "dtype", None)
     return dtype is not None and jnp.issubdtype(dtype, jnp.floating) and least <= dtype.itemsize < 8
 
 
 def wide(array: Any, least: int) -> Any:
-    """A floating array in float64; anything else, and what is shorter than that many bytes, as it is."""
+    """Return a floating array with at least so many bytes for a number in float64, and anything else as it is."""
     return jnp.asarray(array).astype(np.float64) if is_shorter(array, least) else array
 
 
@@ -98,7 +98,7 @@ def evaluate(
 
 
 def applied(equation: Any, arguments: Sequence[Any], least: int) -> list[Any]:
-    """What one operation gives; one that has others inside gets its arguments in the types that it declares."""
+    """Apply one operation; one with others inside gets its arguments in the types that it declares."""
     params = equation.params
     if equation.primitive.name in WHOLE:
         arguments = [

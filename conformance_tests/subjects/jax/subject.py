@@ -18,7 +18,7 @@ from conformance_tests.subjects.jax.operations import intermediates, rounds
 class JaxSubject(BridgedSubject):
     """An encoder that is a function of JAX.
 
-    What it rounds to a shorter type on its own account is left in float64, and the report says so.
+    Its own roundings to a shorter type are left out, and the report says so.
     """
 
     def __init__(self, weights: Mapping[str, Tensor], hints: Hints) -> None:
@@ -27,10 +27,10 @@ class JaxSubject(BridgedSubject):
 
     @abstractmethod
     def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """What the encoder returns, as a pure function on arrays of JAX."""
+        """Call the encoder as a pure function on arrays of JAX."""
 
     def _in_float64(self, *arguments: Any) -> Any:
-        """What the encoder returns, with every operation in float64."""
+        """Call the encoder with every operation in float64."""
         if self._rounds is None:
             self._rounds = rounds(self.evaluated, *arguments)
         return intermediates(self.evaluated, *arguments)[-1] if self._rounds else self.evaluated(*arguments)
@@ -55,7 +55,7 @@ class JaxSubject(BridgedSubject):
     def _pullback(
         self, weights: dict[str, Any], positional: list[Any], named: dict[str, Any], cotangents: list[Any]
     ) -> tuple[dict[str, Any], list[Any]]:
-        """The cotangents of the weights and of the floating inputs."""
+        """Return the cotangents of the weights and of the floating inputs."""
 
         def floating_leaves(weights: dict[str, Any], floating: list[Any]) -> list[Any]:
             left = iter(floating)
@@ -112,18 +112,18 @@ class replaced:  # noqa: N801  -- reads as a sentence in a with statement
 
 
 def as_arrays(tree: Any) -> Any:
-    """The same structure with arrays of JAX for tensors."""
+    """Replace the tensors of a structure by arrays of JAX."""
     leaf = lambda x: jax.numpy.asarray(x.detach().numpy()) if isinstance(x, Tensor) else x  # noqa: E731
     return jax.tree.map(leaf, tree)
 
 
 def as_tensors(tree: Any) -> Any:
-    """The same structure with tensors for arrays of JAX, float32 for the shorter floating types."""
+    """Replace the arrays of JAX in a structure by tensors, float32 for the shorter floating types."""
     return jax.tree.map(tensor, tree)
 
 
 def tensor(array: Any) -> Any:
-    """A copy of an array as a tensor; anything else as it is."""
+    """Copy an array to a tensor, and return anything else as it is."""
     if not isinstance(array, jax.Array):
         return array
     short = is_floating(array) and array.dtype.itemsize < 4
@@ -131,5 +131,5 @@ def tensor(array: Any) -> Any:
 
 
 def is_floating(array: Any) -> bool:
-    """Whether an array is floating."""
+    """Return whether an array is floating."""
     return bool(jax.numpy.issubdtype(array.dtype, jax.numpy.floating))

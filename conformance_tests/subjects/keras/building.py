@@ -1,4 +1,4 @@
-"""Layers of Keras get their variables when they are called: with what, their parts must tell."""
+"""Building of Keras layers, which get their variables in their first call, from inputs that fit their parts."""
 
 import copy
 import re
@@ -18,17 +18,17 @@ PER_HEAD = 8
 """The width of a head, where a layer leaves its width to its input."""
 
 WIDTHS = (32, 64, 128, 256, 512, 768)
-"""What is tried where a layer states no number of heads, or another width."""
+"""Widths to try where a layer states no number of heads, or has another width."""
 
 
 def built(layer: Any) -> Any:
-    """A layer that has its variables: itself, or a copy that was called.
+    """Return a layer that has its variables: itself, or a copy that was called.
 
     Raises:
-        SubjectError: if it is no layer, or accepts none of the inputs tried.
+        SubjectError: if it is not a layer, or accepts none of the inputs.
     """
     if not isinstance(layer, keras.layers.Layer):
-        raise SubjectError(f"{type(layer).__name__} is no layer of Keras: give a layer, a model or a list of layers")
+        raise SubjectError(f"{type(layer).__name__} is not a layer of Keras: give a layer, a model or a list of layers")
     if layer.built and all(part.built for part in layer._flatten_layers()):
         return layer
     refusal = ""
@@ -37,7 +37,7 @@ def built(layer: Any) -> Any:
         try:
             tried(inputs)
         except Exception as fault:
-            refusal = refusal or told(fault)
+            refusal = refusal or message_of(fault)
             continue
         return tried
     raise SubjectError(
@@ -46,15 +46,15 @@ def built(layer: Any) -> Any:
     )
 
 
-def told(fault: Exception) -> str:
-    """What an exception says in one line; Keras puts the layer that raised it before it, and colours it."""
+def message_of(fault: Exception) -> str:
+    """Return the message of an exception in one line, without the layer and the colours that Keras adds to it."""
     lines = [line for line in re.sub(r"\x1b\[\d+m", "", str(fault)).splitlines() if line]
     said = lines[1] if len(lines) > 1 and lines[0].startswith("Exception encountered") else one_line(fault)
     return said.rstrip(".:")
 
 
 def copied(layer: Any) -> Any:
-    """A copy, so that the layer handed over stays as it is; the layer itself where Keras cannot copy it."""
+    """Copy a layer, so that the one handed over stays as it is; return that one where Keras cannot copy it."""
     try:
         return copy.deepcopy(layer)
     except Exception:
@@ -62,7 +62,7 @@ def copied(layer: Any) -> Any:
 
 
 def possible_inputs(layer: Any) -> Iterator[Any]:
-    """Token ids where there is an embedding, and embeddings of likely widths."""
+    """Yield token ids where there is an embedding, and embeddings of likely widths."""
     ids = np.tile(np.arange(POSITIONS, dtype="int32") % 2, (2, 1))
     parts = list(layer._flatten_layers())
     embeds = any(isinstance(part, keras.layers.Embedding) for part in parts)

@@ -24,7 +24,7 @@ from conformance_tests.subjects.masks import tells_of_a_mask
 class KerasCall:
     """A layer, a model, or layers one after the other, as a function of the values of their variables.
 
-    For the time of a call variables have other values, in Keras's own stateless scope; nothing is assigned.
+    During a call variables have other values, in Keras's own stateless scope; nothing is assigned.
     """
 
     def __init__(self, thing: Any) -> None:
@@ -33,11 +33,11 @@ class KerasCall:
         self.parts = named_layers(self.layers)
 
     def frozen(self) -> set[str]:
-        """The names of the variables that are not trainable."""
+        """Return the names of the variables that are not trainable."""
         return {name for name, v in self.variables.items() if not v.trainable}
 
     def arguments(self) -> Arguments:
-        """The arguments of the first layer; of a functional model its inputs, sequences first."""
+        """Return the arguments of the first layer, or the inputs of a functional model, sequences first."""
         first = self.layers[0]
         inputs = functional_inputs(first)
         if inputs is None:
@@ -46,7 +46,7 @@ class KerasCall:
         return dict.fromkeys([*(n for n in inputs if n not in beside), *beside], Parameter.empty)
 
     def __call__(self, values: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """What comes out, for these values of the variables."""
+        """Call the layer with these values of the variables."""
         mapping = [(self.variables[name], value) for name, value in values.items()]
         with keras.StatelessScope(state_mapping=mapping):
             result = called(self.layers[0], list(self.arguments()), positional, named)
@@ -58,13 +58,13 @@ class KerasCall:
     def in_float64(self) -> Iterator[None]:
         """Let every part compute in float64, and put everything back.
 
-        Keras promotes float64 to float32 where it combines types: a rounding that belongs to no equation.
+        Keras promotes float64 to float32 where it combines types, a rounding that belongs to no equation.
         """
         policy = keras.DTypePolicy("float64")
         floating = [v for v in self.variables.values() if keras.backend.is_float_dtype(v._dtype)]
         parts = [part for layer in self.layers for part in layer._flatten_layers()]
         parts += [graph for part in parts if (graph := getattr(part, "_functional", None)) is not None]
-        # A graph casts what it is given to the type of its symbolic inputs.
+        # A graph casts its inputs to the type of its symbolic ones.
         inputs = [x for part in parts for x in getattr(part, "_inputs", None) or ()]
         inputs += [x for part in parts for x in part._layers if isinstance(x, keras.layers.InputLayer)]
         replaced = [
@@ -88,7 +88,7 @@ class KerasCall:
 
 
 def given_weights(call: KerasCall) -> dict[str, Tensor]:
-    """The values of the floating variables, in float64."""
+    """Return the values of the floating variables, in float64."""
     return {
         name: torch.from_numpy(np.array(keras.ops.convert_to_numpy(v.value), dtype=np.float64))
         for name, v in call.variables.items()
@@ -117,7 +117,7 @@ def kept_seed() -> Iterator[None]:
 
 
 def called(layer: Any, names: Sequence[str], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """Call one layer in evaluation mode; arrays that are no arguments of it are left out."""
+    """Call one layer in evaluation mode, without the arrays that are not among its arguments."""
     inputs = functional_inputs(layer)
     if inputs is None:
         taken = arguments_of(layer.call)
@@ -132,7 +132,7 @@ def called(layer: Any, names: Sequence[str], positional: Sequence[Any], named: M
 
 
 def functional_inputs(layer: Any) -> list[str] | None:
-    """The names of a functional model's inputs, in their order; None for every other layer."""
+    """Return the names of a functional model's inputs, in their order; None for every other layer."""
     structure = getattr(layer, "_inputs_struct", None)
     if structure is None:
         return None
@@ -140,5 +140,5 @@ def functional_inputs(layer: Any) -> list[str] | None:
 
 
 def computes_in_floats(layer: Any) -> bool:
-    """Whether a layer's policy is that of floating numbers."""
+    """Return whether a layer's policy is that of floating numbers."""
     return hasattr(layer, "_dtype_policy") and keras.backend.is_float_dtype(layer.compute_dtype)

@@ -1,4 +1,4 @@
-"""A functional Keras model that was written as one flat graph: which of its layers make up an encoder layer."""
+"""Encoder layers in a functional Keras model that was written as one flat graph."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,10 +10,10 @@ Path = tuple[Any, ...]
 
 
 def blocks(layers: Sequence[Any]) -> Iterator[tuple[Path, Any]]:
-    """A path for each layer of the graph, those of encoder layers below ``layers``.
+    """Yield a path for each layer of the graph, those of encoder layers below ``layers``.
 
-    An encoder layer is an attention with the two maps behind it, and two norms: each behind its
-    sublayer, or each before it, where nothing but the sublayer reads what it gives.
+    An encoder layer is an attention with the two maps after it, and two norms. Each norm stands after its sublayer, or
+    before it if the sublayer alone reads its output.
     """
     names = plain_names(layers)
     place, number = 0, 0
@@ -36,21 +36,21 @@ def blocks(layers: Sequence[Any]) -> Iterator[tuple[Path, Any]]:
 
 
 def is_attention(layer: Any) -> bool:
-    """Whether a layer is Keras's attention."""
+    """Return whether a layer is Keras's attention."""
     return isinstance(layer, keras.layers.MultiHeadAttention)
 
 
 def is_norm(layer: Any) -> bool:
-    """Whether a layer is a norm."""
+    """Return whether a layer is a norm."""
     return isinstance(layer, keras.layers.LayerNormalization | keras.layers.RMSNormalization)
 
 
 def readers(layer: Any) -> int:
-    """How many operations read what a layer gives."""
+    """Count the operations that read the output of a layer."""
     return len({id(node.operation) for node in layer._outbound_nodes})
 
 
 def plain_names(layers: Sequence[Any]) -> list[str]:
-    """The names of layers without the number of the session, where that leaves them apart."""
+    """Return the names of layers without the number of the session, where they still differ without it."""
     plain = [re.sub(r"_\d+$", "", str(layer.name)) for layer in layers]
     return [name if plain.count(name) == 1 else str(layer.name) for name, layer in zip(plain, layers, strict=True)]

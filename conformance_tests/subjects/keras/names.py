@@ -1,6 +1,6 @@
 """Names for the parts of Keras models: by attribute, as in other frameworks, and by place in a stack.
 
-Keras numbers the layers of a class throughout a session (``dense_7``), which says nothing.
+Keras numbers the layers of a class throughout a session (``dense_7``), so their names are of no use.
 """
 
 import re
@@ -16,18 +16,18 @@ from conformance_tests.subjects.numbered import Path, telling_names
 
 MAPS = (keras.layers.Dense, keras.layers.EinsumDense, keras.layers.Conv1D)
 OWN = ("_layers", "_modules", "_tracker")
-"""Attributes in which Keras itself keeps the parts of a layer; models of a graph have more such."""
+"""Attributes in which Keras itself keeps the parts of a layer; models of a graph have more of them."""
 
 NORMS = (keras.layers.LayerNormalization, keras.layers.RMSNormalization)
 
 
 def named_layers(layers: Sequence[Any]) -> dict[str, Any]:
-    """Every part by name; a list of layers is a stack, a single layer is ``""``."""
+    """Return the parts by name; a list of layers is a stack, a single layer is ``""``."""
     return {".".join(map(str, path)): layer for path, layer in paths_of(layers).items()}
 
 
 def named_variables(layers: Sequence[Any]) -> dict[str, Any]:
-    """Every floating variable by name."""
+    """Return the floating variables by name."""
     found: dict[int, tuple[Path, Any]] = {}
     for path, layer in paths_of(layers).items():
         for variable in (*layer._trainable_variables, *layer._non_trainable_variables):
@@ -38,7 +38,7 @@ def named_variables(layers: Sequence[Any]) -> dict[str, Any]:
 
 
 def paths_of(layers: Sequence[Any]) -> dict[Path, Any]:
-    """Every part by its path, each once."""
+    """Return the parts by path, each once."""
     found: dict[Path, Any] = {}
     seen: set[int] = set()
 
@@ -59,10 +59,10 @@ def paths_of(layers: Sequence[Any]) -> dict[Path, Any]:
 
 
 def parts_of(layer: Any) -> Iterator[tuple[Path, Any]]:
-    """The parts directly below a layer: its attributes, then those that it keeps in order alone."""
+    """Yield the parts directly below a layer: its attributes, then those that it keeps only in order."""
     named: set[int] = set()
     width = width_of(layer)
-    # On the torch backend attributes that are layers stand where torch keeps its modules.
+    # On the torch backend, attributes that are layers are among torch's modules.
     for name, value in (vars(layer) | vars(layer).get("_modules", {})).items():
         if name in OWN or (name.startswith("_") and isinstance(layer, keras.Sequential | Functional)):
             continue
@@ -74,7 +74,7 @@ def parts_of(layer: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def inside(value: Any) -> Iterator[tuple[Path, Any]]:
-    """The layers that an attribute is, or holds."""
+    """Yield the layers that an attribute is, or holds."""
     if isinstance(value, keras.layers.Layer):
         yield (), value
     elif isinstance(value, list | tuple | dict):
@@ -83,7 +83,7 @@ def inside(value: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def stacked(layers: Sequence[Any]) -> Iterator[tuple[Path, Any]]:
-    """Names for layers that stand one after the other: those that hold others are the numbered ones."""
+    """Return names for layers that stand one after the other: those that hold others are the numbered ones."""
     weighty = [layer for layer in layers if layer.weights]
     if [isinstance(layer, MAPS) for layer in weighty] == [True, True]:
         yield from zip((("linear_1",), ("linear_2",)), weighty, strict=True)
@@ -104,7 +104,7 @@ def stacked(layers: Sequence[Any]) -> Iterator[tuple[Path, Any]]:
 
 
 def telling(name: str, part: Any, width: int) -> str:
-    """An attribute under a name that says what it is, whatever it is called: its class and its shape are known."""
+    """Return a telling name for an attribute, whatever it is called, from its class and its shape."""
     if isinstance(part, keras.layers.MultiHeadAttention):
         return name if role(f"{name}.query_output", in_layer=True, is_norm=False) == "O" else f"{name}_attention"
     if isinstance(part, NORMS) and not re.search(NORM, name):
@@ -117,13 +117,13 @@ def telling(name: str, part: Any, width: int) -> str:
 
 
 def width_of(layer: Any) -> int:
-    """The width of the hidden states, as the norms directly inside a layer tell it; 0 if there are none."""
+    """Return the width of the hidden states, read from the norms directly inside a layer; 0 if there are none."""
     norms = (part for part in layer._layers if isinstance(part, NORMS) and part.weights)
     return next((part.weights[0].shape[0] for part in norms), 0)
 
 
 def variable_name(layer: Any, variable: Any) -> str:
-    """What a variable is called: by Keras's own layers, or by the attribute of somebody else's."""
+    """Return the name of a variable: from Keras's own layers, or the attribute of another author's layer."""
     if type(layer).__module__.partition(".")[0] in ("keras", "keras_hub"):
         return str(variable.name)
     held = (name for name, value in vars(layer).items() if value is variable)

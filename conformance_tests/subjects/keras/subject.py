@@ -18,11 +18,11 @@ from conformance_tests.subjects.subject import Subject
 from conformance_tests.subjects.torch_subject import Recorder
 
 BACKENDS = ("jax", "torch")
-"""Where a call is a function of the values of the variables, and its operations can be seen."""
+"""Backends on which a call is a function of the variables' values, with visible operations."""
 
 
 def KerasSubject(thing: Any) -> Subject:
-    """The subject for a layer, a model, or a list of layers that are called one after the other.
+    """Make the subject for a layer, a model, or a list of layers that are called one after the other.
 
     Raises:
         SubjectError: if it cannot be built, or runs on a backend without a subject.

@@ -1,7 +1,7 @@
 """Expected failures: requirements that an encoder is known not to meet, each with its reason.
 
-A file lists them, strictly: whatever is unknown or missing in it is refused, and a listed
-requirement that is met counts against the encoder until its entry goes. ::
+A file lists them. An unknown or missing key in it is refused, and a listed requirement that is
+met counts against the encoder until you remove its entry. ::
 
     [[expected]]
     requirement = "ENC-4"
@@ -36,7 +36,7 @@ Expected = str | Path | Mapping[str, str] | Iterable[ExpectedFailure]
 
 
 def expected_failures(given: Expected | None) -> tuple[ExpectedFailure, ...]:
-    """The entries, whichever way they are given.
+    """Return the entries of a file, of a mapping from requirements to reasons, or of a list.
 
     Raises:
         SpecificationError: if the file or an entry cannot be used.
@@ -54,7 +54,7 @@ def expected_failures(given: Expected | None) -> tuple[ExpectedFailure, ...]:
 
 
 def read(path: Path) -> tuple[ExpectedFailure, ...]:
-    """The entries of a file.
+    """Read the entries of a file.
 
     Raises:
         SpecificationError: in one line, if the file cannot be read or holds anything but entries.
@@ -75,10 +75,10 @@ def read(path: Path) -> tuple[ExpectedFailure, ...]:
 
 
 def entry(given: Any, place: str) -> ExpectedFailure:
-    """One entry.
+    """Make one entry.
 
     Raises:
-        SpecificationError: if a key is unknown or missing, a value is no text, or there is no such requirement.
+        SpecificationError: if a key is unknown or missing, a value is not a text, or there is no such requirement.
     """
     keys = [f.name for f in fields(ExpectedFailure)]
     if not isinstance(given, dict):
@@ -99,7 +99,7 @@ def entry(given: Any, place: str) -> ExpectedFailure:
 
 
 def each_once(entries: Iterable[ExpectedFailure], place: str) -> tuple[ExpectedFailure, ...]:
-    """The entries; two for the same requirement and target contradict each other.
+    """Return the entries; two for the same requirement and target contradict each other.
 
     Raises:
         SpecificationError: if there are such two.
@@ -116,19 +116,19 @@ def each_once(entries: Iterable[ExpectedFailure], place: str) -> tuple[ExpectedF
 def apply_expected(
     results: Iterable[Result], entries: Iterable[ExpectedFailure], target: str, repro: str = ""
 ) -> tuple[list[Result], list[str]]:
-    """Hold results against the failures that were expected.
+    """Compare results with the failures that were expected.
 
-    A listed requirement that fails becomes ``xfail``, one that passes ``xpass``; any other
-    outcome stays as it is, since it says nothing about the entry.
+    A listed requirement that fails becomes ``xfail``, and one that passes ``xpass``. Another
+    outcome stays as it is, since it neither confirms nor refutes the entry.
 
     Args:
         results: of one target, after verification.
-        entries: for any target; those for another one are left aside, those for this one go first.
+        entries: for any target; those for another target do not count, and those for this one go first.
         target: its name in the report.
-        repro: how to repeat the run, for what becomes a failure here.
+        repro: the command that repeats the run, for results that become failures here.
 
     Returns:
-        The results, and a note for each entry about which the run says nothing.
+        The results, and a note for each entry that the run neither confirms nor refutes.
     """
     listed = {e.requirement: e for e in sorted(entries, key=lambda e: e.target) if e.target in ("", target)}
     held = [hold(r, listed[r.id], repro) if r.id in listed else r for r in results]
@@ -142,14 +142,14 @@ def apply_expected(
 
 
 def says_nothing(outcome: str | None) -> str:
-    """Why an entry was neither confirmed nor refuted."""
+    """Return the reason why an entry was neither confirmed nor refuted."""
     return (
         f"is {outcome}" if outcome else "was not checked: no equation of this encoder has it, or the level excludes it"
     )
 
 
 def hold(result: Result, expected: ExpectedFailure, repro: str) -> Result:
-    """One result beside the entry for it."""
+    """Apply an entry to the result of its requirement."""
     known = replace(result, reason=expected.reason, link=expected.link)
     if result.outcome == "fail":
         return replace(known, outcome="xfail")

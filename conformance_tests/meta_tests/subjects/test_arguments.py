@@ -1,0 +1,264 @@
+"""What a signature says of a call, and where the hidden states are in what comes back."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.errors import Disagreement
+from conformance_tests.subjects.calling import (
+    REQUIRED,
+    SEGMENTS,
+    arguments_of,
+    batch_comes_first,
+    hands_on,
+    hidden_states,
+    input_by_name,
+    required,
+    tensors_in,
+)
+
+
+def usual(x, mask=None, flag=False): ...
+def several(*inputs, keep=None): ...
+def positional(x, y, /, z, w=2): ...
+def all_kinds(x, /, a, *rest, b, c=3, **others): ...
+def by_name(*, input_ids, attention_mask=None): ...
+def by_name_without_default(*, input_ids=None): ...
+def nothing(): ...
+def handing_on(*args, **kwargs): ...
+def handing_on_more(x, *args, **kwargs): ...
+def any_names(**kwargs): ...
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (usual, {"x": REQUIRED, "mask": None, "flag": False}),
+        (several, {"*inputs": REQUIRED, "keep": None}),
+        (positional, {"x": REQUIRED, "z": REQUIRED, "w": 2}),
+        (all_kinds, {"x": REQUIRED, "a": REQUIRED, "b": REQUIRED, "c": 3}),
+        (by_name, {"input_ids": REQUIRED, "attention_mask": None}),
+        (partial(usual, flag=True), {"x": REQUIRED, "mask": None, "flag": True}),
+        (nothing, {}),
+    ],
+)
+def test_arguments_are_the_first_and_those_that_can_be_given_by_name(
+    function: Callable[..., Any], expected: dict[str, Any]
+) -> None:
+    """In their order, with defaults; the first has an asterisk if it takes several."""
+    assert list(arguments_of(function).items()) == list(expected.items())
+
+
+@pytest.mark.parametrize(
+    ("function", "asked"),
+    [(usual, []), (positional, ["z"]), (all_kinds, ["a", "b"]), (by_name, []), (nothing, []), (several, [])],
+)
+def test_the_input_itself_is_not_among_what_must_be_given_beside_it(
+    function: Callable[..., Any], asked: list[str]
+) -> None:
+    assert required(arguments_of(function)) == asked
+
+
+@pytest.mark.parametrize(
+    ("function", "handed_on", "named"),
+    [
+        (usual, False, False),
+        (several, False, False),
+        (by_name, False, True),
+        (by_name_without_default, False, True),
+        (handing_on, True, False),
+        (handing_on_more, False, False),
+        (any_names, False, False),
+        (nothing, False, False),
+    ],
+)
+def test_a_signature_says_whether_it_hands_on_and_whether_the_input_goes_by_name(
+    function: Callable[..., Any], handed_on: bool, named: bool
+) -> None:
+    assert hands_on(function) == handed_on
+    assert input_by_name(function) == named
+
+
+class Scripted(nn.Module):
+    def forward(self, x: Tensor, mask: Tensor | None = None, times: int = 2) -> Tensor:
+        return x * times
+
+
+def test_a_scripted_module_says_the_same_by_its_schema() -> None:
+    """Its forward method has no Python signature."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        forward = torch.jit.script(Scripted()).forward
+    assert arguments_of(forward) == {"x": REQUIRED, "mask": None, "times": 2}
+    assert not hands_on(forward)
+    assert not input_by_name(forward)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_segments"),
+    [
+        ("segment_ids", True),
+        ("seg", True),
+        ("token_type_ids", True),
+        ("tokentype", True),
+        ("type_ids", True),
+        ("sentence", True),
+        ("sent_ids", True),
+        ("tokens", False),
+        ("sender", False),
+        ("type", False),
+    ],
+)
+def test_segments_are_told_by_name(name: str, is_segments: bool) -> None:
+    assert bool(SEGMENTS.search(name)) == is_segments
+
+
+X = torch.tensor([[2.0, 3.0, 5.0], [7.0, 11.0, 13.0]])[..., None]
+
+
+def mixing(axis: int, found: list[bool] | None = None) -> Callable[[Tensor, bool], Tensor]:
+    """A call of an encoder that mixes what it is handed along an axis: its positions, if that is the second one."""
+
+    def call(x: Tensor, first: bool) -> Tensor:
+        if found is not None:
+            found.append(first)
+        handed = (x if first else x.transpose(0, 1)).double()
+        out = handed + handed.sum(axis, keepdim=True)
+        return out if first else out.transpose(0, 1)
+
+    return call
+
+
+@pytest.mark.parametrize("orders", [(True, False), (False, True)])
+@pytest.mark.parametrize("x", [X, X.squeeze(-1).long()], ids=["embeddings", "ids"])
+def test_the_batch_is_the_axis_along_which_nothing_is_mixed(x: Tensor, orders: Sequence[bool]) -> None:
+    """Whatever is tried first: of two samples only the changed one changes."""
+    assert batch_comes_first(mixing(1), x, orders) is True
+    assert batch_comes_first(mixing(0), x, orders) is False
+
+
+def test_the_likelier_order_is_tried_first_and_suffices() -> None:
+    """Two calls with the batch first, and none with the batch second."""
+    tried: list[bool] = []
+    batch_comes_first(mixing(1, tried), X, (True, False))
+    assert tried == [True, True]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, first: None,
+        lambda x, first: torch.ones(2, 3, 5),
+        lambda x, first: x.sum((1, 2)),
+        lambda x, first: torch.cat([x, x]),
+        lambda x, first: x + x.sum(),
+        lambda x, first: None if x[0, 0, 0] != 2 else x,
+        lambda x, first: x if x[0, 0, 0] == 2 else None,
+    ],
+    ids=["refusing", "constant", "a number each", "another batch", "mixing all", "first alone", "changed refused"],
+)
+@pytest.mark.parametrize("orders", [(True, False), (False, True)])
+def test_where_no_order_is_independent_the_likelier_one_is_kept(call: Any, orders: Sequence[bool]) -> None:
+    """Refusals, outputs that depend on nothing, or have another batch, tell nothing."""
+    assert batch_comes_first(call, X, orders) is orders[0]
+
+
+def test_a_change_of_a_billionth_is_rounding() -> None:
+    """10⁻¹⁰ in the other sample is none, 10⁻⁸ is one; and 10⁻¹⁰ in the changed sample shows no influence."""
+
+    def call(leak: float, own: float = 1.0) -> Callable[[Tensor, bool], Tensor]:
+        def called(x: Tensor, first: bool) -> Tensor:
+            changed = float(x[0, 0, 0] != 2)
+            out = torch.zeros(2, 3, 1, dtype=torch.float64)
+            out[0] += own * changed
+            out[1] += leak * changed
+            return out if first else out * float("nan")
+
+        return called
+
+    for leak, own, expected in ((1e-10, 1, True), (1e-8, 1, False), (0, 1e-10, False), (0, 1e-8, True)):
+        assert batch_comes_first(call(leak, own), X, (False, True)) is expected
+
+
+WIDTH = 5
+STATES, OTHER, POOLED = torch.zeros(2, 3, WIDTH), torch.ones(2, 3, WIDTH), torch.zeros(2, WIDTH)
+WIDER = torch.zeros(2, 3, 7)
+
+
+@dataclass
+class Output:
+    pooled: Tensor
+    states: Tensor
+
+
+@dataclass
+class Named:
+    last_hidden_state: Any
+    other: Tensor
+
+
+class Both(dict[str, Any]):
+    """A mapping with attributes, as models return."""
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (STATES, STATES),
+        (POOLED, POOLED),
+        ({"x": OTHER, "last_hidden_state": STATES}, STATES),
+        (Named(STATES, OTHER), STATES),
+        (Named(None, OTHER), OTHER),
+        (Named([STATES], OTHER), STATES),
+        (Named(WIDER, OTHER), WIDER),
+        ((POOLED, STATES), STATES),
+        ((WIDER, STATES, OTHER), STATES),
+        ([STATES, WIDER, OTHER], OTHER),
+        ([OTHER, STATES, POOLED], STATES),
+        (Output(POOLED, STATES), STATES),
+        ({"a": {"b": (3, STATES)}}, STATES),
+        ((POOLED, WIDER), POOLED),
+        ([POOLED, WIDER], POOLED),
+        ((torch.zeros(2, 3, WIDTH, dtype=torch.long), STATES), STATES),
+    ],
+)
+def test_hidden_states_are_what_is_called_so_or_has_their_shape(output: Any, expected: Tensor) -> None:
+    """A list collects what layers return: its last; else the first; where no shape fits, the first of all."""
+    assert hidden_states(output, WIDTH) is expected
+
+
+def test_nested_hidden_states_are_filled_with_zeros() -> None:
+    """Sequences of one and of three positions."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nested = torch.nested.nested_tensor([torch.ones(1, 2), torch.ones(3, 2)])
+    assert hidden_states(nested, 2).sum(-1).tolist() == [[2, 0, 0], [2, 2, 2]]
+    assert tensors_in((nested, POOLED)) == [POOLED]
+
+
+@pytest.mark.parametrize(
+    ("output", "kind"),
+    [
+        ({"length": 3}, "dict"),
+        (5, "int"),
+        (None, "NoneType"),
+        ((), "tuple"),
+        ([torch.zeros(2, dtype=torch.long)], "list"),
+    ],
+)
+def test_an_output_without_floating_numbers_is_named(output: Any, kind: str) -> None:
+    said = rf"^the encoder returned {kind}, but hidden states are a tensor \(B, n, d_model\)$"
+    with pytest.raises(Disagreement, match=said):
+        hidden_states(output, WIDTH)
+
+
+def test_tensors_are_found_however_deep_in_their_order() -> None:
+    """In dataclasses, mappings, lists and tuples; whole numbers and texts are passed over."""
+    deep = [POOLED, {"a": (STATES, 3), "b": Output(OTHER, WIDER)}, torch.tensor(3), "text", {STATES}]
+    assert [id(t) for t in tensors_in(deep)] == [id(t) for t in (POOLED, STATES, OTHER, WIDER)]

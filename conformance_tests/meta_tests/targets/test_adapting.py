@@ -1,0 +1,84 @@
+"""Which subject an object becomes."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.errors import SubjectError
+from conformance_tests.subjects.ready_made import READY_MADE
+from conformance_tests.subjects.subject import AdaptedSubject, Subject
+from conformance_tests.subjects.torch_subject import TorchSubject
+from conformance_tests.targets.adapting import adapt
+
+
+class Arrays:
+    """The least that a subject offers."""
+
+    def __init__(self) -> None:
+        self.weights: dict[str, Any] = {}
+
+    def encode(self, x: Any, mask: Any) -> Any:
+        return x
+
+
+class Halves:
+    """``encode`` alone."""
+
+    def encode(self, x: Any, mask: Any) -> Any:
+        return x
+
+
+class Mine(Subject):
+    """A subject by itself, though it has ``weights`` and ``encode`` too."""
+
+    def weights(self) -> dict[str, Tensor]:
+        return {}
+
+
+def test_a_subject_is_taken_as_it_is() -> None:
+    mine = Mine()
+    assert adapt(mine) is mine
+
+
+def test_a_torch_module_becomes_a_torch_subject_around_itself() -> None:
+    module = nn.Linear(3, 5)
+    subject = adapt(module)
+    assert isinstance(subject, TorchSubject)
+    assert subject.module is module
+
+
+def test_an_object_with_weights_and_encode_is_adapted() -> None:
+    thing = Arrays()
+    subject = adapt(thing)
+    assert isinstance(subject, AdaptedSubject)
+    assert subject.subject is thing
+
+
+def test_a_layer_of_a_framework_on_torch_is_one_of_the_framework(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its class descends from a torch module as well: the framework is asked first."""
+    monkeypatch.setitem(READY_MADE, "madeup", "subject:AdaptedSubject")
+    layer = type("Layer", (nn.Module,), {"__module__": "madeup.layers"})()
+    subject = adapt(layer)
+    assert isinstance(subject, AdaptedSubject)
+    assert subject.subject is layer
+
+
+def test_parameters_without_numbers_are_refused() -> None:
+    """One of them is enough."""
+    module = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 7, device="meta"))
+    said = r"^its parameters have shapes but no numbers \(the device is meta\): load its weights first$"
+    with pytest.raises(SubjectError, match=said):
+        adapt(module)
+
+
+@pytest.mark.parametrize("thing", [5, "bert", None, {}, Halves(), [nn.Linear(2, 2)], torch.zeros(2), len])
+def test_anything_else_is_no_encoder(thing: Any) -> None:
+    """A list of modules, a tensor and an object with only one of the two among it."""
+    said = (
+        f"^{type(thing).__name__} is not an encoder: give a torch.nn.Module, "
+        r"or an object with `weights` and `encode\(x, mask\)`$"
+    )
+    with pytest.raises(SubjectError, match=said):
+        adapt(thing)

@@ -1,0 +1,304 @@
+"""Each form in which a person writes a target, and each refusal with its words."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from torch import nn
+
+from conformance_tests.errors import SubjectError, TargetError
+from conformance_tests.targets.builtin import BUILTIN
+from conformance_tests.targets.resolving import in_files, load_file, load_module, make, module_exists, resolve
+
+SOURCE = """
+from dataclasses import dataclass
+import beside_it
+
+number = 7
+_hidden = 5
+
+class Outer:
+    class Inner:
+        value = 11
+
+def make():
+    return beside_it.value
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of its own to stand in, with a file and what it imports; imports are forgotten afterwards."""
+    (tmp_path / "mine.py").write_text(SOURCE)
+    (tmp_path / "beside_it.py").write_text("value = 13\n")
+    (tmp_path / "silent.py").write_text("number = 3\n")
+    (tmp_path / "broken.py").write_text("raise ValueError('no\\nway')\n")
+    (tmp_path / "leaving.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "stopping.py").write_text("raise KeyboardInterrupt\n")
+    many = "".join(f"def made_{letter}(): ...\n" for letter in "abcdefghij")
+    (tmp_path / "many.py").write_text(many)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name in ("mine", "beside_it", "silent", "broken", "leaving", "stopping", "many") or name[:9] == "_subject_":
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("mine.py:number", 7),
+        ("mine:number", 7),
+        ("./mine.py:number", 7),
+        ("mine.py:Outer.Inner.value", 11),
+        ("mine:Outer.Inner.value", 11),
+        ("json:dumps", json.dumps),
+        ("os.path:sep", "/"),
+    ],
+)
+def test_an_attribute_of_a_module_or_a_file_is_found(target: str, expected: Any) -> None:
+    """By its path or by the name of the module; attributes of attributes too."""
+    assert resolve(target)() == expected
+
+
+def test_a_file_finds_what_stands_beside_it(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own folder is searched, wherever the process stands; a colon in the path is part of it."""
+    elsewhere = here / "a:b"
+    elsewhere.mkdir()
+    for name in ("mine.py", "beside_it.py"):
+        (here / name).rename(elsewhere / name)
+    assert resolve("a:b/mine.py:make")()() == 13
+    assert sys.path[0] == str(elsewhere)
+    length = len(sys.path)
+    resolve("a:b/mine.py:make")()
+    assert len(sys.path) == length
+
+
+def test_nothing_is_imported_before_it_is_asked_for() -> None:
+    """A name can be checked without running anything of the target; each load of a file runs it anew."""
+    load = resolve("broken.py:make")
+    assert "_subject_broken" not in sys.modules
+    with pytest.raises(SubjectError, match=r"^importing broken\.py raised ValueError: no$"):
+        load()
+    first, second = resolve("mine.py:Outer")(), resolve("mine.py:Outer")()
+    assert first is not second
+    assert sys.modules["_subject_mine"].Outer is second
+
+
+@pytest.mark.parametrize("name", ["torch-post-ln", "reference-bert"])
+def test_a_built_in_name_is_its_maker(name: str) -> None:
+    assert resolve(name) is BUILTIN[name].make
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("mine.py:", "'mine.py:' must have the form package.module:attribute or path/to/file.py:attribute"),
+        (":make", "':make' must have the form package.module:attribute or path/to/file.py:attribute"),
+        ("absent.py:make", "there is no file absent.py"),
+        (
+            "absent:make",
+            "there is no module 'absent'; a file is written with its .py: path/to/file.py:make",
+        ),
+        (
+            "json.absent.deeper:make",
+            "there is no module 'json.absent.deeper'; a file is written with its .py: path/to/file.py:make",
+        ),
+        ("absent.onnx", "there is no file absent.onnx"),
+        ("absent.safetensors", "there is no file absent.safetensors"),
+    ],
+)
+def test_a_name_that_cannot_be_used_is_refused_at_once(target: str, said: str) -> None:
+    with pytest.raises(TargetError, match=f"^{re.escape(said)}$"):
+        resolve(target)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("mine.py:mak", "mine.py has no attribute 'mak'; it has Outer, make"),
+        ("mine:Outer.Other", "mine has no attribute 'Outer.Other'; it has Outer, make"),
+        ("silent.py:make", "silent.py has no attribute 'make'"),
+        (
+            "many:make",
+            "many has no attribute 'make'; it has made_a, made_b, made_c, made_d, made_e, made_f, made_g, made_h",
+        ),
+    ],
+)
+def test_an_attribute_that_is_absent_is_answered_with_those_that_are_there(target: str, said: str) -> None:
+    """Classes and functions of the module's own, eight at most: nothing imported, hidden, or a number."""
+    load = resolve(target)
+    with pytest.raises(TargetError, match=f"^{re.escape(said)}$"):
+        load()
+
+
+@pytest.mark.parametrize(
+    ("load", "said"),
+    [
+        (lambda: load_module("broken"), "importing broken raised ValueError: no"),
+        (lambda: load_file(Path("broken.py")), "importing broken.py raised ValueError: no"),
+        (lambda: load_module("leaving"), "importing leaving raised SystemExit: 3"),
+        (lambda: load_file(Path("leaving.py")), "importing leaving.py raised SystemExit: 3"),
+    ],
+)
+def test_what_an_import_raises_is_the_subjects_fault(load: Callable[[], Any], said: str) -> None:
+    """The first line of it; what ends the process as well."""
+    sys.path.insert(0, str(Path.cwd()))
+    with pytest.raises(SubjectError, match=f"^{re.escape(said)}$") as caught:
+        load()
+    assert caught.value.__cause__ is not None
+
+
+def test_an_interrupt_is_nobodys_fault() -> None:
+    """Ctrl-C during an import ends the command."""
+    for load in (resolve("stopping.py:make"), resolve("stopping:make")):
+        with pytest.raises(KeyboardInterrupt):
+            load()
+
+
+@pytest.mark.parametrize(
+    ("name", "exists"),
+    [("json", True), ("json.decoder", True), ("mine", True), ("absent", False), ("json.absent", False), ("", False)],
+)
+def test_modules_are_looked_for_from_where_the_process_stands(name: str, exists: bool) -> None:
+    """The folder is put on the search path once; a name that is none exists nowhere."""
+    assert module_exists(name) == exists
+    assert module_exists(name) == exists
+    assert sys.path.count(str(Path.cwd())) == 1
+
+
+def test_a_parent_that_is_no_package_has_no_modules() -> None:
+    """``silent`` is a file: there is nothing below it; one that fails on import has nothing either."""
+    assert not module_exists("silent.below")
+    assert not module_exists(".relative")
+
+
+def test_weights_alone_are_refused(here: Path) -> None:
+    (here / "model.safetensors").write_bytes(b"")
+    said = "model.safetensors holds only weights: name its folder, with a config.json that describes the encoder"
+    with pytest.raises(TargetError, match=f"^{re.escape(said)}$"):
+        resolve("model.safetensors")
+
+
+def test_a_folder_is_loaded_as_a_checkpoint(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is asked for, from the path as written."""
+    from conformance_tests.subjects import checkpoint
+
+    (here / "folder").mkdir()
+    monkeypatch.setattr(checkpoint, "load", lambda path: ("loaded", path))
+    assert resolve("folder")() == ("loaded", Path("folder"))
+
+
+def test_an_onnx_file_is_loaded_by_its_subject(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without ONNX Runtime the report says what to install."""
+    (here / "model.onnx").write_bytes(b"")
+    fake: Any = ModuleType("conformance_tests.subjects.onnx")
+    fake.OnnxSubject = lambda path: ("onnx", path)
+    monkeypatch.setitem(sys.modules, "conformance_tests.subjects.onnx", fake)
+    assert resolve("model.onnx")() == ("onnx", Path("model.onnx"))
+    monkeypatch.setitem(sys.modules, "conformance_tests.subjects.onnx", None)
+    said = r"^model\.onnx is run by ONNX Runtime: pip install 'encoder-spec\[onnx\]'$"
+    with pytest.raises(SubjectError, match=said):
+        in_files(Path("model.onnx"))()
+
+
+class Encoder(nn.Module):
+    """Needs nothing."""
+
+
+class Wide(nn.Module):
+    def __init__(self, width: int, depth: int = 2, *, heads: int) -> None:
+        super().__init__()
+
+
+class Arrays:
+    """A subject by its form."""
+
+    def encode(self) -> None: ...
+
+
+class Factory:
+    def __call__(self, width: int) -> None: ...
+
+
+def anything(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    return args, kwargs
+
+
+ENCODER, ARRAYS = Encoder(), Arrays()
+
+
+@pytest.mark.parametrize("thing", [ENCODER, ARRAYS, 5, [ENCODER], {"a": 1}, None])
+def test_what_is_made_already_is_taken_as_it_is(thing: Any) -> None:
+    """A module although it can be called, an object with ``encode``, and whatever cannot be called."""
+    assert make(thing) is thing
+
+
+@pytest.mark.parametrize(
+    ("maker", "kind"),
+    [(Encoder, Encoder), (Arrays, Arrays), (lambda: ENCODER, Encoder), (dict, dict), (anything, tuple)],
+)
+def test_a_function_or_class_without_required_arguments_makes_one(maker: Any, kind: type) -> None:
+    """A class of encoders is no encoder yet, even where it has ``encode``."""
+    assert type(make(maker)) is kind
+
+
+def test_a_layer_of_a_framework_is_made_already() -> None:
+    """Though it can be called; its class is a maker."""
+    layer = type("Layer", (), {"__module__": "keras.layers", "__call__": lambda self, x: x})
+    thing = layer()
+    assert make(thing) is thing
+    assert type(make(layer)) is layer
+
+
+@pytest.mark.parametrize(
+    ("maker", "said"),
+    [
+        (
+            Wide,
+            "Wide needs the arguments width, heads: name a function without required arguments, "
+            "such as `def make(): return Wide(...)`",
+        ),
+        (
+            Factory(),
+            "Factory needs the arguments width: name a function without required arguments, "
+            "such as `def make(): return Factory(...)`",
+        ),
+        (
+            partial(Wide, heads=2),
+            "partial needs the arguments width: name a function without required arguments, "
+            "such as `def make(): return partial(...)`",
+        ),
+    ],
+)
+def test_what_asks_for_arguments_is_refused_with_their_names(maker: Any, said: str) -> None:
+    with pytest.raises(SubjectError, match=f"^{re.escape(said)}$"):
+        make(maker)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [(ValueError("no\nway"), "ValueError: no"), (SystemExit(3), "SystemExit: 3")]
+)
+def test_what_a_maker_raises_is_the_subjects_fault(fault: BaseException, said: str) -> None:
+    def failing() -> None:
+        raise fault
+
+    with pytest.raises(SubjectError, match=f"^{re.escape('failing() raised ' + said)}$") as caught:
+        make(failing)
+    assert caught.value.__cause__ is fault
+
+
+def test_an_interrupt_of_a_maker_ends_the_command() -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make(interrupted)
