@@ -101,7 +101,8 @@ def test_search_finds_an_equation_from_a_file_and_from_a_server(site: Site, visi
 def test_no_page_is_wider_than_the_screen(site: Site, visit: Visit) -> None:
     visit.page.set_viewport_size(NARROW)
     for path in pages(site):
-        width = visit.open(site.folder / path).page.evaluate("document.documentElement.scrollWidth")
+        visit.page.goto((site.folder / path).as_uri())
+        width = visit.page.evaluate("document.fonts.ready.then(() => document.documentElement.scrollWidth)")
         assert width <= NARROW["width"], path
 
 
@@ -110,11 +111,12 @@ def test_no_page_is_wider_than_the_screen(site: Site, visit: Visit) -> None:
 )
 def test_axe_finds_no_violation(site: Site, visit: Visit, scheme: str, rules: list[str]) -> None:
     """axe-core's rules of WCAG 2.0 to 2.2, levels A and AA; on dark pages nothing differs but the colours."""
-    visit.page.set_viewport_size(WIDE)
-    visit.page.emulate_media(color_scheme=scheme)
+    page = visit.page
+    page.set_viewport_size(WIDE)
+    page.emulate_media(color_scheme=scheme)
     found = []
     for path in pages(site):
-        page = visit.open(site.folder / path).page
+        page.goto((site.folder / path).as_uri())
         chosen = page.evaluate("document.body.dataset.mdColorScheme")
         assert chosen == {"light": "default", "dark": "slate"}[scheme], path
         results = Axe().run(page, options={"runOnly": rules, "resultTypes": ["violations"], "preload": False})
