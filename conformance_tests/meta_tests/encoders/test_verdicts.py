@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from conformance_tests.engine.judging import check
 from conformance_tests.meta_tests.encoders.catalogue import all_defects
 from conformance_tests.meta_tests.encoders.subjects import PreNormEncoder, Sound
-from conformance_tests.meta_tests.judgements import Judgements
 
 PLACE_GOT_WANT_ALLOWED = re.compile(
     r"^[a-z_.]+: .+\[[\d, ]+\] = \S+, but the spec gives \S+ \(off by \S+, allowed \S+\) \[.*d_k=\d+.*; seed 0\]$"
@@ -85,30 +85,30 @@ def test_broken_encoder_is_found_out(name: str, judged: Judged) -> None:
 
 
 @pytest.mark.parametrize("make", [Sound, PreNormEncoder])
-def test_sound_encoder_is_acquitted(make: type[torch.nn.Module], judged: Judgements) -> None:
+def test_sound_encoder_is_acquitted(make: type[torch.nn.Module]) -> None:
     """What the broken encoders are made from passes every requirement; otherwise their verdicts would say nothing."""
-    target = judged(make)
+    target = check(make).targets[0]
     assert (target.verdict, target.level) == ("conformant", "gradient")
     assert {r.outcome for r in target.requirements} == {"pass"}
 
 
-def test_legitimate_variant_is_a_defect_only_where_another_is_declared(judged: Judgements) -> None:
+def test_legitimate_variant_is_a_defect_only_where_another_is_declared() -> None:
     """ε outside the root is S0's norm: conformant by itself, nonconformant where torch's norm is declared."""
     make = all_defects()["EpsilonOutsideTheRoot"].make
-    free, declared = judged(make), judged(make, profile="torch-post-ln")
+    free, declared = check(make), check(make, profile="torch-post-ln")
     assert (free.verdict, declared.verdict) == ("conformant", "nonconformant")
-    assert free.profile["choices"]["norm"] == "std-plus-eps"
+    assert free.targets[0].profile["choices"]["norm"] == "std-plus-eps"
 
 
-def test_fault_of_a_broken_encoder_is_laid_at_one_equation(judged: Judgements) -> None:
+def test_fault_of_a_broken_encoder_is_laid_at_one_equation() -> None:
     """With scores divided by √d_model, what is computed before them passes and what follows is blocked, not failed."""
-    target = judged(all_defects()["ScaledByModelWidth"].make)
+    target = check(all_defects()["ScaledByModelWidth"].make).targets[0]
     outcomes = {r.id: r.outcome for r in target.requirements}
     assert {id for id, outcome in outcomes.items() if outcome == "fail"} == {"ENC-2", "ATT-3"}
     assert (outcomes["ATT-1"], outcomes["ATT-6"], outcomes["ENC-10"]) == ("pass", "blocked", "blocked")
 
 
-def test_weaker_level_finds_no_more_than_its_evidence_shows(judged: Judgements) -> None:
+def test_weaker_level_finds_no_more_than_its_evidence_shows() -> None:
     """Wrong gradients behind right outputs: conformant as far as ``trace`` looks, not beyond."""
     make = all_defects()["GradientOfTheResidualScaled"].make
-    assert [judged(make, level=level).verdict for level in ("trace", "gradient")] == ["conformant", "nonconformant"]
+    assert [check(make, level=level).verdict for level in ("trace", "gradient")] == ["conformant", "nonconformant"]
