@@ -60,16 +60,19 @@ test-all: $(READY)
 coverage: $(READY)
 	$(PYTEST) --cov --cov-report=term --cov-report=xml $(ARGS)
 
-# From an empty folder, in an environment with nothing but the wheel and what it requires.
+# From an empty folder, in an environment with nothing but the wheel and what it requires. Both lie outside the
+# repository, whose conftest.py pytest would find otherwise.
 wheel: $(READY)
-	rm -rf dist .venv-wheel
+	rm -rf dist
 	$(BIN)/python -m build --no-isolation
-	$(PYTHON) -m venv .venv-wheel
-	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) dist/*.whl
-	cd "$$(mktemp -d)" \
-		&& "$(CURDIR)/.venv-wheel/bin/encoder-spec" check torch-post-ln torch-pre-ln reference \
-		&& "$(CURDIR)/.venv-wheel/bin/encoder-spec" traceability > traceability.txt \
-		&& "$(CURDIR)/.venv-wheel/bin/python" -m pytest --pyargs conformance_tests -p no:cacheprovider
+	set -e; wheel="$(CURDIR)/$$(echo dist/*.whl)"; constraints="$(abspath $(CONSTRAINTS))"; \
+		away="$$(mktemp -d)"; trap 'rm -rf "$$away"' EXIT; \
+		$(PYTHON) -m venv "$$away/environment"; \
+		cd "$$away"; PATH="$$away/environment/bin:$$PATH"; \
+		python -m pip install --quiet --disable-pip-version-check --constraint "$$constraints" "$$wheel"; \
+		encoder-spec check torch-post-ln torch-pre-ln reference; \
+		encoder-spec traceability > traceability.txt || { cat traceability.txt; exit 1; }; \
+		python -m pytest --pyargs conformance_tests -p no:cacheprovider
 
 release: $(READY)
 	$(BIN)/python .ci/release.py $(VERSION) $(if $(DRY_RUN),--dry-run)
