@@ -219,3 +219,24 @@ def test_progress_on_a_terminal_shows_what_is_done(
     with terminal.progress(False) as advance:
         advance("ATT-1", 2, 3)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_report_says_what_failed_with_an_empty_line_behind_each_target() -> None:
+    lines = shown(lambda console: terminal.print_report(console, Report(7, [JUDGED]), quiet=False, verbose=False))
+    assert "FAIL ATT-3  too large [by 2]" in lines
+    assert lines[-3:] == ["Again: encoder-spec check x", "", "0 of 1 conformant · seed 7"]
+
+
+def test_long_sentences_are_not_broken_into_lines() -> None:
+    """They are copied from a terminal, and searched in a log: in 40 columns each is still one line."""
+    long = "x " * 30 + "end"
+    judged = [
+        result("ATT-1", "fail", message=long, repro=long),
+        result("ATT-3", "xfail", message=long, reason="known"),
+        result("ATT-4", "blocked", message=long),
+    ]
+    target = TargetReport(long, requirements=judged, diagnosis=[{"says": long}])
+    lines = shown(lambda console: terminal.print_failures(console, target), width=40)
+    assert [line[-3:] for line in lines[1:]] == ["nd.", "end", "end", "end", "end"]
+    report = Report(7, [target, target])
+    assert shown(lambda c: terminal.print_report(c, report, quiet=True, verbose=False), width=40)[0].startswith(long)
