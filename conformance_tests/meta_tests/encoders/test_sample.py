@@ -7,7 +7,6 @@ from conformance_tests.meta_tests.encoders.defects import Defect
 from conformance_tests.meta_tests.encoders.tutorials import Tutorial
 from conformance_tests.meta_tests.judgements import Judgements
 
-
 LONG = ("letters", "stacked")
 """Kinds whose arrays can be read in so many ways that one encoder takes as long as ten of another kind."""
 

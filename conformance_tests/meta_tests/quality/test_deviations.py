@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from conformance_tests.deviations import deviation, deviations
+from conformance_tests.deviations import deviation, deviations, resolution
 from conformance_tests.diagnosis.explanations import Explanation
 from conformance_tests.diagnosis.locating import located
-from conformance_tests.quality import kills, pairs, resolution
+from conformance_tests.quality import kills, pairs
 from conformance_tests.quality.fingerprint import code_of, fingerprint, is_stale
 from conformance_tests.quality.kill_matrix import AUTO, FILE, SMALL, Row, cases, computed, faults, on_file
 from conformance_tests.reports.report import Result

@@ -141,8 +141,8 @@ def test_three_diagnoses_are_shown_each_once() -> None:
     assert diagnoses(target) == ["Diagnosis: one.", "Or: two.", "Or: three."]
 
 
-NONE_FITS = "Diagnosis: no deviation of the catalogue, and no two of them, reproduce what it computes."
-AT_RANDOM = "Diagnosis: two equal calls give different outputs, so that no deviation can reproduce them."
+NONE_FITS = "Diagnosis: no deviation in the catalogue, and no pair of them, reproduces what it computes."
+AT_RANDOM = "Diagnosis: two equal calls give different outputs, so no deviation can reproduce them."
 
 
 @pytest.mark.parametrize(

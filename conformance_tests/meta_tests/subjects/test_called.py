@@ -247,16 +247,16 @@ def test_a_stated_mask_that_does_not_exist_is_said() -> None:
 
 def test_a_stated_mask_that_is_refused_keeps_the_verdict_open() -> None:
     subject = learned(refuses_masks, mask=("mask", "additive"))
-    assert subject.unknown() == "described: the encoder takes no mask as it is stated of 'mask'"
-    with pytest.raises(Unsupported, match=r"^described: the encoder takes no mask as it is stated of 'mask'$"):
+    assert subject.unknown() == "described: the encoder takes no mask in the form stated of 'mask'"
+    with pytest.raises(Unsupported, match=r"^described: the encoder takes no mask in the form stated of 'mask'$"):
         subject.encode((torch.zeros(2, 3, 4),), torch.ones(2, 3, dtype=torch.bool))
 
 
 def test_a_mask_that_is_always_refused_is_named_with_the_last_refusal() -> None:
     """And with the line in which its author may say what it takes."""
     said = learned(refuses_masks).unknown()
-    assert said.startswith("no padding mask could be handed over: its argument 'mask' refused every form tried (")
-    assert "the last time with ValueError: bad. Say what it takes, for instance:" in said
+    assert said.startswith("the encoder accepts no form of padding mask: its argument 'mask' refused boolean, 0/1 and ")
+    assert "the last one with ValueError: bad. State what it takes, for instance:" in said
     assert 'described(make_encoder(), mask=("mask", "keep"))' in said
 
 
@@ -279,7 +279,7 @@ def test_what_an_encoder_asks_for_beside_its_input_is_named(function: Callable[.
     with pytest.raises(Undetermined) as caught:
         learned(function)
     said = str(caught.value)
-    assert said.startswith(f"the encoder asks for {asked} beside its input, which the suite cannot make up: ")
+    assert said.startswith(f"the encoder asks for {asked} beside its input, which the suite cannot invent: ")
     assert said.endswith(given_arguments(asked.split(", ")))
 
 

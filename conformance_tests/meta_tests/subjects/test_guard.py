@@ -21,6 +21,7 @@ from conformance_tests.subjects.guard import (
     SETTINGS,
     UNREMARKABLE,
     Guard,
+    GuardedSubject,
     functions,
     has_values,
     is_own_of,
@@ -30,7 +31,8 @@ from conformance_tests.subjects.guard import (
     write_default_device,
     write_working_directory,
 )
-from conformance_tests.subjects.subject import Subject
+from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.subject import Boundary, Subject
 
 
 @pytest.fixture(autouse=True)
@@ -391,41 +393,52 @@ class Harmful(Subject):
         return [torch.ones(2), torch.empty(2, device="meta"), torch.ones(2).to_sparse(), torch.ones(3)]
 
 
-def test_every_ability_of_a_subject_is_undisturbed_for_a_while() -> None:
-    """Afterwards it is called as it was; what it borrows is not an ability that is asked."""
-    subject, guard = Harmful(), Guard()
-    mine = set(vars(subject))
-    with guard.around(subject) as guarded:
-        assert guarded is subject
-        for _ in range(2):
-            subject.weights()
-            assert torch.get_default_dtype() is torch.float32
-        assert subject.seen == [torch.float32, torch.float64]
-        assert set(vars(subject)) - mine == {
-            name for name in vars(Subject) if callable(vars(Subject)[name]) and name[0] != "_" and name != "borrowed"
-        }
-    assert set(vars(subject)) == mine
+def test_every_ability_of_a_guarded_subject_is_undisturbed() -> None:
+    """Each call begins under the settings that the last one left and ends under ours; nothing is written into it."""
+    subject = Harmful()
+    subject.hints = Hints()
+    mine = dict(vars(subject))
+    guarded = GuardedSubject(subject, Guard())
+    for _ in range(2):
+        guarded.weights()
+        assert torch.get_default_dtype() is torch.float32
+    assert subject.seen == [torch.float32, torch.float64]
+    assert set(vars(subject)) == set(mine)
+    assert (guarded.hints, guarded.takes_mask, guarded.dtype) == (subject.hints, subject.takes_mask, subject.dtype)
     subject.weights()
     assert torch.get_default_dtype() is torch.float64
 
 
-def test_a_subject_is_as_it_was_when_the_suite_fails_around_it() -> None:
-    subject = Harmful()
-    mine = set(vars(subject))
-    with pytest.raises(ValueError, match="no"), Guard().around(subject):
-        raise ValueError("no")
-    assert set(vars(subject)) == mine
+def test_nothing_that_a_subject_can_is_left_unguarded() -> None:
+    """Every method of a subject is asked under the guard, but for the two that lend it."""
+    abilities = {name for name, f in vars(Subject).items() if callable(f) and name[0] != "_"}
+    assert abilities <= set(vars(GuardedSubject))
+    assert {"encode", "weights", "record", "gradients", "learn", "borrowed"} <= abilities
+
+
+def test_calls_by_which_a_subject_learns_do_not_disturb_one_another() -> None:
+    """Each is made in the guard's own boundary: the second begins under ours, and not under what the first left."""
+    subject, seen = Harmful(), []
+
+    def learn(_probes: object, undisturbed: Boundary) -> None:
+        for _ in range(2):
+            with undisturbed():
+                subject.weights()
+            seen.append(torch.get_default_dtype())
+
+    subject.learn = learn  # type: ignore[assignment, method-assign]
+    GuardedSubject(subject, Guard()).learn(None)  # type: ignore[arg-type]
+    assert seen == [torch.float32, torch.float32]
 
 
 def test_only_arrays_with_values_come_out() -> None:
     """Of recorded arrays those without are left out; an output without is a fault of the encoder."""
-    subject = Harmful()
-    with Guard().around(subject):
-        assert [len(array) for array in subject.record((), None)] == [2, 3]
-        x = torch.ones(2, 3, 5)
-        assert subject.encode((x,), None) is x
-        with pytest.raises(Disagreement):
-            subject.encode((x.long(),), None)
+    guarded = GuardedSubject(Harmful(), Guard())
+    assert [len(array) for array in guarded.record((), None)] == [2, 3]
+    x = torch.ones(2, 3, 5)
+    assert guarded.encode((x,), None) is x
+    with pytest.raises(Disagreement):
+        guarded.encode((x.long(),), None)
 
 
 @pytest.mark.parametrize(

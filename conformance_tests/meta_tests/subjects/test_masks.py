@@ -78,7 +78,7 @@ def test_a_mask_is_in_memory_of_its_own(axes: str) -> None:
 def test_lengths_say_the_number_of_valid_positions() -> None:
     keep = torch.tensor([[T, T, F], [T, F, F], [T, T, T], [F, F, F]])
     assert MaskForm("m", LENGTHS, "B").render(keep).tolist() == [2, 1, 3, 0]
-    with pytest.raises(Unsupported, match=r"^lengths can hide nothing but the end of a sequence$"):
+    with pytest.raises(Unsupported, match=r"^lengths can hide only the end of a sequence$"):
         MaskForm("m", LENGTHS, "B").render(KEEP)
 
 

@@ -68,7 +68,7 @@ def test_a_subject_computes_where_it_is() -> None:
     subject.dtype = torch.float32
     with subject.computing_in(Precision(torch.float32)):
         pass
-    said = "^it can be judged in float32 alone, where it is$"
+    said = "^it can be judged only in float32, on its own device$"
     for precision in (Precision(torch.float64), Precision(None, "cuda"), Precision(torch.float32, "cuda")):
         with pytest.raises(Undetermined, match=said), subject.computing_in(precision):
             pytest.fail("it computes")
@@ -96,7 +96,7 @@ def test_a_subject_says_nothing_that_it_does_not_know() -> None:
     with s.borrowed():
         pass
     assert [s.fixed(), s.unmoved(), s.tables(), s.unregistered(), s.conventions()] == [set(), set(), {}, {}, {}]
-    assert (s.narrowest_part(), s.as_kept(0.1), s.remarks(), s.unknown()) == (None, 0.1, (), "")
+    assert (s.narrowest_part(()), s.as_kept(0.1), s.remarks(), s.unknown()) == (None, 0.1, (), "")
     assert (s.takes_segments(), s.can_hide(torch.tensor([[False, True]])), s.takes_mask) == (True, True, True)
     assert not s.influences_anything("w", ())
     assert s.learn(PROBES) is None  # type: ignore[func-returns-value]

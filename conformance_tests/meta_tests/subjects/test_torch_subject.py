@@ -390,16 +390,13 @@ class Narrow(Small):
         return super().forward(x) + narrow if self.back else narrow
 
 
-def test_a_part_in_float32_is_known_once_it_was_recorded() -> None:
+def test_a_part_in_float32_is_seen_among_the_operations() -> None:
     """Beside an output of its own precision; an output in float32 says so itself."""
     subject = TorchSubject(Narrow())
     with subject.borrowed():
-        assert subject.narrowest_part() is None
-        subject.record((X,), None)
-        assert subject.narrowest_part() is torch.float32
+        assert subject.narrowest_part((X,)) is torch.float32
         subject.module.back = False  # type: ignore[assignment]
-        subject.record((X,), None)
-        assert subject.narrowest_part() is None
+        assert subject.narrowest_part((X,)) is None
 
 
 def test_a_record_begins_with_the_floating_inputs_and_ends_with_the_output() -> None:
