@@ -3,7 +3,7 @@
 It adds the options and refuses values that cannot be used; ``conformance_tests/conftest.py`` does the
 rest when the checks are collected. A run without ``--encoder`` imports this file and nothing else of
 encoder-spec. It stands outside the packages because pytest imports it in each project that has
-encoder-spec installed, also in one with a package ``conformance_tests`` of its own in its place.
+encoder-spec installed, also in one with its own package ``conformance_tests`` in its place.
 """
 
 from contextlib import suppress
@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DTYPE",
         help="precision to judge in: float64 (where the encoder can, the default), float32, bfloat16, float16",
     )
-    group.addoption("--encoder-device", default="cpu", metavar="DEVICE", help="where to judge, as torch names it")
+    group.addoption("--encoder-device", default="cpu", metavar="DEVICE", help="device to judge on, as torch names it")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,9 +64,9 @@ def demand_our_package() -> None:
     Raises:
         UsageError: if another package of that name stands before it on the path.
     """
-    found = find_spec("conformance_tests")
-    if found is None or find_spec("conformance_tests.errors") is None:
-        there = found.origin or next(iter(found.submodule_search_locations or ()), "") if found else "nowhere"
+    package = find_spec("conformance_tests")
+    if package is None or find_spec("conformance_tests.errors") is None:
+        there = package.origin or next(iter(package.submodule_search_locations or ()), "") if package else "nowhere"
         raise pytest.UsageError(
             f"--encoder: the package conformance_tests in {there} hides that of encoder-spec; run pytest from a folder "
             "without it, or use `encoder-spec check`"

@@ -1,4 +1,4 @@
-"""How pytest runs the checks: one item for each requirement and encoder."""
+"""The checks under pytest: one item for each requirement and encoder."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,13 +20,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With ``--encoder`` the suite's own tests are not even read: they say nothing about that encoder."""
+    """Leave the suite's own tests unread with ``--encoder``: they say nothing about that encoder."""
     own = Path(__file__).parent / "meta_tests"
     return True if config.getoption("--encoder") and collection_path == own else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With ``--encoder`` only the checks run, for that encoder."""
+    """Keep only the checks with ``--encoder``, for that encoder."""
     if config.getoption("--encoder"):
         ours = [item for item in items if item.path.is_relative_to(Path(__file__).parent)]
         others = [item for item in ours if "run" not in getattr(item, "fixturenames", ())]
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def run(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The run over the encoder that ``--encoder`` names."""
+    """Provide the run over the encoder that ``--encoder`` names."""
     from conformance_tests.errors import SubjectError, TargetError, Undetermined
     from conformance_tests.harness.question import Question
     from conformance_tests.identification.opening import opened
@@ -54,7 +54,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Decide a check as every other door does, and turn its outcome into pytest's."""
+    """Decide a check as the command line does, and turn its outcome into pytest's."""
     check = REGISTRY.checks.get(Check.name_of(pyfuncitem.function))
     if check is None or "run" not in pyfuncitem.funcargs:
         return None
@@ -70,7 +70,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def settle(result: Result) -> None:
-    """Fail or skip as the result says."""
+    """Fail or skip, as the result did."""
     if result.outcome == "fail":
         pytest.fail(f"{result.id}: {result.message}", pytrace=False)
     if result.outcome in ("unsupported", "blocked"):

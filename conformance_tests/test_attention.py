@@ -89,7 +89,7 @@ def test_rows_of_weights_sum_to_one_over_kept_keys(run: Run) -> None:
 
 @decides("MASK-6", level="black-box")
 def test_fully_masked_sequence_leaves_the_others_alone(run: Run) -> None:
-    """One sequence of nothing but padding: the others come out as without it. What it gives itself is free."""
+    """Beside a sequence of padding alone, the others come out as without it. Its own output is free."""
     run.demand_mask()
     for case in run.cases(Case(probe="one-all-padded"), Case(probe="one-all-padded", gradients=False)):
         probe = run.probes[case.probe]

@@ -32,7 +32,7 @@ def test_parameters_are_those_that_the_equations_declare(run: Run) -> None:
 
 @decides("ENC-15", "ENC-16", level="static")
 def test_layers_share_parameters_only_where_the_variant_says_so(run: Run) -> None:
-    """Where one layer's array is changed, those of the others stay as they are, or all are that array."""
+    """Changing one layer's array leaves those of the others as they are, or all are that array."""
     layers = run.encoder.dimensions.N
     want = 1 if run.encoder.profile["sharing"].variant == "all" else layers
     distinct: dict[str, list[Tensor]] = {}
@@ -80,7 +80,7 @@ def test_output_agrees_with_padding(run: Run) -> None:
 
 @decides("ENC-4", level="agreement")
 def test_output_without_gradients_agrees_too(run: Run) -> None:
-    """What runs without gradients (in torch, the fast path) computes the same equations."""
+    """Without gradients (in torch, on the fast path) Z equals the specification's too, with and without padding."""
     for case in run.cases(*(FAST if run.subject.takes_mask else FAST[:1])):
         run.demand_agreeing(case._replace(gradients=True))
         run.demand_agreement(case)
@@ -108,7 +108,7 @@ def test_input_and_mask_are_left_unchanged(run: Run) -> None:
 
 @decides("ENC-7", level="black-box")
 def test_memory_layout_is_irrelevant(run: Run) -> None:
-    """The same numbers in another memory order give the same output."""
+    """Equal numbers in another memory order give equal outputs."""
     for case in run.cases(Case(), Case(gradients=False)):
         strided = run.encode(case, run.probes[case.probe].strided())
         run.demand_equal(strided, run.output(case), "encoder: Z of a non-contiguous input", case)
@@ -154,7 +154,7 @@ def test_gradients_by_the_parameters_agree(run: Run) -> None:
 
 @decides("ENC-11", level="black-box")
 def test_appended_token_changes_earlier_outputs(run: Run) -> None:
-    """Every output depends on every token: with one token less, all others change."""
+    """Each output depends on each token: with one token less, all others change."""
     run.demand_output_per_position()
     case = run.case()
     shorter = run.encode(case, run.probes[case.probe].without_last())

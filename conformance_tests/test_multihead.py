@@ -1,4 +1,4 @@
-"""Checks of chapter 5: several heads."""
+"""Checks of chapter 5: multi-head attention."""
 
 from conformance_tests.errors import Unsupported
 from conformance_tests.harness.checks import decides

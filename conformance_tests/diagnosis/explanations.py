@@ -69,29 +69,29 @@ class Explanation:
         return tuple(d for d in self.deviations if not d.is_variant) or self.deviations
 
     def __str__(self) -> str:
-        """The explanation as a sentence, which tells a defect from another choice that comes with it."""
+        """Return the explanation as a sentence, which keeps a defect apart from another choice that comes with it."""
         wrong = ", and ".join(lowered(d.definition) for d in self.defects)
         if choices := ", and ".join(lowered(d.definition) for d in self.deviations if d not in self.defects):
             wrong += f"; as is right in other encoders, {choices}"
         if self.residual is None:
-            return f"your encoder fails just what an encoder fails in which {wrong}"
+            return f"your encoder fails the same requirements as the specification in which {wrong}"
         how = f"agrees to {self.residual:.0e} with" if self.residual else "is exactly"
         return f"your encoder {how} the specification in which {wrong}"
 
 
 def lowered(sentence: str) -> str:
-    """A sentence as a part of another: an acronym or a letter of the paper keeps its case."""
+    """Return a sentence as a part of another one: an acronym or a letter of the paper keeps its case."""
     first, _, rest = sentence.removesuffix(".").partition(" ")
     # No definition begins with the letter A of the weights: it is the article.
     return f"{first.lower() if first == 'A' or (first.istitle() and len(first) > 1) else first} {rest}"
 
 
 def explanations(run: Run, progress: Progress = silent) -> list[Explanation]:
-    """What is wrong with a subject, the closest agreement first; nothing if nothing in the catalogue matches.
+    """Find what is wrong with a subject, the closest agreement first; nothing if nothing in the catalogue matches.
 
     Args:
         run: the subject beside the profile that it departs from.
-        progress: told how many deviations have been tried, and of how many.
+        progress: called with the number of deviations that have been tried, and of how many.
     """
     candidates = [d for d in deviations().values() if d.applies(run.encoder.profile)]
     asked = list(observations(run))
@@ -114,13 +114,13 @@ def explanations(run: Run, progress: Progress = silent) -> list[Explanation]:
 
 
 def other_choice(run: Run) -> Explanation | None:
-    """The legitimate choice of equations that a subject makes instead of the declared one, if it is such a choice.
+    """Return the legitimate choice of equations that a subject makes instead of the declared one, if it makes one.
 
     Each equation that differs is a deviation here: right elsewhere, but not in this profile.
     """
     wanted = run.encoder.profile
     run.weight_sets.use(GIVEN)
-    with suppress(Undetermined, SubjectError, *UNDECIDED), opened(run.subject, freely(run.question)) as free:
+    with suppress(Undetermined, SubjectError, *UNDECIDED), opened(run.subject, undeclared(run.question)) as free:
         if free.identified:
             differing = differences(free.encoder, wanted)
             wrong = tuple(
@@ -130,13 +130,13 @@ def other_choice(run: Run) -> Explanation | None:
     return None
 
 
-def freely(question: Question) -> Question:
-    """Return the same question with any legitimate choice allowed, in the best precision."""
+def undeclared(question: Question) -> Question:
+    """Return the question without a declared profile: with any legitimate choice allowed, in the best precision."""
     return Question(seed=question.seed)
 
 
 def chosen_instead(wanted: Profile, chosen: Profile, place: str, mine: str | float, theirs: str | float) -> Deviation:
-    """A choice that differs from the declared one, as a deviation."""
+    """Return a choice that differs from the declared one as a deviation."""
     filled = {place: chosen.equations[place]} if place in chosen.equations else {place: float(mine)}
     slot = place if place in wanted.equations else "norm"
     text = f"{place.replace('_', ' ')} is {mine} (the profile has {theirs})"
@@ -144,21 +144,21 @@ def chosen_instead(wanted: Profile, chosen: Profile, place: str, mine: str | flo
 
 
 def has_its_shape(run: Run, observed: Observation) -> bool:
-    """Whether an output has the shape that the specification gives it, as far as that can be evaluated."""
+    """Return whether an output has the shape that the specification gives it, as far as that can be evaluated."""
     try:
         return observed.got[0].shape == run.expected(observed.case).shape
     except UNDECIDED:
         return True
 
 
-def ranked(run: Run, found: Iterable[Explanation]) -> list[Explanation]:
-    """Those first that leave no parameter without a use; of these the closest."""
+def ranked(run: Run, matching: Iterable[Explanation]) -> list[Explanation]:
+    """Sort explanations: those first that leave the fewest parameters without a use; of these the closest."""
     parameters = run.parameters(GIVEN).keys()
 
     def idle(explanation: Explanation) -> int:
         return len(parameters - with_deviations(run.encoder, explanation.deviations).parameter_shapes().keys())
 
-    return sorted(found, key=lambda e: (idle(e), e.residual or 0.0))
+    return sorted(matching, key=lambda e: (idle(e), e.residual or 0.0))
 
 
 def reproducing(
@@ -168,7 +168,7 @@ def reproducing(
     progress: Progress,
     number: int,
 ) -> Iterator[Explanation]:
-    """The candidates with which the specification gives every observation."""
+    """Yield the candidates with which the specification gives every observation."""
     for tried, wrong in enumerate(candidates):
         progress(tried, number)
         residual = largest_difference(run, with_deviations(run.encoder, wrong), asked)
@@ -177,7 +177,7 @@ def reproducing(
 
 
 def most_explaining(run: Run, asked: Sequence[Observation], candidates: Sequence[Deviation]) -> list[Deviation]:
-    """The deviations that explain more by themselves than the specification does: with another one it may be all.
+    """Return the deviations that explain more alone than the specification does: two together may explain all.
 
     More of its intermediates stand among the subject's, and fewer are missing there: one that leaves steps out has
     fewer of both. Of a subject that shows none, the outputs are nearer.
@@ -193,7 +193,7 @@ def most_explaining(run: Run, asked: Sequence[Observation], candidates: Sequence
         recorded = None
 
     def explained(encoder: Encoder) -> tuple[float, float]:
-        """Two numbers, both of which are larger the more is explained."""
+        """Return two numbers, both of which are larger the more is explained."""
         try:
             trace = encoder.trace(parameters, *probe.copy().inputs, keep=probe.keep)
         except NOT_DEFINED:
@@ -202,8 +202,8 @@ def most_explaining(run: Run, asked: Sequence[Observation], candidates: Sequence
             near = -float((trace[-1].value - output).abs().nan_to_num(inf).median())
             return near, near
         values = [i.value.detach() for i in trace if isinstance(i.value, Tensor)]
-        found = sum(map(recorded.has, values))
-        return found, found - len(values)
+        present = sum(map(recorded.has, values))
+        return present, present - len(values)
 
     least = explained(run.encoder)
     counts = {d: explained(with_deviations(run.encoder, (d,))) for d in candidates}
@@ -212,19 +212,19 @@ def most_explaining(run: Run, asked: Sequence[Observation], candidates: Sequence
 
 
 def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanation]:
-    """The deviations that fail the very requirements that the subject fails: those that fail by as much, if there are.
+    """Return the deviations that fail the same requirements as the subject, and by as much if some do.
 
     What an encoder does beside its numbers, such as writing into its input, shows in the checks alone.
     """
     failed = failing(run)
-    found: list[Explanation] = []
+    alike: list[Explanation] = []
     for d in candidates:
         module = EncoderModule(with_deviations(run.encoder, (d,)), dtype=torch.float64)
         needed, parameters = module.encoder.parameter_shapes(), run.parameters(GIVEN)
         if not needed.keys() <= parameters.keys():
             continue
         module.load({path: parameters[path] for path in needed})
-        against = replace(freely(run.question), profile=run.encoder.profile)
+        against = replace(undeclared(run.question), profile=run.encoder.profile)
         with suppress(Undetermined, SubjectError), opened(module, against) as other:
             # Where a parameter is missing the outputs may be right; which one it is tells the deviations apart.
             if other.stated_parameters().keys() != run.stated_parameters().keys():
@@ -232,20 +232,20 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanatio
             other.weight_sets.adopt({name: run.parameters(name) for name in run.weight_sets})
             amounts = amounts_alike(other, failed)
             if amounts is not None:
-                found.append(Explanation((d,), 0.0 if amounts else None))
-    return [e for e in found if e.residual is not None] or found
+                alike.append(Explanation((d,), 0.0 if amounts else None))
+    return [e for e in alike if e.residual is not None] or alike
 
 
 def failing(run: Run) -> dict[str, float | None]:
-    """The requirements that a run fails, and by how much, where that is a number."""
+    """Return the requirements that a run fails, and by how much, where that is a number."""
     decided = (decide(run, check, id) for check, id in planned(run, Level.GRADIENT))
     return {result.id: result.error for result in decided if result.outcome == "fail"}
 
 
 def amounts_alike(run: Run, failed: Mapping[str, float | None]) -> bool | None:
-    """Whether a run fails these requirements by the same amounts; None if it fails others, or not all of them."""
+    """Return whether a run fails these requirements by equal amounts; None if it fails others, or not all of them."""
     alike = True
-    # The first one that tells ends the search.
+    # The first one that differs ends the search.
     for check, id in sorted(planned(run, Level.GRADIENT), key=lambda item: item[1] not in failed):
         result = decide(run, check, id)
         if (result.outcome == "fail") != (id in failed):

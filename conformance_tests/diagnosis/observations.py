@@ -1,4 +1,4 @@
-"""What a subject gave, and what the specification with a wrong equation gives in its place.
+"""Values that a subject gave, beside those of the specification with a wrong equation.
 
 Outputs in every case, and gradients: a wrong equation is an explanation only if it reproduces all of them.
 """
@@ -18,14 +18,14 @@ from conformance_tests.numerics.rounding import budget
 from encoder_spec.assembly import Encoder
 
 NEAR_MISS = 10.0
-"""So many budgets away a difference may still be one of rounding."""
+"""A difference of at most so many budgets may still be one of rounding."""
 
 UNDECIDED = (Blocked, Disagreement, Unsupported)
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What a subject gave when it was asked: an output, or gradients."""
+    """An answer of a subject: an output, or gradients."""
 
     case: Case
     got: tuple[Tensor, ...]
@@ -33,7 +33,7 @@ class Observation:
 
 
 def observations(run: Run) -> Iterator[Observation]:
-    """Everything that can be compared, the quickest first; what a subject refuses is left out."""
+    """Yield what can be compared, the quickest first; what a subject refuses is left out."""
     masked = run.subject.takes_mask
     cases = run.cases(*UNPADDED, *(PADDED if masked else ()), *(FAST if masked else FAST[:1]))
     for case in cases:
@@ -49,13 +49,13 @@ def observations(run: Run) -> Iterator[Observation]:
 
 
 def gradients_of_subject(run: Run, case: Case) -> tuple[Tensor, ...]:
-    """The subject's gradients by the input, if it is floating, and by every parameter, in the order of their paths."""
+    """Return the subject's gradients by the input, if it is floating, and by every parameter in the order of paths."""
     by_input, by_path = run.gradients(case, run.cotangent(case))
     return (*(() if by_input is None else (by_input,)), *(by_path[path] for path in sorted(by_path)))
 
 
 def largest_difference(run: Run, encoder: Encoder, asked: Sequence[Observation]) -> float | None:
-    """The largest difference between an encoder and what was observed, or None if one exceeds its budget."""
+    """Return the largest difference between an encoder and what was observed; None if one exceeds its budget."""
     largest = 0.0
     for observation in asked:
         try:
@@ -72,9 +72,9 @@ def largest_difference(run: Run, encoder: Encoder, asked: Sequence[Observation])
 
 
 def is_near_miss(got: Tensor, want: Tensor, valid: Tensor | None, allowed: float) -> bool:
-    """Whether a difference exceeds what the specification's own rounding explains, but not by much.
+    """Return whether a difference exceeds what the specification's own rounding explains, but not by much.
 
-    A wrong equation rounds as it does: what it may be off by is worth deriving then.
+    A wrong equation rounds in its own way: then its own budget is worth deriving.
     """
     try:
         demand_equal(got, want, "", valid=valid, budget=allowed)
@@ -84,13 +84,13 @@ def is_near_miss(got: Tensor, want: Tensor, valid: Tensor | None, allowed: float
 
 
 def budget_of(run: Run, encoder: Encoder, case: Case) -> float:
-    """How far the subject may be from an encoder, if that is what it computes, in the subject's precision."""
+    """Return how far the subject may be from an encoder, if that is what it computes, in the subject's precision."""
     probe = run.probes[case.probe].copy()
     return budget(encoder, run.parameters(case.weights), probe.inputs, probe.keep, run.subject.dtype)
 
 
 def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Tensor, ...]:
-    """What an encoder gives where the subject was observed."""
+    """Evaluate an encoder where the subject was observed."""
     probe = run.probes[observation.case.probe].copy()
     parameters = run.parameters(observation.case.weights)
     if not observation.gradients:
@@ -106,7 +106,7 @@ def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Ten
 
 
 def answers_at_random(run: Run) -> bool:
-    """Whether the subject gives another output each time, with gradients or without."""
+    """Return whether the subject gives another output each time, with gradients or without."""
     try:
         again = [(run.encode(case, run.probes[case.probe]), run.output(case)) for case in run.cases(Case(), *FAST[:1])]
     except UNDECIDED:
@@ -115,7 +115,7 @@ def answers_at_random(run: Run) -> bool:
 
 
 def is_defined(run: Run, d: Deviation) -> bool:
-    """Whether a deviation has a value for the inputs of this run."""
+    """Return whether a deviation has a value for the inputs of this run."""
     try:
         evaluated(run, with_deviations(run.encoder, (d,)), Observation(run.case(), ()))
     except NOT_DEFINED:
@@ -124,7 +124,7 @@ def is_defined(run: Run, d: Deviation) -> bool:
 
 
 def is_random(run: Run, d: Deviation) -> bool:
-    """Whether a deviation gives another output each time, with gradients or without."""
+    """Return whether a deviation gives another output each time, with gradients or without."""
     encoder = with_deviations(run.encoder, (d,))
     for case in (run.case(), run.case(gradients=False)):
         try:

@@ -10,7 +10,7 @@ from conformance_tests.numerics.probes import Probe
 
 
 def smallest_failing_input(run: Run) -> list[int] | None:
-    """The shape of the smallest input, cut from a probe, whose output disagrees; None if no output does.
+    """Return the shape of the smallest input, cut from a probe, whose output disagrees; None if no output does.
 
     Fewer samples come first, then shorter sequences. Where all whole probes agree, a part of one may not, or what
     is computed without gradients.
@@ -30,7 +30,7 @@ def smallest_failing_input(run: Run) -> list[int] | None:
 
 
 def agreeing_cases(run: Run) -> list[Case]:
-    """Where a subject may be wrong that agrees on all whole probes; nothing if the specification has no value there."""
+    """List where a subject that agrees on all whole probes may be wrong; empty if the specification has no value."""
     try:
         run.expected(run.case())
     except Blocked:
@@ -39,12 +39,12 @@ def agreeing_cases(run: Run) -> list[Case]:
 
 
 def first_wrong(run: Run, case: Case, sizes: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
-    """The first number of samples and length, of some, for which the output of that part of a probe disagrees."""
+    """Return the first of some sizes, samples by length, at which the output of that part of a probe disagrees."""
     return next((size for size in sizes if is_wrong(run, case, run.probes[case.probe].corner(*size))), None)
 
 
 def is_wrong(run: Run, case: Case, probe: Probe) -> bool:
-    """Whether the output for a probe disagrees; an input that is refused for being small says nothing."""
+    """Return whether the output for a probe disagrees; an input that is refused for being small does not count."""
     want = run.encoder(run.parameters(case.weights), *probe.inputs, keep=probe.keep)
     try:
         got = run.encode(case, probe)

@@ -35,13 +35,13 @@ Progress = Callable[[str, int, int], None]
 
 
 class Watcher:
-    """Sees what is being done, and whatever is decided; this one does nothing of it."""
+    """Sees what is being done and what is decided; this one ignores both."""
 
     def doing(self, what: str, done: int, of: int) -> None:
-        """Hear what is being done, and how much of how much."""
+        """Take note of what is being done, and how much of how much."""
 
     def decided(self, report: TargetReport, undecided: list[Result]) -> None:
-        """Hear what the report has now, and which results are still open, as blocked."""
+        """Take note of what the report has now, and which results are still open, as blocked."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Showing(Watcher):
 
 @dataclass(frozen=True)
 class Target:
-    """What is judged: its name in the report, how it is loaded, and what repeats the run."""
+    """An encoder to judge: its name in the report, how it is loaded, and what repeats the run."""
 
     name: str
     load: Callable[[], Any]
@@ -93,7 +93,7 @@ def check(
         target: what ``encoder-spec check`` accepts, or an encoder itself: a torch module, a
             function that makes one, or an object with ``weights`` and ``encode(x, mask)``.
             A list of these gives one report on all. It runs in this process, unlike on the
-            command line: ``isolation.supervisor.Workers`` runs targets that have a name in processes of their own.
+            command line: ``isolation.supervisor.Workers`` runs targets that have a name in separate processes.
         profile: ``"auto"`` to identify the variant, or the profile that must hold exactly:
             a name, a ``.toml`` file or a ``Profile``.
         level: the strongest evidence to look for.
@@ -101,7 +101,7 @@ def check(
         progress: called with what is being done, and how much of how much.
         expected: the failures that are known: a ``.toml`` file, or reasons by requirement.
         dtype: the precision to judge in: ``"float64"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``, below
-            float64 with a budget derived from the specification; the best that the encoder can unless given.
+            float64 with a budget derived from the specification; by default the best that the encoder can.
         device: where to judge, as torch names it.
         explain: whether a failing encoder is compared with the catalogue of deviations, to name what is wrong.
 
@@ -238,14 +238,14 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
     """Write into the report of a subject that failed where it departs, and which deviation it has."""
     if not report.of("fail"):
         return
-    by_value, found = run.departs_at, []
+    by_value, matching = run.departs_at, []
     smallest = smallest_failing_input(run)
     report.requirements = [replace(r, smallest=smallest) if r.outcome == "fail" else r for r in report.requirements]
     if run.question.explain:
         # Some deviations draw random numbers.
         with torch.random.fork_rng(devices=[]), coarsest(run) as coarse:
-            found = explanations(coarse, lambda done, of: watcher.doing(f"{report.target}: explaining", done, of))
-    report.departs_at = located(by_value, found, report.of("fail"), run.encoder)
+            matching = explanations(coarse, lambda done, of: watcher.doing(f"{report.target}: explaining", done, of))
+    report.departs_at = located(by_value, matching, report.of("fail"), run.encoder)
     report.diagnosis = [
         {
             "deviation": wrong.id,
@@ -255,7 +255,7 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
             "says": str(explanation),
             "together_with": [d.id for d in explanation.deviations if d is not wrong],
         }
-        for explanation in found
+        for explanation in matching
         for wrong in explanation.deviations
     ]
 
@@ -273,12 +273,12 @@ def coarsest(run: Run) -> Iterator[Run]:
 
 
 def requirements_of(target: Any, question: Question) -> list[str]:
-    """List the requirements that ``check`` decides for the same question; nothing is verified yet.
+    """List the requirements that ``check`` decides for this question; nothing is verified yet.
 
     Raises:
         TargetError: if the target's name cannot be used.
         SpecificationError: if there is no such profile.
-        SubjectError: if it is no encoder, or cannot be called.
+        SubjectError: if it is not an encoder, or cannot be called.
         Undetermined: if it cannot be found out which equations it uses.
     """
     load = Target.of(target, question).load

@@ -1,4 +1,4 @@
-"""What a report says beside its verdict: the variant, and what is worth knowing of an encoder though it is no fault."""
+"""Notes beside the verdict of a report: the variant, and what is worth knowing of an encoder though not a fault."""
 
 import torch
 
@@ -9,7 +9,7 @@ from conformance_tests.subjects.segments import FIRST_ALONE
 
 
 def describe(run: Run, report: TargetReport) -> None:
-    """Write the variant into the report, with the nearest published profile where it is none."""
+    """Write the variant into the report; if no profile of it is published, also the nearest one."""
     chosen, declared = run.encoder.choices(), run.question.declared
     conventions = run.subject.conventions() | run.mapping.conventions()
     if run.encoder.profile["segment"].variant == "added" and not run.subject.takes_segments():
@@ -45,13 +45,13 @@ def describe(run: Run, report: TargetReport) -> None:
 
 
 def guesses_heads(run: Run) -> bool:
-    """Whether a single head is what the search began with, because nothing states or shows how many there are."""
-    told = run.mapping.heads or run.subject.hints.heads or "h" in run.subject.hints.sizes
-    return not told and run.encoder.dimensions.h == 1
+    """Return whether the single head is only where the search began: nothing states or shows how many there are."""
+    is_stated = run.mapping.heads or run.subject.hints.heads or "h" in run.subject.hints.sizes
+    return not is_stated and run.encoder.dimensions.h == 1
 
 
 def are_copies(run: Run) -> bool:
-    """Whether every layer has the very weights of the first, though parameters of its own."""
+    """Return whether each layer has separate parameters, but with the values of the first layer."""
     given, N = run.stated_parameters(), run.encoder.dimensions.N
     maps = [path.split(".", 2)[2] for path in given if path.startswith("layers.0.W_")]
     others = [(l, name) for l in range(1, N) for name in maps]
@@ -64,7 +64,7 @@ def are_copies(run: Run) -> bool:
 
 
 def below_resolution(dtype: str) -> list[str]:
-    """What a verdict in a precision below float64 leaves open, in words; nothing if that is nothing."""
+    """Say what a verdict in a precision below float64 leaves open; return no sentence if that is nothing."""
     if dtype == "float64":
         return []
     from conformance_tests.deviations.resolution import on_file, unresolved

@@ -1,4 +1,4 @@
-"""How to judge a target once more: lines that run as they are pasted."""
+"""Lines that judge a target once more, and run as they are pasted."""
 
 import inspect
 import os
@@ -18,7 +18,7 @@ IN_CALLS = ("dtype", "device")
 
 
 def again(target: Any, question: Question) -> str:
-    """Return the command that repeats a run, or the call for what no command can say.
+    """Return the command that repeats a run, or the call where no command can.
 
     Args:
         target: as ``check`` takes it.
@@ -26,29 +26,29 @@ def again(target: Any, question: Question) -> str:
     """
     asked = {f.name: value for f in fields(question) if (value := getattr(question, f.name)) != f.default}
     name = target if isinstance(target, str) else importable(target)
-    sayable = isinstance(question.profile, str) and isinstance(question.expected, str | Path | None)
-    if name and sayable:
+    fits_a_command = isinstance(question.profile, str) and isinstance(question.expected, str | Path | None)
+    if name and fits_a_command:
         options = [word for option in IN_COMMANDS if option in asked for word in (f"--{option}", str(asked[option]))]
         return shlex.join(["encoder-spec", "check", name, *options, "--seed", str(question.seed)])
     profile = question.profile if isinstance(question.profile, str) else question.profile.name
-    said = {"profile": profile, "seed": question.seed} | {o: asked[o] for o in IN_CALLS if o in asked}
+    arguments = {"profile": profile, "seed": question.seed} | {o: asked[o] for o in IN_CALLS if o in asked}
     if isinstance(question.expected, Mapping):
-        said["expected"] = dict(question.expected)
-    given = repr(name) if name else "encoder"
-    called = ", ".join([given, *(f"{option}={value!r}" for option, value in said.items())])
+        arguments["expected"] = dict(question.expected)
+    judged = repr(name) if name else "encoder"
+    called = ", ".join([judged, *(f"{option}={value!r}" for option, value in arguments.items())])
     lines = ["from conformance_tests import check", f"print(check({called}).to_json())"]
-    return "\n".join([*lines, *([] if name else [f"# {given} is the object that was judged"])])
+    return "\n".join([*lines, *([] if name else [f"# {judged} is the object that was judged"])])
 
 
 def importable(target: Any) -> str:
-    """``module:attribute`` of a function or class that can be imported; empty for anything else."""
+    """Return ``module:attribute`` of a function or class that can be imported; empty for anything else."""
     if not (inspect.isroutine(target) or inspect.isclass(target)):
         return ""
     module, name = inspect.getmodule(target), target.__qualname__
-    found: Any = module
+    attribute: Any = module
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if module is None or found is not target:
+        attribute = getattr(attribute, part, None)
+    if module is None or attribute is not target:
         return ""
     if module.__package__:
         return f"{module.__name__}:{name}"

@@ -55,7 +55,7 @@ class Group(click.Group):
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="encoder-spec")
 def main() -> None:
-    """Does an encoder compute the published equations of the Transformer encoder?
+    """Check whether an encoder computes the published equations of the Transformer encoder.
 
     TARGET is package.module:attribute, path/to/file.py:attribute, or a built-in
     encoder (see `encoder-spec encoders`). The attribute is an encoder or a function
@@ -64,22 +64,24 @@ def main() -> None:
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that `check` and `identify` share."""
+    """Add the options that `check` and `identify` share."""
 
-    @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**31), help="Of probes and weights.")
+    @click.option(
+        "--seed", default=0, show_default=True, type=click.IntRange(0, 2**31), help="Seed for probes and weights."
+    )
     @click.option(
         "--timeout",
         default=60.0,
         show_default=True,
         metavar="SECONDS",
         type=click.FloatRange(0, min_open=True),
-        help="For each step: import, making, identification, and each check.",
+        help="Time limit for each step: import, making, identification, and each check.",
     )
     @click.option(
         "--memory",
         metavar="GIB",
         type=click.FloatRange(0, min_open=True),
-        help="What a target may allocate, on Linux; three quarters of what is free unless given.",
+        help="Memory that a target may allocate, on Linux; by default three quarters of what is free.",
     )
     @click.option(
         "--in-process",
@@ -96,7 +98,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """One option for each format in which a report can be written."""
+    """Add one option for each format in which a report can be written."""
     for form, what in reversed(FORMATS.items()):
         path = click.Path(dir_okay=False, path_type=Path)
         command = click.option(f"--{form}", type=path, metavar="FILE", help=f"Write the report as {what}.")(command)
@@ -110,14 +112,14 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
     default="auto",
     show_default=True,
     metavar="auto|NAME|FILE.toml",
-    help="What must hold exactly; auto accepts any variant.",
+    help="Profile that must hold exactly; auto accepts any variant.",
 )
 @click.option(
     "--level",
     default="gradient",
     show_default=True,
     type=click.Choice(LEVELS),
-    help="The strongest evidence to look for.",
+    help="Strongest evidence to look for.",
 )
 @click.option(
     "--expected",
@@ -128,12 +130,12 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--dtype",
     type=click.Choice(("float64", "float32", "bfloat16", "float16")),
-    help="The precision to judge in; float64, where the encoder can, unless given.",
+    help="Precision to judge in; by default float64, if the encoder can run in it.",
 )
-@click.option("--device", default="cpu", show_default=True, help="Where to judge, as torch names it.")
+@click.option("--device", default="cpu", show_default=True, help="Device to judge on, as torch names it.")
 @report_options
-@click.option("-q", "--quiet", is_flag=True, help="Only one line for each target.")
-@click.option("-v", "--verbose", is_flag=True, help="One line for each requirement.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only one line for each target.")
+@click.option("-v", "--verbose", is_flag=True, help="Print one line for each requirement.")
 @run_options
 @click.pass_context
 def check(
@@ -174,7 +176,7 @@ def check(
 @run_options
 @click.pass_context
 def identify(ctx: click.Context, targets: tuple[str, ...], limits: Any, seed: int) -> None:
-    """Say which variant each TARGET computes."""
+    """Print the variant that each TARGET computes."""
     from conformance_tests.harness.question import Question
     from conformance_tests.isolation.supervisor import judge_of, silent
 
@@ -225,7 +227,7 @@ def requirements(id: str | None) -> None:
 @main.command()
 @click.argument("id", required=False)
 @click.option(
-    "--matrix", is_flag=True, help="What notices each deviation, or this one, in every profile to which it applies."
+    "--matrix", is_flag=True, help="Print what notices each deviation, or this one, in each profile it applies to."
 )
 def deviations(id: str | None, matrix: bool) -> None:
     """List the known defects, or show one with code, evidence and what notices it."""
@@ -248,14 +250,14 @@ def profiles(name: str | None) -> None:
 
 @main.command()
 @click.option(
-    "--profile", default="vaswani-2017", show_default=True, metavar="NAME|FILE.toml", help="The choice of equations."
+    "--profile", default="vaswani-2017", show_default=True, metavar="NAME|FILE.toml", help="Profile to count."
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="NAME=NUMBER",
-    help="A size, such as d_model=1024, h=16, N=12, n=128 or B=8; repeatable.",
+    help="Size to count with, such as d_model=1024, h=16, N=12, n=128 or B=8; repeatable.",
 )
 def count(profile: str, settings: tuple[str, ...]) -> None:
     """Count parameters, FLOPs and activations: formula and number."""

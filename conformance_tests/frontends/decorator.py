@@ -35,13 +35,13 @@ NOT_OPENED = "encoder"
 
 @dataclass(frozen=True)
 class JudgedRequirement:
-    """What a decorated test gets: one requirement of its encoder."""
+    """One requirement of an encoder, as a decorated test gets it."""
 
     id: str
     judged: "Judged" = field(repr=False)
 
     def check(self) -> None:
-        """Say how this requirement ended.
+        """Pass, fail or skip, as this requirement did.
 
         Raises:
             AssertionError: if the encoder does not meet it, or could not be judged.
@@ -52,15 +52,15 @@ class JudgedRequirement:
         if result is None:
             raise AssertionError("; ".join([f"{target.target}: {target.verdict}", *target.notes]))
         if result.counts_against:
-            raise AssertionError(told(result))
+            raise AssertionError(failure_text(result))
         if result.outcome == "xfail":
             pytest.xfail(" ".join(filter(None, (result.reason, result.link))))
         if result.outcome != "pass":
             pytest.skip(f"{result.outcome}: {result.message}")
 
 
-def told(result: Result) -> str:
-    """A failure in full."""
+def failure_text(result: Result) -> str:
+    """Return a failure in full: the message, the statement of the requirement, and what repeats the run."""
     from encoder_spec.equation import requirements
 
     parts = [f"{result.id}: {result.message}", requirements()[result.id].statement]
@@ -129,9 +129,9 @@ def encoder_conformance(
         target: the encoder, a function that makes one, or a name as ``encoder-spec check`` takes it.
         profile: ``"auto"``, or what must hold exactly: a name, a ``.toml`` file or a ``Profile``.
         level: the strongest evidence to look for.
-        seed: of probes and weights.
+        seed: seed for probes and weights.
         expected: the failures that are known: a ``.toml`` file, or reasons by requirement.
-        dtype: the precision to judge in, the best that the encoder can unless given.
+        dtype: the precision to judge in; by default the best that the encoder can.
     """
     question = Question(profile, level, seed, expected, dtype)
     return pytest.mark.parametrize("requirement", Judged(target, question))

@@ -1,4 +1,4 @@
-"""What the specification holds, listed in a terminal: the commands without a target."""
+"""Lists of what the specification holds, in a terminal: the commands without a target."""
 
 import inspect
 import sys
@@ -18,7 +18,7 @@ from encoder_spec.notation import SYMBOLS, SpecificationError
 
 
 def choose(kind: str, name: str, known: Sequence[str]) -> str:
-    """The name, if it is known.
+    """Return the name, if it is known.
 
     Raises:
         SpecificationError: naming what comes closest, if it is not.
@@ -28,7 +28,7 @@ def choose(kind: str, name: str, known: Sequence[str]) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    hint = f": did you mean {', '.join(near)}?" if near else f"; `encoder-spec {kind}` lists them"
+    hint = f". Did you mean {', '.join(near)}?" if near else f"; `encoder-spec {kind}` lists them"
     raise SpecificationError(f"there is no {kind.removesuffix('s')} {name!r}{hint}")
 
 
@@ -61,7 +61,7 @@ def equations(id: str | None) -> None:
 
 
 def source_of(e: spec.Equation) -> str:
-    """The code of an implementation without its decorators and docstring."""
+    """Return the code of an implementation without its decorators and docstring."""
     import ast
 
     tree = ast.parse(textwrap.dedent(inspect.getsource(e.function)))
@@ -182,7 +182,7 @@ def count(name: str, settings: Sequence[str]) -> None:
 
 
 def setting(text: str) -> tuple[str, int]:
-    """A size as the command line has it: ``d_model=1024``, by letter or by word.
+    """Return the letter and the value of a size as the command line has it: ``d_model=1024``, by letter or by word.
 
     Raises:
         SpecificationError: if it is not NAME=NUMBER with a known name and a positive number.
@@ -216,8 +216,8 @@ def traceability() -> None:
             for r in trace.rows()
         ],
     )
-    found = trace.holes()
-    for hole in found:
+    holes = trace.holes()
+    for hole in holes:
         out.print(Text.assemble(("HOLE ", "bold red"), hole), soft_wrap=True)
-    out.print(f"{len(trace.rows())} equations, {len(spec.requirements())} requirements, {len(found)} holes")
-    sys.exit(1 if found else 0)
+    out.print(f"{len(trace.rows())} equations, {len(spec.requirements())} requirements, {len(holes)} holes")
+    sys.exit(1 if holes else 0)

@@ -1,7 +1,7 @@
-"""What ties a test to the requirement that it decides.
+"""The ties between a test and the requirement that it decides.
 
 A *check* takes a run and asserts: ``@decides("ATT-3", level="trace")``. pytest collects
-it as it stands, and every other door calls the same function. A test that takes no run
+it as it stands; the command line and Python call the same function. A test that takes no run
 shows the requirement on the specification itself: ``@shows("ATT-3")``.
 """
 
@@ -32,7 +32,7 @@ class Check:
 
     @staticmethod
     def name_of(function: Callable[..., Any]) -> str:
-        """The id of a test function, as pytest prints it."""
+        """Return the id of a test function, as pytest prints it."""
         return f"{function.__module__.rpartition('.')[2]}::{function.__name__}"
 
 
@@ -74,7 +74,7 @@ def shows(*requirements: str) -> Callable[[F], F]:
 
 
 def registry() -> Registry:
-    """Every check and demonstration of the suite, checks in the order of the topics whoever imported them first."""
+    """Import all checks and demonstrations; return them, checks by topic, whatever was imported first."""
     for topic in TOPICS:
         importlib.import_module(f"conformance_tests.test_{topic}")
     by_topic = sorted(REGISTRY.checks, key=lambda name: TOPICS.index(name.partition("::")[0].removeprefix("test_")))

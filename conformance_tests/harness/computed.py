@@ -1,4 +1,4 @@
-"""What a subject and the specification compute from the same weights and probes, and where the two depart.
+"""Values that a subject and the specification compute from equal weights and probes, and where the two depart.
 
 Everything is computed when it is first asked for, and kept: a subject may be slow, and a
 check must not ask it twice and compare it with itself.
@@ -29,7 +29,7 @@ from encoder_spec.notation import SpecificationError
 
 
 class Case(NamedTuple):
-    """Which weights on which probe, and whether gradients are recorded (the slow path) or not."""
+    """Weights, a probe, and whether gradients are recorded (the slow path)."""
 
     weights: str = PERTURBED
     probe: str = "plain"
@@ -51,7 +51,6 @@ UNPADDED = (
 )
 PADDED = (Case(probe="scattered"), Case(probe="right"))
 FAST = tuple(case._replace(gradients=False) for case in (Case(), *PADDED))
-
 
 ENTRANCES = {"E", "W_patch", "W_conv"}
 """The parameters that meet the input first: ids, an image or a signal."""
@@ -90,17 +89,17 @@ class Computed:
         self.budget = cache(self._budget)
 
     def parameters(self, weights: str = PERTURBED) -> dict[str, Tensor]:
-        """The subject's weights by canonical path, in float64."""
+        """Return the subject's weights by canonical path, in float64."""
         return self.mapping.canonical(self.weight_sets[weights])
 
     def encode(self, case: Case, probe: Probe) -> Tensor:
-        """Call the subject on a probe of the check's own making."""
+        """Call the subject on a probe that the check makes."""
         with self._asking(case):
             return self.subject.encode(probe.inputs, probe.keep, case.gradients).detach()
 
     @contextmanager
     def _asking(self, case: Case) -> Iterator[None]:
-        """Ask the subject, with the weights of a case; whatever it raises is a finding about the subject."""
+        """Call the subject with the weights of a case; what it raises is a finding about the subject."""
         unread = [e for e in ENTRANCES & self.encoder.parameter_shapes().keys() if e not in self.mapping.sources]
         if unread:
             raise Blocked(f"the profile reads its input through {unread[0]}, which the encoder does not have")
@@ -120,7 +119,7 @@ class Computed:
         return self.trace(case)[-1].value  # type: ignore[no-any-return]
 
     def trace(self, case: Case) -> Trace:
-        """The specification's intermediates; the last one is its output.
+        """Return the specification's intermediates; the last one is its output.
 
         Raises:
             Blocked: if the subject lacks parameters that the profile needs.
@@ -142,7 +141,7 @@ class Computed:
             raise Unsupported(f"not decidable in {name_of(self.subject.dtype)}: {what} are compared in float64 alone")
 
     def _budget(self, case: Case) -> float | None:
-        """The allowed difference of an output, if it is derived; None in float64, where it is fixed."""
+        """Derive the allowed difference of an output; return None in float64, where it is fixed."""
         if self.subject.dtype is torch.float64:
             return None
         probe = self.probes[case.probe]
@@ -153,7 +152,7 @@ class Computed:
         return allowed
 
     def _recorded(self, case: Case) -> Recorded:
-        """Everything that the subject computes in a case, its inputs included."""
+        """Record what the subject computes in a case, its inputs included."""
         self.demand_float64("intermediates")
         probe = self.probes[case.probe]
         with self._asking(case):
@@ -163,21 +162,21 @@ class Computed:
         return align(self.trace(case), self.recorded(case), self.encoder.dimensions.h, self.probes[case.probe].keep)
 
     def valid(self, case: Case) -> Tensor | None:
-        """Which positions of the output are compared: those that are kept, or that a head reads."""
+        """Return the mask of the output's positions that are compared, those kept or read by a head; None for all."""
         keep, head = self.probes[case.probe].keep, self.encoder.profile["head"].variant
         if keep is None or head in ("none", "mlm"):
             return keep
         return keep.any(dim=1) if head == "mean-pool" else keep[:, 0]
 
     def cotangent(self, case: Case) -> Tensor:
-        """Random weights of the outputs in the sum that is differentiated; 0 at padding."""
+        """Draw random weights of the outputs in the sum that is differentiated; 0 at padding."""
         want, valid = self.expected(case), self.valid(case)
         generator = torch.Generator().manual_seed(self.question.seed)
         w = torch.randn(want.shape, generator=generator, dtype=want.dtype)
         return w if valid is None else w * valid[..., None]
 
     def gradients(self, case: Case, cotangent: Tensor) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """The subject's gradients of Σ cotangent · output, by input and by canonical parameter."""
+        """Return the subject's gradients of Σ cotangent · output, by input and by canonical parameter."""
         self.demand_float64("gradients")
         probe = self.probes[case.probe]
         with self._asking(case):
@@ -187,7 +186,7 @@ class Computed:
     def expected_gradients(
         self, case: Case, cotangent: Tensor, encoder: Encoder | None = None
     ) -> tuple[Tensor | None, Mapping[str, Tensor]]:
-        """The specification's gradients, or those of another encoder, by autograd through its implementation."""
+        """Return the specification's gradients, or another encoder's, by autograd through its implementation."""
         probe = self.probes[case.probe]
         leaves = tuple(x.clone().requires_grad_(x.is_floating_point()) for x in probe.inputs)
         parameters = {p: v.clone().requires_grad_() for p, v in self.parameters(case.weights).items()}
@@ -203,24 +202,24 @@ class Computed:
         return frozenset(equation.id for equation in self.encoder.equations())
 
     def context(self, case: Case) -> str:
-        """Sizes, weights and probe, for a message."""
+        """Return sizes, weights and probe, for a message."""
         probe, sizes = self.probes[case.probe], self.encoder.dimensions
         shape = " ".join(f"{letter}={getattr(sizes, letter)}" for letter in ("d_model", "h", "d_k", "d_ff", "N"))
         return f"input {tuple(probe.inputs[0].shape)}, {shape}; {case}; seed {self.question.seed}"
 
     def cases(self, *cases: Case) -> list[Case]:
-        """The cases with the weights that this subject can take, and the masks that it can be told of, each once."""
+        """Return the cases whose masks this subject can take, with weights that it can take, each once."""
         possible = [c for c in cases if self._can_be_asked(c.probe)]
         return list(dict.fromkeys(c if c.weights in self.weight_sets else c._replace(weights=GIVEN) for c in possible))
 
     def _can_be_asked(self, probe: str) -> bool:
-        """Whether the subject can be told of a probe's mask, and reads as many tokens."""
+        """Return whether the subject can take a probe's mask, and reads as many tokens."""
         keep = self.probes[probe].keep
         return not (probe == "many" and self.too_many) if keep is None else self.subject.can_hide(keep)
 
     @cached_property
     def too_many(self) -> str:
-        """What the subject says of so many tokens as probe ``many`` has, if it reads fewer alone; else empty.
+        """The subject's error for as many tokens as probe ``many`` has, if it reads only fewer; else empty.
 
         A table of positions ends somewhere. That it refuses so many sequences is a finding, which the checks make.
         """
@@ -236,21 +235,21 @@ class Computed:
         return ""
 
     def with_and_without_padding(self) -> list[Case]:
-        """The plain case, and the padded ones where masks are taken."""
+        """Return the plain case, and the padded ones where masks are taken."""
         return self.cases(Case(), *(PADDED if self.subject.takes_mask else ()))
 
     def case(self, weights: str = PERTURBED, probe: str = "plain", gradients: bool = True) -> Case:
-        """One case, with the weights that this subject can take."""
+        """Return a case, with the weights that this subject can take."""
         return self.cases(Case(weights, probe, gradients))[0]
 
     def keep(self, case: Case) -> Tensor:
-        """The mask of a padded case, (B, n) with True = keep."""
+        """Return the mask of a padded case, (B, n) with True = keep."""
         keep = self.probes[case.probe].keep
         assert keep is not None, f"probe {case.probe} has no mask"
         return keep
 
     def stated_parameters(self, weights: str = GIVEN) -> dict[str, Tensor]:
-        """The subject's own parameters by canonical path, as it keeps them."""
+        """Return the subject's own parameters by canonical path, as it keeps them."""
         return {path: w for path, w in self.parameters(weights).items() if not self.mapping.is_absent(path)}
 
     @cached_property
@@ -286,13 +285,13 @@ class Computed:
         return None
 
     def largest_error(self, case: Case) -> float:
-        """The largest difference of the output, where it agrees."""
+        """Return the largest difference of the output, where it agrees."""
         return demand_equal(
             self.output(case), self.expected(case), "", valid=self.valid(case), budget=self.budget(case)
         ).error
 
     def agrees(self, case: Case) -> bool:
-        """Whether the subject's output equals the specification's."""
+        """Return whether the subject's output equals the specification's."""
         try:
             self.largest_error(case)
         except Disagreement:
@@ -300,11 +299,11 @@ class Computed:
         return True
 
     def gradient_cases(self) -> list[Case]:
-        """Where gradients are compared."""
+        """Return the cases in which gradients are compared."""
         return [*self.cases(Case()), *(self.cases(*PADDED)[:1] if self.subject.takes_mask else ())]
 
     def idle_unmapped(self) -> list[str]:
-        """The subject's parameters that have no canonical path and influence nothing that it returns.
+        """List the subject's parameters that have no canonical path and influence nothing that it returns.
 
         A pooler or a head stands beside the hidden states, even where the call does not run it.
         """

@@ -8,28 +8,28 @@ from encoder_spec.equation import requirements
 
 
 def applicable_requirements(run: Run, check: Check) -> list[str]:
-    """The requirements of a check whose equation the run's encoder uses."""
+    """Return the requirements of a check whose equation the run's encoder uses."""
     return [id for id in check.requirements if requirements()[id].equation in run.equations]
 
 
 def planned(run: Run, level: Level) -> list[tuple[Check, str]]:
-    """Every check that applies up to a level, with the requirement that it decides, weakest evidence first."""
+    """List the checks that apply up to a level, each with a requirement that it decides, weakest evidence first."""
     checks = sorted((c for c in registry().checks.values() if c.level <= level), key=lambda c: c.level)
     return [(check, id) for check in checks for id in applicable_requirements(run, check)]
 
 
 def decide(run: Run, check: Check, id: str, repro: str = "") -> Result:
-    """Run one check and say how it ended."""
+    """Run one check and return how it ended."""
     outcome, message = "pass", ""
     error = budget = None
     with run.measured() as comparisons:
         try:
             check.function(run)
-        except Disagreement as found:
-            outcome, message, error, budget = "fail", str(found), found.error, found.budget
-        except AssertionError as found:
+        except Disagreement as failure:
+            outcome, message, error, budget = "fail", str(failure), failure.error, failure.budget
+        except AssertionError as failure:
             # Under pytest an assertion goes on, on further lines, about the objects compared.
-            outcome, message = "fail", str(found).split("\n")[0]
+            outcome, message = "fail", str(failure).split("\n")[0]
         except Unsupported as reason:
             outcome, message = "unsupported", str(reason)
         except Blocked as reason:

@@ -22,7 +22,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of an encoder.
+    """A question about an encoder.
 
     Attributes:
         profile: ``"auto"`` to identify the variant, or the profile that must hold exactly: a name, a ``.toml``

@@ -24,7 +24,7 @@ __all__ = ["FAST", "PADDED", "UNPADDED", "Case", "Run"]
 
 @dataclass
 class Run(Computed):
-    """What a check sees of one subject.
+    """One subject, as a check sees it.
 
     A check *compares* numbers (``demand_equal``, ``demand_agreement``, ``demand_parameter_count``), goes on only
     where that says something (``demand_mask``, ``demand_agreeing``, ``demand_shaped`` …), and says what it
@@ -72,31 +72,33 @@ class Run(Computed):
         """Compare, and keep error and budget for the report: see ``compare.demand_equal``."""
         context = f"{place}; {self.context(case)}" if place else self.context(case)
         allowed = self.budget(case) if budget is None else budget
-        found = demand_equal(got, want, what, valid=valid, amplification=amplification, context=context, budget=allowed)
-        self.comparisons.append(found)
+        comparison = demand_equal(
+            got, want, what, valid=valid, amplification=amplification, context=context, budget=allowed
+        )
+        self.comparisons.append(comparison)
 
     def demand_agreement(self, case: Case) -> None:
-        """The subject's output equals the specification's at every valid position."""
+        """Demand that the subject's output equals the specification's at every valid position."""
         self.demand_equal(self.output(case), self.expected(case), "encoder: Z", case, valid=self.valid(case))
 
     def with_numbers(self, *cases: Case) -> list[Case]:
-        """The cases for which the specification itself has numbers in the subject's precision.
+        """Return the cases for which the specification itself has numbers in the subject's precision.
 
         Raises:
             Unsupported: if it has none for any of them.
         """
-        found = []
-        reason = Unsupported("the encoder cannot be told of any of these masks")
+        decidable = []
+        reason = Unsupported("the encoder does not take any of these masks")
         for case in self.cases(*cases):
             try:
                 self.budget(case)
             except Unsupported as overflow:
                 reason = overflow
             else:
-                found.append(case)
-        if not found:
+                decidable.append(case)
+        if not decidable:
             raise reason
-        return found
+        return decidable
 
     def demand_output_per_position(self) -> None:
         """Go on only where the output has the positions of the input, one for one."""
@@ -105,7 +107,7 @@ class Run(Computed):
         if profile["head"].variant not in ("none", "mlm"):
             raise Unsupported("the head does not give an output for each position")
         if profile["input"].variant == "embedded" and profile["embedding"].variant != "lookup":
-            raise Unsupported("an image has no sequence of its own")
+            raise Unsupported("an image is not a sequence of positions")
 
     def demand_shaped(self, case: Case) -> None:
         """Go on only with an output of the right shape: parts of another one say nothing."""
@@ -125,18 +127,18 @@ class Run(Computed):
                 raise Blocked(f"the outputs disagree with the specification already on probe {case.probe}")
 
     def demand_parameter_count(self, what: str, *suffixes: str) -> None:
-        """The arrays whose paths end so have as many entries as their declared shapes."""
+        """Demand that the arrays whose paths end so have as many entries as their declared shapes."""
         got = sum(a.numel() for p, a in self.stated_parameters().items() if p.endswith(suffixes))
         declared = self.encoder.parameter_shapes()
         want = sum(prod(shape) for path, shape in declared.items() if path.endswith(suffixes))
         assert got == want, f"{what}: {got:,} parameters, but the declared shapes sum to {want:,}"
 
     def observed(self, slot: str, case: Case) -> list[Tensor]:
-        """What the subject has in this slot: its values, or what stands in their place if it departs there."""
+        """Return what the subject has in this slot: its values, or what stands in their place if it departs there."""
         return [here.got for here in self.before_departure(slot, case) if here.got is not None]
 
     def before_departure(self, slot: str, case: Case) -> list[Aligned]:
-        """The values of a slot up to where the subject departs, this place included."""
+        """Return the values of a slot up to where the subject departs, this place included."""
         aligned = self.aligned(case)
         end = len(aligned) if self.agrees(case) else departure(aligned)
         here = [a.nearest() for a in aligned[: end + 1] if a.spec.equation.slot == slot]
@@ -175,7 +177,7 @@ class ExpectedValue:
         another input than the one that this slot should have given it.
 
         Args:
-            readers: the slots that read it, for whoever reads the check.
+            readers: the slots that read it, for people who read the check.
 
         Raises:
             Disagreement: if an equation is right, but for another input.
@@ -188,7 +190,7 @@ class ExpectedValue:
                 if misread is not None and misread.giver.slot == self.slot:
                     reader = misread.reader
                     where = f" ({reader.path})" if reader.path else ""
-                    what = f"{reader.equation.id}{where} is given another input than the specification gives it"
+                    what = f"{reader.equation.id}{where} reads another input than in the specification"
                     raise Disagreement(f"{misread.giver.id}: {what} [{run.context(wrong)}]")
         return self
 
@@ -198,7 +200,7 @@ class ExpectedValue:
         Raises:
             Disagreement: if the subject departs at the equation of this slot.
             Blocked: if it departed earlier, so that this equation never had right inputs.
-            Unsupported: if it never forms the value as an array of its own.
+            Unsupported: if it never forms the value as a separate array.
         """
         undecided: Blocked | Unsupported | None = None
         there = self.run.departure
@@ -226,7 +228,7 @@ class ExpectedValue:
             self.run.demand_equal(here.got, here.want, what, case, here.valid, place=place, budget=here.budget)
 
     def is_not_changed_by(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """Expect that a subject which departs does not form what a change, such as a scale, makes of the value.
+        """Expect that a subject which departs does not form the value after a change, such as a scale.
 
         Raises:
             Disagreement: if it does.
@@ -239,5 +241,5 @@ class ExpectedValue:
             for here in self.run.aligned(case):
                 if here.spec.equation.slot == self.slot and recorded.has(change(here.want)):
                     what = f"{here.spec.equation.id}: {here.letter} is changed by {change.__name__}"
-                    raise Disagreement(f"{what}, which the profile has not [{self.run.context(case)}]")
+                    raise Disagreement(f"{what}, but not in the profile [{self.run.context(case)}]")
         return self

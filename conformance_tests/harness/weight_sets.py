@@ -22,7 +22,7 @@ from conformance_tests.subjects.subject import Subject
 PERTURBED, FAINT, OFFSET, SHARP, LOUD, GIVEN = "perturbed", "faint", "offset", "sharp", "loud", "given"
 
 FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "x_cls", "b_e")
-"""What is made small so that the inputs of the norms are small too."""
+"""The arrays that are made small so that the inputs of the norms are small too."""
 
 FAINT_PLACES = ("norm_1", "norm_embedding")
 """The norms that are made small for the same reason: what they give is read by the next norm of a Post-LN layer."""
@@ -61,19 +61,19 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         return {GIVEN: self.given} | {name: self._held(weights) for name, weights in sets.items()}
 
     def _with_equals(self, names: Collection[str]) -> set[str]:
-        """These names and those that share memory with one of them, which must stay equal to it."""
+        """Return these names and those that share memory with one of them, which must stay equal to it."""
         memory = {id(self.given[name]) for name in names}
         return {name for name, w in self.given.items() if id(w) in memory}
 
     def _held(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Weights that the precision of the computation can hold, in float64."""
+        """Round weights to what the precision of the computation can hold; the result is in float64."""
         if self.subject.dtype is torch.float64:
             return weights
         held = {id(w): w.to(self.subject.dtype).double() for w in weights.values()}
         return {name: held[id(w)] for name, w in weights.items()}
 
     def perturbed(self) -> dict[str, Tensor]:
-        """Maps drawn anew with standard deviation 0.8/√(what they read), so that attention is far from uniform.
+        """Draw maps anew with standard deviation 0.8/√(what they read), so that attention is far from uniform.
 
         Vectors are moved by 0.3 from what they were. Weights that share memory stay equal.
         """
@@ -88,21 +88,21 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
 
     @cached_property
     def _reads(self) -> dict[str, int]:
-        """How many entries each map of the layers reads, by the subject's own names."""
+        """The number of entries that each map of the layers reads, by the subject's own names."""
         maps = self.mapping.canonical(self.given)
         return {name: len(maps[p]) for p, s in self.mapping.sources.items() if ".W_" in p for name in s.names}
 
     def _offset(self, name: str) -> float:
-        """What is added to a bias, or to a map, whose sum of so many random entries is about as large as their root."""
+        """Return the offset of a bias, or of a map: a sum of n random entries is about as large as √n."""
         return 1e4 if name not in self._reads else 5e3 / self._reads[name] ** 0.5
 
     def is_fixed(self, path: str) -> bool:
-        """Whether what is at a canonical path is left as it is: a constant, or what is not learned."""
+        """Return whether what is at a canonical path is left as it is: a constant, or what is not learned."""
         names = self.mapping.sources[path].names
         return not names or any(name in self.fixed for name in names)
 
     def is_one(self, path: str, other: str) -> bool:
-        """Whether the subject keeps the same arrays at two canonical paths."""
+        """Return whether the subject keeps the same arrays at two canonical paths."""
         here, there = (
             [id(self.given[name]) for name in self.mapping.sources[p].names] if p in self.mapping.sources else []
             for p in (path, other)

@@ -26,7 +26,6 @@ BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from conformance_tests.isol
 
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)')
 
-
 COMPUTING = re.compile(r"site-packages/(?:torch|numpy|jaxtyping|beartype)/")
 """The libraries that the specification's equations call."""
 
@@ -74,7 +73,7 @@ class Worker:
         self._said.append(rest)
 
     def _wait(self, readers: list[threading.Thread]) -> None:
-        """Say that the process has ended, behind everything that it had said."""
+        """Announce that the process has ended, after everything that it had sent."""
         self._process.wait()
         self.kill()
         for reader in readers:
@@ -98,7 +97,7 @@ class Worker:
         self._write(request)
 
     def answer(self, seconds: float) -> dict[str, Any]:
-        """The next answer.
+        """Wait for the next answer.
 
         Raises:
             Lost: if it does not come in time, or never will.
@@ -109,7 +108,7 @@ class Worker:
             self._interrupt()
             self.kill()
             if computes_equations(frame["file"] for frame in self._frames()):
-                reason = "the suite still compares it with equations of its own (allow more with --timeout)"
+                reason = "the suite is still comparing it with its own equations (allow more with --timeout)"
                 raise Lost(f"was not judged within {seconds:g} s: {reason}") from None
             raise Lost(f"hung: nothing came back within {seconds:g} s (--timeout){self._place()}") from None
         if line is None:
@@ -124,7 +123,7 @@ class Worker:
         return answer
 
     def _interrupt(self) -> None:
-        """Let the worker's fault handler say where it is now."""
+        """Let the worker's fault handler write where it is now."""
         if not hasattr(signal, "SIGUSR1"):
             return
         self._said.clear()
@@ -133,11 +132,11 @@ class Worker:
         time.sleep(0.2)
 
     def _frames(self) -> list[re.Match[str]]:
-        """The stack that the fault handler wrote, the innermost frame first."""
-        return [found for line in list(self._said) if (found := FRAME.search(line))]
+        """Read the stack that the fault handler wrote, the innermost frame first."""
+        return [frame for line in list(self._said) if (frame := FRAME.search(line))]
 
     def _place(self) -> str:
-        """The innermost frame, outside of libraries, of the stack that the fault handler wrote."""
+        """Name the innermost frame, outside of libraries, of the stack that the fault handler wrote."""
         frames = self._frames()
         own = [f for f in frames if not f["file"].startswith((STANDARD[0], "<")) and "site-packages" not in f["file"]]
         for f in (own or frames)[:1]:
@@ -145,7 +144,7 @@ class Worker:
         return ""
 
     def _end(self) -> str:
-        """How the process ended."""
+        """Describe how the process ended."""
         status = self._process.returncode
         if status == CHANNEL_LOST:
             return "closed the suite's own file descriptors"
@@ -156,10 +155,10 @@ class Worker:
         return f"ended its process with exit status {status}{self._last_words()}"
 
     def _last_words(self) -> str:
-        """The last line that the subject printed before the fault handler spoke."""
+        """Quote the last line that the subject printed before the fault handler wrote."""
         lines = list(self._said)
-        spoken = next((i for i, line in enumerate(lines) if line.startswith("Fatal Python error")), len(lines))
-        lines = [line.strip() for line in lines[:spoken] if line.strip()]
+        fault = next((i for i, line in enumerate(lines) if line.startswith("Fatal Python error")), len(lines))
+        lines = [line.strip() for line in lines[:fault] if line.strip()]
         return f'; it last printed "{lines[-1][:200]}"' if lines else ""
 
     def end(self) -> None:
@@ -177,10 +176,10 @@ class Worker:
 
 
 def computes_equations(files: Iterable[str]) -> bool:
-    """Whether the innermost frame outside of libraries is one of the specification's: no subject is asked there.
+    """Return whether the innermost frame outside of libraries is one of the specification's, which calls no subject.
 
     Args:
-        files: those of the frames, the innermost first.
+        files: the files of the frames, the innermost first.
     """
     inner = (f for f in files if not f.startswith((STANDARD[0], "<")) and not COMPUTING.search(f))
     return Path(next(inner, "")).is_relative_to(Path(encoder_spec.__file__).parent)

@@ -1,4 +1,4 @@
-"""Subjects in a process of their own: whatever one does to it costs neither results nor other targets.
+"""Subjects in separate processes: a crash of one costs neither results nor other targets.
 
 Nothing here imports torch: only the worker does. A worker serves one target after the
 other as long as it lives and is as it was; otherwise a fresh one takes its place. What a
@@ -33,7 +33,7 @@ ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class Limits:
-    """What a target may use of the machine.
+    """The part of the machine that a target may use.
 
     Attributes:
         timeout: seconds for every step: import, making, identification, and each check.
@@ -47,7 +47,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A report, and what ended the run early or went wrong in it, if anything: the report has what was decided."""
+    """A report of what was decided, and the fault that ended the run early or happened in it, if one did."""
 
     report: Report
     fault: BaseException | None = None
@@ -78,7 +78,7 @@ class Followed:
     loss: str = ""
 
     def take(self, answer: dict[str, Any], progress: Progress) -> None:
-        """Keep what an answer says."""
+        """Keep what an answer holds."""
         if "doing" in answer:
             self.doing = answer["doing"].removeprefix(f"{self.report.target}: ")
             progress(answer["doing"], answer["done"], answer["of"])
@@ -88,7 +88,7 @@ class Followed:
             self.undecided = [Result(**r) for r in answer["undecided"]]
 
     def lose(self, reason: str) -> None:
-        """The worker is lost: the check in progress, if any, ends in an error."""
+        """Record that the worker is lost: the check in progress, if any, ends in an error."""
         self.loss = f"the subject {reason}"
         deciding = bool(self.undecided) and self.undecided[0].id == self.doing
         self.report.notes.append(f"{self.loss}, while {f'deciding {self.doing}' if deciding else f'{self.doing} it'}")
@@ -104,7 +104,7 @@ class Followed:
         self.report = report
 
     def end(self, loss: str) -> None:
-        """Say why there will be no more, and leave the rest undecided."""
+        """Record why there will be no more, and leave the rest undecided."""
         self.loss = loss
         self.report.notes.append(loss)
         self.give_up()
@@ -175,8 +175,8 @@ class Workers:
                 raise TargetError(last["unusable"])
             if "fault" in last:
                 raise WorkerFault(last["fault"])
-            found = last["report"]
-            followed.finish(TargetReport(**found | {"requirements": [Result(**r) for r in found["requirements"]]}))
+            report = last["report"]
+            followed.finish(TargetReport(**report | {"requirements": [Result(**r) for r in report["requirements"]]}))
             return
         followed.give_up()
 
@@ -192,7 +192,7 @@ class Workers:
 
 
 def demand_usable(target: str) -> None:
-    """Find out what can be found out about a name without running anything.
+    """Check a name as far as that is possible without running anything.
 
     Raises:
         TargetError: if it cannot be used.

@@ -55,11 +55,11 @@ class Channel:
         os._exit(CHANNEL_LOST)
 
     def receive(self) -> dict[str, Any]:
-        """The next request."""
+        """Wait for the next request."""
         return self._requests.get()
 
     def send(self, **answer: Any) -> None:
-        """Answer."""
+        """Send an answer to the parent."""
         line = memoryview(json.dumps(answer).encode() + b"\n")
         try:
             while line:
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str, Any]:
-    """Judge one target, telling the parent whatever is decided; return the last answer."""
+    """Judge one target, report each decision to the parent, and return the last answer."""
     from conformance_tests.engine.judging import Target, check_one
     from conformance_tests.errors import TargetError, one_line
     from conformance_tests.harness.question import Question
@@ -107,26 +107,31 @@ def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str,
         question.demand_usable()
         decided = [Result(**r) for r in request["decided"]]
         target = Target.of(request["target"], question)
-        report = check_one(target, question, telling(channel, len(decided)), decided)
+        report = check_one(target, question, reporting(channel, len(decided)), decided)
     except (TargetError, SpecificationError) as reason:
         return {"unusable": str(reason)}
     except Exception:
         return {"fault": traceback.format_exc()}
     except BaseException as fault:
         return {"raised": one_line(fault).rstrip(": ")}
-    said = [*report.notes, *(r.message for r in report.requirements)]
-    if any("allocate memory" in text or "MemoryError" in text for text in said):
+    texts = [*report.notes, *(r.message for r in report.requirements)]
+    if any("allocate memory" in text or "MemoryError" in text for text in texts):
         report.notes.append(f"a target may allocate {allowed / 2**30:.3g} GiB here (--memory)")
     return {"report": asdict(report)}
 
 
-def telling(channel: Channel, sent: int) -> Any:
-    """Return a watcher that tells the parent what is done and decided; so many results the parent has already."""
+def reporting(channel: Channel, sent: int) -> Any:
+    """Return a watcher that reports to the parent what is done and decided.
+
+    Args:
+        channel: the connection to the parent.
+        sent: the number of results that the parent has already.
+    """
     from conformance_tests.engine.judging import Watcher
     from conformance_tests.reports.report import Result, TargetReport
 
-    class Telling(Watcher):
-        """Tells the parent."""
+    class Reporting(Watcher):
+        """Reports to the parent."""
 
         def __init__(self) -> None:
             self.sent = sent
@@ -141,11 +146,11 @@ def telling(channel: Channel, sent: int) -> Any:
             channel.send(profile=report.profile, results=news, undecided=[asdict(r) for r in undecided])
             self.sent = len(report.requirements)
 
-    return Telling()
+    return Reporting()
 
 
 class State:
-    """What a worker must still be like when it judges the next target."""
+    """The condition in which a worker must still be when it judges the next target."""
 
     def __init__(self) -> None:
         self._functions = dict(deep_functions())
@@ -153,7 +158,7 @@ class State:
         self._memory = memory_in_use()
 
     def is_unchanged(self) -> bool:
-        """Whether no function is replaced, no thread has stayed, little memory is in use, and output is open."""
+        """Return whether no function is replaced, no thread has stayed, little memory is in use, and output is open."""
         now = dict(deep_functions())
         same = all(now.get(place) is value for place, value in self._functions.items())
         grown = memory_in_use() - self._memory
@@ -165,7 +170,7 @@ class State:
 
 
 def deep_functions() -> Iterator[tuple[tuple[int, str], Any]]:
-    """The functions that the guard watches, and the methods of torch's modules."""
+    """Yield the functions that the guard watches, and the methods of torch's modules."""
     from torch import nn
 
     from conformance_tests.subjects.guard import functions
@@ -195,7 +200,7 @@ def forget_siblings(target: str, before: set[str]) -> None:
 
 
 def memory_in_use() -> int:
-    """Bytes of private writable memory; 0 where the system does not tell."""
+    """Return the bytes of private writable memory; 0 where the system does not show them."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
@@ -204,7 +209,7 @@ def memory_in_use() -> int:
 
 
 def free_memory() -> int:
-    """Bytes that the system can still give; 0 where it does not tell."""
+    """Return the bytes that the system can still give; 0 where it does not show them."""
     try:
         system = Path("/proc/meminfo").read_text()
     except OSError:

@@ -15,22 +15,35 @@ from typing import NamedTuple
 import click
 from markdown_it import MarkdownIt
 
+from conformance_tests.frontends.command_line import main
+
 ROOT = Path(__file__).parents[2]
 
 SUITE = "conformance_tests"
+UPPER_ROOMS = ("diagnosis", "engine", "frontends", "isolation", "quality")
+LOWER_ROOMS = ("numerics", "reports", "subjects", "targets")
+HARNESS = ("__init__", "checks", "computed", "deciding", "question", "run", "weight_sets")
 CODE = (
-    *(f"{SUITE}/{file}.py" for file in ("__init__", "errors")),
-    *(f"{SUITE}/{room}" for room in ("numerics", "quality", "reports", "subjects", "targets")),
+    "_encoder_spec_pytest.py",
+    *(file.relative_to(ROOT).as_posix() for file in sorted((ROOT / SUITE).glob("*.py"))),
+    *(f"{SUITE}/{room}" for room in (*UPPER_ROOMS, *LOWER_ROOMS)),
+    *(f"{SUITE}/harness/{file}.py" for file in HARNESS),
     *(f"{SUITE}/deviations/{file}.py" for file in ("__init__", "resolution")),  # definitions of deviations are data
     *(f"encoder_spec/{file}.py" for file in ("assembly", "equation", "notation", "profiles")),  # equations are cards
 )
 """Files and rooms of code in scope."""
 
-EXEMPT = ("diagnosis", "engine", "frontends", "harness", "identification", "isolation", "parameters", "meta_tests")
-"""Rooms out of scope until their words have been gone through; the help of the command line enters with ``frontends``.
+EXEMPT = ("identification", "parameters", "meta_tests")
+"""Rooms out of scope until their words have been gone through.
 
 ``parameters``, ``identification`` and the data flow of ``harness`` are being rewritten.
 """
+
+ON_FILE = (
+    "each layer has a part of its own",  # the fingerprint of the mutation matrix holds the code of the checks
+    "its outputs agree with no choice of equations",  # docs/frameworks.json holds notes of reports
+)
+"""Messages that results on file hold: they stay as they are until these results are computed anew."""
 
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/index.md", "docs/test-your-encoder.md", "docs/chapters/contribute.md")
 """Reference pages, whose sentences are short. Chapters of the book may take their time, and READMEs of rooms list."""
@@ -149,6 +162,8 @@ def of_code(path: Path) -> Iterator[Finding]:
     if path.stem in NAMES:
         yield Finding(1, f"a module is named '{path.stem}': name what it holds")
     tree = ast.parse(text)
+    for message in ON_FILE:
+        text = text.replace(message, "")
     yield from (*phrases(text), *first_words(tree), *names(tree))
 
 
@@ -178,10 +193,7 @@ def findings() -> Iterator[str]:
     for path in (*code, *pages):
         found = of_code(path) if path.suffix == ".py" else of_page(path)
         yield from (f"{path.relative_to(ROOT)}:{line}: {text}" for line, text in sorted(found))
-    if "frontends" not in EXEMPT:
-        from conformance_tests.frontends.command_line import main
-
-        yield from help_texts(main, "encoder-spec")
+    yield from help_texts(main, "encoder-spec")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from conformance_tests.meta_tests import prose
 from conformance_tests.meta_tests.prose import (
     CODE,
     EXEMPT,
+    ON_FILE,
     PAGES,
     ROOT,
     findings,
@@ -17,6 +18,7 @@ from conformance_tests.meta_tests.prose import (
     help_texts,
     long_sentences,
     names,
+    of_code,
     phrases,
     sentences,
 )
@@ -158,6 +160,20 @@ def test_scope_exists_and_each_room_is_in_it_or_exempt() -> None:
     in_scope = {place.split("/")[1] for place in CODE if place.startswith("conformance_tests/")}
     assert rooms == {name for name in in_scope if not name.endswith(".py")} | set(EXEMPT)
     assert in_scope.isdisjoint(EXEMPT)
+
+
+def test_messages_on_file_are_still_in_use() -> None:
+    """One that nobody prints any more must leave the list."""
+    files = {file for place in CODE for file in ((ROOT / place).rglob("*.py") if "." not in place else [ROOT / place])}
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    assert [sum(message in text for text in texts) for message in ON_FILE] == [1] * len(ON_FILE)
+
+
+def test_message_on_file_may_stay_and_the_rest_of_its_file_is_read(tmp_path: Path) -> None:
+    """The phrase in the message passes, and the one beside it is found at its line."""
+    file = tmp_path / "notes.py"
+    file.write_text(f'NOTE = "{ON_FILE[0]}"\nOTHER = "a part of its own"\n', encoding="utf-8")
+    assert [(f.line, f.text.split(":")[0]) for f in of_code(file)] == [(2, "'of its own'")]
 
 
 def test_ruff_is_asked_for_verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

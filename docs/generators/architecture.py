@@ -26,7 +26,7 @@ from generators.kept import folder_of
 
 BOOK, SUITE, SPECIFICATION = "generators", "conformance_tests", "encoder_spec"
 UNDRAWN = {f"{SUITE}.{name}" for name in ("__main__", "conftest", "meta_tests")}
-"""The doors of the suite for Python and pytest, and the tests of the suite itself."""
+"""The entry points of the suite for Python and pytest, and the tests of the suite itself."""
 
 GROUPS = {
     "equations": ("equation", "notation", "sources", *TOPICS),

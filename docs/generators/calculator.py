@@ -20,9 +20,9 @@ from generators import mathml
 from generators.html import equation_link, heading, profile_link, table
 
 LEAD = (
-    "What every equation of an encoder makes of its input: the shape of its result, the parameters that it reads, and "
-    "the FLOPs that it spends. Indented steps belong to the step above them and are counted in it; slots in which "
-    "nothing happens are left out. Steps of a layer are those of one layer, n is the length that the layers see, and "
+    "What each equation of an encoder computes: the shape of its result, the parameters that it reads, and the FLOPs "
+    "that it spends. Indented steps belong to the step above them and are counted in it; slots in which nothing "
+    "happens are left out. Steps of a layer are those of one layer, n is the length that the layers see, and "
     'FLOPs and activations are counted as on the page of <a href="cost.html">costs</a>.'
 )
 

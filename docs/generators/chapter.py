@@ -59,7 +59,9 @@ def fill(text: str, cards: Mapping[str, str], name: str) -> str:
             raise MarkerError(f"chapter {name}: the card of {id} must be placed once, but is placed {placed[id]} times")
     for id in placed:
         if id not in cards:
-            raise MarkerError(f"chapter {name}: [[{id}]] stands alone on a line, but is no equation of this chapter")
+            raise MarkerError(
+                f"chapter {name}: [[{id}]] stands alone on a line, but is not an equation of this chapter"
+            )
 
     def put_in(match: re.Match[str]) -> str:
         if match["code"]:

@@ -24,9 +24,9 @@ from generators.topics import TITLES
 
 LEAD = (
     "A conformance suite is worth what it catches. Each defect below is a wrong equation in one slot, as people have "
-    "really shipped it. The suite runs every one of them as an encoder: what is listed under “noticed by” failed, "
+    "shipped it. The suite runs every one of them as an encoder: what is listed under “noticed by” failed, "
     "and the diagnosis named it. All of it as a table to search: "
-    '<a href="kill-matrix.html">the kill matrix</a>.'
+    '<a href="kill-matrix.html">the mutation matrix</a>.'
 )
 
 ALL = '<a href="what-goes-wrong.html">All topics.</a>'
@@ -115,7 +115,7 @@ def card(d: Deviation, rows: list[Row]) -> str:
     facts = [
         ("Mistaken for", ", ".join(map(equation_link, d.of))),
         ("Noticed by", ", ".join(map(requirement_link, failing))),
-        ("Judged freely", judged_freely(rows)),
+        ("Without a declared profile", judged_without_profile(rows)),
         ("Run in", ", ".join(profile_link(r.within) for r in rows if r.judged_as != AUTO) or "no profile yet"),
         ("Seen in", ", ".join(map(thread, d.evidence)) or "no thread that we know of"),
     ]
@@ -136,8 +136,8 @@ def picture(d: Deviation, rows: list[Row]) -> str:
     return f'<figure class="effect">{maps}<figcaption>{found.says}</figcaption></figure>'
 
 
-def judged_freely(rows: list[Row]) -> str:
-    """What `auto` makes of it: a legitimate variant is identified as such."""
+def judged_without_profile(rows: list[Row]) -> str:
+    """Say how it is judged without a declared profile: a legitimate variant is identified as such."""
     free = next((r for r in rows if r.judged_as == AUTO), None)
     if free is None or free.verdict == "nonconformant":
         return "a defect as well"

@@ -213,7 +213,7 @@ def told(change: Tensor) -> str:
         return NO_CHANGE
     where = "every position" if places == len(valid) else f"{places} of {len(valid)} positions"
     if valid.max() == float("inf"):
-        return f"The output moves at {where}; some of it is no number."
+        return f"The output moves at {where}; some of it is not a number."
     return f"The output moves at {where}, by up to {percent(float(valid.max()))} of its size."
 
 

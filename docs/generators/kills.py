@@ -1,4 +1,4 @@
-"""The page of the kill matrix: which requirement notices which deviation, as a table to explore."""
+"""The page of the mutation matrix: which requirement notices which deviation, as a table to explore."""
 
 from conformance_tests.deviations import deviations
 from conformance_tests.harness.checks import registry
@@ -14,8 +14,8 @@ LEAD = (
     "Every deviation, put into a published encoder that makes the choice which it gets wrong, and the requirements "
     "that failed; the rows of one deviation differ in the equation that it stands in for. A deviation is "
     "<b>silent</b> when shapes are right and nothing in the outputs alone gives it away: such a model trains and runs, "
-    "and only a comparison with the specification shows it. What its own requirements find in each of the other "
-    "profiles says <code>encoder-spec deviations ID --matrix</code>."
+    "and only a comparison with the specification shows it. <code>encoder-spec deviations ID --matrix</code> "
+    "prints what its own requirements find in each of the other profiles."
 )
 
 SHOWS = {
@@ -27,11 +27,11 @@ SHOWS = {
 }
 """What gives a deviation away, by the weakest level at which it does."""
 
-FREELY = {"conformant": "a variant", "nonconformant": "a defect"}
-"""What a free judgement makes of it: what is legitimate in another encoder is identified as such."""
+WITHOUT_PROFILE = {"conformant": "a variant", "nonconformant": "a defect"}
+"""The judgement without a declared profile: what is legitimate in another encoder is identified as such."""
 
 UNNOTICED = "nothing"
-HEADER = ("Deviation", "Slot", "Run in", "Noticed by", "Shows in", "Judged freely")
+HEADER = ("Deviation", "Slot", "Run in", "Noticed by", "Shows in", "Without a declared profile")
 
 
 def page() -> str:
@@ -49,7 +49,7 @@ def page() -> str:
     return "\n".join(
         [
             "---\nhide: [toc]\nsearch: {exclude: true}\n---",
-            heading(1, "Kill matrix", "kill-matrix-page"),
+            heading(1, "Mutation matrix", "kill-matrix-page"),
             "",
             f'<p class="lead">{LEAD}</p>',
             "",
@@ -78,7 +78,7 @@ def entry(row: Row, rows: list[Row]) -> Entry:
             profile_link(row.within) + (f"<br>and {len(others)} more" if others else ""),
             ", ".join(map(requirement_link, row.killed_by)) or UNNOTICED,
             shows,
-            FREELY.get(free, free),
+            WITHOUT_PROFILE.get(free, free),
         ),
         {
             "slot": [found.slot],

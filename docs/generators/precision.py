@@ -18,7 +18,7 @@ LEAD = (
 BUDGETS = (
     f"No sum in an encoder has a fixed order. So the suite evaluates the specification itself in the precision at "
     f"hand, in its own way and in {WAYS} others: the features, the heads and the hidden units are permuted throughout, "
-    f"and the queries are multiplied by a number by which the keys are divided, as whoever scales the queries first "
+    f"and the queries are multiplied by a number by which the keys are divided, as code that scales the queries first "
     f"rounds them once more. None of it changes anything on paper. The largest distance from float64, times {MARGIN}, "
     f"is the budget. Every comparison of a report prints its error and its budget."
 )
@@ -26,8 +26,8 @@ BUDGETS = (
 RESOLUTION = (
     "The effect of a wrong equation is a number of the mathematics; the budget is one of the precision. Each deviation "
     "of the catalogue was put into a profile that it gets wrong, and the largest change of an output measured over all "
-    "probes. Where it stays below the budget, nobody can tell it from rounding in that precision: passing there "
-    "acquits of none of the deviations listed."
+    "probes. Where it stays below the budget, nobody can tell it from rounding in that precision. A pass at that "
+    "precision does not rule these deviations out."
 )
 
 SEEDS = (

@@ -44,6 +44,6 @@ def number(count: int, what: str) -> str:
 
 @cache
 def notices() -> Counter[str]:
-    """How many deviations each requirement notices, each in the profiles of the kill matrix."""
+    """How many deviations each requirement notices, each in the profiles of the mutation matrix."""
     rows = {(r.deviation, id) for r in kill_matrix.on_file() if r.judged_as != kill_matrix.AUTO for id in r.killed_by}
     return Counter(id for _, id in rows)

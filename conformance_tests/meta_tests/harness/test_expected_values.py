@@ -102,16 +102,16 @@ def test_what_stands_behind_a_departure_is_blocked(run_of: Runs) -> None:
     run.expect("projections").is_formed()
 
 
-def test_right_equation_at_another_input_is_laid_at_the_one_that_gives_it(run_of: Runs) -> None:
+def test_right_equation_at_another_input_is_attributed_to_the_one_that_gives_it(run_of: Runs) -> None:
     """The residual sum is right for the rescaled sublayer: what hands that on is wrong, and the sum is not."""
     run = run_of(deviation="dropout-rescaled-in-evaluation")
-    with pytest.raises(Disagreement, match=r"^dropout.*is given another input than the specification gives it"):
+    with pytest.raises(Disagreement, match=r"^dropout.*reads another input than in the specification"):
         run.expect("dropout").reaches("residual")
     assert run.departs_at == run.encoder.profile["dropout"].id
 
 
 def test_scale_that_the_profile_has_not_is_noticed(run_of: Runs) -> None:
-    with pytest.raises(Disagreement, match="is changed by scale, which the profile has not"):
+    with pytest.raises(Disagreement, match="is changed by scale, but not in the profile"):
         run_of("bert", "embedding-scaled").expect("embedding").is_not_changed_by(scale)
     run_of("bert").expect("embedding").is_not_changed_by(scale)
 

@@ -189,7 +189,7 @@ def test_a_defect_is_told_from_another_choice_that_comes_with_it() -> None:
         "in which the ε of the norms is 1e-05, and the activation is GELU with the error function"
     )
     assert str(explained("output-drifts-from-call-to-call", residual=None)) == (
-        "your encoder fails just what an encoder fails in which a factor grows with the number of calls"
+        "your encoder fails the same requirements as the specification in which a factor grows with the number of calls"
     )
 
 

@@ -42,7 +42,7 @@ def test_a_card_stands_where_its_marker_stood() -> None:
     [
         ("[[attention.scores]]\n", "attention.mask must be placed once, but is placed 0 times"),
         (PLACED + "\n[[attention.mask]]\n", "attention.mask must be placed once, but is placed 2 times"),
-        (PLACED + "\n[[ffn.relu]]\n", "is no equation of this chapter"),
+        (PLACED + "\n[[ffn.relu]]\n", "is not an equation of this chapter"),
         (PLACED + "See [[attention.score]].", "names nothing"),
         (PLACED + "See [[ATT-0]].", "names nothing"),
         (PLACED + "As many as {{nobody_counts_this}}.", "is computed nowhere"),

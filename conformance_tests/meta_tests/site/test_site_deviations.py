@@ -75,7 +75,7 @@ def test_a_deviation_is_shown_where_it_changes_something(id: str, within: str, w
         ([[0.25, nan], [0.0, 0.5]], "The output moves at 2 of 3 positions, by up to 50 % of its size."),
         ([[0.002, 0.001]], "The output moves at every position, by up to 0.2 % of its size."),
         ([[0.0, 1e-15]], "Here the output stays the same."),
-        ([[inf, 0.1]], "The output moves at every position; some of it is no number."),
+        ([[inf, 0.1]], "The output moves at every position; some of it is not a number."),
         ([], "The output has another shape."),
     ],
 )
