@@ -117,7 +117,7 @@ UNUSABLE = {
     "count --set h=0": "--set h=0: write NAME=NUMBER with a positive number",
     "count --set width": "--set width: write NAME=NUMBER",
     "count --set width=3": "a name among d_model, h, d_ff",
-    "equations attention.score": "Did you mean attention.scores?",
+    "equations attention.score": "Did you mean attention.scores",
     "requirements ATT-99": "there is no requirement 'ATT-99'",
     "profiles nobody": "there is no profile 'nobody'",
 }
