@@ -2,6 +2,7 @@
 
 import torch
 
+from conformance_tests.deviations.resolution import on_file, unresolved
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.identify import nearest_profile
 from conformance_tests.reports.report import TargetReport
@@ -67,7 +68,5 @@ def below_resolution(dtype: str) -> list[str]:
     """Say what a verdict in a precision below float64 leaves open; return no sentence if that is nothing."""
     if dtype == "float64":
         return []
-    from conformance_tests.deviations.resolution import on_file, unresolved
-
     below = len(unresolved(on_file(), dtype))
     return [f"{below} of the known deviations are not decidable in {dtype}: nothing is said of them"] if below else []

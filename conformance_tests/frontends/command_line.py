@@ -11,8 +11,10 @@ from typing import Any
 
 import click
 
+from conformance_tests.errors import TargetError
 from conformance_tests.reports import FORMATS
 from encoder_spec import __version__
+from encoder_spec.notation import SpecificationError
 
 LEVELS = ("static", "black-box", "agreement", "trace", "gradient")
 CONFORMANT, NOT_CONFORMANT, UNUSABLE, SUITE_FAILED = 0, 1, 2, 3
@@ -42,9 +44,9 @@ class Group(click.Group):
         except BrokenPipeError:
             sys.stderr.close()
             ctx.exit(CONFORMANT)
-        except Exception as fault:
-            if type(fault).__name__ in ("TargetError", "SpecificationError"):
-                raise Unusable(str(fault)) from None
+        except (TargetError, SpecificationError) as problem:
+            raise Unusable(str(problem)) from None
+        except Exception:
             import traceback
 
             traceback.print_exc()

@@ -23,6 +23,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from conformance_tests.errors import TargetError, one_line
+from conformance_tests.harness.question import Question
+from conformance_tests.reports.report import Result, TargetReport
+
 CHANNEL_LOST = 97
 """The exit status of a worker that can no longer speak: the subject closed its file descriptors."""
 
@@ -97,9 +101,6 @@ def main() -> None:
 def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str, Any]:
     """Judge one target, report each decision to the parent, and return the last answer."""
     from conformance_tests.engine.judging import Target, check_one
-    from conformance_tests.errors import TargetError, one_line
-    from conformance_tests.harness.question import Question
-    from conformance_tests.reports.report import Result
     from encoder_spec.notation import SpecificationError
 
     try:
@@ -128,7 +129,6 @@ def reporting(channel: Channel, sent: int) -> Any:
         sent: the number of results that the parent has already.
     """
     from conformance_tests.engine.judging import Watcher
-    from conformance_tests.reports.report import Result, TargetReport
 
     class Reporting(Watcher):
         """Reports to the parent."""

@@ -14,8 +14,11 @@ from itertools import groupby
 from pathlib import Path
 
 from conformance_tests.deviations import deviations
+from conformance_tests.errors import SubjectError, one_line
+from conformance_tests.harness.question import Question
 from conformance_tests.quality.fingerprint import fingerprint
 from conformance_tests.quality.kill_matrix import SMALL, deviating, in_processes
+from conformance_tests.reports.report import Level
 from encoder_spec.assembly import Encoder
 from encoder_spec.equation import Equation
 from encoder_spec.notation import SpecificationError
@@ -72,11 +75,8 @@ def killed_by(case: Case) -> tuple[str, ...]:
     """
     from conformance_tests.diagnosis.explanations import failing
     from conformance_tests.engine.judging import seeded
-    from conformance_tests.errors import SubjectError, one_line
     from conformance_tests.harness.deciding import decide, planned
-    from conformance_tests.harness.question import Question
     from conformance_tests.identification.opening import opened
-    from conformance_tests.reports.report import Level
 
     id, within = case
     wrong = deviations()[id]
