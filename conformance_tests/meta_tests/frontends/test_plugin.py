@@ -107,3 +107,17 @@ def test_own_tests_beside_the_checks_run_too(tmp_path: Path) -> None:
     assert status == 0, output
     assert "test_mine.py::test_mine PASSED" in output
     assert "test_activation_is_its_variant[torch-post-ln] PASSED" in output
+
+
+def test_project_with_a_package_of_this_name_runs_its_own_tests(tmp_path: Path) -> None:
+    """Theirs hides ours: it is not imported, its tests run, and ``--encoder`` says in one line what is in the way."""
+    (tmp_path / "conformance_tests").mkdir()
+    (tmp_path / "conformance_tests" / "__init__.py").write_text("THEIRS = True\n")
+    (tmp_path / "conformance_tests" / "test_theirs.py").write_text(
+        "from conformance_tests import THEIRS\ndef test_theirs(): assert THEIRS\n"
+    )
+    status, output = run_pytest(tmp_path)
+    assert (status, counted(output)) == (0, {"passed": 1}), output
+    status, output = run_pytest(tmp_path, "--encoder", "torch-post-ln")
+    assert (status, output.count("\n")) == (4, 2), output
+    assert "hides that of encoder-spec; run pytest from a folder without it" in output

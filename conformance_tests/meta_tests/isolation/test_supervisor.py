@@ -1,0 +1,160 @@
+"""What becomes of a target whose worker answers, is lost, or fails: decided results stay, the rest is blocked."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from conformance_tests.errors import Lost, TargetError
+from conformance_tests.harness.question import Question
+from conformance_tests.isolation import supervisor
+from conformance_tests.isolation.supervisor import ATTEMPTS, Followed, Limits, ThisProcess, Workers, judge_of
+from conformance_tests.reports.report import Result, TargetReport
+
+STATIC = Result("FFN-9", "ffn", "test_ffn::test", "static", "pass")
+TRACE = Result("ATT-3", "attention.scores", "test_attention::test", "trace", "blocked")
+LAST = Result("ENC-9", "encoder", "test_encoder::test", "gradient", "blocked")
+
+
+def followed(*undecided: Result, expected: Any = None) -> Followed:
+    return Followed(TargetReport("theirs", requirements=[STATIC]), expected, list(undecided))
+
+
+def test_answers_are_kept_and_progress_is_shown() -> None:
+    heard: list[tuple[str, int, int]] = []
+    target = Followed(TargetReport("theirs"))
+    target.take({"doing": "theirs: ATT-3", "done": 2, "of": 7}, lambda *said: heard.append(said))
+    target.take(
+        {"results": [asdict(STATIC)], "undecided": [asdict(TRACE)], "profile": {"name": "bert"}}, lambda *_: None
+    )
+    assert (target.doing, heard) == ("ATT-3", [("theirs: ATT-3", 2, 7)])
+    assert (target.report.requirements, target.undecided) == ([STATIC], [TRACE])
+    assert target.report.profile == {"name": "bert"}
+
+
+def test_check_in_progress_ends_in_an_error_when_the_worker_is_lost() -> None:
+    """The results before it stay, and those after it are still to be decided by the next worker."""
+    target = followed(TRACE, LAST)
+    target.doing = "ATT-3"
+    target.lose("hung")
+    assert [(r.id, r.outcome, r.message) for r in target.report.requirements[1:]] == [
+        ("ATT-3", "error", "the subject hung")
+    ]
+    assert target.undecided == [LAST]
+    assert target.report.notes == ["the subject hung, while deciding ATT-3"]
+
+
+def test_worker_lost_before_any_check_costs_no_result() -> None:
+    target = followed()
+    target.doing = "making"
+    target.lose("ended")
+    assert (target.report.requirements, target.report.notes) == ([STATIC], ["the subject ended, while making it"])
+
+
+def test_target_that_cost_a_worker_stays_in_error() -> None:
+    target = followed()
+    target.lose("ended")
+    target.finish(TargetReport("theirs", verdict="conformant", notes=["said later"]))
+    assert (target.report.verdict, target.report.notes[-1]) == ("error", "said later")
+    sound = followed()
+    sound.finish(TargetReport("theirs", verdict="conformant"))
+    assert sound.report.verdict == "conformant"
+
+
+def test_rest_is_blocked_with_the_reason_and_the_level_is_that_of_what_passed() -> None:
+    target = followed(TRACE, LAST)
+    target.end("interrupted")
+    assert [(r.id, r.outcome, r.message) for r in target.report.requirements[1:]] == [
+        ("ATT-3", "blocked", "interrupted"),
+        ("ENC-9", "blocked", "interrupted"),
+    ]
+    assert (target.report.level, target.undecided, target.report.notes) == ("static", [], ["interrupted"])
+
+
+def test_known_failures_are_held_against_what_was_decided() -> None:
+    """A requirement that passes although it was expected to fail counts, whatever ended the run."""
+    target = followed(TRACE, expected={"FFN-9": "known"})
+    target.end("interrupted")
+    assert {r.id: r.outcome for r in target.report.requirements} == {"FFN-9": "xpass", "ATT-3": "blocked"}
+
+
+class Scripted:
+    """Answers as a worker does, by a script for each target."""
+
+    started = 0
+
+    def __init__(self, memory: float | None) -> None:
+        type(self).started += 1
+        self.memory = memory
+        self.script: list[Any] = []
+
+    def ask(self, target: str, question: dict[str, Any], decided: list[Any]) -> None:
+        assert (question["profile"], question["seed"]) == ("auto", 3)
+        fine = {"report": asdict(TargetReport(target, verdict="conformant")), "clean": True}
+        self.script = {
+            "fine": [fine],
+            "dirty": [fine | {"clean": False}],
+            "lost": [{"doing": "lost: making", "done": 0, "of": 1}, Lost("ended")],
+            "unusable": [{"unusable": "no such profile", "clean": True}],
+            "fault": [{"fault": "ZeroDivisionError", "clean": True}],
+            "interrupted": [KeyboardInterrupt()],
+        }[target]
+
+    def answer(self, seconds: float) -> dict[str, Any]:
+        assert seconds == 5
+        answer = self.script.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        found: dict[str, Any] = answer
+        return found
+
+    def end(self) -> None:
+        """Nothing runs."""
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Judge targets with scripted workers; say the verdicts, how many workers that took, and the fault."""
+    monkeypatch.setattr(supervisor, "Worker", Scripted)
+
+    def judge(*targets: str) -> Any:
+        Scripted.started = 0
+        with Workers(Limits(5, 2)) as workers:
+            judgement = workers.judge(list(targets), Question(seed=3))
+        return [t.verdict for t in judgement.report.targets], Scripted.started, judgement.fault
+
+    return judge
+
+
+def test_worker_serves_targets_until_one_leaves_a_trace(judged: Callable[..., Any]) -> None:
+    assert judged("fine", "fine") == (["conformant", "conformant"], 1, None)
+    assert judged("dirty", "fine") == (["conformant", "conformant"], 2, None)
+
+
+def test_lost_target_costs_the_others_nothing(judged: Callable[..., Any]) -> None:
+    """Nothing was left to decide, so that no second worker is tried for it."""
+    assert judged("lost", "fine") == (["error", "conformant"], 2, None)
+    assert ATTEMPTS == 2
+
+
+def test_fault_of_the_suite_is_told_at_the_end(judged: Callable[..., Any]) -> None:
+    verdicts, _, fault = judged("fault", "fine")
+    assert (verdicts, str(fault)) == (["error", "conformant"], "ZeroDivisionError")
+
+
+def test_interrupt_ends_the_run_and_keeps_what_was_judged(judged: Callable[..., Any]) -> None:
+    verdicts, _, fault = judged("fine", "interrupted", "fine")
+    assert (verdicts, type(fault)) == (["conformant", "error"], KeyboardInterrupt)
+
+
+def test_unusable_question_is_no_verdict(judged: Callable[..., Any]) -> None:
+    with pytest.raises(TargetError, match="no such profile"):
+        judged("unusable")
+
+
+def test_judge_is_this_process_where_there_are_no_limits() -> None:
+    with judge_of(["torch-post-ln"], None) as judge:
+        assert isinstance(judge, ThisProcess)
+    with pytest.raises(TargetError, match="Unknown target 'torch-post-lnn'"):
+        judge_of(["torch-post-lnn"], None)
