@@ -103,7 +103,7 @@ def new_equation(id: str, slot: str) -> list[str]:
             @decides("{number}", level="trace")
             def test_{name}_is_what_the_encoder_computes(run: Run) -> None:
                 """{mark} what is compared with what."""
-                raise NotImplementedError("{mark} what decides {number}, often run.demand_intermediate('{slot}')")
+                raise NotImplementedError("{mark} what decides {number}, often run.expect('{slot}').is_formed()")
         '''),
         f"conformance_tests/meta_tests/spec/test_{topic}.py": appended(f'''
             @shows("{number}")

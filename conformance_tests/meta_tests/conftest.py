@@ -24,13 +24,16 @@ THOROUGH = (
     "frontends/test_quick_start.py",
     "frontends/test_readme.py",
     "frontends/test_released_form.py",
+    "frontends/test_scaffold.py",
     "identification",
     "isolation/test_isolation.py",
     "engine/test_precision.py",
     "subjects/test_calling.py",
     "subjects/test_checkpoint.py",
     "subjects/test_inputs.py",
+    "repository",
     "subjects/test_segments.py",
+    "typing",
 )
 """Folders and files that judge whole encoders, start processes or browse the site: `make test-all` runs them.
 

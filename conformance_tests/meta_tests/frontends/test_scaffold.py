@@ -59,7 +59,7 @@ def by_hand(number: str) -> dict[str, dict[str, str]]:
         "conformance_tests/test_ffn.py": {
             "FILL IN: what is compared with what.": "The activation's output stands among the intermediates.",
             'raise NotImplementedError("FILL IN: what decides ' + number + ", often "
-            "run.demand_intermediate('activation')\")": 'run.demand_intermediate("activation")',
+            "run.expect('activation').is_formed()\")": 'run.expect("activation").is_formed()',
         },
         "conformance_tests/meta_tests/spec/test_ffn.py": {
             "FILL IN: the derivation of a value, by hand.": "From −3, 0, 2: max(0, ·) is 0, 0, 2, its squares 0, 0, 4.",
