@@ -168,7 +168,7 @@ def test_what_is_no_answer_loses_the_worker(worker: Ended, said: str, killed: in
         ((), "hung: nothing came back within 0.01 s (--timeout)"),
         (
             frames(TORCH, SPEC),
-            "was not judged within 0.01 s: the suite still compares it with equations of its own "
+            "was not judged within 0.01 s: the suite is still comparing it with its own equations "
             "(allow more with --timeout)",
         ),
     ],
