@@ -10,6 +10,7 @@
 #   make matrix  run every deviation as a subject, and put on file what notices it
 #   make resolution   measure which deviations each precision can tell from rounding, and put it on file
 #   make mutants   change the equations in one place after the other, and put on file which test notices it
+#   make room-mutants   change a sample of places of the suite's rooms, and put on file which fast test notices it
 #   make seeds   judge correct encoders with many seeds, and put on file how near they come to an alarm
 #   make frameworks   judge the encoders of every framework in an environment of its own, and put it on file
 #   make setup   create .venv; the second time it takes no time
@@ -30,7 +31,7 @@ CONSTRAINTS := $(if $(TORCH),$(VENV)/constraints.txt,constraints.txt)
 FRAMEWORKS := .venv-frameworks/bin
 FRAMEWORKS_READY := .venv-frameworks/.ready
 
-.PHONY: setup check test test-all coverage docs serve lint bench matrix resolution mutants seeds frameworks wheel release
+.PHONY: setup check test test-all coverage docs serve lint bench matrix resolution mutants room-mutants seeds frameworks wheel release
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -103,6 +104,9 @@ resolution: $(READY)
 
 mutants: $(READY)
 	$(BIN)/python -m conformance_tests.meta_tests.measurements.mutants
+
+room-mutants: $(READY)
+	$(BIN)/python -m conformance_tests.meta_tests.measurements.room_mutants
 
 seeds: $(READY)
 	$(BIN)/python -m conformance_tests.meta_tests.measurements.seeds

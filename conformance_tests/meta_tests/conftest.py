@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 THOROUGH = (
     "encoders",
     "site",
-    "measurements",
+    "measurements/test_mutants.py",
     "deviations/test_look_alikes.py",
     "diagnosis/test_foreign_deviations.py",
     "frontends/test_decorator.py",

@@ -70,7 +70,12 @@ class Hunt:
 
     Each mutant has a process of its own, a copy of this one in which every test is already
     collected: what a mutant spoils, hangs or kills is gone with that process.
+
+    Attributes:
+        limit: seconds after which a test that a mutant keeps busy counts as one that notices it.
     """
+
+    limit = LIMIT
 
     def __init__(self, mutants: Sequence[Mutant], first: dict[tuple[str, str, str], str]) -> None:
         self.mutants = mutants
@@ -90,7 +95,7 @@ class Hunt:
         if self.wrong != SURVIVED:
             return True
         for done, mutant in enumerate(self.mutants, start=1):
-            by = noticed_by(mutant, self.ordered(mutant, session.items))
+            by = noticed_by(mutant, self.ordered(mutant, session.items), self.limit)
             self.rows.append(Row(mutant.function, mutant.operator, mutant.line, mutant.becomes, by))
             print(f"{done} of {len(self.mutants)}", end="\r", flush=True)
             if by == SURVIVED:
@@ -114,14 +119,14 @@ class Hunt:
         return sorted((item for item in items if distance(item) < 4), key=distance)
 
 
-def noticed_by(mutant: Mutant | None, items: Sequence[pytest.Item]) -> str:
+def noticed_by(mutant: Mutant | None, items: Sequence[pytest.Item], limit: int = 0) -> str:
     """The first of these tests that fails with a mutant, or with none, in a copy of this process."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         # Whatever happens here, this copy must not run on as if it were the whole.
         try:
-            answer_with(mutant, items, writing)
+            answer_with(mutant, items, writing, limit)
         finally:
             os._exit(0)
     os.close(writing)
@@ -135,9 +140,9 @@ def noticed_by(mutant: Mutant | None, items: Sequence[pytest.Item]) -> str:
     raise RuntimeError(f"the copy of this process for {mutant} gave no answer")
 
 
-def answer_with(mutant: Mutant | None, items: Sequence[pytest.Item], writing: int) -> None:
+def answer_with(mutant: Mutant | None, items: Sequence[pytest.Item], writing: int, limit: int) -> None:
     """Plant a mutant, run the tests, and write down which one fails."""
-    signal.alarm(LIMIT if mutant else 0)
+    signal.alarm(limit)
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
@@ -154,7 +159,7 @@ def first_failing(items: Sequence[pytest.Item]) -> str:
 
 
 def hunted(mutants: Sequence[Mutant], files: Iterable[Path | str], known: Iterable[Row] = ()) -> list[Row]:
-    """What becomes of mutants when the tests in these files are run against them.
+    """What becomes of mutants of the specification when the tests in these files are run against them.
 
     Args:
         mutants: what is hunted.
@@ -164,10 +169,18 @@ def hunted(mutants: Sequence[Mutant], files: Iterable[Path | str], known: Iterab
     Raises:
         RuntimeError: if the tests cannot be run, or fail without any mutant.
     """
-    hunt = Hunt(mutants, {row.key: row.killed_by for row in known})
+    return caught(Hunt(mutants, {row.key: row.killed_by for row in known}), files)
+
+
+def caught(hunt: Hunt, arguments: Iterable[Path | str]) -> list[Row]:
+    """What a hunt finds, with the tests that pytest collects for these arguments.
+
+    Raises:
+        RuntimeError: if the tests cannot be run, or fail without any mutant.
+    """
     # This package is imported before pytest starts, which would have liked to rewrite its assertions.
     quiet = ["-qq", "-p", "no:cacheprovider", "--capture=no", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    status = pytest.main([*quiet, *map(str, files)], plugins=[hunt])
+    status = pytest.main([*quiet, *map(str, arguments)], plugins=[hunt])
     if hunt.wrong != SURVIVED:
         raise RuntimeError(f"without any mutant, {hunt.wrong} fails")
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):

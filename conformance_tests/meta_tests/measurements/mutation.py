@@ -1,7 +1,8 @@
-"""Mutations of the specification's own code: every function of a topic, changed in one place at a time.
+"""Mutations of our own code: every function of a module, changed in one place at a time.
 
-A mutant is planted by giving the function another body, in place: whoever imported it by name,
-wrapped it or closed over it runs the mutant, and nothing has to be imported anew.
+The modules are those of the specification, or of another package that is named. A mutant is planted by
+giving the function another body, in place: whoever imported it by name, wrapped it or closed over it runs
+the mutant, and nothing has to be imported anew.
 """
 
 import ast
@@ -12,16 +13,21 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-import encoder_spec
+import click
+
 from conformance_tests.meta_tests.measurements.mutation_operators import alternatives, is_demand
 from encoder_spec.equation import TOPICS
 
 MUTATED = (*TOPICS, "assembly")
 """The modules that are mutated: the equations with what they call, and the walk that composes them."""
+
+SPECIFICATION = "encoder_spec"
+"""The package of modules that are named without one."""
 
 UNCHANGED = {"annotation", "returns", "type_comment", "ctx", "op", "ops"}
 """Fields in which nothing is changed: shapes are declarations, and operators change with their operands."""
@@ -37,6 +43,8 @@ class Mutant:
         line: the statement as it is.
         becomes: the statement as changed.
         text: the whole function as changed.
+        module: the module in which it is planted, in its package.
+        package: the package of that module.
     """
 
     function: str
@@ -44,51 +52,83 @@ class Mutant:
     line: str
     becomes: str
     text: str
+    module: str
+    package: str = SPECIFICATION
 
     @property
     def key(self) -> tuple[str, str, str]:
         """What tells it from every other mutant."""
         return self.function, self.line, self.becomes
 
-    @property
-    def module(self) -> str:
-        """The module in which it is planted."""
-        return self.function.partition(".")[0]
-
     @contextmanager
     def planted(self) -> Iterator[None]:
         """Let everybody who calls the function run the mutant."""
-        function = live(self.function)
+        wrapped = attribute(self.package, self.module, self.function.removeprefix(f"{self.module}."))
+        function = live(wrapped)
         right = function.__code__, function.__defaults__, function.__kwdefaults__
         code, defaults = compiled(self.text, function)
         try:
             function.__code__ = code
             function.__defaults__, function.__kwdefaults__ = defaults
+            forget(wrapped)
             yield
         finally:
             function.__code__, function.__defaults__, function.__kwdefaults__ = right
 
 
-def source(module: str) -> str:
-    """The text of a module of the specification."""
-    return Path(encoder_spec.__path__[0], f"{module}.py").read_text(encoding="utf-8")
+def source(module: str, package: str = SPECIFICATION) -> str:
+    """The text of a module of a package."""
+    spec = find_spec(f"{package}.{module}")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).read_text(encoding="utf-8")
 
 
-def live(name: str) -> FunctionType:
-    """The function that runs when one is called: below what checks shapes, or makes it a property."""
-    module, *path = name.split(".")
-    found: Any = importlib.import_module(f"encoder_spec.{module}")
-    for part in path:
+def attribute(package: str, module: str, path: str) -> Any:
+    """What a module holds under a name such as ``scores`` or ``Encoder.forward``, as a class holds its methods."""
+    found: Any = importlib.import_module(f"{package}.{module}")
+    for part in path.split("."):
         found = vars(found)[part]
-    return inspect.unwrap(found.func if isinstance(found, cached_property) else found)
+    return found
+
+
+def live(wrapped: Any) -> FunctionType:
+    """The function that runs when one is called: below what checks shapes, caches, or makes it a property."""
+    match wrapped:
+        case cached_property():
+            return live(wrapped.func)
+        case property():
+            return live(wrapped.fget)
+        case click.Command():
+            return live(wrapped.callback)
+        case staticmethod() | classmethod():
+            return live(wrapped.__func__)
+    return inspect.unwrap(wrapped)
+
+
+def forget(wrapped: Any) -> None:
+    """Empty the cache of a function that has one: it would go on giving what the function gave before."""
+    while wrapped is not None:
+        if hasattr(wrapped, "cache_clear"):
+            wrapped.cache_clear()
+        wrapped = getattr(wrapped, "__wrapped__", None)
 
 
 def compiled(text: str, function: FunctionType) -> tuple[CodeType, tuple[Any, Any]]:
-    """The code of a changed function, and the values of its arguments' defaults, positional and named."""
+    """The code of a changed function, and the values of its arguments' defaults, positional and named.
+
+    The code of a method that calls ``super()`` knows its class. It has to, changed or not, to take the other's place.
+    """
+    (changed,) = ast.parse(text).body
+    assert isinstance(changed, ast.FunctionDef)
+    if function.__code__.co_freevars == ("__class__",):
+        changed.body.insert(0, ast.Expr(ast.Name("__class__", ast.Load())))
+        holder = ast.ClassDef("Holder", [], [], [changed], [])
+        text = ast.unparse(ast.fix_missing_locations(ast.Module([holder], [])))
     tree = ast.parse(f"from __future__ import annotations\n{text}")
     made: dict[str, Any] = {}
     exec(compile(tree, f"<mutant of {function.__qualname__}>", "exec"), dict(function.__globals__), made)
-    mutant = made[function.__name__]
+    mutant = (vars(made["Holder"]) if "Holder" in made else made)[function.__name__]
     return mutant.__code__, (mutant.__defaults__, mutant.__kwdefaults__)
 
 
@@ -130,11 +170,11 @@ class Spot:
 
 @cache
 def all_mutants() -> list[Mutant]:
-    """Every mutant of every module, in the order of the sources."""
+    """Every mutant of every module of the specification, in the order of the sources."""
     return [mutant for module in MUTATED for mutant in mutants(module, source(module))]
 
 
-def mutants(module: str, text: str) -> Iterator[Mutant]:
+def mutants(module: str, text: str, package: str = SPECIFICATION) -> Iterator[Mutant]:
     """Every mutant of every function of a module with this text, each once."""
     for name, function in functions(ast.parse(text)):
         seen = {ast.unparse(function)}
@@ -144,7 +184,7 @@ def mutants(module: str, text: str) -> Iterator[Mutant]:
                 with spot.holding(other) as statement:
                     changed = ast.unparse(function)
                     if changed not in seen:
-                        yield Mutant(f"{module}.{name}", operator, line, shown(statement), changed)
+                        yield Mutant(f"{module}.{name}", operator, line, shown(statement), changed, module, package)
                     seen.add(changed)
 
 

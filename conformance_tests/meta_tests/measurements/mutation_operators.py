@@ -34,7 +34,7 @@ COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.IsNot: (ast.Is,),
 }
 
-MODULES = {"torch", "math", "np"}
+MODULES = {"torch", "math", "np", "ast", "importlib", "inspect", "itertools", "json", "os", "signal", "sys", "time"}
 """Whose functions take what they work on as an argument, where a method has it before the dot."""
 
 
