@@ -4,6 +4,7 @@ Functions of a room are changed in one place at a time, and the tests of that ro
 change: those that ``make test`` runs, without the thorough ones. ``room_mutants.json`` keeps the outcome.
 A share of each sample survives: some mutants compute the same, some change but a message, and what runs
 while tests are collected, such as a decorator that registers, has run before the mutant is planted.
+On a busy machine the time limit counts for less: run it where a processor is free.
 """
 
 import json

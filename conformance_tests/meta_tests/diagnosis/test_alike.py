@@ -1,0 +1,57 @@
+"""Whether a wrong equation fails what a subject fails, and by as much."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from conformance_tests.diagnosis import explanations
+from conformance_tests.diagnosis.explanations import amounts_alike, failing
+
+Decisions = dict[str, tuple[str, float | None]]
+
+
+@pytest.fixture
+def decided(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let a run be its decisions, by requirement; the list names those that were asked for."""
+    asked: list[str] = []
+
+    def decide(run: Decisions, check: None, id: str) -> Any:
+        asked.append(id)
+        return SimpleNamespace(id=id, outcome=run[id][0], error=run[id][1])
+
+    monkeypatch.setattr(explanations, "planned", lambda run, level: [(None, id) for id in run])
+    monkeypatch.setattr(explanations, "decide", decide)
+    return asked
+
+
+def test_failures_are_listed_with_their_amounts(decided: list[str]) -> None:
+    """One without a number is a failure too; what cannot be decided is none."""
+    run: Any = {"A": ("pass", None), "B": ("fail", 0.5), "C": ("fail", None), "D": ("unsupported", None)}
+    assert failing(run) == {"B": 0.5, "C": None}
+
+
+@pytest.mark.parametrize(
+    ("decisions", "alike"),
+    [
+        ({"A": ("pass", None), "B": ("fail", 0.5), "C": ("fail", None)}, True),
+        ({"A": ("pass", None), "B": ("fail", 0.5 + 1e-8), "C": ("fail", None)}, True),
+        ({"A": ("pass", None), "B": ("fail", 0.5001), "C": ("fail", None)}, False),
+        ({"A": ("pass", None), "B": ("fail", 0.5001), "C": ("fail", 0.0)}, False),
+        ({"A": ("fail", None), "B": ("fail", 0.5), "C": ("fail", None)}, None),
+        ({"A": ("pass", None), "B": ("pass", None), "C": ("fail", None)}, None),
+    ],
+    ids=["equal", "rounded", "other-amount", "other-amount-then-none", "one-more", "one-less"],
+)
+def test_the_same_failures_by_equal_amounts_are_alike(
+    decisions: Decisions, alike: bool | None, decided: list[str]
+) -> None:
+    """To a millionth, since sums may be taken in another order."""
+    given: Any = decisions
+    assert amounts_alike(given, {"B": 0.5, "C": None}) is alike
+
+
+def test_what_the_subject_fails_is_decided_first_and_a_difference_ends_the_search(decided: list[str]) -> None:
+    run: Any = {"A": ("pass", None), "B": ("pass", None), "C": ("fail", None)}
+    assert amounts_alike(run, {"C": None, "B": 0.5}) is None
+    assert decided == ["B"]
