@@ -14,11 +14,13 @@ __all__ = ["generators_on_path", "judged", "shape_checks", "site"]
 HERE = Path(__file__).parent
 
 THOROUGH = (
-    "encoders",
-    "site",
-    "measurements/test_mutants.py",
     "deviations/test_look_alikes.py",
     "diagnosis/test_foreign_deviations.py",
+    "diagnosis/test_shrinking.py",
+    "encoders",
+    "engine/test_expected.py",
+    "engine/test_precision.py",
+    "engine/test_reproduction.py",
     "frontends/test_decorator.py",
     "frontends/test_plugin.py",
     "frontends/test_quick_start.py",
@@ -27,11 +29,13 @@ THOROUGH = (
     "frontends/test_scaffold.py",
     "identification",
     "isolation/test_isolation.py",
-    "engine/test_precision.py",
+    "measurements/test_mutants.py",
+    "reports/test_reports.py",
+    "repository",
+    "site",
     "subjects/test_calling.py",
     "subjects/test_checkpoint.py",
     "subjects/test_inputs.py",
-    "repository",
     "subjects/test_segments.py",
     "typing",
 )

@@ -159,6 +159,7 @@ def sample() -> list[Row]:
     return [rows[turn % len(rows)] for rows in by_slot.values()]
 
 
+@pytest.mark.thorough
 def test_sample_is_judged_as_on_file(sample: list[Row]) -> None:
     """Verdict, failing requirements, place of departure and diagnosis, whatever the order of equal explanations."""
     wanted = [(r.deviation, r.within, r.judged_as) for r in sample]
