@@ -46,6 +46,11 @@ THOROUGH = (
 """
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the mark known wherever these tests are collected, also where no settings of the repository are read."""
+    config.addinivalue_line("markers", "thorough: judges whole encoders, starts processes or browses the site")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that take minutes together."""
     for item in items:

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from dataclasses import is_dataclass
 from html import escape
 
 import pytest
@@ -27,7 +28,8 @@ def test_whatever_the_suite_exports_has_an_entry(site: Site) -> None:
         said = entry(site, f"conformance_tests.{name}")
         first = (inspect.getdoc(found) or "").splitlines()[0].replace("``", "")
         assert escape(first) in re.sub("</?(?:code|a)[^>]*>", "", said), name
-        for argument in inspect.signature(found).parameters:
+        made_with_arguments = inspect.isfunction(found) or is_dataclass(found)
+        for argument in inspect.signature(found).parameters if made_with_arguments else ():
             assert f">{argument}</span>" in said, f"{name} shows no {argument}"
 
 
