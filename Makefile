@@ -1,7 +1,7 @@
 # Everything starts here; each target sets up what it needs.
 #
 #   make check   judge torch's own encoders, and print the report
-#   make test    run the tests of each room and one encoder of each kind: minutes, for whoever works here
+#   make test    run the tests of each room and judge one encoder of each kind; takes about two minutes
 #   make test-all   run every test: the whole zoo, the site in a browser, the released form
 #   make docs    build the site into site/, strictly
 #   make serve   show the site while you write

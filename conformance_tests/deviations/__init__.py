@@ -145,7 +145,7 @@ def deviation_named(id: str) -> Deviation:
 
 
 NOT_DEFINED = (SpecificationError, RuntimeError, IndexError, ValueError, KeyError, TypeError)
-"""What a wrong equation may raise where it has no value."""
+"""Exceptions that a wrong equation may raise where it has no value."""
 
 
 def with_deviations(encoder: Encoder, wrong: Iterable[Deviation]) -> Encoder:

@@ -39,10 +39,10 @@ THOROUGH = (
     "subjects/test_segments.py",
     "typing",
 )
-"""Folders and files that judge whole encoders, start processes or browse the site: `make test-all` runs them.
+"""Folders and files that judge whole encoders, start processes or browse the site.
 
-`make test` leaves them out. Each room that stays has tests of its own beside them, of milliseconds each, and
-`encoders/test_sample.py` judges one encoder of each kind.
+`make test-all` runs them and `make test` leaves them out. `make test` runs the short tests of each room, and
+`encoders/test_sample.py`, which judges one encoder of each kind.
 """
 
 

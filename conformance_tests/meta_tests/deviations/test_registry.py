@@ -84,7 +84,7 @@ def test_wrong_constants_are_a_deviation(entered: dict[str, Deviation]) -> None:
 
 
 def test_a_deviation_is_entered_once_and_with_a_definition(entered: dict[str, Deviation]) -> None:
-    """What is refused does not replace what is there."""
+    """A refused entry leaves the one that is there."""
     first = Deviation("x", "One.", ("attention.scores",), ("ATT-3",), {})
     enter(first)
     for refused in (Deviation("x", "Two.", ("attention.scores",), ("ATT-3",), {}), Deviation("y", "", (), (), {})):

@@ -5,13 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
-from conformance_tests.harness.checks import REGISTRY, Check, decides, registry
+from conformance_tests.harness.checks import Check, registry
 from conformance_tests.harness.deciding import applicable_requirements, decide, planned
 from conformance_tests.harness.run import Run
 from conformance_tests.meta_tests.harness.conftest import Runs
 from conformance_tests.numerics.compare import Comparison
 from conformance_tests.reports.report import Level
-from encoder_spec.equation import TOPICS
 
 
 def raising(fault: Exception) -> Callable[[Run], None]:
@@ -76,16 +75,3 @@ def test_requirement_applies_where_its_equation_is_used(run_of: Runs) -> None:
     check = registry().checks["test_attention::test_scores_have_the_scale_of_their_variant"]
     assert check.requirements == ("ATT-3", "ATT-5")
     assert applicable_requirements(run_of(), check) == ["ATT-3"]
-
-
-def test_checks_stand_in_the_order_of_the_topics() -> None:
-    order = [name.partition("::")[0].removeprefix("test_") for name in registry().checks]
-    assert order == sorted(order, key=TOPICS.index)
-    assert set(order) == set(TOPICS)
-
-
-def test_check_takes_a_run_and_nothing_else() -> None:
-    """Whatever else a function takes, no frontend could give it."""
-    with pytest.raises(AssertionError, match="must take a run"):
-        decides("ATT-3", level="trace")(lambda subject: None)
-    assert all(check.function.__name__ != "<lambda>" for check in REGISTRY.checks.values())
