@@ -145,7 +145,7 @@ def deviation_named(id: str) -> Deviation:
 
 
 NOT_DEFINED = (SpecificationError, RuntimeError, IndexError, ValueError, KeyError, TypeError)
-"""Exceptions that a wrong equation may raise where it has no value."""
+"""What a wrong equation may raise where it has no value."""
 
 
 def with_deviations(encoder: Encoder, wrong: Iterable[Deviation]) -> Encoder:
