@@ -23,6 +23,7 @@ from conformance_tests.harness.run import Run
 from conformance_tests.identification.opening import opened
 from conformance_tests.reports.expected import Expected, apply_expected
 from conformance_tests.reports.report import Level, Report, Result, TargetReport
+from conformance_tests.reports.watching import Progress, Showing, Watcher, silent
 from conformance_tests.subjects.guard import Guard, GuardedSubject
 from conformance_tests.subjects.subject import BEST, Subject, name_of
 from conformance_tests.targets.adapting import adapt
@@ -30,29 +31,7 @@ from conformance_tests.targets.resolving import make, resolve
 from encoder_spec.equation import requirements
 from encoder_spec.profiles import Profile
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, and how much of how much."""
-
-
-class Watcher:
-    """Sees what is being done and what is decided; this one ignores both."""
-
-    def doing(self, what: str, done: int, of: int) -> None:
-        """Take note of what is being done, and how much of how much."""
-
-    def decided(self, report: TargetReport, undecided: list[Result]) -> None:
-        """Take note of what the report has now, and which results are still open, as blocked."""
-
-
-@dataclass(frozen=True)
-class Showing(Watcher):
-    """Shows what is being done."""
-
-    progress: Progress
-
-    def doing(self, what: str, done: int, of: int) -> None:
-        """See ``Watcher``."""
-        self.progress(what, done, of)
+IGNORING = Watcher()
 
 
 @dataclass(frozen=True)
@@ -81,7 +60,7 @@ def check(
     profile: str | Profile = "auto",
     level: str = "gradient",
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     expected: Expected | None = None,
     dtype: str | None = None,
     device: str = "cpu",
@@ -116,7 +95,7 @@ def check(
     return check_all(target if isinstance(target, list) else [target], question, progress)
 
 
-def check_all(targets: Iterable[Any], question: Question, progress: Progress | None = None) -> Report:
+def check_all(targets: Iterable[Any], question: Question, progress: Progress = silent) -> Report:
     """Judge several targets in this process, one after the other.
 
     Raises:
@@ -124,9 +103,8 @@ def check_all(targets: Iterable[Any], question: Question, progress: Progress | N
         SpecificationError: if the question cannot be asked.
     """
     question.demand_usable()
-    watcher = Showing(progress) if progress else Watcher()
     known = [Target.of(target, question) for target in targets]
-    return Report(question.seed, [check_one(target, question, watcher) for target in known])
+    return Report(question.seed, [check_one(target, question, Showing(progress)) for target in known])
 
 
 @contextmanager
@@ -138,7 +116,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def check_one(
-    target: Target, question: Question, watcher: Watcher | None = None, decided: Iterable[Result] = ()
+    target: Target, question: Question, watcher: Watcher = IGNORING, decided: Iterable[Result] = ()
 ) -> TargetReport:
     """Judge one target; whatever goes wrong with it ends up in its report.
 
@@ -152,7 +130,7 @@ def check_one(
     report = TargetReport(target.name, requirements=list(decided))
     guard = Guard()
     try:
-        judge(target, question, watcher or Watcher(), guard, report)
+        judge(target, question, watcher, guard, report)
     except Undetermined as reason:
         report.verdict = "undetermined"
         report.notes.append(str(reason))

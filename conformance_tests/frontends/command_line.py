@@ -180,13 +180,13 @@ def check(
 def identify(ctx: click.Context, targets: tuple[str, ...], limits: Any, seed: int) -> None:
     """Print the variant that each TARGET computes."""
     from conformance_tests.harness.question import Question
-    from conformance_tests.isolation.supervisor import judge_of, silent
+    from conformance_tests.isolation.supervisor import judge_of
 
     with judge_of(targets, limits) as judge:
         from conformance_tests.reports import terminal
 
         console = terminal.console()
-        judgement = judge.judge(list(targets), Question(level="static", seed=seed), silent)
+        judgement = judge.judge(list(targets), Question(level="static", seed=seed))
     for target in judgement.report.targets:
         terminal.print_variant(console, target)
     if judgement.fault is not None:

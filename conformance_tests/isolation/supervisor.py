@@ -7,7 +7,7 @@ subject prints is not shown; of a subject that ended its process the last line i
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, Self
@@ -17,15 +17,8 @@ from conformance_tests.harness.question import Question
 from conformance_tests.isolation.process import Worker
 from conformance_tests.reports.expected import Expected, apply_expected, expected_failures
 from conformance_tests.reports.report import Level, Report, Result, TargetReport
+from conformance_tests.reports.watching import Progress, silent
 from conformance_tests.targets.resolving import module_exists, resolve
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, and how much of how much."""
-
-
-def silent(_what: str, _done: int, _of: int) -> None:
-    """Show no progress."""
-
 
 ATTEMPTS = 2
 """How many workers one target may cost before the rest of its checks is blocked."""
@@ -59,7 +52,7 @@ DEFAULT_LIMITS = Limits()
 class Judge(Protocol):
     """Judges targets by their names."""
 
-    def judge(self, targets: list[str], question: Question, progress: Progress) -> Judgement:
+    def judge(self, targets: list[str], question: Question, progress: Progress = silent) -> Judgement:
         """Judge targets as ``engine.judging.check_all`` does.
 
         Raises:

@@ -26,6 +26,7 @@ from typing import Any
 from conformance_tests.errors import TargetError, one_line
 from conformance_tests.harness.question import Question
 from conformance_tests.reports.report import Result, TargetReport
+from conformance_tests.reports.watching import Watcher
 
 CHANNEL_LOST = 97
 """The exit status of a worker that can no longer speak: the subject closed its file descriptors."""
@@ -108,7 +109,7 @@ def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str,
         question.demand_usable()
         decided = [Result(**r) for r in request["decided"]]
         target = Target.of(request["target"], question)
-        report = check_one(target, question, reporting(channel, len(decided)), decided)
+        report = check_one(target, question, Reporting(channel, len(decided)), decided)
     except (TargetError, SpecificationError) as reason:
         return {"unusable": str(reason)}
     except Exception:
@@ -121,32 +122,27 @@ def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str,
     return {"report": asdict(report)}
 
 
-def reporting(channel: Channel, sent: int) -> Any:
-    """Return a watcher that reports to the parent what is done and decided.
+class Reporting(Watcher):
+    """Reports to the parent what is done and decided.
 
     Args:
         channel: the connection to the parent.
         sent: the number of results that the parent has already.
     """
-    from conformance_tests.engine.judging import Watcher
 
-    class Reporting(Watcher):
-        """Reports to the parent."""
+    def __init__(self, channel: Channel, sent: int) -> None:
+        self.channel = channel
+        self.sent = sent
 
-        def __init__(self) -> None:
-            self.sent = sent
+    def doing(self, what: str, done: int, of: int) -> None:
+        """See ``Watcher``."""
+        self.channel.send(doing=what, done=done, of=of)
 
-        def doing(self, what: str, done: int, of: int) -> None:
-            """See ``Watcher``."""
-            channel.send(doing=what, done=done, of=of)
-
-        def decided(self, report: TargetReport, undecided: list[Result]) -> None:
-            """See ``Watcher``."""
-            news = [asdict(r) for r in report.requirements[self.sent :]]
-            channel.send(profile=report.profile, results=news, undecided=[asdict(r) for r in undecided])
-            self.sent = len(report.requirements)
-
-    return Reporting()
+    def decided(self, report: TargetReport, undecided: list[Result]) -> None:
+        """See ``Watcher``."""
+        news = [asdict(r) for r in report.requirements[self.sent :]]
+        self.channel.send(profile=report.profile, results=news, undecided=[asdict(r) for r in undecided])
+        self.sent = len(report.requirements)
 
 
 class State:

@@ -7,11 +7,12 @@ import pytest
 from torch import nn
 
 from conformance_tests.deviations import deviations
-from conformance_tests.engine.judging import Target, Watcher, check, check_all, check_one, requirements_of, verdict
+from conformance_tests.engine.judging import Target, check, check_all, check_one, requirements_of, verdict
 from conformance_tests.errors import SubjectError, TargetError, Undetermined
 from conformance_tests.harness.question import Question
 from conformance_tests.quality.kill_matrix import SMALL, deviating
 from conformance_tests.reports.report import Level, Result, TargetReport
+from conformance_tests.reports.watching import Watcher
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
 from encoder_spec.notation import SpecificationError

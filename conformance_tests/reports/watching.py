@@ -1,0 +1,34 @@
+"""Progress of a judgement in whichever process: the steps, and the results as they are decided."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from conformance_tests.reports.report import Result, TargetReport
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, and how much of how much."""
+
+
+def silent(_what: str, _done: int, _of: int) -> None:
+    """Show no progress."""
+
+
+class Watcher:
+    """Sees what is being done and what is decided; this one ignores both."""
+
+    def doing(self, what: str, done: int, of: int) -> None:
+        """Take note of what is being done, and how much of how much."""
+
+    def decided(self, report: TargetReport, undecided: list[Result]) -> None:
+        """Take note of what the report has now, and which results are still open, as blocked."""
+
+
+@dataclass(frozen=True)
+class Showing(Watcher):
+    """Shows what is being done."""
+
+    progress: Progress
+
+    def doing(self, what: str, done: int, of: int) -> None:
+        """See ``Watcher``."""
+        self.progress(what, done, of)
