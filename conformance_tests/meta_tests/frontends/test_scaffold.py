@@ -2,8 +2,6 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,11 +10,10 @@ from click.testing import CliRunner
 import encoder_spec
 from conformance_tests.frontends import scaffold
 from conformance_tests.frontends.command_line import main
+from conformance_tests.meta_tests.tree import ROOT, copied, printed, python
 from conformance_tests.quality.traceability import FILL_IN
 from encoder_spec.equation import REQUIREMENTS, TOPICS, Requirement, equations, requirements, variants
 from encoder_spec.notation import SpecificationError
-
-ROOT = Path(__file__).parents[3]
 
 EQUATION = ("new", "equation", "ffn.relu_squared", "--slot", "activation")
 DEVIATION = ("new", "deviation", "activation-capped-at-1", "--of", "ffn.relu", "--noticed-by", "FFN-1")
@@ -73,30 +70,7 @@ def by_hand(number: str) -> dict[str, dict[str, str]]:
 
 def tree_in(folder: Path) -> Path:
     """Copy everything that a scaffold reads and writes."""
-    for part in ("encoder_spec", "conformance_tests", "docs/chapters"):
-        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    return folder
-
-
-def python(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a tree, on its packages and no others."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=tree,
-        env={"PYTHONPATH": str(tree), "PATH": "", "HOME": str(tree)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-
-
-def printed(tree: Path, program: str) -> list[str]:
-    """Return what a program prints in a tree, line by line; it must succeed."""
-    done = python(tree, "-c", program)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return done.stdout.splitlines()
+    return copied(folder, "docs/chapters", "pyproject.toml")
 
 
 def holes(tree: Path) -> list[str]:

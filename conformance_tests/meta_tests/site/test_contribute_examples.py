@@ -1,13 +1,11 @@
 """The examples for contributors do what their page says, each put into a copy of the tree."""
 
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from conformance_tests.meta_tests.tree import ROOT, copied, printed, python
+
 EXAMPLES = ROOT / "docs" / "examples"
 if not EXAMPLES.is_dir():
     pytest.skip("the examples come with the repository, not with a wheel", allow_module_level=True)
@@ -15,8 +13,7 @@ if not EXAMPLES.is_dir():
 
 def tree_with(example: str, folder: Path, leave_out: str = "") -> Path:
     """Copy both packages, and append each file of an example to the one of the same path."""
-    for package in ("encoder_spec", "conformance_tests"):
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    copied(folder)
     for snippet in (EXAMPLES / example).rglob("*.py"):
         path = snippet.relative_to(EXAMPLES / example)
         if path.as_posix() != leave_out:
@@ -25,30 +22,10 @@ def tree_with(example: str, folder: Path, leave_out: str = "") -> Path:
     return folder
 
 
-def run(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a tree, on its packages and no others."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=tree,
-        env={"PYTHONPATH": str(tree), "PATH": "", "HOME": str(tree)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-
-def printed(tree: Path, program: str) -> list[str]:
-    """What a program prints, line by line."""
-    done = run(tree, "-c", program)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout.splitlines()
-
-
 def passed(tree: Path, files: str, keyword: str) -> str:
     """The summary of the tests in these files that match a keyword; none may fail."""
     paths = [f"conformance_tests/meta_tests/{file}.py" for file in files.split()]
-    done = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", keyword, *paths)
+    done = python(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", keyword, *paths)
     assert done.returncode == 0, done.stdout[-3000:]
     return done.stdout.splitlines()[-1].split(" in ")[0]
 
@@ -56,7 +33,7 @@ def passed(tree: Path, files: str, keyword: str) -> str:
 @pytest.mark.parametrize("example", ["variant", "equation"])
 def test_a_new_equation_has_no_hole(example: str, tmp_path: Path) -> None:
     """Traceability finds oracle, requirements, tests and proof where the page says that they belong."""
-    done = run(tree_with(example, tmp_path), "-m", "conformance_tests", "traceability")
+    done = python(tree_with(example, tmp_path), "-m", "conformance_tests", "traceability")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert done.stdout.rstrip().endswith(" 0 holes")
 
@@ -69,7 +46,7 @@ def test_a_new_equation_has_no_hole(example: str, tmp_path: Path) -> None:
     ],
 )
 def test_the_half_that_was_forgotten_is_named(example: str, left_out: str, hole: str, tmp_path: Path) -> None:
-    done = run(tree_with(example, tmp_path, left_out), "-m", "conformance_tests", "traceability")
+    done = python(tree_with(example, tmp_path, left_out), "-m", "conformance_tests", "traceability")
     assert done.returncode != 0
     assert hole in done.stdout + done.stderr
 
