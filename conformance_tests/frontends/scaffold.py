@@ -64,17 +64,8 @@ def new_equation(id: str, slot: str) -> list[str]:
         SpecificationError: if the id is taken or malformed, if there is no such slot, or outside a checkout.
     """
     root = checkout()
-    demand(slot in slots(), f"there is no slot {slot!r}: choose among {', '.join(slots())}")
-    model = next(iter(variants(slot).values()))
+    model = model_for(id, slot)
     topic, _, name = id.partition(".")
-    well_formed = bool(re.fullmatch(r"[a-z]+\.[a-z][a-z0-9_]*", id)) and not keyword.iskeyword(name)
-    demand(well_formed, f"an equation's id is its topic and a name in snake case, such as ffn.relu_squared; not {id!r}")
-    demand(
-        topic == model.topic, f"slot {slot} belongs to the topic {model.topic}: call the equation {model.topic}.{name}"
-    )
-    variant = name.replace("_", "-")
-    demand(id not in equations(), f"equation {id} exists already; `encoder-spec equations {id}` shows it")
-    demand(variant not in variants(slot), f"slot {slot} has a variant {variant} already")
     oracles = importlib.import_module(f"encoder_spec.oracle.{topic}")
     for module in (importlib.import_module(f"encoder_spec.{topic}"), oracles):
         demand_free(name, module)
@@ -216,6 +207,26 @@ def new_profile(name: str, base: str, choices: Mapping[str, str]) -> list[str]:
 
 
 # What is free --------------------------------------------------------------------------------
+
+
+def model_for(id: str, slot: str) -> Equation:
+    """Return the equation of a slot that a new one imitates, if the new one may have this id.
+
+    Raises:
+        SpecificationError: if the slot does not exist, or the id is malformed, taken or of another topic.
+    """
+    demand(slot in slots(), f"there is no slot {slot!r}: choose among {', '.join(slots())}")
+    model = next(iter(variants(slot).values()))
+    topic, _, name = id.partition(".")
+    well_formed = bool(re.fullmatch(r"[a-z]+\.[a-z][a-z0-9_]*", id)) and not keyword.iskeyword(name)
+    demand(well_formed, f"an equation's id is its topic and a name in snake case, such as ffn.relu_squared; not {id!r}")
+    demand(
+        topic == model.topic, f"slot {slot} belongs to the topic {model.topic}: call the equation {model.topic}.{name}"
+    )
+    variant = name.replace("_", "-")
+    demand(id not in equations(), f"equation {id} exists already; `encoder-spec equations {id}` shows it")
+    demand(variant not in variants(slot), f"slot {slot} has a variant {variant} already")
+    return model
 
 
 def demand_words(id: str, kind: str, example: str) -> None:
