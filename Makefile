@@ -43,7 +43,8 @@ $(READY): pyproject.toml constraints.txt
 	@# Some torch asks for one release of SymPy, so with another torch than the pinned one neither is pinned.
 	$(if $(TORCH),grep -vE '^(torch|sympy)==' constraints.txt > $(CONSTRAINTS))
 	$(if $(filter-out newest,$(TORCH)),echo 'torch==$(TORCH)' >> $(CONSTRAINTS))
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[dev,docs,onnx,transformers]'
+	@# Compiling is left to the first import: most modules of torch and transformers are never imported.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint $(CONSTRAINTS) --editable '.[dev,docs,onnx,transformers]'
 	@touch $@
 
 check: $(READY)
@@ -121,5 +122,5 @@ $(FRAMEWORKS_READY): pyproject.toml constraints.txt
 	@touch $@
 
 frameworks: $(FRAMEWORKS_READY)
-	$(FRAMEWORKS)/python -m pytest conformance_tests/meta_tests/encoders/test_keras.py conformance_tests/meta_tests/encoders/test_flax.py conformance_tests/meta_tests/encoders/test_paddle.py
+	$(FRAMEWORKS)/python -m pytest conformance_tests/meta_tests/encoders/test_keras.py conformance_tests/meta_tests/encoders/test_flax.py conformance_tests/meta_tests/encoders/test_paddle.py conformance_tests/meta_tests/subjects/test_jax_recording.py conformance_tests/meta_tests/subjects/test_keras_computation.py
 	$(FRAMEWORKS)/python -m conformance_tests.meta_tests.measurements.frameworks

@@ -27,6 +27,7 @@ THOROUGH = (
     "frontends/test_readme.py",
     "frontends/test_released_form.py",
     "frontends/test_scaffold.py",
+    "frontends/test_workers.py",
     "identification",
     "isolation/test_isolation.py",
     "measurements/test_mutants.py",

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import distributions
+from inspect import Parameter, signature
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -22,6 +23,9 @@ import torch
 
 from conformance_tests.engine.judging import check
 from conformance_tests.reports.report import Result, TargetReport
+
+USUAL = {name: p.default for name, p in signature(check).parameters.items() if p.default is not Parameter.empty}
+"""What is asked unless a test asks for something else."""
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".cache" / "judgements"
@@ -58,7 +62,7 @@ def folder() -> Path:
 
 
 class Judgements:
-    """Judges for one test, or looks up what the same test was told before.
+    """Judges for one test, or looks up what the same test was told before, or any test about an encoder of the zoo.
 
     Args:
         test: the id of the test, and the content of its file, in which encoders may be defined.
@@ -68,10 +72,18 @@ class Judgements:
         self.test = test
         self.asked = 0
 
-    def __call__(self, target: Any, **question: Any) -> TargetReport:
-        """Judge a target as ``check`` does, and return its report."""
+    def __call__(self, target: Any, known_as: str = "", **question: Any) -> TargetReport:
+        """Judge a target as ``check`` does, and return its report.
+
+        Args:
+            target: what is judged.
+            known_as: the name of an encoder that is defined among the sources, and not in a test: all tests that ask
+                the same question about this name share one judgement.
+            question: what is asked, as ``check`` takes it.
+        """
         self.asked += 1
-        words = "\n".join([*self.test, str(self.asked), repr(sorted(question.items(), key=str))])
+        asker = ["known", known_as] if known_as else [*self.test, str(self.asked)]
+        words = "\n".join([*asker, repr(sorted((USUAL | question).items(), key=str))])
         file = folder() / f"{hashlib.sha256(words.encode()).hexdigest()[:24]}.json"
         if file.is_file():
             kept = json.loads(file.read_text(encoding="utf-8"))

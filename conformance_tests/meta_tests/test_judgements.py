@@ -56,6 +56,17 @@ def test_second_judgement_of_a_test_is_not_the_first(calls: list[Any]) -> None:
     assert told("id", "text")() == ["1"]
 
 
+def test_encoder_with_a_name_is_judged_once_for_all_tests(calls: list[Any]) -> None:
+    """Whichever test asks, and whether it says what is asked in any case; another name or question is another."""
+    one, other = Judgements("one", "text"), Judgements("other", "words")
+    assert one("encoder", known_as="plain").notes == ["1"]
+    assert other("encoder", known_as="plain", seed=0, explain=True).notes == ["1"]
+    assert other("encoder", known_as="plain", explain=False).notes == ["2"]
+    assert other("encoder", known_as="gated").notes == ["3"]
+    assert other("encoder").notes == ["4"]
+    assert calls == [("encoder", {}), ("encoder", {"explain": False}), ("encoder", {}), ("encoder", {})]
+
+
 def test_other_sources_forget_everything(calls: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was judged of sources that are gone is deleted, and never found."""
     told("id", "text")()

@@ -7,16 +7,23 @@ import pytest
 import torch
 from torch import Tensor
 
+from conformance_tests.deviations import deviation_named, with_deviations
 from conformance_tests.diagnosis.observations import (
     NEAR_MISS,
     Observation,
+    answers_at_random,
+    evaluated,
     gradients_of_subject,
+    is_defined,
     is_near_miss,
+    is_random,
+    largest_difference,
     observations,
 )
 from conformance_tests.diagnosis.shrinking import agreeing_cases
 from conformance_tests.errors import Blocked, Unsupported
 from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case
+from conformance_tests.meta_tests.diagnosis.conftest import RunWith
 
 ZEROS = torch.zeros(2, 2)
 KEEP = torch.tensor([[True, False], [True, True]])
@@ -125,3 +132,76 @@ def test_nothing_is_shrunk_where_the_specification_has_no_value() -> None:
 
     run: Any = SimpleNamespace(subject=SimpleNamespace(takes_mask=True), case=Case, cases=list, expected=blocked)
     assert agreeing_cases(run) == []
+
+
+# Beside a wrong equation ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", ["mask-unused", "layers-shared", "norm-without-beta", "input-detached"])
+def test_only_the_equations_of_the_subject_give_all_that_it_gave(wrong: str, run_with: RunWith) -> None:
+    """To the last digit in float64, gradients included; what one observation contradicts is no candidate."""
+    run = run_with(wrong)
+    asked = list(observations(run))
+    own = with_deviations(run.encoder, [deviation_named(wrong)])
+    assert largest_difference(run, own, asked) == 0.0
+    assert largest_difference(run, run.encoder, asked) is None
+    agreeing = [o for o in asked if largest_difference(run, run.encoder, [o]) is not None]
+    assert len(agreeing) < len(asked)
+    assert largest_difference(run, run.encoder, agreeing) is not None
+
+
+def test_an_encoder_is_evaluated_where_the_subject_was_observed(run_with: RunWith) -> None:
+    """With the subject's weights on the same probe, with gradients and without; the result records none."""
+    run = run_with()
+    for case in (Case(), PADDED[0], FAST[1]):
+        (output,) = evaluated(run, run.encoder, Observation(case, ()))
+        assert output.equal(run.expected(case))
+        assert not output.requires_grad
+    by_input, *by_parameter = evaluated(run, run.encoder, Observation(Case(), (), gradients=True))
+    assert by_input.shape == run.probes["plain"].inputs[0].shape
+    assert [g.shape for g in by_parameter] == [run.parameters()[path].shape for path in sorted(run.mapping.sources)]
+
+
+def test_a_deviation_that_needs_what_the_subject_has_not_is_not_defined(run_with: RunWith) -> None:
+    """There is no third map for a gate, and no norm behind the last layer."""
+    run = run_with()
+    defined = {id: is_defined(run, deviation_named(id)) for id in ("ffn-gated", "final-norm-too-many", "ffn-scaled")}
+    assert defined == {"ffn-gated": False, "final-norm-too-many": False, "ffn-scaled": True}
+
+
+@pytest.mark.parametrize(
+    ("id", "random"),
+    [
+        ("dropout-active-in-evaluation", True),
+        ("dropout-active-without-gradients", True),
+        ("dropout-with-fixed-seed", False),
+        ("ffn-scaled", False),
+        ("ffn-gated", False),
+    ],
+)
+def test_a_deviation_is_random_if_two_equal_calls_differ(id: str, random: bool, run_with: RunWith) -> None:
+    """Also where only calls without gradients do; one that is not defined has no outputs to differ."""
+    assert is_random(run_with(), deviation_named(id)) is random
+
+
+@pytest.mark.parametrize(
+    ("wrong", "random"),
+    [
+        ((), False),
+        (("dropout-active-in-evaluation",), True),
+        (("dropout-active-without-gradients",), True),
+        (("ffn-scaled",), False),
+    ],
+)
+def test_a_subject_answers_at_random_if_it_is_asked_twice_and_differs(
+    wrong: tuple[str, ...], random: bool, run_with: RunWith
+) -> None:
+    assert answers_at_random(run_with(*wrong)) is random
+
+
+def test_a_subject_that_refuses_does_not_answer_at_random() -> None:
+    def refusing(case: Case, probe: Any) -> Tensor:
+        raise Unsupported("refused")
+
+    run: Any = SimpleNamespace(cases=lambda *cases: list(cases), encode=refusing, probes={"plain": None})
+    assert not answers_at_random(run)

@@ -1,18 +1,26 @@
 """One question in, one report out: verdicts, what goes wrong on the way, and who hears of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 from conformance_tests.deviations import deviations
-from conformance_tests.engine.judging import Target, check, check_all, check_one, requirements_of, verdict
+from conformance_tests.diagnosis.explanations import Explanation
+from conformance_tests.engine import judging
+from conformance_tests.engine.judging import Target, check, check_all, check_one, coarsest, requirements_of, verdict
+from conformance_tests.engine.notes import below_resolution
 from conformance_tests.errors import SubjectError, TargetError, Undetermined
 from conformance_tests.harness.question import Question
+from conformance_tests.harness.run import Run
+from conformance_tests.identification.opening import opened
 from conformance_tests.quality.kill_matrix import SMALL, deviating
 from conformance_tests.reports.report import Level, Result, TargetReport
 from conformance_tests.reports.watching import Watcher
+from conformance_tests.subjects.guard import GuardedSubject
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
 from encoder_spec.notation import SpecificationError
@@ -93,24 +101,26 @@ class Listening(Watcher):
     """Keeps what it hears."""
 
     def __init__(self) -> None:
-        self.done: list[str] = []
-        self.left: list[int] = []
+        self.done: list[tuple[str, int, int]] = []
+        self.left: list[list[Result]] = []
 
     def doing(self, what: str, done: int, of: int) -> None:
-        self.done.append(what)
+        self.done.append((what, done, of))
 
     def decided(self, report: TargetReport, undecided: list[Result]) -> None:
-        self.left.append(len(undecided))
+        self.left.append(undecided)
 
 
-def test_watcher_hears_each_step_and_how_many_results_are_open() -> None:
-    """From importing to explaining; one result less is open each time, and none at the end."""
+def test_watcher_hears_each_step_and_which_results_are_open() -> None:
+    """From importing to explaining. One result less is open each time and none at the end; an open one is blocked."""
     watcher = Listening()
     report = check_one(Target("ours", reference), Question(level="static"), watcher)
-    ids = [r.id for r in report.requirements]
-    steps = ["importing", "making", "identifying", *ids, "explaining"]
-    assert watcher.done == [f"ours: {step}" for step in steps]
-    assert watcher.left == list(range(len(ids), -1, -1))
+    results = report.requirements
+    steps = [(r.id, done, len(results)) for done, r in enumerate(results)]
+    before = [(step, 0, 1) for step in ("importing", "making", "identifying")]
+    assert watcher.done == [(f"ours: {what}", *n) for what, *n in [*before, *steps, ("explaining", 1, 1)]]
+    still = [Result(r.id, r.equation, r.test, r.level, "blocked") for r in results]
+    assert watcher.left == [still[done:] for done in range(len(still) + 1)]
 
 
 def test_results_of_an_earlier_run_are_taken_over_and_not_decided_again() -> None:
@@ -124,15 +134,15 @@ def test_results_of_an_earlier_run_are_taken_over_and_not_decided_again() -> Non
 
 def test_failure_is_placed_and_repeated_also_where_nobody_wants_it_explained() -> None:
     """The catalogue is not searched; where the encoder departs follows from its values alone."""
-    report = check(broken, explain=False).targets[0]
+    report = check(broken, "torch-post-ln", explain=False).targets[0]
     assert (report.verdict, report.departs_at, report.diagnosis) == ("nonconformant", "attention.scores", [])
     failed = {r.id: r for r in report.of("fail")}
-    assert failed["ATT-3"].repro.endswith("test_judging:broken --seed 0")
+    assert failed["ATT-3"].repro.endswith("test_judging:broken --profile torch-post-ln --seed 0")
     assert failed["ATT-3"].smallest
 
 
 def test_explained_failure_names_the_deviation() -> None:
-    report = check(broken).targets[0]
+    report = check(broken, "torch-post-ln", level="agreement").targets[0]
     assert [d["deviation"] for d in report.diagnosis] == ["scores-scaled-by-d-model"]
     assert report.diagnosis[0]["equation"] == "attention.scores"
 
@@ -150,3 +160,114 @@ def test_requirements_are_listed_without_being_decided() -> None:
     assert requirements_of(reference, question) == decided
     assert {"ATT-3", "ENC-2"} < set(decided)
     assert "ENC-9" not in decided
+
+
+# Which target, and in which precision --------------------------------------------------
+
+
+def test_a_target_is_a_name_or_the_encoder_itself() -> None:
+    """A name is loaded when it is needed; what repeats the run belongs to either."""
+    by_name = Target.of("torch-post-ln", Question(seed=5))
+    assert (by_name.name, by_name.repro) == ("torch-post-ln", "encoder-spec check torch-post-ln --seed 5")
+    assert isinstance(by_name.load(), nn.TransformerEncoder)
+    encoder = reference()
+    itself = Target.of(encoder, Question())
+    assert (itself.name, itself.load()) == ("EncoderModule", encoder)
+    assert Target.of(reference, Question()).name == "reference"
+
+
+def test_several_targets_give_one_report() -> None:
+    """In their order, with the seed of the question and the progress of each."""
+    heard: list[str] = []
+    report = check(
+        [reference, "torch-post-ln"], level="static", seed=3, progress=lambda what, done, of: heard.append(what)
+    )
+    assert ([t.target for t in report.targets], report.seed) == (["reference", "torch-post-ln"], 3)
+    assert [what for what in heard if what.endswith("importing")] == [
+        "reference: importing",
+        "torch-post-ln: importing",
+    ]
+
+
+def test_the_report_names_the_precision_and_what_it_leaves_open() -> None:
+    fine, coarse = (check(reference, level="static", dtype=dtype).targets[0] for dtype in ("float64", "bfloat16"))
+    assert (fine.dtype, fine.notes) == ("float64", [])
+    assert (coarse.dtype, coarse.notes) == ("bfloat16", below_resolution("bfloat16"))
+
+
+@pytest.fixture
+def altered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have runs opened with other facts than were found out."""
+
+    def alter(**facts: Any) -> None:
+        @contextmanager
+        def other(subject: Any, question: Question) -> Iterator[Run]:
+            with opened(subject, question) as run:
+                for name, value in facts.items():
+                    setattr(run, name, value)
+                yield run
+
+        monkeypatch.setattr(judging, "opened", other)
+
+    return alter
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "dtype", "noted"),
+    [
+        (torch.float64, None, True),
+        (torch.float64, "float64", False),
+        (torch.float32, None, False),
+        (None, None, False),
+    ],
+)
+def test_a_precision_that_the_encoder_imposes_is_noted(
+    narrowed: torch.dtype | None, dtype: str | None, noted: bool, altered: Callable[..., None]
+) -> None:
+    """If it is judged there for that reason: not where somebody asked for it, nor where it computes in another one."""
+    altered(narrowed=narrowed)
+    report = check(reference, level="static", dtype=dtype).targets[0]
+    note = "computes a part in float64 whatever it is given: judged in float64"
+    assert report.notes == ([note] if noted else [])
+
+
+def test_an_encoder_of_which_something_is_not_known_is_not_conformant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not known is said, and a failure stays a failure."""
+    monkeypatch.setattr(GuardedSubject, "unknown", lambda self: "which mask it takes is not known")
+    sound = check(reference, "torch-post-ln", level="agreement").targets[0]
+    wrong = check(broken, "torch-post-ln", level="agreement", explain=False).targets[0]
+    assert (sound.verdict, wrong.verdict) == ("undetermined", "nonconformant")
+    assert sound.notes == wrong.notes == ["which mask it takes is not known"]
+
+
+def test_a_part_in_a_lower_precision_is_explained_in_that_one() -> None:
+    """There rounding explains nothing; where the subject computes in its own precision alone, the run is the same."""
+    with opened(reference(), Question()) as run:
+        with coarsest(run) as same:
+            assert same is run
+        run.narrowed = torch.float32
+        with coarsest(run) as coarse:
+            assert coarse.subject.dtype is torch.float32
+            assert coarse.question.seed == run.question.seed
+        run.narrowed = torch.float64
+        with coarsest(run) as same:
+            assert same is run
+
+
+def test_of_two_wrong_equations_each_is_named_with_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with its slot, its equation of the profile, and the same sentence."""
+    both = [deviations()[id] for id in ("scores-scaled-by-d-model", "norm-eps-outside-root")]
+    found = Explanation(tuple(both), 1e-9)
+    monkeypatch.setattr(judging, "explanations", lambda run, progress: [found])
+    report = check(broken, "torch-post-ln", level="agreement").targets[0]
+    assert report.diagnosis == [
+        {
+            "deviation": one.id,
+            "slot": one.slot,
+            "equation": PROFILES["torch-post-ln"][one.slot].id,
+            "residual": 1e-9,
+            "says": str(found),
+            "together_with": [other.id],
+        }
+        for one, other in (both, reversed(both))
+    ]

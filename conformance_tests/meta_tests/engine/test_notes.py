@@ -1,5 +1,6 @@
 """Notes beside a verdict: copies of one layer, guessed heads, and what a precision cannot resolve."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +9,12 @@ import torch
 from torch import Tensor
 
 from conformance_tests.deviations.resolution import on_file, unresolved
-from conformance_tests.engine.notes import are_copies, below_resolution, guesses_heads
+from conformance_tests.engine.notes import are_copies, below_resolution, describe, guesses_heads
+from conformance_tests.quality.kill_matrix import SMALL
+from conformance_tests.reports.report import TargetReport
+from conformance_tests.subjects.segments import FIRST_ALONE
+from encoder_spec.assembly import Encoder
+from encoder_spec.profiles import PROFILES
 
 ONES, TWOS = torch.ones(2, 2), torch.full((2, 2), 2.0)
 
@@ -70,4 +76,120 @@ def test_float64_leaves_nothing_open_and_bfloat16_counts_what_it_does() -> None:
     assert below_resolution("float64") == []
     assert below_resolution("bfloat16") == [
         f"{count} of the known deviations are not decidable in bfloat16: nothing is said of them"
+    ]
+
+
+# The whole description -----------------------------------------------------------------
+
+
+def described(variants: dict[str, Any] | None = None, heads: int = 4, **facts: Any) -> TargetReport:
+    """The report of a run over torch's encoder with these variants, about which these facts are known."""
+    known: Any = {
+        "declared": None,
+        "identified": True,
+        "stored": {},
+        "too_many": "",
+        "parameters": {},
+        "calls": {},
+        "maps": {},
+        "segments": True,
+        "remarks": [],
+        "unmoved": set(),
+    } | facts
+    subject = SimpleNamespace(
+        conventions=lambda: known["calls"],
+        takes_segments=lambda: known["segments"],
+        remarks=lambda: known["remarks"],
+        unmoved=lambda: known["unmoved"],
+        hints=SimpleNamespace(heads=None, sizes={}),
+    )
+    run: Any = SimpleNamespace(
+        encoder=Encoder(PROFILES["torch-post-ln"].replace(**(variants or {})), replace(SMALL, h=heads)),
+        question=SimpleNamespace(declared=known["declared"]),
+        subject=subject,
+        mapping=SimpleNamespace(conventions=lambda: known["maps"], heads=None),
+        probes=SimpleNamespace(length=11),
+        stated_parameters=lambda: known["parameters"],
+        sizes=None,
+        **{name: known[name] for name in ("identified", "stored", "too_many")},
+    )
+    report = TargetReport("theirs")
+    describe(run, report)
+    return report
+
+
+def test_a_published_choice_is_named_with_its_conventions() -> None:
+    """Those of its calls and those of its maps; nothing else is worth a note."""
+    report = described(calls={"mask": "ignore"}, maps={"W_Q": "output × input"})
+    choices = Encoder(PROFILES["torch-post-ln"], SMALL).choices()
+    conventions = {"mask": "ignore", "W_Q": "output × input"}
+    assert report.profile == {
+        "name": "torch-post-ln",
+        "choices": choices,
+        "conventions": conventions,
+        "identified": True,
+    }
+    assert report.notes == []
+
+
+def test_a_declared_profile_is_named_and_nothing_was_identified() -> None:
+    """Also where the encoder departs from it; what it does at its input is said of one that starts behind it."""
+    report = described({"activation": "gelu"}, declared=PROFILES["torch-post-ln"])
+    assert (report.profile["name"], report.profile["choices"]["activation"]) == ("torch-post-ln", "gelu")
+    assert "identified" not in report.profile
+    assert report.notes == []
+    behind = described(declared=PROFILES["bert"])
+    assert behind.profile["name"] == "bert"
+    assert behind.notes == ["starts from given embeddings: the profile's input equations are not judged"]
+
+
+def test_an_unpublished_choice_is_compared_with_the_nearest_profile() -> None:
+    """Slot by slot: what the encoder has, and in brackets what the profile has there."""
+    report = described({"activation": "silu", "eps": 1e-3})
+    assert report.profile["name"] == "unpublished"
+    (note,) = report.notes
+    begins, _, differ = note.partition(", which differs in ")
+    assert begins == "no published profile; the nearest is torch-post-ln"
+    assert differ == "activation silu (there relu), eps 0.001 (there 1e-05)"
+
+
+@pytest.mark.parametrize(("heads", "guess"), [(4, ""), (1, "; the number of heads is a guess")])
+def test_a_choice_that_agrees_with_nothing_is_said_to_be_the_closest(heads: int, guess: str) -> None:
+    report = described(identified=False, heads=heads)
+    assert report.profile["identified"] is False
+    closest = "its outputs agree with no choice of equations; judged against what it states or comes closest to"
+    assert report.notes == [closest + guess]
+
+
+@pytest.mark.parametrize(
+    ("variant", "taken", "said"), [("added", False, FIRST_ALONE), ("added", True, None), ("none", False, None)]
+)
+def test_segments_that_cannot_be_given_are_a_convention(variant: str, taken: bool, said: str | None) -> None:
+    """Where the encoder adds them; without them there is nothing to be said."""
+    base = PROFILES["bert"] if variant == "added" else PROFILES["vaswani-2017"]
+    variants = {slot: e.variant for slot, e in base.equations.items()}
+    assert described(variants, segments=taken).profile["conventions"].get("segments") == said
+
+
+def test_positions_in_a_table_are_named_with_their_layout_and_what_does_not_move() -> None:
+    layouts = {"P": "sinusoidal", "other.P": "concatenated"}
+    report = described(stored=layouts, unmoved={"b", "a"})
+    assert report.profile["choices"]["position"] == "concatenated"
+    assert report.notes == [
+        "keeps its sinusoidal positions as a table (P): compared as stored",
+        "a plain attribute, which does not move with the encoder: a, b",
+        "keeps its concatenated positions as a table (other.P): compared as stored",
+        "a plain attribute, which does not move with the encoder: a, b",
+    ]
+    assert described(stored={"P": "sinusoidal"}).notes == [report.notes[0]]
+
+
+def test_remarks_copies_and_refused_lengths_are_noted() -> None:
+    """The encoder's own remarks come first."""
+    copies = {"layers.0.W_Q": ONES, "layers.1.W_Q": ONES.clone()}
+    report = described(remarks=["odd"], too_many="it raised IndexError", parameters=copies)
+    assert report.notes == [
+        "odd",
+        "judged with at most 11 tokens: more are refused: it raised IndexError",
+        "all layers start with the same weights: they are copies of one layer",
     ]

@@ -1,47 +1,21 @@
-"""The command line: exit statuses, one line for what cannot be used, and output that programs can read."""
+"""The command line without any process: what it asks, its exit statuses, and one line for what cannot be used."""
 
-import json
 import os
-import subprocess
-import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from conformance_tests.frontends.command_line import main
-
-TARGETS = """
-import torch
-from torch import nn
-
-from conformance_tests.meta_tests.encoders.catalogue import all_defects
-
-fine = nn.TransformerEncoder(nn.TransformerEncoderLayer(30, 5, 44, batch_first=True), 2, enable_nested_tensor=False)
-make = lambda: fine
-broken = all_defects()["ScaledByModelWidth"].make
-linear = nn.Linear(3, 5)
-relu = nn.ReLU()
-text = "encoder"
-nothing = None
-
-def raises():
-    raise RuntimeError("no weights\\nin two lines")
-
-def leaves():
-    raise SystemExit(7)
-
-def gives_none():
-    return None
-
-def needs(width, heads=2):
-    return width
-
-class Needs(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-"""
+from conformance_tests.frontends.command_line import LEVELS, main
+from conformance_tests.harness.question import Question
+from conformance_tests.isolation import supervisor
+from conformance_tests.isolation.supervisor import Judgement, Limits
+from conformance_tests.reports import FORMATS
+from conformance_tests.reports.report import Level, Report, TargetReport
+from conformance_tests.targets.builtin import runnable
 
 
 @pytest.fixture
@@ -49,10 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An otherwise empty current folder with files that name targets and profiles."""
     monkeypatch.chdir(tmp_path)
     files = {
-        "targets.py": TARGETS,
-        "imports_nothing.py": "import module_that_nobody_has",
-        "no_python.py": "def f(:",
-        "leaves.py": "raise SystemExit(7)",
+        "targets.py": "make = None",
         "variant.toml": 'layer = "sideways"',
         "slot.toml": 'shape = "round"',
         "base.toml": 'base = "gpt"',
@@ -73,24 +44,13 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
 
-def report(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
-    """Exit status and JSON report of a check."""
-    result = run("check", *arguments, "--json", str(folder / "report.json"))
-    return result.exit_code, json.loads((folder / "report.json").read_text())
-
-
 UNUSABLE = {
     "check nobody": "Unknown target 'nobody'",
-    "check targets.py:nobody": "targets.py has no attribute 'nobody'; it has make",
-    "check targets.py:fine.nobody": "targets.py has no attribute 'fine.nobody'",
-    "check targets:nobody": "targets has no attribute 'nobody'",
     "check targets.py:": "must have the form",
     "check :make": "must have the form",
     "check nobody.py:make": "there is no file nobody.py",
     "check no.body:make": "there is no module 'no.body'",
-    "check torch-post-ln targets.py:nobody": "has no attribute 'nobody'",
     "identify nobody": "Unknown target 'nobody'",
-    "identify targets.py:nobody": "has no attribute 'nobody'",
     "identify": "Missing argument",
     "check torch-post-ln --profile nobody": "there is no profile 'nobody'",
     "check torch-post-ln --profile absent.toml": "profile file absent.toml",
@@ -126,7 +86,8 @@ UNUSABLE = {
 @pytest.mark.parametrize("command", UNUSABLE)
 def test_what_cannot_be_used_is_said_in_one_line_with_status_2(command: str, folder: Path) -> None:
     """Nothing is judged, nothing is printed, and standard error has one line that says what is wrong."""
-    result = run(*command.split())
+    here = ["--in-process"] if command.startswith("check torch") else []
+    result = run(*command.split(), *here)
     assert (result.exit_code, result.stdout) == (2, ""), result.output
     assert result.stderr.count("\n") == 1, result.stderr
     assert result.stderr.startswith("Error: ")
@@ -147,43 +108,6 @@ def test_report_into_a_closed_folder_is_refused(folder: Path) -> None:
     assert (result.exit_code, "cannot be written: Permission denied" in result.stderr) == (2, True)
 
 
-NO_ENCODER = {
-    "targets.py:raises": ("error", "raises() raised RuntimeError: no weights"),
-    "targets.py:leaves": ("error", "leaves() raised SystemExit: 7"),
-    "targets.py:needs": ("error", "needs needs the arguments width: name a function without required arguments"),
-    "targets.py:Needs": ("error", "Needs needs the arguments width"),
-    "targets.py:text": ("error", "str is not an encoder"),
-    "targets.py:nothing": ("error", "NoneType is not an encoder"),
-    "targets.py:gives_none": ("error", "NoneType is not an encoder"),
-    "imports_nothing.py:f": ("error", "No module named 'module_that_nobody_has'"),
-    "no_python.py:f": ("error", "SyntaxError"),
-    "leaves.py:f": ("error", "importing leaves.py raised SystemExit: 7"),
-    "targets.py:linear": ("undetermined", "no attention projections"),
-    "targets.py:relu": ("undetermined", "no attention projections"),
-}
-
-
-def test_target_that_is_no_encoder_costs_nothing_to_the_others(folder: Path) -> None:
-    """Each gets one note and its verdict; the sound encoder after them is judged all the same."""
-    status, found = report(folder, *NO_ENCODER, "targets.py:make")
-    assert status == 1
-    assert len(found["targets"]) == len(NO_ENCODER) + 1
-    for target in found["targets"][:-1]:
-        verdict, said = NO_ENCODER[target["target"]]
-        assert (target["verdict"], len(target["notes"]), target["requirements"]) == (verdict, 1, []), target["target"]
-        assert said in target["notes"][0]
-        assert "\n" not in target["notes"][0]
-    assert found["targets"][-1]["verdict"] == "conformant"
-
-
-def test_statuses_say_whether_every_target_is_conformant(folder: Path) -> None:
-    """0 for a sound encoder, however it is named; 1 for a broken one, alone or beside a sound one."""
-    assert run("check", "-q", "targets.py:fine", "targets:make", f"{folder}/targets.py:make").exit_code == 0
-    assert run("check", "-q", "targets.py:broken").exit_code == 1
-    result = run("check", "-q", "torch-post-ln", "targets.py:broken", "--level", "agreement")
-    assert (result.exit_code, "1 of 2 conformant" in result.stdout) == (1, True)
-
-
 def test_fault_of_the_suite_itself_has_status_3(monkeypatch: pytest.MonkeyPatch) -> None:
     """A division by zero inside the suite is shown with its traceback, and is no verdict."""
     monkeypatch.setattr("conformance_tests.engine.judging.check_all", lambda *_: 1 / 0)
@@ -192,11 +116,180 @@ def test_fault_of_the_suite_itself_has_status_3(monkeypatch: pytest.MonkeyPatch)
     assert result.stderr.endswith("encoder-spec itself failed: please report the lines above\n")
 
 
-def test_module_is_the_command(folder: Path) -> None:
-    """``python -m conformance_tests`` judges with the same statuses, in a process of its own, without a traceback."""
-    command = [sys.executable, "-m", "conformance_tests", "check", "--level", "static"]
-    for target, status in {"targets.py:fine": 0, "targets.py:text": 1, "targets.py:nobody": 2}.items():
-        done = subprocess.run([*command, target], capture_output=True, text=True, check=False)
-        assert done.returncode == status, done.stderr
-        assert "Traceback" not in done.stdout + done.stderr
-        assert "\x1b" not in done.stdout + done.stderr
+# What is asked, and what is done with the answer ---------------------------------------
+
+VERDICTS = {"fine": "conformant", "wrong": "nonconformant", "open": "undetermined", "lost": "error"}
+
+
+class Scripted:
+    """Judges targets by their names, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.fault: BaseException | None = None
+
+    @contextmanager
+    def of(self, targets: Any, limits: Limits | None) -> Iterator["Scripted"]:
+        self.asked.append((list(targets), limits))
+        yield self
+
+    def judge(self, targets: list[str], question: Question, progress: Any = None) -> Judgement:
+        self.asked.append(question)
+        reports = [
+            TargetReport(
+                name, VERDICTS.get(name, "conformant"), profile={"name": "bert", "identified": name != "wrong"}
+            )
+            for name in targets
+        ]
+        return Judgement(Report(question.seed, reports), self.fault)
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    """Take the place of workers and of the engine."""
+    scripted = Scripted()
+    monkeypatch.setattr(supervisor, "judge_of", scripted.of)
+    return scripted
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("check fine", 0),
+        ("check fine fine", 0),
+        ("check wrong", 1),
+        ("check fine open", 1),
+        ("check lost fine", 1),
+        ("identify fine open", 0),
+        ("identify fine wrong", 1),
+    ],
+)
+def test_the_status_says_whether_all_targets_are_conformant_or_identified(
+    command: str, status: int, judge: Scripted
+) -> None:
+    result = run(*command.split())
+    assert (result.exit_code, result.stderr) == (status, "")
+    assert all(name in result.stdout for name in command.split()[1:])
+
+
+def test_a_question_is_asked_as_the_options_say(judge: Scripted) -> None:
+    """By default the strongest evidence for any variant in the best precision, within a minute for each step."""
+    run("check", "fine")
+    assert judge.asked == [(["fine"], Limits(60.0, None)), Question()]
+    judge.asked.clear()
+    options = "--profile bert --level trace --seed 5 --expected known.toml --dtype float32 --device cuda"
+    run("check", "fine", "wrong", *options.split(), "--timeout", "2.5", "--memory", "3")
+    question = Question("bert", "trace", 5, Path("known.toml"), "float32", "cuda")
+    assert judge.asked == [(["fine", "wrong"], Limits(2.5, 3.0)), question]
+    judge.asked.clear()
+    run("check", "fine", "--in-process", "--timeout", "2.5")
+    assert judge.asked == [(["fine"], None), Question()]
+    judge.asked.clear()
+    run("identify", "fine", "--seed", "5", "--in-process")
+    assert judge.asked == [(["fine"], None), Question(level="static", seed=5)]
+
+
+def test_without_a_target_all_built_in_ones_are_judged_that_can_run_here(judge: Scripted) -> None:
+    run("check", "-q")
+    assert judge.asked[0][0] == list(runnable())
+
+
+def test_levels_are_those_of_the_reports() -> None:
+    """They are written out here so that help needs no other module."""
+    assert [str(level) for level in Level] == list(LEVELS)
+
+
+def test_a_report_is_quiet_or_verbose(judge: Scripted) -> None:
+    """One line for each target, or a table for each; the last line counts them."""
+    quiet, plain = run("check", "-q", "fine", "wrong").stdout, run("check", "fine", "wrong").stdout
+    assert [line.split()[0] for line in quiet.splitlines()] == ["fine", "wrong", "1"]
+    assert quiet.splitlines()[-1] == plain.splitlines()[-1] == "1 of 2 conformant · seed 0"
+    assert len(plain.splitlines()) > 3
+
+
+def test_each_format_is_written_to_its_file_and_the_rest_is_not(
+    judge: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for form in FORMATS:
+        assert run("check", "wrong", f"--{form}", f"report.{form}").exit_code == 1
+        assert [file.name for file in tmp_path.iterdir()] == [f"report.{form}"]
+        assert (tmp_path / f"report.{form}").stat().st_size > 0
+        (tmp_path / f"report.{form}").unlink()
+
+
+@pytest.mark.parametrize("command", ["check fine", "identify fine"])
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [(KeyboardInterrupt(), "interrupted\n"), (ZeroDivisionError("by 0"), "encoder-spec itself failed: please report")],
+)
+def test_what_was_judged_before_a_fault_is_shown(
+    command: str, fault: BaseException, said: str, judge: Scripted
+) -> None:
+    """Also before Ctrl-C; the status is 3."""
+    judge.fault = fault
+    result = run(*command.split())
+    assert (result.exit_code, "fine" in result.stdout, said in result.stderr) == (3, True, True)
+
+
+def test_a_reader_that_has_shown_enough_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as `head`: status 0, without another word."""
+
+    def closed(*_: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("conformance_tests.frontends.listing.equations", closed)
+    assert run("equations").exit_code == 0
+
+
+def test_help_and_version_are_said() -> None:
+    """On `-h` too; the help of a command has its options."""
+    assert run("-h").stdout == run("--help").stdout != ""
+    assert run("--version").stdout.startswith("encoder-spec, version ")
+    assert all(f"--{form}" in run("check", "-h").stdout for form in FORMATS)
+
+
+@pytest.fixture
+def scaffolds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The scaffolds that are asked for, with their arguments; each says one line."""
+    asked: list[Any] = []
+
+    def asking(kind: str) -> Callable[..., list[str]]:
+        def ask(*arguments: Any) -> list[str]:
+            asked.append((kind, *arguments))
+            return ["wrote it", "next"]
+
+        return ask
+
+    for kind in ("new_equation", "new_deviation", "new_profile"):
+        monkeypatch.setattr(f"conformance_tests.frontends.scaffold.{kind}", asking(kind))
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        ("equation ffn.mish --slot activation", ("new_equation", "ffn.mish", "activation")),
+        (
+            "deviation cap-1 --of ffn.relu --of ffn.gelu --noticed-by FFN-1 --noticed-by FFN-2",
+            ("new_deviation", "cap-1", ("ffn.relu", "ffn.gelu"), ("FFN-1", "FFN-2")),
+        ),
+        ("profile primer", ("new_profile", "primer", "vaswani-2017", {})),
+        (
+            "profile primer --base bert --set activation=relu --set norm_final.eps=1e-3 --set a=b=c",
+            ("new_profile", "primer", "bert", {"activation": "relu", "norm_final.eps": "1e-3", "a": "b=c"}),
+        ),
+    ],
+)
+def test_a_scaffold_is_asked_for_with_what_was_given(command: str, asked: Any, scaffolds: list[Any]) -> None:
+    """What was written and what is next is printed line by line."""
+    result = run("new", *command.split())
+    assert (result.exit_code, result.stdout, scaffolds) == (0, "wrote it\nnext\n", [asked])
+
+
+@pytest.mark.parametrize("choices", ["activation", "activation=gelu --set eps"])
+def test_a_choice_without_a_value_is_refused(choices: str, scaffolds: list[Any]) -> None:
+    """Each is looked at, the last one too."""
+    result = run("new", "profile", "primer", "--set", *choices.split())
+    assert (result.exit_code, scaffolds) == (2, [])
+    assert "is not written SLOT=VARIANT" in result.stderr

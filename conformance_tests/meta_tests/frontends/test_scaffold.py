@@ -5,15 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-import encoder_spec
 from conformance_tests.frontends import scaffold
-from conformance_tests.frontends.command_line import main
 from conformance_tests.meta_tests.tree import ROOT, copied, printed, python
 from conformance_tests.quality.traceability import FILL_IN
-from encoder_spec.equation import REQUIREMENTS, TOPICS, Requirement, equations, requirements, variants
-from encoder_spec.notation import SpecificationError
+from encoder_spec.equation import TOPICS, equations, variants
 
 EQUATION = ("new", "equation", "ffn.relu_squared", "--slot", "activation")
 DEVIATION = ("new", "deviation", "activation-capped-at-1", "--of", "ffn.relu", "--noticed-by", "FFN-1")
@@ -189,109 +185,3 @@ print(*sorted(id.partition(".")[0] for id in equations() if id.endswith(".writte
     slots = {e.slot for e in equations().values()}
     assert printed(tree, program) == [str(len(slots)), " ".join(sorted(TOPICS))]
     assert faults_of_lint(tree) == ""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ("equation ffn.gelu --slot activation", "equation ffn.gelu exists already"),
-        ("equation ffn.gated_affine --slot ffn", "slot ffn has a variant gated-affine already"),
-        ("equation ffn.tensor --slot round", "there is no slot 'round'"),
-        (
-            "equation norm.mish --slot activation",
-            "activation belongs to the topic ffn: call the equation ffn.mish",
-        ),
-        ("equation ffn.Mish --slot activation", "an equation's id is its topic and a name in snake case"),
-        ("equation ffn.lambda --slot activation", "an equation's id is its topic and a name in snake case"),
-        ("equation ffn.math --slot activation", "math means something in encoder_spec.ffn already"),
-        ("deviation activation-missing --of ffn.relu --noticed-by FFN-1", "deviation activation-missing exists"),
-        ("deviation capped --of ffn.relux --noticed-by FFN-1", "there is no equation 'ffn.relux'"),
-        ("deviation cap-1 --of ffn.relu --noticed-by FFN-77", "there is no requirement 'FFN-77'"),
-        (
-            "deviation cap-1 --of ffn.relu --of norm.layer_norm --noticed-by FFN-1",
-            "the equations ffn.relu, norm.layer_norm fill",
-        ),
-        ("deviation Cap_1 --of ffn.relu --noticed-by FFN-1", "a deviation's id is words with hyphens"),
-        ("profile bert", "profile bert exists already"),
-        ("profile new --base gpt", "there is no profile 'gpt'"),
-        ("profile new --set activation=bump", "slot activation has no variant 'bump'"),
-        ("profile new --set activation", "'activation' is not written SLOT=VARIANT"),
-        (
-            "profile new --set input=given --set projections=affine --set output=affine --set eps=1e-5",
-            "torch-post-ln is",
-        ),
-        ("profile vaswani--2017", "a profile's id is words with"),
-        ("profile constants", "CONSTANTS means something in encoder_spec.profiles already"),
-        ("equation ffn.mish", "Missing option '--slot'"),
-    ],
-)
-def test_what_is_taken_or_unknown_is_refused_in_one_line(
-    arguments: str, problem: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Exit status 2, one line, and no file is touched."""
-    monkeypatch.setattr(scaffold, "write", lambda *_: pytest.fail("a file was written"))
-    result = CliRunner().invoke(main, ["new", *arguments.split()])
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert problem in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize("arguments", HALVES, ids=lambda arguments: arguments[1])
-def test_outside_a_checkout_one_line_says_so(
-    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A wheel lies in a folder without pyproject.toml."""
-    monkeypatch.setattr(encoder_spec, "__file__", str(tmp_path / "encoder_spec" / "__init__.py"))
-    result = CliRunner().invoke(main, arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
-    expected = f"Error: encoder-spec new writes into a checkout of the repository, but the packages lie in {tmp_path}\n"
-    assert result.stderr == expected
-
-
-@pytest.mark.parametrize(
-    ("equation", "series"),
-    [("ffn.relu", "FFN"), ("attention.mask", "MASK"), ("attention.scores", "ATT"), ("norm.layer_norm", "NORM")],
-)
-def test_the_next_number_follows_the_largest_of_the_series(
-    equation: str, series: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After 300 comes 301, whatever is missing before; 901 is an example's and does not count."""
-    requirements()
-    for number in (300, 901):
-        monkeypatch.setitem(
-            REQUIREMENTS, f"{series}-{number}", Requirement(f"{series}-{number}", equation, "It holds.")
-        )
-    assert scaffold.next_requirement(equations()[equation]) == f"{series}-301"
-
-
-@pytest.mark.parametrize(
-    ("equation", "module"),
-    [("ffn.relu", "activations"), ("attention.weights", "weights"), ("ffn.gated", "gates"), ("layer.pre_ln", "pre_ln")],
-)
-def test_a_deviation_stands_beside_those_of_the_same_equation(equation: str, module: str) -> None:
-    """Some topics have several files of deviations."""
-    assert scaffold.home_of_deviations(equations()[equation]).__name__ == f"conformance_tests.deviations.{module}"
-
-
-def test_nothing_is_written_if_one_edit_fails(tmp_path: Path) -> None:
-    """The first file stays as it was, because the second would not parse."""
-    for name in ("a.py", "b.py"):
-        (tmp_path / name).write_text("x = 1\n")
-    edits = {"a.py": lambda text: text + "y = 2\n", "b.py": lambda text: text + "y = = 2\n"}
-    with pytest.raises(SyntaxError):
-        scaffold.write(tmp_path, edits)
-    assert [(tmp_path / name).read_text() for name in ("a.py", "b.py")] == ["x = 1\n"] * 2
-
-
-def test_a_missing_import_is_added_and_one_that_is_there_is_not() -> None:
-    """Below the last import, before the code."""
-    text = "import torch\nfrom torch import Tensor\n\nx = 1\n"
-    added = scaffold.with_imports(text, ["from torch import Tensor", "from jaxtyping import Float"])
-    assert added == "import torch\nfrom torch import Tensor\nfrom jaxtyping import Float\n\nx = 1\n"
-
-
-def test_a_slot_that_nobody_knows_is_refused_before_anything_is_imported() -> None:
-    """The message names all slots."""
-    with pytest.raises(SpecificationError, match="choose among activation") as refused:
-        scaffold.new_equation("ffn.mish", "bend")
-    assert all(slot in str(refused.value) for slot in {e.slot for e in variants("norm").values()})

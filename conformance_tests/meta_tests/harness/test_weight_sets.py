@@ -34,6 +34,9 @@ class Holder:
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         self.held.append(weights)
 
+    def fixed(self) -> set[str]:
+        return set()
+
 
 class Fixed(Holder):
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:

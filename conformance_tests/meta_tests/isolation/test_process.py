@@ -1,10 +1,13 @@
-"""What the parent makes of a worker's last words, its stack and its end; no process is started."""
+"""A worker as its parent sees it: its last words, its stack and its end; no process here imports torch."""
 
 import io
 import json
 import os
 import signal
+import sys
+import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -14,6 +17,7 @@ import pytest
 
 import encoder_spec
 from conformance_tests.errors import Lost
+from conformance_tests.isolation import process
 from conformance_tests.isolation.process import COMPUTING, FRAME, STARTING, Worker, computes_equations
 from conformance_tests.isolation.worker import CHANNEL_LOST, STANDARD
 
@@ -259,3 +263,88 @@ def test_a_process_is_ended_with_all_that_it_started(
     worker._process.pid = 2**22 + 5
     Worker.kill(worker)
     assert ended == [(2**22 + 5, signal.SIGKILL)]
+
+
+# A process of Python alone -------------------------------------------------------------
+
+ECHO = """
+import sys
+print('{"ready": true}', flush=True)
+for line in sys.stdin:
+    print(line, end="", flush=True)
+"""
+"""A worker that is ready and answers each request with itself."""
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Worker]]:
+    """Start processes that run this program in the place of a worker's, and end them after the test."""
+    workers: list[Worker] = []
+
+    def start(program: str, memory: float | None = None) -> Worker:
+        monkeypatch.setattr(process, "BOOT", program)
+        workers.append(Worker(memory))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.end()
+
+
+def test_a_worker_is_told_the_path_and_its_memory_and_then_asked(
+    started: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The current folder has its name on the path: a worker may stand elsewhere."""
+    monkeypatch.setattr(sys, "path", ["", "/theirs"])
+    worker = started(ECHO, 2.5)
+    worker.ask(target="a", decided=[])
+    assert worker.answer(10) == {"path": [str(Path.cwd()), "/theirs"], "memory": 2.5}
+    assert worker.answer(10) == {"target": "a", "decided": []}
+
+
+def test_a_worker_that_is_ended_is_gone_and_says_so(started: Callable[..., Worker]) -> None:
+    worker = started(ECHO)
+    worker.end()
+    assert worker._process.returncode == -signal.SIGKILL
+    with pytest.raises(Lost, match="killed by SIGKILL"):
+        [worker.answer(10) for _ in range(3)]
+
+
+def test_last_words_are_complete_however_slowly_they_are_read(
+    started: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the process has ended is told behind everything that it had said and sent."""
+    drain = Worker._drain
+
+    def slowly(self: Worker) -> None:
+        time.sleep(0.2)
+        drain(self)
+
+    monkeypatch.setattr(Worker, "_drain", slowly)
+    worker = started("import sys; print('{\"a\": 1}', flush=True); sys.exit('no weights')")
+    assert worker.answer(10) == {"a": 1}
+    with pytest.raises(Lost, match='exit status 1; it last printed "no weights"'):
+        worker.answer(10)
+
+
+def test_what_a_worker_leaves_running_is_ended_with_it(started: Callable[..., Worker]) -> None:
+    """A process that it has started holds its pipes, and would keep the parent waiting for them to close."""
+    program = """
+import subprocess, sys
+left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print('{"left": %d}' % left.pid, flush=True)
+"""
+    worker = started(program)
+    left = worker.answer(10)["left"]
+    with pytest.raises(Lost, match="exit status 0"):
+        worker.answer(4)
+    deadline = time.monotonic() + 4
+    while is_running(left) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_running(left)
+
+
+def is_running(number: int) -> bool:
+    """Whether a process runs, as Linux shows it: one that has ended has no command any more."""
+    command = Path(f"/proc/{number}/cmdline")
+    return command.exists() and command.read_bytes() != b""

@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
+from conformance_tests.engine import judging
 from conformance_tests.errors import Lost, TargetError
 from conformance_tests.harness.question import Question
 from conformance_tests.isolation import supervisor
-from conformance_tests.isolation.supervisor import ATTEMPTS, Followed, Limits, ThisProcess, Workers, judge_of
-from conformance_tests.reports.report import Result, TargetReport
+from conformance_tests.isolation.supervisor import ATTEMPTS, Followed, Judgement, Limits, ThisProcess, Workers, judge_of
+from conformance_tests.reports.report import Report, Result, TargetReport
 
 STATIC = Result("FFN-9", "ffn", "test_ffn::test", "static", "pass")
 TRACE = Result("ATT-3", "attention.scores", "test_attention::test", "trace", "blocked")
 LAST = Result("ENC-9", "encoder", "test_encoder::test", "gradient", "blocked")
+NEXT = Result("ENC-2", "encoder", "test_encoder::other", "gradient", "blocked")
 
 
 def followed(*undecided: Result, expected: Any = None) -> Followed:
@@ -98,8 +100,21 @@ class Scripted:
             "lost": [{"doing": "lost: making", "done": 0, "of": 1}, Lost("ended")],
             "unusable": [{"unusable": "no such profile", "clean": True}],
             "fault": [{"fault": "ZeroDivisionError", "clean": True}],
+            "crashing": self.crashing([r["id"] for r in decided]),
             "interrupted": [KeyboardInterrupt()],
         }[target]
+
+    @staticmethod
+    def crashing(decided: list[str]) -> list[Any]:
+        """One result, and then a crash in the first check that is not decided yet."""
+        left = [asdict(r) for r in (STATIC, TRACE, LAST, NEXT) if r.id not in decided]
+        news = [r for r in left if r["outcome"] == "pass"]
+        undecided = [r for r in left if r["outcome"] == "blocked"]
+        return [
+            {"results": news, "undecided": undecided, "profile": {}},
+            {"doing": f"crashing: {undecided[0]['id']}", "done": 0, "of": 4},
+            Lost("ended"),
+        ]
 
     def answer(self, seconds: float) -> dict[str, Any]:
         assert seconds == 5
@@ -114,7 +129,13 @@ class Scripted:
 
 
 @pytest.fixture
-def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def told() -> list[TargetReport]:
+    """The reports of the targets that a test has judged."""
+    return []
+
+
+@pytest.fixture
+def judged(told: list[TargetReport], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Judge targets with scripted workers; say the verdicts, how many workers that took, and the fault."""
     monkeypatch.setattr(supervisor, "Worker", Scripted)
 
@@ -122,6 +143,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         Scripted.started = 0
         with Workers(Limits(5, 2)) as workers:
             judgement = workers.judge(list(targets), Question(seed=3))
+        told.extend(judgement.report.targets)
         return [t.verdict for t in judgement.report.targets], Scripted.started, judgement.fault
 
     return judge
@@ -138,9 +160,26 @@ def test_lost_target_costs_the_others_nothing(judged: Callable[..., Any]) -> Non
     assert ATTEMPTS == 2
 
 
-def test_fault_of_the_suite_is_told_at_the_end(judged: Callable[..., Any]) -> None:
-    verdicts, _, fault = judged("fault", "fine")
-    assert (verdicts, str(fault)) == (["error", "conformant"], "ZeroDivisionError")
+def test_fault_of_the_suite_is_told_at_the_end(judged: Callable[..., Any], told: list[TargetReport]) -> None:
+    """Of several the first one; the report of its target says whose fault it is."""
+    verdicts, _, fault = judged("fault", "fine", "fault")
+    assert (verdicts, str(fault)) == (["error", "conformant", "error"], "ZeroDivisionError")
+    assert [t.notes for t in told] == [["encoder-spec itself failed on this target"], []] + [told[0].notes]
+
+
+def test_a_check_that_costs_a_second_worker_ends_the_judgement(
+    judged: Callable[..., Any], told: list[TargetReport]
+) -> None:
+    """The next worker goes on behind the check that cost the first one; what then is left is blocked."""
+    assert judged("crashing", "fine") == (["error", "conformant"], ATTEMPTS + 1, None)
+    outcomes = [(r.id, r.outcome, r.message) for r in told[0].requirements]
+    assert outcomes == [
+        ("FFN-9", "pass", ""),
+        ("ATT-3", "error", "the subject ended"),
+        ("ENC-9", "error", "the subject ended"),
+        ("ENC-2", "blocked", "the subject ended"),
+    ]
+    assert told[0].level == "static"
 
 
 def test_interrupt_ends_the_run_and_keeps_what_was_judged(judged: Callable[..., Any]) -> None:
@@ -158,3 +197,17 @@ def test_judge_is_this_process_where_there_are_no_limits() -> None:
         assert isinstance(judge, ThisProcess)
     with pytest.raises(TargetError, match="Unknown target 'torch-post-lnn'"):
         judge_of(["torch-post-lnn"], None)
+
+
+def test_this_process_judges_as_the_engine_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same targets, question and progress; a fault of the suite is not caught here."""
+    asked: list[Any] = []
+
+    def check_all(*question: Any) -> Report:
+        asked.append(question)
+        return Report(3)
+
+    monkeypatch.setattr(judging, "check_all", check_all)
+    question, heard = Question(seed=3), lambda what, done, of: None
+    assert ThisProcess().judge(["a", "b"], question, heard) == Judgement(Report(3), None)
+    assert asked == [(["a", "b"], question, heard)]

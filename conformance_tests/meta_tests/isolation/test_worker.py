@@ -1,11 +1,15 @@
-"""What a worker does beside judging: forgetting modules, measuring memory, seeing whether it is as it was."""
+"""What a worker does: it serves requests, forgets modules, limits memory, and sees whether it is as it was."""
 
+import json
 import os
 import resource
+import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
+from queue import SimpleQueue
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -14,10 +18,14 @@ import torch
 from torch import nn
 
 import encoder_spec.attention
+from conformance_tests.engine import judging
+from conformance_tests.harness.question import Question
 from conformance_tests.isolation import worker
 from conformance_tests.isolation.worker import (
+    CHANNEL_LOST,
     LITTLE,
     STANDARD,
+    Channel,
     State,
     deep_functions,
     forget_siblings,
@@ -25,6 +33,7 @@ from conformance_tests.isolation.worker import (
     limit_memory,
     memory_in_use,
 )
+from conformance_tests.reports.report import Result, TargetReport
 
 
 @pytest.fixture
@@ -171,7 +180,10 @@ def test_the_functions_watched_reach_into_torchs_modules() -> None:
     watched = dict(deep_functions())
     assert watched[id(torch), "softmax"] is torch.softmax
     assert watched[id(encoder_spec.attention), "scores"] is encoder_spec.attention.scores
-    assert watched[id(nn.Linear), "forward"] is nn.Linear.forward
+    kinds = [kind for kind in vars(nn).values() if isinstance(kind, type)]
+    assert nn.Linear in kinds
+    methods = [(id(kind), name, f) for kind in kinds for name, f in vars(kind).items() if callable(f)]
+    assert [name for place, name, function in methods if watched.get((place, name)) is not function] == []
 
 
 @pytest.fixture
@@ -226,3 +238,211 @@ def test_a_worker_with_its_output_closed_is_not_as_it_was(
     state = State()
     monkeypatch.setattr(worker, "os", SimpleNamespace(fstat=fstat))
     assert not state.is_unchanged()
+
+
+# Serving -------------------------------------------------------------------------------
+
+
+class Sent:
+    """A channel that hands out these requests, and keeps what is sent; without a request it ends the loop."""
+
+    def __init__(self, *requests: dict[str, Any]) -> None:
+        self.requests = list(requests)
+        self.answers: list[dict[str, Any]] = []
+
+    def receive(self) -> dict[str, Any]:
+        if not self.requests:
+            raise EOFError
+        return self.requests.pop(0)
+
+    def send(self, **answer: Any) -> None:
+        self.answers.append(json.loads(json.dumps(answer)))
+
+
+def request(target: str, decided: tuple[Result, ...] = (), **question: Any) -> dict[str, Any]:
+    asked = Question(**{"level": "static"} | question).in_words()
+    return {"target": target, "question": asked, "decided": [asdict(r) for r in decided]}
+
+
+def answered(asked: dict[str, Any], sent: Sent | None = None) -> dict[str, Any]:
+    return worker.judged(asked, sent or Sent(), 3 * 2**29)  # type: ignore[arg-type]
+
+
+def test_a_target_is_judged_and_each_result_sent_once() -> None:
+    """The steps, the results as they are decided, and the whole report at the end, all as JSON can hold them."""
+    sent = Sent()
+    report = json.loads(json.dumps(answered(request("torch-post-ln"), sent)["report"]))
+    assert (report["target"], report["verdict"]) == ("torch-post-ln", "conformant")
+    told = [result["id"] for answer in sent.answers for result in answer.get("results", ())]
+    assert told == [result["id"] for result in report["requirements"]]
+    assert sent.answers[0] == {"doing": "torch-post-ln: importing", "done": 0, "of": 1}
+    assert sent.answers[-1] == {"doing": "torch-post-ln: explaining", "done": 1, "of": 1}
+    open_at_first = next(answer["undecided"] for answer in sent.answers if "undecided" in answer)
+    assert [r["id"] for r in open_at_first] == told
+
+
+def test_what_the_parent_has_already_is_not_sent_again() -> None:
+    """Results of an earlier worker are in the report, and the news are those after them."""
+    known = [Result(**r) for r in answered(request("torch-post-ln"))["report"]["requirements"]]
+    sent = Sent()
+    report = answered(request("torch-post-ln", decided=tuple(known[:-1])), sent)["report"]
+    assert [r["id"] for r in report["requirements"]] == [r.id for r in known]
+    assert [r["id"] for answer in sent.answers for r in answer.get("results", ())] == [known[-1].id]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (request("nobody"), "Unknown target 'nobody'"),
+        (request("torch-post-ln", profile="nobody"), "there is no profile 'nobody'"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_answered_with_the_reason(asked: dict[str, Any], said: str) -> None:
+    assert said in answered(asked)["unusable"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "said"),
+    [
+        (ZeroDivisionError("by 0"), "fault", "ZeroDivisionError: by 0"),
+        (KeyboardInterrupt(), "raised", "KeyboardInterrupt"),
+        (SystemExit(3), "raised", "SystemExit: 3"),
+    ],
+)
+def test_what_escapes_a_judgement_is_the_suites_fault_unless_it_ends_programs(
+    raised: BaseException, kind: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault comes with its traceback; what ends a program was raised by the subject."""
+
+    def check_one(*_: Any) -> TargetReport:
+        raise raised
+
+    monkeypatch.setattr(judging, "check_one", check_one)
+    answer = answered(request("torch-post-ln"))
+    assert list(answer) == [kind]
+    assert answer[kind].rstrip().endswith(said)
+    assert ("Traceback" in answer[kind]) == (kind == "fault")
+
+
+@pytest.mark.parametrize(
+    ("note", "message", "told"),
+    [
+        ("DefaultCPUAllocator: can't allocate memory", "", True),
+        ("", "raised MemoryError", True),
+        ("raised ValueError", "by 0", False),
+    ],
+)
+def test_a_target_without_memory_is_told_how_much_there_was(
+    note: str, message: str, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it shows in a note or in a result."""
+    result = Result("ATT-3", "attention.scores", "test_attention::test", "trace", "error", message)
+    report = TargetReport("theirs", requirements=[result], notes=[note])
+    monkeypatch.setattr(judging, "check_one", lambda *_: report)
+    notes = answered(request("torch-post-ln"))["report"]["notes"]
+    assert notes == [note, *(["a target may allocate 1.5 GiB here (--memory)"] if told else [])]
+
+
+@pytest.fixture
+def serving(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Sent, list[Any]]]:
+    """Serve requests in this process: with these, return what was sent and what else was done, in order."""
+    done: list[Any] = []
+
+    def serve(memory: float | None, *requests: dict[str, Any], path: tuple[str, ...] = ()) -> tuple[Sent, list[Any]]:
+        sent = Sent({"path": list(path), "memory": memory}, *requests)
+        monkeypatch.setattr(worker, "Channel", lambda: sent)
+        with pytest.raises(EOFError):
+            worker.main()
+        return sent, done
+
+    def judged(asked: dict[str, Any], channel: Sent, allowed: int) -> dict[str, Any]:
+        done.append((asked["target"], allowed))
+        sys.modules["made_by_target"] = ModuleType("made_by_target")
+        return {"report": asked["target"]}
+
+    def forget_siblings(target: str, before: set[str]) -> None:
+        done.append((target, "made_by_target" in before))
+        sys.modules.pop("made_by_target", None)
+
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(worker, "faulthandler", SimpleNamespace(enable=lambda *_, **__: None))
+    monkeypatch.setattr(worker, "judged", judged)
+    monkeypatch.setattr(worker, "forget_siblings", forget_siblings)
+    monkeypatch.setattr(worker, "limit_memory", done.append)
+    monkeypatch.setattr(worker, "free_memory", lambda: 4000)
+    monkeypatch.setattr(State, "is_unchanged", lambda self: len(done) < 5)
+    return serve
+
+
+def test_a_worker_says_that_it_is_ready_and_serves_one_request_after_the_other(
+    serving: Callable[..., tuple[Sent, list[Any]]],
+) -> None:
+    """Memory is limited while a target is judged. What that imported is forgotten, and each answer says what stayed."""
+    sent, done = serving(0.5, {"target": "a"}, {"target": "b"})
+    assert sent.answers == [{"ready": True}, {"report": "a", "clean": True}, {"report": "b", "clean": False}]
+    of_one = [2**29, ("a", 2**29), None, ("a", False)]
+    assert done == [*of_one, 2**29, ("b", 2**29), None, ("b", False)]
+
+
+def test_three_quarters_of_the_free_memory_are_allowed_where_nobody_says_how_much(
+    serving: Callable[..., tuple[Sent, list[Any]]],
+) -> None:
+    _, done = serving(None, {"target": "a"})
+    assert done[0] == 3000
+
+
+def test_the_parents_path_is_searched_behind_the_standard_library(
+    serving: Callable[..., tuple[Sent, list[Any]]],
+) -> None:
+    """A target's folder must not hide what the suite imports."""
+    serving(1, path=("/theirs", STANDARD[1], "/site-packages", STANDARD[0]))
+    assert sys.path == [STANDARD[1], STANDARD[0], "/theirs", "/site-packages"]
+
+
+# The channel ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The ways in which this process would have ended itself."""
+    ways: list[Any] = []
+    monkeypatch.setattr(os, "_exit", ways.append)
+    monkeypatch.setattr(os, "killpg", lambda *group: ways.append(group))
+    return ways
+
+
+@pytest.mark.parametrize("groups", [True, False])
+def test_requests_are_lines_and_behind_the_last_one_everything_ends(
+    groups: bool, ended: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parent is gone then: where there are groups of processes, so is what the target has started."""
+    if not groups:
+        monkeypatch.delattr(os, "killpg")
+    channel, (reading, writing) = Channel.__new__(Channel), os.pipe()
+    channel._requests = SimpleQueue()
+    os.write(writing, b'{"target": "a"}\n{"target": "b"}\n')
+    os.close(writing)
+    channel._listen(reading)
+    assert [channel.receive()["target"] for _ in range(2)] == ["a", "b"]
+    assert ended == [*([(os.getpid(), signal.SIGKILL)] if groups else []), CHANNEL_LOST]
+
+
+def test_an_answer_is_a_line_however_many_pieces_it_takes(ended: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe takes as much as it has room for; one that is closed ends the process."""
+    written: list[bytes] = []
+
+    def write(descriptor: int, data: memoryview) -> int:
+        if descriptor == 8:
+            raise OSError(descriptor)
+        written.append(bytes(data[:5]))
+        return len(written[-1])
+
+    monkeypatch.setattr(worker.os, "write", write)
+    channel = Channel.__new__(Channel)
+    channel._answers = 7
+    channel.send(doing="é", done=1)
+    assert json.loads(b"".join(written)) == {"doing": "é", "done": 1}
+    assert b"".join(written).endswith(b"\n")
+    channel._answers = 8
+    channel.send(done=2)
+    assert ended == [CHANNEL_LOST]

@@ -63,3 +63,41 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("assembly.Encoder._run", "demand(keep.ndim in (2, 3) and len(keep) in (1, len(inputs[-1])), …)"): BATCH,
 }
 """Why a mutant computes what the specification says."""
+
+
+# In the rooms of the suite --------------------------------------------------------------
+
+LOOKS = "It changes a colour, or a width that nobody counts on; what is said is the same."
+WHOLE = "What is there is each of some things once, whatever order they are put in."
+FOUND_BEFORE = "A single sample that is shorter would have been found before; looking again finds nothing."
+ASKED_AGAIN = "What is found out twice is found out the same; it takes longer."
+LARGEST = "The larger one of two numbers is the same whichever is named first."
+NAUGHT = "The negative of False is 0, which is as false."
+ALIKE = "Both have as many entries."
+ANY_OF_SEVERAL = "All equations of a deviation fill one slot."
+TYPES_ALONE = "What stands in brackets is read by type checkers alone."
+PLAIN_NAMES = "The names of parameters and their shapes hold no markup."
+
+EQUIVALENT_IN_ROOMS: dict[tuple[str, str], str] = {
+    (
+        "numerics.probes.Probes.__init__",
+        "taken = {getattr(encoder.dimensions, size) for size in ('d_v', 'h', 'd_k', 'N', 'd_model', 'd_ff')}",
+    ): WHOLE,
+    ("reports.terminal.details", "grid"): LOOKS,
+    ("deviations.Deviation.within", "return profile.replace(**dict(self.replaces))"): TYPES_ALONE,
+    ("deviations.Deviation.slot", "return equations()[self.of[-1]].slot"): ANY_OF_SEVERAL,
+    ("subjects.torch_subject.TorchSubject.computing_in", "for t, data in zip(tensors, held, strict=False):"): ALIKE,
+    (
+        "subjects.numbered.layers_of",
+        "depths[path[:end]] = max(len(path) - end, depths.get(path[:end], 0))",
+    ): LARGEST,
+    ("harness.run.Run.__post_init__", "self.misread = self._misread"): ASKED_AGAIN,
+    ("diagnosis.shrinking.smallest_failing_input", "if wrong and wrong[0] > 0:"): FOUND_BEFORE,
+    ("isolation.worker.State.is_unchanged", "return -False"): NAUGHT,
+    (
+        "frontends.listing.traceability",
+        "out.print(Text.assemble(('HOLE ', 'bold redx'), hole), soft_wrap=True)",
+    ): LOOKS,
+    ("frontends.listing.equations", "out.print(f\"    {name}: ({', '.join(shape)})\")"): PLAIN_NAMES,
+}
+"""Why a mutant of a room does what its users count on."""

@@ -142,17 +142,17 @@ def noticed_by(mutant: Mutant | None, items: Sequence[pytest.Item], limit: int =
 
 def answer_with(mutant: Mutant | None, items: Sequence[pytest.Item], writing: int, limit: int) -> None:
     """Plant a mutant, run the tests, and write down which one fails."""
-    signal.alarm(limit)
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     with mutant.planted() if mutant else nullcontext():
-        os.write(writing, first_failing(items).encode())
+        os.write(writing, first_failing(items, limit).encode())
 
 
-def first_failing(items: Sequence[pytest.Item]) -> str:
-    """Run these tests up to the first one that fails, and name it."""
+def first_failing(items: Sequence[pytest.Item], limit: int) -> str:
+    """Run these tests up to the first one that fails, and name it; one that takes longer ends this process."""
     for item, following in zip(items, [*items[1:], None], strict=True):
+        signal.alarm(limit)
         if any(report.failed for report in runtestprotocol(item, nextitem=following, log=False)):
             return item.nodeid
     return SURVIVED

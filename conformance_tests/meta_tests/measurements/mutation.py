@@ -2,10 +2,11 @@
 
 The modules are those of the specification, or of another package that is named. A mutant is planted by
 giving the function another body, in place: whoever imported it by name, wrapped it or closed over it runs
-the mutant, and nothing has to be imported anew.
+the mutant, and nothing has to be imported anew. What the function has returned before has its new body too.
 """
 
 import ast
+import gc
 import importlib
 import inspect
 from collections.abc import Iterator
@@ -67,13 +68,18 @@ class Mutant:
         function = live(wrapped)
         right = function.__code__, function.__defaults__, function.__kwdefaults__
         code, defaults = compiled(self.text, function)
+        inner = list(made_inside(right[0], code))
         try:
             function.__code__ = code
             function.__defaults__, function.__kwdefaults__ = defaults
+            for made, _, changed in inner:
+                made.__code__ = changed
             forget(wrapped)
             yield
         finally:
             function.__code__, function.__defaults__, function.__kwdefaults__ = right
+            for made, unchanged, _ in inner:
+                made.__code__ = unchanged
 
 
 def source(module: str, package: str = SPECIFICATION) -> str:
@@ -104,6 +110,21 @@ def live(wrapped: Any) -> FunctionType:
         case staticmethod() | classmethod():
             return live(wrapped.__func__)
     return inspect.unwrap(wrapped)
+
+
+def made_inside(right: CodeType, mutant: CodeType) -> Iterator[tuple[FunctionType, CodeType, CodeType]]:
+    """Yield the functions that a function has returned or registered already, with their code as it is and as changed.
+
+    Such as ``make`` in a function that returns one: a table that was filled on import holds it.
+    """
+    before, after = ([c for c in code.co_consts if isinstance(c, CodeType)] for code in (right, mutant))
+    if [c.co_name for c in before] != [c.co_name for c in after]:
+        return
+    for unchanged, changed in zip(before, after, strict=True):
+        for made in gc.get_referrers(unchanged):
+            if isinstance(made, FunctionType) and made.__code__.co_freevars == changed.co_freevars:
+                yield made, unchanged, changed
+        yield from made_inside(unchanged, changed)
 
 
 def forget(wrapped: Any) -> None:

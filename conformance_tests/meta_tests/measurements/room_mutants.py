@@ -2,24 +2,29 @@
 
 Functions of a room are changed in one place at a time, and the tests of that room are run against each
 change: those that ``make test`` runs, without the thorough ones. ``room_mutants.json`` keeps the outcome.
-A share of each sample survives: some mutants compute the same, some change but a message, and what runs
-while tests are collected, such as a decorator that registers, has run before the mutant is planted.
+What survives is in ``equivalent``, or is hunted again with the thorough tests of the room and some tests that judge
+whole encoders. What these notice a fast test has to notice too, but in the modules ``LEFT_TO_THE_FULL_TIER``.
 On a busy machine the time limit counts for less: run it where a processor is free.
 """
 
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 import conformance_tests
+from conformance_tests.engine.judging import check
+from conformance_tests.meta_tests.judgements import Judgements
+from conformance_tests.meta_tests.measurements.equivalent import EQUIVALENT_IN_ROOMS
 from conformance_tests.meta_tests.measurements.mutants import SURVIVED, Hunt, Row, caught
 from conformance_tests.meta_tests.measurements.mutation import Mutant, mutants, source
+from conformance_tests.reports.report import TargetReport
 
 FILE = Path(__file__).with_name("room_mutants.json")
 SUITE = Path(conformance_tests.__path__[0])
@@ -48,6 +53,18 @@ LEFT_OUT = {"subjects": ("onnx", "paddle"), "harness": ("changed_inputs", "inter
 SIZE = 25
 """Mutants in the sample of a room."""
 
+WHOLE_ENCODERS = (
+    "diagnosis/test_search.py",
+    "encoders/test_lengths.py::test_an_encoder_whose_positions_end_is_judged_up_to_there",
+)
+"""Tests outside of a room that judge whole encoders, and so run through all rooms: those that take seconds."""
+
+FULL_TIER = "the full tier: "
+"""What stands before the test that notices a mutant which no fast test of its room notices."""
+
+LEFT_TO_THE_FULL_TIER = ("harness.computed",)
+"""Modules whose mutants may be noticed by the full tier alone: they compute with whole encoders."""
+
 Outcome = Mapping[str, Sequence[Row]]
 """What became of the mutants in the sample of each room."""
 
@@ -57,12 +74,22 @@ class RoomHunt(Hunt):
 
     limit = 60
 
+    def pytest_collection_finish(self) -> None:
+        """Judge anew where a test shares a judgement: one that is kept is that of the right code."""
+        super().pytest_collection_finish()
+        Judgements.__call__ = judged_anew  # type: ignore[method-assign]
+
     def ordered(self, mutant: Mutant, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         """Every test, in the order in which it is likely to notice the mutant."""
         named = f"test_{mutant.module.rpartition('.')[2]}"
         return sorted(
             items, key=lambda item: (item.nodeid != self.first.get(mutant.key), not item.path.stem.startswith(named))
         )
+
+
+def judged_anew(_: Judgements, target: Any, **question: Any) -> TargetReport:
+    """Judge a target and keep nothing."""
+    return check(target, **question).targets[0]
 
 
 def modules_of(room: str) -> list[str]:
@@ -86,18 +113,39 @@ def sample(room: str, size: int = SIZE) -> list[Mutant]:
 
 
 def hunted(room: str, chosen: Sequence[Mutant], known: Iterable[Row] = ()) -> list[Row]:
-    """What becomes of mutants of a room when its fast tests are run against them.
+    """What becomes of mutants of a room when its fast tests are run against them, and of what is left in the full tier.
 
     Raises:
         RuntimeError: if the tests cannot be run, or fail without any mutant.
     """
-    hunt = RoomHunt(chosen, {row.key: row.killed_by for row in known})
-    return caught(hunt, [TESTS / room, "-m", "not thorough"])
+    first = {row.key: row.killed_by for row in known}
+    rows = caught(RoomHunt(chosen, first), [TESTS / room, "-m", "not thorough"])
+    missed = {row.key for row in rows if row.killed_by == SURVIVED and key_of(row) not in EQUIVALENT_IN_ROOMS}
+    if not missed:
+        return rows
+    hunt = RoomHunt([mutant for mutant in chosen if mutant.key in missed], first)
+    full = {row.key: row for row in caught(hunt, [TESTS / room, *(TESTS / file for file in WHOLE_ENCODERS)])}
+    return [in_full_tier(full[row.key]) if row.key in full else row for row in rows]
+
+
+def key_of(row: Row) -> tuple[str, str]:
+    """Under which a mutant is said to be equivalent."""
+    return row.function, row.becomes
+
+
+def in_full_tier(row: Row) -> Row:
+    """The row of a mutant that no fast test of its room notices."""
+    return row if row.killed_by == SURVIVED else replace(row, killed_by=FULL_TIER + row.killed_by)
+
+
+def is_noticed(row: Row) -> bool:
+    """Whether a fast test of its room notices a mutant."""
+    return row.killed_by != SURVIVED and not row.killed_by.startswith(FULL_TIER)
 
 
 def share(rows: Sequence[Row]) -> float:
-    """The part of mutants that a test notices, to three digits."""
-    return round(sum(row.killed_by != SURVIVED for row in rows) / len(rows), 3)
+    """The part of mutants that a fast test notices, to three digits."""
+    return round(sum(map(is_noticed, rows)) / len(rows), 3)
 
 
 # On file -------------------------------------------------------------------------------
@@ -125,11 +173,17 @@ def on_file() -> tuple[dict[str, float], dict[str, list[Row]]]:
 
 
 def faults(outcome: Outcome, least: Mapping[str, float]) -> list[str]:
-    """The rooms whose tests notice a smaller part of the mutants than they have to."""
-    return [
+    """What shows that a fast test is missing: rooms below their share, and what the full tier alone notices."""
+    below = [
         f"{room}: {share(rows):.0%} of the mutants are noticed, {least[room]:.0%} were before"
         for room, rows in outcome.items()
         if room in least and share(rows) < least[room]
+    ]
+    return below + [
+        f"{row.function}: no fast test notices that {row.line!r} became {row.becomes!r}; {row.killed_by} does"
+        for rows in outcome.values()
+        for row in rows
+        if row.killed_by.startswith(FULL_TIER) and not row.function.startswith(LEFT_TO_THE_FULL_TIER)
     ]
 
 
@@ -143,7 +197,7 @@ def main() -> None:
     least, outcome = on_file()
     for room in rooms:
         outcome[room] = hunted(room, sample(room, size), outcome.get(room, ()))
-        noticed = sum(row.killed_by != SURVIVED for row in outcome[room])
+        noticed = sum(map(is_noticed, outcome[room]))
         print(f"{room}: {noticed} of {len(outcome[room])} noticed, of {len(mutants_of(room))} mutants", flush=True)
         outcome = {room: outcome[room] for room in ROOMS if room in outcome}
         least = {room: max(share(rows), least.get(room, 0.0)) for room, rows in outcome.items()}

@@ -96,7 +96,7 @@ def test_check_without_target_judges_every_built_in_encoder() -> None:
 
 def test_quiet_prints_a_line_and_verbose_every_requirement() -> None:
     """-q: the verdict alone; default: a row for each topic; -v: a row for each requirement."""
-    quiet, usual, verbose = (printed("check", "torch-post-ln", *flag) for flag in (["-q"], [], ["-v"]))
+    quiet, usual, verbose = (printed("check", "--in-process", "torch-post-ln", *flag) for flag in (["-q"], [], ["-v"]))
     assert quiet.count("\n") == 1
     assert re.search(r"^ ?attention +ATT-1 ATT-3", usual, re.MULTILINE)
     assert not re.search(r"^ ?ATT-3 +pass", usual, re.MULTILINE)

@@ -4,18 +4,18 @@ import functools
 import http.server
 import threading
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
 
 from conformance_tests.meta_tests.site.browser import Visit
+from conformance_tests.meta_tests.site.contrast import CONTRAST, chosen, contrast, reported, violations
 from conformance_tests.meta_tests.site.site import Page, Site, need_site
 
 need_site()
 
 NARROW, WIDE = {"width": 390, "height": 900}, {"width": 1280, "height": 900}
-
-STANDARD = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +55,46 @@ def foreign(visit: Visit, home: str) -> list[str]:
     return [address for address in visit.requests if not address.startswith((home, "data:"))]
 
 
-def test_every_page_works_from_a_file(site: Site, visit: Visit) -> None:
-    """What the theme needs, what the page shows and nothing else is loaded, and the console stays empty."""
-    for path in pages(site):
+class Seen(NamedTuple):
+    """What a browser sees of one page that it opens from a file, in the light theme.
+
+    Attributes:
+        foreign: the addresses that it asks for elsewhere.
+        complaints: what the console says.
+        violations: the report of axe; empty if it finds none.
+        width: how many pixels wide the page is on a narrow screen.
+    """
+
+    foreign: list[str]
+    complaints: list[str]
+    violations: str
+    width: int
+
+
+@pytest.fixture(scope="module")
+def seen(site: Site, browser: Browser) -> dict[str, Seen]:
+    """Every page from a file, each opened once for all that is asked about it in the light theme."""
+    return {path: look(Visit(browser.new_page()), site, path) for path in pages(site)}
+
+
+def look(visit: Visit, site: Site, path: str) -> Seen:
+    """Open a page, ask all about it, and close it."""
+    with visit.page as page:
+        page.set_viewport_size(WIDE)
+        page.emulate_media(color_scheme="light")
         visit.open(site.folder / path)
-        assert foreign(visit, site.folder.as_uri()) == [], path
-        assert visit.complaints == [], path
+        addresses, complaints = foreign(visit, site.folder.as_uri()), [*visit.complaints]
+        assert page.evaluate("document.body.dataset.mdColorScheme") == "default", path
+        found = violations(page)
+        page.set_viewport_size(NARROW)
+        width = page.evaluate("document.fonts.ready.then(() => document.documentElement.scrollWidth)")
+        return Seen(addresses, complaints, found, width)
+
+
+def test_every_page_works_from_a_file(seen: dict[str, Seen]) -> None:
+    """What the theme needs, what the page shows and nothing else is loaded, and the console stays empty."""
+    assert {path: page.foreign for path, page in seen.items() if page.foreign} == {}
+    assert {path: page.complaints for path, page in seen.items() if page.complaints} == {}
 
 
 def test_every_page_works_from_a_server(site: Site, visit: Visit, server: str) -> None:
@@ -98,28 +132,51 @@ def test_search_finds_an_equation_from_a_file_and_from_a_server(site: Site, visi
         assert visit.complaints == [], home
 
 
-def test_no_page_is_wider_than_the_screen(site: Site, visit: Visit) -> None:
-    visit.page.set_viewport_size(NARROW)
+def test_no_page_is_wider_than_the_screen(seen: dict[str, Seen]) -> None:
+    assert {path: page.width for path, page in seen.items() if page.width > NARROW["width"]} == {}
+
+
+def test_axe_finds_no_violation_in_the_light_theme(seen: dict[str, Seen]) -> None:
+    """axe-core's rules of WCAG 2.0 to 2.2, levels A and AA."""
+    assert {path: page.violations for path, page in seen.items() if page.violations} == {}
+
+
+def test_axe_finds_no_violation_in_the_dark_theme(site: Site, visit: Visit) -> None:
+    """On dark pages nothing differs but the colours."""
+    visit.page.set_viewport_size(WIDE)
+    visit.page.emulate_media(color_scheme="dark")
+    found = {}
     for path in pages(site):
         visit.page.goto((site.folder / path).as_uri())
-        width = visit.page.evaluate("document.fonts.ready.then(() => document.documentElement.scrollWidth)")
-        assert width <= NARROW["width"], path
+        assert visit.page.evaluate("document.body.dataset.mdColorScheme") == "slate", path
+        found[path] = contrast(visit.page)
+    assert {path: report for path, report in found.items() if report} == {}
 
 
-@pytest.mark.parametrize(
-    ("scheme", "rules"), [("light", STANDARD), ("dark", ["color-contrast"])], ids=["light", "dark"]
-)
-def test_axe_finds_no_violation(site: Site, visit: Visit, scheme: str, rules: list[str]) -> None:
-    """axe-core's rules of WCAG 2.0 to 2.2, levels A and AA; on dark pages nothing differs but the colours."""
-    page = visit.page
+FAULTS = {
+    "a colour": "text.style.color = '#bbb'",
+    "a colour in the middle of a text": "text.innerHTML = '<b style=\"color: #bbb\">' + text.innerHTML + '</b>'",
+    "a background": "text.style.background = '#444'",
+    "a background further out": "text.parentElement.style.background = '#444'",
+    "transparency": "text.style.opacity = 0.3",
+    "a box behind, elsewhere in the document": """
+        const {x, y, width, height} = text.getBoundingClientRect(), box = document.createElement('div');
+        const at = {left: `${x + scrollX}px`, top: `${y + scrollY}px`, width: `${width}px`, height: `${height}px`};
+        Object.assign(box.style, {position: 'absolute', background: '#444', zIndex: 1, ...at});
+        document.body.append(box);
+        for (let e = text; e !== document.body; e = e.parentElement) e.style.zIndex = 2, e.style.position = 'relative';
+    """,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_contrast_of_one_text_of_each_kind_is_that_of_all(fault: str, site: Site, visit: Visit) -> None:
+    """A single paragraph is changed, far down in a page, and nothing else looks like it any more."""
+    page = visit.open(site.folder / "test-your-encoder.html").page
     page.set_viewport_size(WIDE)
-    page.emulate_media(color_scheme=scheme)
-    found = []
-    for path in pages(site):
-        page.goto((site.folder / path).as_uri())
-        chosen = page.evaluate("document.body.dataset.mdColorScheme")
-        assert chosen == {"light": "default", "dark": "slate"}[scheme], path
-        results = Axe().run(page, options={"runOnly": rules, "resultTypes": ["violations"], "preload": False})
-        if results.violations_count:
-            found.append(f"{path}: {results.generate_report()}")
-    assert found == []
+    assert contrast(page) == ""
+    texts, kinds = chosen(page)
+    assert 10 < kinds < texts / 4
+    page.evaluate(f"() => {{ const text = [...document.querySelectorAll('.md-content p')].at(-2); {FAULTS[fault]} }}")
+    assert CONTRAST in contrast(page)
+    assert CONTRAST in reported(page, {"runOnly": [CONTRAST]})

@@ -6,6 +6,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 from conformance_tests.targets.builtin import BUILTIN, Builtin, runnable
@@ -36,6 +37,7 @@ def test_torchs_encoder_has_two_layers_of_width_32(name: str, norm_first: bool) 
         assert (layer.linear1.in_features, layer.linear1.out_features) == (32, 72)
         assert layer.self_attn.batch_first
     assert isinstance(encoder.norm, nn.LayerNorm) == norm_first
+    assert encoder(torch.randn(3, 5, 32)).shape == (3, 5, 32)
     assert encoder.use_nested_tensor != norm_first
     assert BUILTIN[name].make() is not encoder
 

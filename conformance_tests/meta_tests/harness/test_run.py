@@ -1,0 +1,231 @@
+"""What a check may demand of a run, and what it goes on with: each demand, met and not met."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.shown import Facts, Finding
+from conformance_tests.errors import Blocked, Disagreement, Unsupported
+from conformance_tests.harness.run import PADDED, Case, ExpectedValue, Run
+from conformance_tests.meta_tests.harness.conftest import Runs
+from encoder_spec.equation import equations
+from encoder_spec.profiles import PROFILES
+
+SCALED = "scores-scaled-by-d-model"
+
+
+# Compared ------------------------------------------------------------------------------
+
+
+def test_outputs_that_agree_are_compared_and_those_that_do_not_are_named(run_of: Runs) -> None:
+    """Each comparison is kept for the report; a wrong output is the encoder's, with the case in which it is wrong."""
+    run = run_of()
+    with run.measured() as comparisons:
+        run.demand_agreement(Case())
+        run.demand_agreement(PADDED[0])
+    assert len(comparisons) == 2
+    assert all(c.error <= c.budget for c in comparisons)
+    with pytest.raises(Disagreement, match=r"encoder: Z\[.*perturbed weights, probe plain, with gradients; seed 0"):
+        run_of(deviation=SCALED).demand_agreement(Case())
+
+
+def test_outputs_at_padding_are_not_compared(run_of: Runs) -> None:
+    """One that departs there alone agrees."""
+    got = run_of().expected(PADDED[0]).clone()
+    keep = run_of().keep(PADDED[0])
+    got[~keep] += 1
+    run: Any = SimpleNamespace(
+        **{name: getattr(run_of(), name) for name in ("expected", "valid", "context", "budget")}, comparisons=[]
+    )
+    run.demand_equal = lambda *given, **options: Run.demand_equal(run, *given, **options)
+    run.output = lambda case: got
+    Run.demand_agreement(run, PADDED[0])
+    got[keep] += 1
+    with pytest.raises(Disagreement):
+        Run.demand_agreement(run, PADDED[0])
+
+
+def test_a_comparison_says_where_it_was_made(run_of: Runs) -> None:
+    """The place comes before the sizes, the weights and the seed; a budget that is given outweighs the derived one."""
+    run, ones = run_of(), torch.ones(2, dtype=torch.float64)
+    with pytest.raises(Disagreement, match=r"x\[0\] = .*\[layers\.0; input \(3, 7, 24\), d_model=24 h=4 "):
+        run.demand_equal(ones, 2 * ones, "x", Case(), place="layers.0")
+    with run.measured() as comparisons:
+        run.demand_equal(ones, 1.25 * ones, "x", Case(), budget=0.5)
+    assert [(c.error, c.budget) for c in comparisons] == [(0.25, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("suffixes", "counted"),
+    [
+        (("W_Q",), None),
+        (("W_Q", "b_1"), None),
+        (("b_1",), None),
+        (("W_K",), "maps: 1,200 parameters, but the declared shapes sum to 1,000"),
+        (("W_Q", "W_K"), "maps: 2,200 parameters, but the declared shapes sum to 2,000"),
+    ],
+)
+def test_parameters_are_counted_by_what_their_paths_end_in(suffixes: tuple[str, ...], counted: str | None) -> None:
+    """W_Q has 20 · 50 entries as declared; W_K has 20 · 60 where 20 · 50 are declared."""
+    declared = {"layers.0.W_Q": (20, 50), "layers.0.W_K": (20, 50), "layers.0.b_1": (7,)}
+    stated = {"layers.0.W_Q": torch.zeros(20, 50), "layers.0.W_K": torch.zeros(20, 60), "layers.0.b_1": torch.zeros(7)}
+    run: Any = SimpleNamespace(
+        stated_parameters=lambda: stated, encoder=SimpleNamespace(parameter_shapes=lambda: declared)
+    )
+    if counted is None:
+        Run.demand_parameter_count(run, "maps", *suffixes)
+    else:
+        with pytest.raises(AssertionError) as wrong:
+            Run.demand_parameter_count(run, "maps", *suffixes)
+        assert str(wrong.value).split("\n")[0] == counted
+
+
+# Gone on with --------------------------------------------------------------------------
+
+
+def run_with(
+    profile: str = "torch-post-ln", shape: tuple[int, ...] = (3, 7, 24), agreeing: bool = True, head: str = "none"
+) -> Any:
+    """A run whose output has this shape, where the specification gives (3, 7, 24)."""
+    run: Any = SimpleNamespace(
+        case=Case,
+        output=lambda case: torch.zeros(shape),
+        expected=lambda case: torch.zeros(3, 7, 24),
+        agrees=lambda case: agreeing or case == Case(),
+        encoder=SimpleNamespace(profile=PROFILES[profile].replace(head=head)),
+        subject=SimpleNamespace(takes_mask=agreeing),
+    )
+    run.demand_shaped = lambda case: Run.demand_shaped(run, case)
+    return run
+
+
+def test_an_output_of_another_shape_says_nothing_else() -> None:
+    Run.demand_shaped(run_with(), Case())
+    blocked = r"the output has shape \(3, 24\) already, where the specification gives \(3, 7, 24\)"
+    with pytest.raises(Blocked, match=blocked):
+        Run.demand_shaped(run_with(shape=(3, 24)), Case())
+    with pytest.raises(Blocked, match=blocked):
+        Run.demand_output_per_position(run_with(shape=(3, 24)))
+
+
+@pytest.mark.parametrize(
+    ("profile", "head", "reason"),
+    [
+        ("torch-post-ln", "none", None),
+        ("bert", "mlm", None),
+        ("bert", "mean-pool", "the head does not give an output for each position"),
+        ("vit", "none", "an image is not a sequence of positions"),
+    ],
+)
+def test_outputs_belong_to_positions_unless_a_head_or_an_image_is_between(
+    profile: str, head: str, reason: str | None
+) -> None:
+    run = run_with(profile, head=head)
+    if reason is None:
+        Run.demand_output_per_position(run)
+    else:
+        with pytest.raises(Unsupported, match=reason):
+            Run.demand_output_per_position(run)
+
+
+def test_masks_and_agreement_are_demanded_where_something_builds_on_them() -> None:
+    """The first probe that disagrees is named."""
+    Run.demand_mask(run_with())
+    with pytest.raises(Unsupported, match="takes no mask"):
+        Run.demand_mask(run_with(agreeing=False))
+    Run.demand_agreeing(run_with(), Case(), *PADDED)
+    Run.demand_agreeing(run_with(agreeing=False), Case())
+    with pytest.raises(Blocked, match="disagree with the specification already on probe scattered"):
+        Run.demand_agreeing(run_with(agreeing=False), Case(), *PADDED)
+
+
+# Observed ------------------------------------------------------------------------------
+
+
+def test_values_are_observed_up_to_where_the_encoder_departs(run_of: Runs) -> None:
+    """In each layer where all is right; what stands in the place of the first wrong value; nothing behind it."""
+    assert [tuple(got.shape) for got in run_of().observed("scores", Case())] == [(3, 4, 7, 7)] * 2
+    wrong = run_of(deviation=SCALED)
+    (scores,) = wrong.observed("scores", Case())
+    (right,) = (here.want for here in wrong.before_departure("scores", Case()))
+    assert torch.allclose(scores * 24**0.5, right * 6**0.5)
+    with pytest.raises(Blocked, match=r"departs from the specification at attention\.scores"):
+        wrong.observed("values", Case())
+
+
+# Expected ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "place"), [("layers.1.norm_1", " (layers.1.norm_1)"), ("", "")], ids=["in-a-layer", "whole"]
+)
+def test_an_equation_that_reads_another_input_is_named_with_its_place(path: str, place: str) -> None:
+    """Under the name of the equation that should have given it; where that is another slot, this one is met."""
+    reader = SimpleNamespace(equation=equations()["norm.layer_norm"], path=path)
+    giver = PROFILES["torch-post-ln"]["residual"]
+    misread = SimpleNamespace(reader=reader, giver=giver)
+    run: Any = SimpleNamespace(
+        departure=None,
+        agrees=lambda case: False,
+        misread=lambda case: misread,
+        context=lambda case: "here",
+        facts=Facts(),
+    )
+    with pytest.raises(Disagreement) as wrong:
+        ExpectedValue(run, "residual", (Case(),)).reaches()
+    says = f"norm.layer_norm{place} reads another input than in the specification [here]"
+    assert str(wrong.value) == f"{giver.id}: {says}"
+    other = ExpectedValue(run, "norm", (Case(),))
+    assert other.reaches() is other
+
+
+def test_the_first_wrong_case_is_looked_at_beside_those_of_the_check() -> None:
+    """Once, if it is one of them; cases that agree show nothing."""
+    seen: list[Case] = []
+    run: Any = SimpleNamespace(
+        departure=(PADDED[1], None), agrees=lambda case: case == PADDED[0], misread=seen.append, facts=Facts()
+    )
+    ExpectedValue(run, "norm", (Case(), PADDED[0], PADDED[1])).reaches()
+    assert seen == [Case(), PADDED[1], PADDED[1], PADDED[1]]
+
+
+def test_a_departure_that_the_computation_shows_fails_its_slot_alone() -> None:
+    """Whatever the values are: what it says is the message."""
+    profile = PROFILES["torch-post-ln"]
+    run: Any = SimpleNamespace(
+        departure=None,
+        agrees=lambda case: True,
+        cases=lambda *cases: [],
+        encoder=SimpleNamespace(profile=profile),
+        facts=Facts((Finding("scores", "the scores are halved"),)),
+    )
+    for verb in ("reaches", "is_formed"):
+        with pytest.raises(Disagreement, match=r"attention\.scores: the scores are halved"):
+            getattr(ExpectedValue(run, "scores", ()), verb)()
+        assert getattr(ExpectedValue(run, "mask", ()), verb)()
+
+
+def test_a_value_is_expected_in_the_plain_case_unless_others_are_named(run_of: Runs) -> None:
+    assert run_of().expect("scores").cases == (Case(),)
+    assert run_of().expect("scores", *PADDED).cases == PADDED
+
+
+def test_a_change_is_looked_for_where_outputs_are_wrong(run_of: Runs) -> None:
+    """And among the values of that slot alone."""
+
+    def doubled(value: Tensor) -> Tensor:
+        return 2 * value
+
+    run = run_of(deviation="scores-multiplied-by-root")
+
+    def without_root(value: Tensor) -> Tensor:
+        return value * 6
+
+    with pytest.raises(Disagreement, match=r"attention\.scores: S is changed by without_root, but not in the profile"):
+        run.expect("scores").is_not_changed_by(without_root)
+    expected = run.expect("scores")
+    assert expected.is_not_changed_by(doubled) is expected
+    run_of().expect("scores").is_not_changed_by(without_root)
