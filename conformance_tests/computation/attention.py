@@ -1,0 +1,427 @@
+"""Reading attention: from each softmax back to queries and keys, and forward to the values and the output map."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.affine import NONE, Affine, affine
+from conformance_tests.computation.graph import Graph, Value, places
+from conformance_tests.computation.shown import Finding, Remarks
+from conformance_tests.computation.walking import along_axis, constant_along, is_even, through
+
+ALL = slice(None)
+
+
+@dataclass(eq=False)
+class Head:
+    """Codes of one head's weights: maps (K, width), biases (width), and its rows of the output map."""
+
+    W_Q: Tensor
+    W_K: Tensor
+    W_V: Tensor
+    b_Q: Tensor
+    b_K: Tensor
+    b_V: Tensor
+    W_O: Tensor | None = None
+
+
+@dataclass(eq=False)
+class Attention(Remarks):
+    """One attention: its heads in order of execution, and what was read of it besides.
+
+    Attributes:
+        weights: the softmax.
+        reads: codes of what the queries are maps of, one row each.
+        scale: the number that multiplies the scores; None if it is not a number.
+        heads: the maps of each head.
+        gives: the product that leaves it: the output map's, or the heads' results if there is none.
+        b_O: codes of the bias behind the output map.
+        where_scored: where the scores are computed, in brackets.
+    """
+
+    weights: Value
+    reads: Tensor
+    scale: float | None
+    heads: list[Head]
+    gives: Value | None = None
+    b_O: Tensor | None = None
+    where_scored: str = ""
+
+
+def softmax_argument(graph: Graph, value: Value) -> tuple[Tensor, int] | None:
+    """Return the codes that a softmax reads, and its axis; None if a value is not one."""
+    if value.operation == "softmax":
+        codes = value.arrays[0]
+        return codes, int(value.options["axes"][0])
+    if value.operation != "div" or len(value.arrays) != 2:
+        return None
+    above, below = (graph.owner(codes) for codes in value.arrays)
+    while below is not None and below.kind == "elementwise":  # a sum that is kept from being 0
+        below = graph.owner(next((c for c in below.arrays if graph.depends(c)), torch.empty(0, dtype=torch.long)))
+    if above is None or below is None or above.operation != "exp" or not below.operation.startswith("sum"):
+        return None
+    if graph.owner(below.arrays[0]) is not above or len(below.options["axes"]) != 1:
+        return None
+    argument, axis = through(above.arrays[0], value.arrays[0]), int(below.options["axes"][0])
+    inner = graph.owner(argument)
+    if inner is not None and inner.operation == "sub" and len(inner.arrays) == 2:
+        kept, subtracted = (through(read, argument) for read in inner.arrays)
+        if graph.depends(kept) and constant_along(subtracted, axis):  # usually the largest score; it cancels
+            argument = kept
+    return argument, axis
+
+
+def attentions(graph: Graph) -> list[Attention]:
+    """Return the attentions of a computation, in order of execution."""
+    found = []
+    for value in graph.values:
+        argument = softmax_argument(graph, value) if value.depends else None
+        if argument is not None:
+            attention = read_attention(graph, value, *argument)
+            if attention is not None:
+                found.append(attention)
+    return joined(graph, found)
+
+
+@dataclass(eq=False)
+class Scores(Remarks):
+    """The making of scores: the product, the place in it of each entry that the softmax reads, and the scale.
+
+    Queries and keys are the vectors (T, M, d_k) and (T, N, d_k) that the product multiplies: the queries' side is the
+    one on which a row of the softmax keeps its place.
+    """
+
+    product: Value
+    entries: Tensor
+    scale: float | None
+    queries: Tensor
+    keys: Tensor
+
+
+def leads_to_scores(graph: Graph, codes: Tensor) -> bool:
+    """Return whether a product of two arrays of data stands behind entries, through elementwise operations alone."""
+    waiting, seen = graph.owners(codes), set()
+    while waiting:
+        value = waiting.pop()
+        if value.number in seen:
+            continue
+        seen.add(value.number)
+        if value.operation == "product" and all(map(graph.depends, value.reads)):
+            return True
+        if value.kind == "elementwise":
+            waiting += [v for read in value.arrays for v in graph.owners(read)]
+    return False
+
+
+def read_scores(graph: Graph, codes: Tensor, axis: int) -> Scores | None:
+    """Follow what a softmax reads back to a product of two arrays of data; None if there is none behind it."""
+    scale: float | None = 1.0
+    said = Remarks()
+    while (value := graph.owner(codes)) is not None and value.kind == "elementwise":
+        leading = [i for i, r in enumerate(value.reads) if isinstance(r, Tensor) and leads_to_scores(graph, r)]
+        if not leading:
+            return None
+        which = leading[-1]
+        if len(leading) > 1 and value.operation != "where":
+            which = max(leading, key=lambda i: latest(graph, value.reads[i]))
+            said.findings.append(Finding("scores", f"other scores are added to the scores{value.where}"))
+        others = [r for i, r in enumerate(value.reads) if i != which]
+        factor = change_of_scores(graph, value, others, said)
+        scale = None if scale is None or factor is None else scale * factor
+        followed = value.reads[which]
+        assert isinstance(followed, Tensor)
+        codes = through(followed, codes)
+    if value is None or value.operation != "product" or not all(map(graph.depends, value.reads)):
+        return None
+    _, M, N = value.data.shape
+    at = places(codes).movedim(axis, -1)
+    t, row, column = at // (M * N), at // N % M, at % N
+    rows, columns = value.reads
+    assert isinstance(rows, Tensor)
+    assert isinstance(columns, Tensor)
+    if not is_constant_last(t) or not (is_constant_last(row) or is_constant_last(column)):
+        return None
+    queries, keys = (rows, columns.mT) if is_constant_last(row) else (columns.mT, rows)
+    found = Scores(value, codes, scale, queries, keys)
+    found.take(said)
+    return found
+
+
+def latest(graph: Graph, codes: "Tensor | float") -> int:
+    """Return the number of the latest value among those that entries belong to."""
+    return max((v.number for v in graph.owners(codes)), default=-1) if isinstance(codes, Tensor) else -1
+
+
+def change_of_scores(graph: Graph, value: Value, others: "Sequence[Tensor | float]", said: Remarks) -> float | None:
+    """Return the number by which an operation multiplies scores, None if it is not one; say what else it does to them.
+
+    Args:
+        graph: the computation.
+        value: what the operation gives.
+        others: what it reads beside the scores.
+        said: takes up what is said.
+    """
+    if value.operation in ("mul", "div") and len(others) == 1 and not graph.depends(others[0]):
+        number = graph.numbers(others[0])
+        if is_even(number) and not graph.learned(others[0]):
+            one = float(number.reshape(-1)[0])
+            return one if value.operation == "mul" else 1 / one
+        by = names(graph, others[0])
+        (said.foreign if by else said.unread).append(f"its scores are scaled by {by or 'an array'}")
+        return None
+    if value.operation in ("add", "sub"):
+        for bias in others:
+            if words := bias_in_words(graph, bias):
+                (said.foreign if graph.learned(bias) else said.unread).append(f"its scores get {words} added")
+    elif value.operation not in ("masked_fill", "where"):
+        said.unread.append(f"its scores pass through {value.operation}")
+    return 1.0
+
+
+LARGE = 1e4
+"""A key is hidden by adding −∞, or a negative number at least so large."""
+
+
+def bias_in_words(graph: Graph, codes: "Tensor | float") -> str:
+    """Say what is added to scores, if it is the same in every call and does more than hide keys."""
+    if graph.depends(codes):
+        return ""
+    if learned := names(graph, codes):
+        return f"the bias {learned}"
+    numbers = graph.numbers(codes)
+    hides = (numbers == 0) | (numbers <= -LARGE)
+    return "" if bool(hides.all()) else "constants"
+
+
+def names(graph: Graph, codes: "Tensor | float") -> str:
+    """Return the names of the parameters that entries are made of."""
+    if not isinstance(codes, Tensor):
+        return ""
+    return ", ".join(dict.fromkeys(v.name for v in graph.ancestors(codes) if v.operation == "parameter"))
+
+
+def in_heads(graph: Graph, vectors: Tensor) -> "InHeads | None":
+    """Return vectors as ``InHeads``, if they are such."""
+    found = affine(graph, vectors)
+    if found is None:
+        return None
+    columns = found.columns()
+    if not bool((columns == columns[:, :1]).all()):
+        return None
+    return found, columns[:, 0]
+
+
+def not_affine(graph: Graph, vectors: Tensor) -> str:
+    """Say what stands between vectors and the products with weights behind them."""
+    value = max(graph.owners(vectors), key=lambda v: v.number)
+    learned = names(graph, next((r for r in value.arrays if not graph.depends(r) and graph.learned(r)), 0.0))
+    return value.operation + (f" with {learned}" if learned else "") + value.where
+
+
+def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int) -> Attention | None:
+    """Read the attention of one softmax; None if it reads something other than scores."""
+    scores = read_scores(graph, argument, axis)
+    averaged = None if scores is None else read_values(graph, weights, scores, axis)
+    if scores is None or averaged is None:
+        return None
+    Q, K, V = in_heads(graph, scores.queries), in_heads(graph, scores.keys), averaged.vectors
+    for read, vectors, what in ((Q, scores.queries, "queries"), (K, scores.keys, "keys")):
+        if read is None:
+            scores.foreign.append(f"its {what} pass through {not_affine(graph, vectors)}")
+    if V is None:
+        scores.foreign.append("its values are not a map of what it reads")
+    if averaged.changed_by:
+        scores.findings.append(Finding("weights", averaged.changed_by))
+    nothing = torch.empty(0, dtype=torch.long)
+    found = Attention(weights, nothing, None, [], averaged.product, where_scored=scores.product.where)
+    found.take(scores)
+    if Q is None or K is None or V is None:
+        return found
+    found.reads = Q[0].at(ALL, ALL, 0).arguments()
+    factors = [scores.scale, Q[0].factor(), K[0].factor()]
+    found.scale = None if None in factors else prod(factor for factor in factors if factor is not None)
+    if V[0].factor() != 1:
+        found.unread.append("its values are scaled")
+    heads = heads_of(Q, K)
+    found.heads = list(maps_of_heads(Q, K, V, heads, averaged))
+    read_output(graph, found, averaged, [heads[t] for t in averaged.scores_t])
+    return found
+
+
+InHeads = tuple[Affine, Tensor]
+"""Vectors (T, M, width) as entries of products with weights, and the columns (T, width) that they are made of."""
+
+
+def heads_of(Q: InHeads, K: InHeads) -> list[int]:
+    """Return which head each t of the scores' product is of: those with equal maps are one, in different samples."""
+    heads: dict[tuple[int, ...], int] = {}
+    together = zip(Q[1].tolist(), K[1].tolist(), strict=True)
+    return [heads.setdefault((*queries, *keys), len(heads)) for queries, keys in together]
+
+
+def maps_of_heads(Q: InHeads, K: InHeads, V: InHeads, heads: Sequence[int], averaged: "Averaged") -> Iterator[Head]:
+    """Yield the maps of each head, as one of its samples shows them.
+
+    The product with the values counts its own t: each belongs to that of the scores whose weights it reads.
+    """
+    of_values = [heads[t] for t in averaged.scores_t]
+    for head in range(max(heads) + 1):
+        t = heads.index(head)
+        j = of_values.index(head) if head in of_values else 0
+        places_of = ((Q, t), (K, t), (V, j))
+        yield Head(
+            *(vectors.at(place, 0).weights().mT for (vectors, _), place in places_of),
+            *(vectors.at(place, 0).bias for (vectors, _), place in places_of),
+        )
+
+
+def is_constant_last(x: Tensor) -> bool:
+    """Return whether numbers do not change along the last axis."""
+    return bool((x == x[..., :1]).all())
+
+
+@dataclass(eq=False)
+class Averaged:
+    """The product of attention weights and values.
+
+    Attributes:
+        product: it.
+        vectors: the values (T, keys, d_v) as entries of products with weights, and their columns.
+        by_row: whether its rows are the queries'.
+        scores_t: for each t, that of the product of the scores.
+        changed_by: what is done to the weights behind the softmax, in words.
+    """
+
+    product: Value
+    vectors: InHeads | None
+    by_row: bool
+    scores_t: list[int]
+    changed_by: str = ""
+
+
+def read_values(graph: Graph, weights: Value, scores: Scores, axis: int) -> Averaged | None:
+    """Find the product that reads the weights."""
+    waiting: list[tuple[Value, str]] = [(weights, "")]
+    seen = {weights.number}
+    _, M, N = scores.product.data.shape
+    while waiting:
+        value, changed = waiting.pop(0)
+        for reader in graph.readers(value):
+            if reader.operation == "product":
+                for side in (0, 1):
+                    codes = reader.reads[side]
+                    assert isinstance(codes, Tensor)
+                    if graph.owner(codes) is not value or not graph.depends(reader.reads[1 - side]):
+                        continue
+                    behind = back_to(graph, codes, weights)
+                    if behind is None:
+                        continue
+                    entry = scores.entries.reshape(-1)[places(behind)]
+                    t = places(entry) // (M * N)
+                    vectors = reader.reads[1 - side]
+                    assert isinstance(vectors, Tensor)
+                    vectors = vectors if side == 0 else vectors.mT
+                    if not is_summed_along(weights, axis, behind if side == 0 else behind.mT):
+                        says = "the softmax does not run over the keys, which the values are averaged over"
+                        scores.findings.append(Finding("weights", says))
+                    return Averaged(reader, in_heads(graph, vectors), side == 0, t[:, 0, 0].tolist(), changed)
+            elif reader.kind == "elementwise" and reader.number not in seen:
+                seen.add(reader.number)
+                waiting.append((reader, changed or change_in_words(graph, reader, value)))
+    return None
+
+
+def is_summed_along(weights: Value, axis: int, codes: Tensor) -> bool:
+    """Return whether weights (T, queries, keys), read by a product, have the softmax's axis along their last one."""
+    along = along_axis(places(codes), weights.data.shape, axis)
+    return bool((along == along[:, :1]).all()) and (codes.shape[-1] == 1 or not is_constant_last(along))
+
+
+def change_in_words(graph: Graph, reader: Value, value: Value) -> str:
+    """Say what an operation does to attention weights; nothing if it only hides some."""
+    if reader.operation in ("mul", "div"):
+        others = [r for r in reader.reads if not (isinstance(r, Tensor) and graph.owner(r) is value)]
+        if len(others) == 1 and not graph.depends(others[0]) and is_even(graph.numbers(others[0])):
+            number = float(graph.numbers(others[0]).reshape(-1)[0])
+            verb = "multiplied" if reader.operation == "mul" else "divided"
+            return f"the attention weights are {verb} by {number:.6g} behind the softmax{reader.where}"
+    return ""
+
+
+def back_to(graph: Graph, codes: Tensor, target: Value) -> Tensor | None:
+    """Return the entries of an earlier value behind these, through elementwise operations."""
+    while (value := graph.owner(codes)) is not target:
+        if value is None or value.kind != "elementwise" or value.number < target.number:
+            return None
+        data = [r for r in value.arrays if graph.depends(r)]
+        nearer = [r for r in data if any(v.number >= target.number for v in graph.owners(r))]
+        if not nearer:
+            return None
+        codes = through(nearer[0], codes)
+    return codes
+
+
+def read_output(graph: Graph, found: Attention, averaged: Averaged, head_of_t: list[int]) -> None:
+    """Find the map that reads the heads' results, and which of its rows belong to which head."""
+    result = averaged.product
+    _, M, N = result.data.shape
+    width = N if averaged.by_row else M
+    for reader in graph.readers(result):
+        rows = reader.reads[0] if reader.operation == "product" else None
+        if not isinstance(rows, Tensor) or graph.depends(reader.reads[1]):
+            continue
+        owners = graph.owners(rows)
+        if result not in owners or any(v.operation != "product" for v in owners):
+            continue
+        found.gives = reader
+        if len(owners) > 1:
+            return  # several softmaxes under one map: see ``joined``
+        at = places(rows)
+        t, row, column = at // (M * N), at // N % M, at % N
+        query, entry = (row, column) if averaged.by_row else (column, row)
+        head = torch.tensor(head_of_t)[t]
+        which = head * width + entry
+        if not bool((which == which[:1, :1]).all()) or not is_constant_last(query):
+            found.findings.append(Finding("merge", "the heads' results are not laid side by side for each position"))
+            which = torch.arange(rows.shape[-1]).expand_as(which)
+        columns = reader.reads[1]
+        assert isinstance(columns, Tensor)
+        W_O = torch.full((len(found.heads) * width, columns.shape[-1]), NONE)
+        kept = which[0, 0]
+        if kept.unique().numel() == len(W_O):
+            W_O[kept] = columns[0]
+            for i, head_ in enumerate(found.heads):
+                head_.W_O = W_O[i * width : (i + 1) * width]
+        return
+
+
+def joined(graph: Graph, found: list[Attention]) -> list[Attention]:
+    """Put the softmaxes under one output map together: each is a head, or a sample, of one attention."""
+    together: list[Attention] = []
+    for attention in found:
+        before = next((a for a in together if a.gives is attention.gives and a.gives is not None), None)
+        if before is None or attention.gives is None or attention.gives.operation != "product":
+            together.append(attention)
+            continue
+        before.take(attention)
+        for head in attention.heads:
+            if not any(torch.equal(head.W_Q, other.W_Q) and torch.equal(head.W_V, other.W_V) for other in before.heads):
+                before.heads.append(head)
+    for attention in together:
+        share_output(graph, attention)
+    return together
+
+
+def share_output(graph: Graph, attention: Attention) -> None:
+    """Give each head its rows of an output map that several softmaxes share."""
+    if attention.gives is None or attention.gives.operation != "product" or not attention.heads:
+        return
+    columns, width = attention.gives.reads[1], attention.heads[0].W_V.shape[1]
+    if attention.heads[0].W_O is not None or not isinstance(columns, Tensor) or graph.depends(columns):
+        return
+    if columns.shape[1] == width * len(attention.heads):
+        for i, head in enumerate(attention.heads):
+            head.W_O = columns[0, i * width : (i + 1) * width]

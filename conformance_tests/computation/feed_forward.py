@@ -1,0 +1,119 @@
+"""Reading feed-forward networks: a map over an elementwise function of one or two maps of the same value."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.affine import NONE, Affine, affine
+from conformance_tests.computation.graph import Graph, Value
+from conformance_tests.computation.norm import within
+from conformance_tests.computation.walking import through
+from encoder_spec.equation import variants
+
+MOST_OPERATIONS = 40
+"""An activation by hand takes some ten operations, and each may be reached on several ways."""
+
+
+@dataclass(eq=False)
+class FeedForward:
+    """A feed-forward network: codes of its maps and biases, what it reads, and its activation.
+
+    ``activation`` is the variant of its slot, empty if it is another function. Without a gate ``W_G`` is None.
+    """
+
+    reads: Tensor
+    gives: Value
+    W_1: Tensor
+    b_1: Tensor
+    W_2: Tensor
+    W_G: Tensor | None
+    b_G: Tensor | None
+    activation: str
+    operations: tuple[str, ...]
+    where: str = ""
+    b_2: Tensor | None = None
+
+
+def feed_forwards(graph: Graph) -> list[FeedForward]:
+    """Return the feed-forward networks of a computation, in order of execution."""
+    found = []
+    for value in graph.values:
+        if value.operation == "product" and graph.depends(value.reads[0]) and not graph.depends(value.reads[1]):
+            network = read_feed_forward(graph, value)
+            if network is not None:
+                found.append(network)
+    return found
+
+
+def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
+    """Return the network whose second map a product is, if it is one."""
+    rows, columns = product.reads
+    assert isinstance(rows, Tensor)
+    assert isinstance(columns, Tensor)
+    if len(rows) > 1 or graph.owner(rows) is None or graph.owner(rows).kind != "elementwise":  # type: ignore[union-attr]
+        return None
+    found: list[Affine] = []
+    operations: list[str] = []
+    if not leaves(graph, rows, found, operations) or not found or len(found) > 2:
+        return None
+    first = [f.columns() for f in found]
+    if any(not bool((c == c[:, :1]).all()) for c in first):
+        return None
+    try:
+        reads = found[0].at(slice(None), slice(None), 0).arguments()
+        if any(not torch.equal(f.rows(), found[0].rows()) for f in found[1:]):
+            return None
+    except ValueError:
+        return None
+    numbers = [linear(graph, f) for f in found]
+    name, order = activation(graph.numbers(rows), numbers)
+    found = [found[i] for i in order]
+    gate = found[1] if len(found) > 1 else None
+    return FeedForward(
+        reads[0],
+        product,
+        found[0].at(0, 0).weights().mT,
+        found[0].bias[0, 0],
+        columns[0],
+        None if gate is None else gate.at(0, 0).weights().mT,
+        None if gate is None else gate.bias[0, 0],
+        name,
+        tuple(dict.fromkeys(reversed(operations))),
+        graph.owner(rows).where,  # type: ignore[union-attr]
+    )
+
+
+def leaves(graph: Graph, codes: Tensor, found: list[Affine], operations: list[str]) -> bool:
+    """Collect the maps behind entries, through elementwise operations; return whether there is nothing else."""
+    here = affine(graph, codes)
+    if here is not None and here.factor() is not None:
+        if not any(torch.equal(here.entries, other.entries) for other in found):
+            # What scales a map is part of the activation: x/2 in GELU.
+            one = torch.ones_like(here.scale)
+            found.append(replace(here, scale=one, times=one))
+        return True
+    value = graph.owner(codes)
+    if value is None or value.kind != "elementwise" or len(operations) > MOST_OPERATIONS:
+        return False
+    operations.append(value.operation)
+    data = [read for read in value.arrays if graph.depends(read)]
+    return bool(data) and all(leaves(graph, through(read, codes), found, operations) for read in data)
+
+
+def linear(graph: Graph, found: Affine) -> Tensor:
+    """Return the numbers of affine entries."""
+    biased = found.bias != NONE
+    bias = torch.where(biased, graph.numbers(found.bias.clamp(min=0)), 0.0)
+    return found.scale * graph.numbers(found.entries) + found.times * bias
+
+
+def activation(value: Tensor, maps: list[Tensor]) -> tuple[str, list[int]]:
+    """Return the activation by what it gives, and the maps in order: the activated one, then its gate."""
+    orders = [[0]] if len(maps) == 1 else [[0, 1], [1, 0]]
+    for order in orders:
+        gate = maps[order[1]] if len(order) > 1 else 1.0
+        for name, equation in variants("activation").items():
+            if within(equation.function(maps[order[0]]) * gate, value):
+                return name, order
+    return "", orders[0]

@@ -1,0 +1,275 @@
+"""A computation as a graph: operations, the entries that they read, and the arrays that they gave.
+
+Every entry of every array has a *code*: which value it belongs to, and which place in it. What only moves entries
+(views, transposes, chunks, concatenations, copies, writes into a part) moves codes and leaves no trace in the graph,
+so that nothing has to be known of how an encoder packs, turns or splits its arrays: the codes that an operation reads
+say it. What is left are look-ups, elementwise operations, reductions and products.
+
+Frameworks record a graph through ``Recording``; nothing here depends on any of them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PLACES = 32
+"""Bits of a code that hold the place in a value; those above hold the value's number."""
+
+Operand = Tensor | float
+"""Something that an operation reads: the codes of an array, in the shape in which it is read, or a number."""
+
+
+@dataclass(eq=False)
+class Value:
+    """The result of one operation, or a leaf.
+
+    Attributes:
+        number: the place in the order of execution.
+        operation: ``"parameter"``, ``"constant"`` (a buffer, too) or ``"argument"`` of a leaf; ``"product"``,
+            ``"look-up"``, ``"layer-norm"`` or ``"softmax"``; else the name of an elementwise operation or a reduction.
+        reads: codes in the shape in which they are read, elementwise operations' in that of the result. A product
+            reads rows (T, M, K) and columns (T, K, N), and gives (T, M, N); weights are among the columns if they
+            are on one side alone.
+        data: the numbers, in float64.
+        kind: ``"elementwise"``, ``"reduction"`` or empty.
+        name: of a leaf that has one.
+        options: axes, ε and the like.
+        depends: whether it depends on the arguments of the call; what does not is a weight, however it was made.
+        learned: whether it depends on parameters that are not frozen.
+        line: where in the encoder's source it was computed.
+    """
+
+    number: int
+    operation: str
+    reads: tuple[Operand, ...]
+    data: Tensor
+    kind: str = ""
+    name: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    depends: bool = False
+    learned: bool = False
+    line: str = ""
+
+    @property
+    def codes(self) -> Tensor:
+        """The codes of its entries, in its shape."""
+        return (self.number << PLACES) + torch.arange(self.data.numel()).reshape(self.data.shape)
+
+    @property
+    def where(self) -> str:
+        """The line in brackets, to stand behind a sentence; empty if it is not known."""
+        return f" ({self.line})" if self.line else ""
+
+    @property
+    def arrays(self) -> list[Tensor]:
+        """The codes among what it reads."""
+        return [operand for operand in self.reads if isinstance(operand, Tensor)]
+
+    def __repr__(self) -> str:
+        """Return number, operation, shape and name."""
+        return f"<{self.number} {self.operation} {tuple(self.data.shape)} {self.name}>"
+
+
+class Graph:
+    """All values of one call, in order of execution, and the codes of what the call returned."""
+
+    def __init__(self) -> None:
+        self.values: list[Value] = []
+        self.output: Tensor = torch.empty(0, dtype=torch.long)
+        self._readers: tuple[int, dict[int, list[Value]]] = (-1, {})
+
+    def owner(self, codes: Tensor) -> Value | None:
+        """Return the value that all these entries belong to; None if there are several."""
+        if not codes.numel():
+            return None
+        first, last = int(codes.min()) >> PLACES, int(codes.max()) >> PLACES
+        return self.values[first] if first == last else None
+
+    def owners(self, codes: Tensor) -> list[Value]:
+        """Return the values that these entries belong to, in order of execution."""
+        if not codes.numel():
+            return []
+        one = self.owner(codes)
+        return [one] if one else [self.values[n] for n in (codes >> PLACES).unique().tolist()]
+
+    def numbers(self, codes: Operand) -> Tensor:
+        """Return the numbers of these entries, in float64."""
+        if not isinstance(codes, Tensor):
+            return torch.tensor(codes, dtype=torch.float64)
+        found = torch.empty(codes.shape, dtype=torch.float64)
+        for value in self.owners(codes):
+            here = codes >> PLACES == value.number
+            found[here] = value.data.reshape(-1)[places(codes[here])].double()
+        return found
+
+    def depends(self, codes: Operand) -> bool:
+        """Return whether one of these entries depends on the arguments of the call."""
+        return isinstance(codes, Tensor) and any(value.depends for value in self.owners(codes))
+
+    def learned(self, codes: Operand) -> bool:
+        """Return whether one of these entries depends on a parameter."""
+        return isinstance(codes, Tensor) and any(value.learned for value in self.owners(codes))
+
+    def readers(self, value: Value) -> list[Value]:
+        """Return the values that were computed from entries of this one."""
+        if self._readers[0] != len(self.values):
+            readers: dict[int, list[Value]] = {}
+            for reader in self.values:
+                for number in {v.number for codes in reader.arrays for v in self.owners(codes)}:
+                    readers.setdefault(number, []).append(reader)
+            self._readers = (len(self.values), readers)
+        return self._readers[1].get(value.number, [])
+
+    def ancestors(self, codes: Operand) -> Iterator[Value]:
+        """Yield the values that these entries were computed from, each once, the latest first."""
+        found: set[int] = set()
+        waiting = {v.number for v in self.owners(codes)} if isinstance(codes, Tensor) else set()
+        while waiting:
+            number = max(waiting)
+            waiting.discard(number)
+            found.add(number)
+            value = self.values[number]
+            yield value
+            waiting |= {v.number for read in value.arrays for v in self.owners(read)} - found
+
+
+def places(codes: Tensor) -> Tensor:
+    """Return the place of each entry in the value that it belongs to."""
+    return codes & ((1 << PLACES) - 1)
+
+
+def repeats(codes: Tensor, axis: int) -> bool:
+    """Return whether entries repeat along an axis that is longer than 1."""
+    return codes.shape[axis] > 1 and bool(torch.equal(codes, codes.narrow(axis, 0, 1).expand_as(codes)))
+
+
+def first_along(codes: Tensor, axes: Sequence[int]) -> Tensor:
+    """Return the first entries along some axes, which stay with length 1."""
+    for axis in axes:
+        codes = codes.narrow(axis, 0, 1)
+    return codes
+
+
+class Recording:
+    """Builds a graph in order of execution.
+
+    Its first leaf is the number 0, so that code 0 stands for it: what padding and triangles leave.
+    """
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.leaf("constant", torch.zeros(()))
+
+    def leaf(self, operation: str, data: Tensor, name: str = "", *, learned: bool = False) -> Tensor:
+        """Add a leaf, and return the codes of its entries; a parameter may be frozen, and so not learned."""
+        return self._added(operation, (), data, name=name, learned=learned, depends=operation == "argument")
+
+    def elementwise(self, operation: str, reads: Sequence[Operand], data: Tensor, **about: Any) -> Tensor:
+        """Add an operation on each entry by itself; what it reads is broadcast to the shape of the result."""
+        shaped = tuple(r.broadcast_to(data.shape) if isinstance(r, Tensor) else r for r in reads)
+        return self._added(operation, shaped, data, kind="elementwise", **about)
+
+    def reduction(self, operation: str, codes: Tensor, axes: Sequence[int], data: Tensor, **about: Any) -> Tensor:
+        """Add a reduction over some axes of what it reads."""
+        axes = tuple(axis % codes.ndim for axis in axes) if axes else tuple(range(codes.ndim))
+        if operation == "sum" and (given := self._product_in(codes, axes, data, **about)) is not None:
+            return given
+        options = {"axes": axes} | about.pop("options", {})
+        return self._added(operation, (codes,), data, kind="reduction", options=options, **about)
+
+    def other(self, operation: str, reads: Sequence[Operand], data: Tensor, **about: Any) -> Tensor:
+        """Add any other operation."""
+        return self._added(operation, tuple(reads), data, **about)
+
+    def product(self, rows: Tensor, columns: Tensor, data: Tensor, **about: Any) -> Tensor:
+        """Add a product of rows (T, M, K) and columns (T, K, N), with its result (T, M, N).
+
+        If only the rows are weights, the transposed product is added, so that weights are columns.
+        """
+        turned = self.graph.depends(columns) and not self.graph.depends(rows)
+        if turned:
+            rows, columns, data = columns.mT, rows.mT, data.mT
+        codes = self._added("product", (rows, columns), data, **about)
+        return codes.mT if turned else codes
+
+    def convolution(
+        self,
+        x: Tensor,
+        W: Tensor,
+        strides: Sequence[int],
+        padding: Sequence[tuple[int, int]],
+        groups: int,
+        data: Tensor,
+        **about: Any,
+    ) -> Tensor:
+        """Add a convolution of x (B, C, *sizes) with W (O, C/groups, *kernel) as a product of unfolded rows.
+
+        Args:
+            x: codes of what is convolved.
+            W: codes of the kernel.
+            strides: the step along each of the sizes.
+            padding: how many zeros stand before and behind along each of the sizes.
+            groups: the number of groups of channels: each is a separate product.
+            data: the result (B, O, *out), without a bias.
+            about: as for the other operations.
+        """
+        spatial = x.ndim - 2
+        x = torch.nn.functional.pad(x, [p for sides in reversed(padding) for p in sides])
+        for axis in range(spatial):
+            x = x.unfold(2 + axis, W.shape[2 + axis], strides[axis])
+        # (B, C, *out, *kernel) → (groups, B·out, C/groups·kernel)
+        B, out = x.shape[0], x.shape[2 : 2 + spatial]
+        order = [0, *range(2, 2 + spatial), 1, *range(2 + spatial, 2 + 2 * spatial)]
+        rows = x.permute(order).reshape(B * out.numel(), groups, -1).transpose(0, 1)
+        columns = W.reshape(groups, W.shape[0] // groups, -1).mT
+        result = data.movedim(1, -1).reshape(rows.shape[1], groups, -1).transpose(0, 1)
+        product = self.product(rows, columns, result, **about)
+        return product.transpose(0, 1).reshape(B, *out, -1).movedim(-1, 1)
+
+    def _product_in(self, codes: Tensor, axes: Sequence[int], data: Tensor, **about: Any) -> Tensor | None:
+        """Add the product that a sum of elementwise products of two arrays is, where each repeats along other axes."""
+        value = self.graph.owner(codes)
+        if value is None or value.operation != "mul" or len(value.arrays) != 2 or len(axes) != 1:
+            return None
+        a, b = (read.reshape(-1)[places(codes)] for read in value.arrays)
+        others = [axis for axis in range(codes.ndim) if axis not in axes]
+        N, M = ([axis for axis in others if repeats(x, axis)] for x in (a, b))
+        if not M or not N or set(M) & set(N) or not all(map(self.graph.depends, (a, b))):
+            return None
+        T = [axis for axis in others if axis not in (*M, *N)]
+        sizes = [[codes.shape[axis] for axis in group] for group in (T, M, N)]
+        t, m, n = (prod(group) for group in sizes)
+        left, right = first_along(a, N), first_along(b, M)
+        rows = left.permute(*T, *M, *axes, *N).reshape(t, m, -1)
+        columns = right.permute(*T, *axes, *N, *M).reshape(t, -1, n)
+        order = [others.index(axis) for axis in (*T, *M, *N)]
+        shape = [codes.shape[axis] for axis in others]
+        result = data.reshape(shape).permute(order).reshape(t, m, n)
+        about.pop("options", None)
+        product = self.product(rows, columns, result, **about)
+        back = [order.index(place) for place in range(len(order))]
+        return product.reshape([size for group in sizes for size in group]).permute(back).reshape(data.shape)
+
+    def _added(
+        self,
+        operation: str,
+        reads: tuple[Operand, ...],
+        data: Tensor,
+        *,
+        kind: str = "",
+        name: str = "",
+        options: Mapping[str, Any] | None = None,
+        learned: bool = False,
+        depends: bool = False,
+        line: str = "",
+    ) -> Tensor:
+        graph = self.graph
+        depends = depends or any(map(graph.depends, reads))
+        learned = learned or any(map(graph.learned, reads))
+        value = Value(len(graph.values), operation, reads, data, kind, name, options or {}, depends, learned, line)
+        graph.values.append(value)
+        return value.codes

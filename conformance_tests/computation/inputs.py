@@ -1,0 +1,276 @@
+"""Reading what enters the first layer: look-ups, positions, segments, class tokens, patches."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.affine import NONE, Affine
+from conformance_tests.computation.graph import PLACES, Graph, Value, places
+from conformance_tests.computation.shown import EncoderReading, Finding
+from conformance_tests.computation.stream import Node
+from conformance_tests.computation.walking import unchanged
+from encoder_spec.equation import variants
+from encoder_spec.notation import SpecificationError
+
+SAME = 1e-12
+"""So near, relatively, a number of float64 is the one that belongs there."""
+
+NEAR = 1e-6
+"""So near, relatively, a number is the one that belongs there, kept in float32."""
+
+EXACT, STORED = 1e-9, 1e-5
+"""How far sinusoids of few positions may be from the formula: in float64, and with angles computed in float32."""
+
+SINUSOIDS = ("sinusoidal", "sinusoidal-concatenated", "sinusoidal-tensor2tensor")
+
+MOST_SHIFTED = 4
+"""From so many positions on the count of sinusoids is sought."""
+
+
+def read_entrance(found: EncoderReading, source: Node) -> None:
+    """Read what enters the first layer, the norm of the embeddings left out."""
+    if source.kind == "input":
+        found.choices["input"] = "given"
+        return
+    found.choices |= {"input": "embedded", "embedding_scale": "none", "segment": "none", "cls": "none"}
+    for factor, term in summands(source, 1.0):
+        read_term(found, factor, term)
+    if not {"E", "W_patch"} & found.codes.keys():
+        found.unread.append(f"what enters its first layer is {source}")
+
+
+def summands(node: Node, factor: float) -> Iterator[tuple[float, Node]]:
+    """Yield the summands of a value, each with the number that multiplies it."""
+    if node.kind == "sum":
+        for part in node.parts:
+            yield from summands(part, factor)
+    elif node.kind == "scaled":
+        yield from summands(node.parts[0], factor * node.factor)
+    else:
+        yield factor, node
+
+
+def read_term(found: EncoderReading, factor: float, term: Node) -> None:
+    """Read one summand."""
+    if term.kind == "look-up":
+        read_lookup(found, factor, term)
+    elif term.kind == "weights":
+        assert isinstance(term.what, Tensor)
+        if factor != 1:
+            found.unread.append(f"what is added to the tokens is multiplied by {factor:.6g}")
+        read_constant(found, term.what)
+    elif term.kind == "map":
+        assert isinstance(term.what, Affine)
+        read_patches(found, term.what)
+    elif term.kind == "side by side":
+        assert isinstance(term.what, Tensor)
+        read_side_by_side(found, term)
+    else:
+        found.unread.append(f"what enters its first layer has a part that is {term}")
+
+
+def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
+    """Read a look-up: of tokens or segments by an argument itself, of positions by what is computed of one."""
+    graph = found.graph
+    assert term.value is not None
+    table, *indices = term.value.arrays
+    index = unchanged(graph, indices[-1])
+    owner = graph.owner(index)
+    by_argument = owner is not None and owner.operation == "argument"
+    if term.value.options.get("axis") not in (0, None) or table.ndim != 2:
+        found.unread.append(f"a look-up along another axis{term.value.where}")
+    elif by_argument and owner is not None:
+        first = owner is first_argument(graph)
+        path = "E" if first else "E_seg"
+        if path in found.codes:
+            if torch.equal(found.codes[path], table) and path == "E":
+                says = f"the token embedding is added more than once{term.value.where}"
+                found.findings.append(Finding("embedding", says))
+            else:
+                found.unread.append(f"its tokens are looked up in several tables{term.value.where}")
+            return
+        found.codes[path] = table
+        row = term.value.options.get("unlearned")
+        if row is not None:
+            found.unlearned[path] = row
+        if first:
+            read_scale(found, factor, table.shape[1])
+            found.choices["embedding"] = "lookup"
+        else:
+            found.choices["segment"] = "added"
+    else:
+        rows = graph.numbers(index).long()
+        given = first_argument(graph)
+        if given is not None and given.data.ndim == 2 and rows.numel() == given.data.numel():
+            rows = rows.reshape(given.data.shape)  # indices of all sequences may stand in one axis
+        rows = rows.reshape(-1, rows.shape[-1])
+        if not bool((rows == rows[:1]).all()):
+            found.unread.append(f"rows of a table are chosen by what is computed of the input{term.value.where}")
+            return
+        if rows.shape[1] > 1 and bool((rows[0] == rows[0, 0]).all()):
+            read_constant(found, table[rows[0]])  # whatever the input is, the same row
+        else:
+            read_positions(found, table[rows[0]], table)
+
+
+def first_argument(graph: Graph) -> Value | None:
+    """Return the first argument of the call."""
+    return next((v for v in graph.values if v.operation == "argument"), None)
+
+
+def read_scale(found: EncoderReading, factor: float, width: int) -> None:
+    """Read by what the tokens are multiplied."""
+    root = width**0.5
+    if abs(factor / root - 1) <= NEAR and factor != 1:
+        found.choices["embedding_scale"] = "sqrt-d-model"
+        if abs(factor / root - 1) > SAME:
+            found.kept["embedding_scale"] = factor
+    elif factor != 1:
+        found.choices["embedding_scale"] = "none"
+        says = f"the token embedding is multiplied by {factor:.6g}, where 1 or √{width} belongs"
+        found.findings.append(Finding("embedding_scale", says))
+
+
+def read_constant(found: EncoderReading, codes: Tensor) -> None:
+    """Read what is added to every sequence: positions, or one row of a table of segments."""
+    graph = found.graph
+    shape = codes.shape
+    along = 0
+    while codes.ndim > 2 and bool((codes == codes[:1]).all()):
+        codes, along = codes[0], along + 1
+    if codes.ndim > 2 and bool((codes == codes[:, :1]).all()):
+        codes = codes[:, 0]
+    if codes.ndim == 2 and len(shape) == 3 and not bool((codes == codes[:1]).all()):
+        found.position_axis = shape, along
+    if codes.ndim != 2:
+        found.unread.append("what is added to the tokens differs from sequence to sequence")
+        return
+    owner = graph.owner(codes)
+    if bool((codes == codes[:1]).all()) and len(codes) > 1:
+        if owner is not None and owner.operation == "parameter" and "E_seg" not in found.codes:
+            found.codes["E_seg"] = owner.codes.reshape(-1, codes.shape[-1])
+            found.choices["segment"] = "added"
+        elif bool(graph.numbers(codes[0]).any()):
+            found.unread.append("one vector is added to every token")
+        return
+    table = None
+    if owner is not None and owner.data.numel() % codes.shape[-1] == 0 and owner.operation in ("parameter", "constant"):
+        table = owner.codes.reshape(-1, codes.shape[-1])
+    read_positions(found, codes, table)
+
+
+def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -> None:
+    """Read positions: the rows that are added to the sequence, and the table that they come from."""
+    graph = found.graph
+    if "position" in found.choices:
+        found.unread.append("positions are added more than once")
+        return
+    numbers = graph.numbers(codes)
+    layout = sinusoid(numbers)
+    if layout is not None:
+        name, shift, exact = layout
+        if shift and variants("position")[name].constants:
+            found.choices["position_offset"] = shift  # this layout may be counted from any number
+        elif shift:
+            found.findings.append(Finding("position", f"the sinusoids are counted from {shift}, not from 0"))
+        if exact or shift:
+            found.choices["position"] = name
+            return
+    if table is None:
+        found.numbers["P"] = numbers
+        found.made_for = len(numbers)
+        found.choices["position"] = "learned"
+        return
+    rows = row_numbers(codes, table)
+    if rows is None:
+        found.unread.append("positions are not rows of a table")
+        return
+    first, in_turn = int(rows[0]), bool((rows.diff() == 1).all())
+    if not in_turn:
+        read_rows = ", ".join(map(str, rows.tolist()))
+        found.findings.append(Finding("position", f"positions 0, 1, 2, … read rows {read_rows} of their table"))
+    elif first and layout is None and sinusoid(graph.numbers(table[:4])) is not None:
+        found.findings.append(Finding("position", f"the sinusoids are counted from {first}, not from 0"))
+    found.choices["position"] = "learned"
+    if first and in_turn and graph.learned(codes):
+        found.choices |= {"position": "learned-offset", "position_offset": first}
+    owner = graph.owner(table)
+    if owner is not None and owner.operation == "parameter":
+        found.codes["P"] = table
+    else:
+        found.numbers["P"] = graph.numbers(table)
+
+
+def row_numbers(codes: Tensor, table: Tensor) -> Tensor | None:
+    """Return which row of a table each row of codes is."""
+    first = {int(code): row for row, code in enumerate(table[:, 0].tolist())}
+    rows = [first.get(int(code), NONE) for code in codes[:, 0].tolist()]
+    if NONE in rows:
+        return None
+    found = torch.tensor(rows)
+    return found if torch.equal(table[found], codes) else None
+
+
+def sinusoid(numbers: Tensor) -> tuple[str, int, bool] | None:
+    """Return the layout of sinusoids, from which position they are counted, and whether they are exact."""
+    n, width = numbers.shape
+    for shift in range(MOST_SHIFTED):
+        for name in SINUSOIDS:
+            equation = variants("position")[name]
+            try:
+                given = torch.zeros(1, n + shift, width, dtype=torch.float64)
+                want = equation.function(given, **dict.fromkeys(equation.constants, 0))[shift:]
+            except SpecificationError:
+                continue
+            off = float((numbers - want).abs().max())
+            if off <= STORED * (n + shift):
+                return name, shift, off <= EXACT
+    return None
+
+
+def read_patches(found: EncoderReading, what: Affine) -> None:
+    """Read a map of patches of an image; its entries are put in the order channel, row, column."""
+    graph = found.graph
+    product = what.products[0]
+    rows = product.reads[0]
+    assert isinstance(rows, Tensor)
+    owner = graph.owner(rows)
+    if owner is None or owner.operation != "argument" or owner.data.ndim != 4 or len(rows) != 1:
+        found.unread.append(f"what enters its first layer is a map of something computed{product.where}")
+        return
+    _, C, H, W = owner.data.shape
+    at = places(rows[0, 0])
+    channel, y, x = at // (H * W) % C, at // W % H, at % W
+    area = len(at) // C
+    side = round(area**0.5)
+    if side * side * C != len(at):
+        found.unread.append("its patches are not squares")
+        return
+    order = (channel * H * W + y * W + x).argsort()
+    W_patch, bias = what.map_and_bias()
+    found.codes |= {"W_patch": W_patch[order]} | ({} if bias is None else {"b_patch": bias})
+    found.choices["embedding"] = "patches-without-bias" if bias is None else "patches"
+    found.sizes |= {"patch": side, "channels": C}
+
+
+def read_side_by_side(found: EncoderReading, term: Node) -> None:
+    """Read class tokens that stand before the positions."""
+    graph = found.graph
+    codes = term.what
+    assert isinstance(codes, Tensor)
+    if codes.ndim != 3 or len(term.parts) != 1:
+        found.unread.append(f"several parts stand side by side ({term})")
+        return
+    mine = torch.tensor([v.depends for v in graph.values])[codes >> PLACES]
+    by_position = mine.all(dim=-1).all(dim=0)
+    before = int((~by_position).nonzero().numel())
+    if before not in (1, 2) or not bool(by_position[before:].all()):
+        found.unread.append("something other than class tokens stands beside the positions")
+        return
+    found.codes["x_cls"] = codes[0, 0]
+    found.choices["cls"] = "cls"
+    if before == 2:
+        found.codes["x_dist"] = codes[0, 1]
+        found.choices["cls"] = "cls-and-distillation"
+    read_term(found, 1.0, term.parts[0])

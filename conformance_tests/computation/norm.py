@@ -1,0 +1,189 @@
+"""Reading norms: by the specification's own equations, whatever operations they are written in."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.graph import Graph, Value
+from conformance_tests.computation.walking import paths
+from encoder_spec.equation import variants
+
+MOST_ARGUMENTS = 24
+"""A norm by hand takes some ten operations: so many values behind its reductions are looked at."""
+
+LARGEST_EPSILON = 1e-2
+"""Numbers below this one may be the ε of a norm."""
+
+CLOSE = 1e-7
+"""How far a value, of order 1, may be from what an equation gives: constants are often kept in float32."""
+
+
+@dataclass(eq=False)
+class Norm:
+    """A norm: what it reads, its parameters, its form and ε.
+
+    ``form`` is the variant of slot ``norm``, empty if its statistics are those of none; ``gamma`` and ``beta`` are
+    codes, or None.
+    """
+
+    value: Value
+    reads: Tensor
+    form: str
+    eps: float
+    gamma: Tensor | None
+    beta: Tensor | None
+    axes: tuple[int, ...]
+
+
+def read_norm(graph: Graph, value: Value) -> Norm | None:
+    """Return the norm whose result a value is, if it is one."""
+    if value.operation in ("layer-norm", "rms-norm"):
+        gamma, beta = value.options["gamma"], value.options["beta"]
+        centred = "layer-norm" if beta is not None else "layer-norm-without-bias"
+        form = centred if value.operation == "layer-norm" else "rms"
+        eps = value.options["eps"]
+        eps = torch.finfo(value.data.dtype).eps if eps is None else float(eps)
+        form = form if len(value.options["axes"]) == 1 else ""
+        return Norm(value, value.arrays[0], form, eps, gamma, beta, value.options["axes"])
+    return written_norm(graph, value) if value.kind == "elementwise" and value.depends else None
+
+
+def written_norm(graph: Graph, value: Value) -> Norm | None:
+    """Return the norm whose result a value is, if it is written in elementary operations."""
+    cone = behind_to_reductions(graph, value)
+    reductions = [v for v in cone if v.kind == "reduction"]
+    if not reductions:
+        return None
+    best: Norm | None = None
+    for candidate in arguments(graph, reductions):
+        if not is_closed(graph, value, candidate):
+            continue
+        norm = as_norm(graph, value, candidate, reductions[0])
+        if norm is None:
+            continue
+        if norm.form:
+            best = norm  # an earlier one that fits too is what the centred one was made of
+        elif best is None:
+            best = norm
+    return best
+
+
+def behind_to_reductions(graph: Graph, value: Value) -> list[Value]:
+    """Return the elementwise operations behind a value, and the first reductions on each way, the latest first."""
+    seen: dict[int, Value] = {}
+    waiting = [value]
+    while waiting:
+        here = waiting.pop()
+        if here.number in seen or not here.depends:
+            continue
+        seen[here.number] = here
+        if here.kind == "elementwise":
+            waiting += [v for read in here.arrays for v in graph.owners(read)]
+    return sorted((v for v in seen.values() if v.kind), key=lambda v: -v.number)
+
+
+def arguments(graph: Graph, reductions: list[Value]) -> list[Value]:
+    """Return the values whose statistics these reductions may be, the latest first."""
+    found: dict[int, Value] = {}
+    waiting = [v for r in reductions for v in graph.owners(r.arrays[0])]
+    while waiting and len(found) < MOST_ARGUMENTS:
+        here = waiting.pop(0)
+        if here.number in found or not here.depends:
+            continue
+        found[here.number] = here
+        if here.kind:
+            waiting += [v for read in here.arrays for v in graph.owners(read)]
+    return sorted((v for v in found.values() if v.kind != "reduction"), key=lambda v: -v.number)
+
+
+def is_closed(graph: Graph, value: Value, candidate: Value) -> bool:
+    """Return whether a value is made of a candidate, of weights and of constants alone, without products."""
+    waiting, seen = [value], set()
+    while waiting:
+        here = waiting.pop()
+        if here is candidate or here.number in seen or not here.depends:
+            continue
+        seen.add(here.number)
+        if not here.kind or here.number < candidate.number:
+            return False
+        waiting += [v for read in here.arrays for v in graph.owners(read)]
+    return True
+
+
+def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> Norm | None:
+    """Return the norm that leads from a candidate to a value."""
+    if value.data.numel() != candidate.data.numel():
+        return None
+    x_codes = next(iter(paths(graph, value.codes, candidate)), None)
+    if x_codes is None or x_codes.unique().numel() != x_codes.numel():
+        return None
+    axes = reduction.options["axes"]
+    axis = axes[0] if len(axes) == 1 else -1
+    shape = value.data.shape
+    if reduction.arrays[0].ndim != len(shape):
+        axis = -1
+    x, y = (graph.numbers(c).movedim(axis, -1) for c in (x_codes, value.codes))
+    gammas, betas, numbers = ingredients(graph, value, candidate)
+    gamma = next((codes for codes in gammas if codes.shape == shape), None)
+    beta = next((codes for codes in betas if codes.shape == shape), None)
+    one = None if gamma is None else of_features(gamma, axis)
+    two = None if beta is None else of_features(beta, axis)
+    if (gamma is not None and one is None) or (beta is not None and two is None) or len(axes) > 1:
+        return Norm(value, x_codes, "", 0.0, one, two, axes)
+    d = x.shape[-1]
+    given = {
+        "gamma": torch.ones(d, dtype=torch.float64) if one is None else graph.numbers(one),
+        "beta": torch.zeros(d, dtype=torch.float64) if two is None else graph.numbers(two),
+    }
+    statistics = variants("statistics")["features"].function
+    for name, equation in variants("norm").items():
+        for eps in (*numbers, 0.0):
+            if "beta" not in equation.parameters and two is not None:
+                continue
+            supplied: dict[str, Any] = {k: v for k, v in given.items() if k in equation.parameters} | {"eps": eps}
+            if "statistics" in equation.slots:
+                supplied["statistics"] = statistics
+            if d < 2 or not within(equation.function(x, **supplied), y):
+                continue
+            if "beta" in equation.parameters and two is None and name == "layer-norm":
+                continue  # the same without β has a name
+            return Norm(value, x_codes, name, eps, one, two, (axis,))
+    return Norm(value, x_codes, "", 0.0, one, two, (axis,))
+
+
+def within(got: Tensor, want: Tensor) -> bool:
+    """Return whether numbers are what an equation gives."""
+    return bool(((got - want).abs() <= CLOSE * want.abs().clamp(min=1)).all())
+
+
+def of_features(codes: Tensor, axis: int) -> Tensor | None:
+    """Return the entries for the features, if every position has the same ones."""
+    flat = codes.movedim(axis, -1).reshape(-1, codes.shape[axis])
+    return flat[0] if bool((flat == flat[:1]).all()) else None
+
+
+def ingredients(graph: Graph, value: Value, candidate: Value) -> tuple[list[Tensor], list[Tensor], list[float]]:
+    """Return the weights that multiply on the way to a value, those that are added, and the numbers."""
+    gammas: list[Tensor] = []
+    betas: list[Tensor] = []
+    numbers: list[float] = []
+    waiting, seen = [value], set()
+    while waiting:
+        here = waiting.pop()
+        if here is candidate or here.number in seen or not here.kind or not here.depends:
+            continue
+        seen.add(here.number)
+        for read in here.reads:
+            if not isinstance(read, Tensor):
+                numbers.append(float(read))
+            elif not graph.depends(read):
+                held = graph.numbers(read)
+                if graph.learned(read) or not bool((held == held.reshape(-1)[0]).all()):
+                    {"mul": gammas, "add": betas, "sub": betas}.get(here.operation, []).append(read)
+                else:
+                    numbers.append(float(held.reshape(-1)[0]))
+        waiting += [v for read in here.arrays for v in graph.owners(read)]
+    small = [n for n in numbers if 0 < n < LARGEST_EPSILON]
+    return gammas, betas, list(dict.fromkeys(small))

@@ -1,0 +1,357 @@
+"""An encoder as its computation shows it: the weights of each canonical path, the choices, and what departs."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.affine import NONE, Affine
+from conformance_tests.computation.attention import Attention, names
+from conformance_tests.computation.feed_forward import FeedForward
+from conformance_tests.computation.graph import Graph, places
+from conformance_tests.computation.inputs import NEAR, SAME, read_entrance
+from conformance_tests.computation.norm import Norm
+from conformance_tests.computation.shown import EncoderReading, Finding, Remarks
+from conformance_tests.computation.stream import Step, Stream, Wiring, stream_of
+from conformance_tests.computation.walking import along_axis
+
+
+def read(graph: Graph) -> EncoderReading:
+    """Read an encoder off its computation, as far as there is one in it."""
+    found = EncoderReading(graph)
+    wiring = Wiring(graph)
+    stream = stream_of(wiring, graph.output)
+    layers = list(layers_of(found, stream))
+    if not layers:
+        at = stream.source
+        found.unread.append(f"what it returns is {at}" if not stream.steps else f"what its layers read is {at}")
+        return found
+    found.take(stream)
+    read_layers(found, stream, layers)
+    assert stream.source is not None
+    read_inputs(found, stream)
+    first = layers[0][0].part
+    assert isinstance(first, Attention)
+    if found.position_axis is not None:
+        find_axis(found, first, *found.position_axis)
+    return found
+
+
+def find_axis(found: EncoderReading, attention: Attention, shape: torch.Size, axis: int) -> None:
+    """Find attention that runs along another axis than the one along which positions are added."""
+    state = found.graph.owner(attention.reads)
+    if state is None or state.data.shape != shape:
+        return
+    rows = places(attention.reads[0, :, 0])
+    varying = [a for a in range(2) if along_axis(rows, shape, a).unique().numel() > 1]
+    if varying == [1 - axis]:
+        says = f"attention runs along the samples of the batch, not along the positions{attention.where_scored}"
+        found.findings.append(Finding("scores", says))
+
+
+Layer = tuple[Step, Step]
+
+NARROW = ("norm", "sum", "look-up", "scaled")
+"""What a map of embeddings may read that are narrower than the layers."""
+
+
+def layers_of(found: EncoderReading, stream: Stream) -> Iterator[Layer]:
+    """Yield attention and feed-forward network of each layer."""
+    steps = list(stream.steps)
+    while steps:
+        first = steps.pop(0)
+        if not isinstance(first.part, Attention) or not first.part.heads:
+            found.unread.append(f"a sublayer without attention before it{where_of(first.part)}")
+            if isinstance(first.part, Attention):
+                found.take(first.part)
+            continue
+        if not steps or not isinstance(steps[0].part, FeedForward):
+            found.unread.append(f"an attention without feed-forward network behind it{where_of(first.part)}")
+            continue
+        yield first, steps.pop(0)
+
+
+def where_of(part: Attention | FeedForward) -> str:
+    """Return where a sublayer is, in brackets."""
+    return part.where if isinstance(part, FeedForward) else part.weights.where
+
+
+def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) -> None:
+    """Read the equations of all layers, and their parameters."""
+    graph = found.graph
+    norms: list[Norm | None] = []
+    for l, (first, second) in enumerate(layers):
+        attention, network = first.part, second.part
+        assert isinstance(attention, Attention)
+        assert isinstance(network, FeedForward)
+        place = f"layers.{l}."
+        read_projections(found, place, attention)
+        read_network(found, place, network)
+        found.take(attention)
+        for name, step in (("norm_1", first), ("norm_2", second)):
+            norm = step.before if stream.is_pre else step.behind
+            norms.append(norm)
+            if step.before and step.behind:
+                found.unread.append(f"norms before and behind a sublayer{step.behind.value.where}")
+            if norm is not None:
+                read_norm_parameters(found, place + name, norm)
+    attention, network = layers[0][0].part, layers[0][1].part
+    assert isinstance(attention, Attention)
+    assert isinstance(network, FeedForward)
+    head = attention.heads[0]
+    found.sizes |= {
+        "N": len(layers),
+        "h": len(attention.heads),
+        "d_k": head.W_Q.shape[1],
+        "d_v": head.W_V.shape[1],
+        "d_model": head.W_Q.shape[0],
+        "d_ff": network.W_1.shape[1],
+    }
+    found.choices["layer"] = "pre-ln" if stream.is_pre else "post-ln"
+    biases = {path.rpartition(".")[2] for path in found.codes}
+    projections = biases & {"b_Q", "b_K", "b_V"}
+    found.choices["projections"] = (
+        "linear" if not projections else "affine-but-keys" if projections == {"b_Q", "b_V"} else "affine"
+    )
+    found.choices["output"] = "affine" if "b_O" in biases else "linear"
+    gated, biased = network.W_G is not None, bool({"b_1", "b_2", "b_G"} & biases)
+    found.choices["ffn"] = ("gated-affine" if biased else "gated") if gated else ("affine" if biased else "linear")
+    missing_biases(found, len(layers))
+    read_scale_of_scores(found, [a.part for a, _ in layers])  # type: ignore[misc]
+    read_activation(found, [f.part for _, f in layers])  # type: ignore[misc]
+    read_norms(found, stream, norms)
+    find_repeated(found, len(layers))
+    find_merge(found)
+    find_shared_heads(found)
+    find_order(found, len(layers))
+    first_of = {p.split(".", 2)[2]: c for p, c in found.codes.items() if p.startswith("layers.0.")}
+    alike = all(
+        torch.equal(found.codes.get(f"layers.{l}.{name}", codes), codes)
+        for l in range(1, len(layers))
+        for name, codes in first_of.items()
+    )
+    found.choices["sharing"] = "all" if len(layers) > 1 and alike and names(graph, first_of["W_Q"]) else "none"
+    if found.choices["sharing"] == "all":
+        found.codes = {p: c for p, c in found.codes.items() if not p.startswith("layers.") or p.startswith("layers.0.")}
+
+
+APART = (
+    ("W_Q", "W_K", "projections", "the keys are made by the map of the queries"),
+    ("W_Q", "W_V", "projections", "the values are made by the map of the queries"),
+    ("W_K", "W_V", "projections", "the values are made by the map of the keys"),
+    ("norm_1.gamma", "norm_2.gamma", "layer", "the second norm is the first one again"),
+)
+"""Parameters that are separate in every layer, and what it means if they are one."""
+
+
+def find_repeated(found: EncoderReading, N: int) -> None:
+    """Find parameters that stand in two places of one layer."""
+    for one, other, slot, says in APART:
+        pairs = [(found.codes.get(f"layers.{l}.{one}"), found.codes.get(f"layers.{l}.{other}")) for l in range(N)]
+        if any(a is not None and b is not None and torch.equal(a, b) for a, b in pairs):
+            found.findings.append(Finding(slot, says))
+
+
+def find_shared_heads(found: EncoderReading) -> None:
+    """Find heads that each have queries and share keys or values."""
+    own, h = found.codes["layers.0.W_Q"][0].unique().numel(), found.sizes["h"]
+    for letter, what in (("W_K", "keys"), ("W_V", "values")):
+        columns = found.codes[f"layers.0.{letter}"][0]
+        if own == found.sizes["h"] * found.sizes["d_k"] and columns.unique().numel() < columns.numel():
+            shared = columns.unique().numel() * h // columns.numel()
+            found.foreign.append(f"its {h} heads share the {what} of {shared} (multi-query or grouped-query attention)")
+
+
+def find_merge(found: EncoderReading) -> None:
+    """Find heads that are laid side by side in another order than that in which the values were split."""
+    columns, rows = found.codes["layers.0.W_V"][0], found.codes.get("layers.0.W_O")
+    owners = [found.graph.owner(codes) for codes in (columns, rows) if codes is not None]
+    if rows is None or None in owners or columns.unique().numel() < columns.numel():
+        return  # arrays for each head have no order beside each other
+    if not bool((rows[columns.argsort(), 0].diff() > 0).all()):
+        says = "the heads are not laid side by side in the order in which they were split"
+        found.findings.append(Finding("merge", says))
+
+
+def find_order(found: EncoderReading, N: int) -> None:
+    """Find layers that run in another order than they were made in, or that some of them share."""
+    firsts = [int(found.codes[f"layers.{l}.W_Q"].min()) for l in range(N)]
+    made = sorted(set(firsts))
+    order = [made.index(first) for first in firsts]
+    if 1 < len(made) < N:
+        found.foreign.append(f"its {N} layers have the parameters of {len(made)}")
+    elif len(made) > 1 and order != list(range(N)):
+        in_words = ", ".join(map(str, order))
+        found.findings.append(Finding("layer", f"the layers run in the order {in_words}, counted as they were made"))
+
+
+def read_projections(found: EncoderReading, place: str, attention: Attention) -> None:
+    """Read W_Q, W_K, W_V and W_O with their biases: all heads side by side, in the order in which they are computed."""
+    heads = attention.heads
+    for letter in "QKV":
+        found.codes[f"{place}W_{letter}"] = torch.cat([getattr(head, f"W_{letter}") for head in heads], dim=1)
+        bias = torch.cat([getattr(head, f"b_{letter}") for head in heads])
+        add_bias(found, f"{place}b_{letter}", bias)
+    outputs = [head.W_O for head in heads]
+    if all(W_O is not None for W_O in outputs):
+        found.codes[f"{place}W_O"] = torch.cat([W_O for W_O in outputs if W_O is not None])
+    else:
+        width = sum(head.W_V.shape[1] for head in heads)
+        found.numbers[f"{place}W_O"] = torch.eye(width, dtype=torch.float64)
+    if attention.b_O is not None:
+        add_bias(found, f"{place}b_O", attention.b_O)
+
+
+def add_bias(found: EncoderReading, path: str, codes: Tensor) -> None:
+    """Add a bias, unless there is none, or it is a constant 0."""
+    there = codes != NONE
+    if not bool(there.any()):
+        return
+    if not bool(there.all()):
+        found.unread.append(f"a bias for some entries alone ({path})")
+    elif found.graph.learned(codes) or bool(found.graph.numbers(codes).any()):
+        found.codes[path] = codes
+
+
+def missing_biases(found: EncoderReading, N: int) -> None:
+    """Put zeros where an equation has a bias and this encoder has none."""
+    needed = {"affine": "QKV", "affine-but-keys": "QV", "linear": ""}[str(found.choices["projections"])]
+    letters = [f"b_{letter}" for letter in needed]
+    letters += ["b_O"] if found.choices["output"] == "affine" else []
+    letters += {"affine": ["b_1", "b_2"], "gated-affine": ["b_1", "b_G", "b_2"]}.get(str(found.choices["ffn"]), [])
+    for l in range(N):
+        for letter in letters:
+            path = f"layers.{l}.{letter}"
+            if path not in found.codes:
+                width = found.codes.get(path.replace("b_", "W_"), found.numbers.get(path.replace("b_", "W_")))
+                assert width is not None
+                found.numbers[path] = torch.zeros(width.shape[-1], dtype=torch.float64)
+
+
+def read_network(found: EncoderReading, place: str, network: FeedForward) -> None:
+    """Read the maps of a feed-forward network."""
+    found.codes[f"{place}W_1"], found.codes[f"{place}W_2"] = network.W_1, network.W_2
+    add_bias(found, f"{place}b_1", network.b_1)
+    if network.W_G is not None and network.b_G is not None:
+        found.codes[f"{place}W_G"] = network.W_G
+        add_bias(found, f"{place}b_G", network.b_G)
+    if network.b_2 is not None:
+        add_bias(found, f"{place}b_2", network.b_2)
+
+
+def read_norm_parameters(found: EncoderReading, place: str, norm: Norm) -> None:
+    """Read γ and β of a norm; without parameters γ is 1."""
+    width = norm.reads.shape[norm.axes[-1]]
+    for letter, codes, absent in (("gamma", norm.gamma, 1.0), ("beta", norm.beta, 0.0)):
+        if codes is not None:
+            found.codes[f"{place}.{letter}"] = codes
+        elif letter == "gamma" or (norm.form and norm.form not in ("rms", "layer-norm-without-bias")):
+            found.numbers[f"{place}.{letter}"] = torch.full((width,), absent, dtype=torch.float64)
+
+
+def read_norms(found: EncoderReading, stream: Stream, norms: Sequence[Norm | None]) -> None:
+    """Read the form of the norms, their ε, and the norms outside of the layers."""
+    there = [norm for norm in norms if norm is not None]
+    if len(there) < len(norms):
+        found.unread.append(f"{len(norms) - len(there)} of {len(norms)} sublayers have no norm")
+    outside = [norm for norm in (stream.leading, stream.trailing) if norm is not None]
+    kinds = [f"a norm of another kind ({n.value.line or n.value.operation})" for n in (*there, *outside) if not n.form]
+    found.unread += dict.fromkeys(kinds)
+    if not there:
+        return
+    form, eps = Counter((norm.form, norm.eps) for norm in there).most_common(1)[0][0]
+    found.choices |= {"eps": eps} | ({"norm": form} if form else {})
+    found.choices |= {"embedding_norm": "none", "final_norm": "none"}
+    for outer, place, slot in (
+        (stream.leading, "norm_embedding", "embedding_norm"),
+        (stream.trailing, "norm_final", "final_norm"),
+    ):
+        if outer is not None:
+            read_outer_norm(found, outer, place, slot)
+    others = {norm.eps for norm in there} - {eps}
+    if others:
+        found.findings.append(
+            Finding("norm", f"the norms of the layers have several ε: {eps:g} and {sorted(others)[0]:g}")
+        )
+
+
+def read_outer_norm(found: EncoderReading, norm: Norm, place: str, slot: str) -> None:
+    """Read a norm outside of the layers: its parameters, and form and ε where they are not those of the layers."""
+    found.choices[slot] = "norm"
+    read_norm_parameters(found, place, norm)
+    if norm.form and norm.form != found.choices.get("norm", ""):
+        found.choices[place] = norm.form
+    if norm.eps != found.choices["eps"]:
+        found.choices[f"{place}.eps"] = norm.eps
+
+
+def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention]) -> None:
+    """Read the number that multiplies the scores."""
+    d_k = found.sizes["d_k"]
+    right = d_k**-0.5
+    found.choices["scores"] = "scaled"
+    scales = {a.scale for a in attentions if a.scale is not None}
+    if not scales:
+        return
+    if all(abs(s - 1) <= SAME for s in scales) and d_k > 1:
+        found.choices["scores"] = "unscaled"
+        return
+    if len(scales) == 1 and SAME < abs(min(scales) / right - 1) <= NEAR:
+        found.kept["scores"] = min(scales)
+    for a in attentions:
+        if a.scale is not None and abs(a.scale / right - 1) > NEAR:
+            says = f"the scores are multiplied by {a.scale:.6g}, where 1/√{d_k} = {right:.6g} belongs{a.where_scored}"
+            found.take(Remarks(findings=[Finding("scores", says)]))
+
+
+def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> None:
+    """Read the activation."""
+    kinds = [n.activation for n in networks]
+    named = Counter(k for k in kinds if k).most_common(1)
+    if named:
+        found.choices["activation"] = named[0][0]
+    for network in networks:
+        if not network.activation:
+            made = ", ".join(network.operations)
+            found.findings.append(
+                Finding("activation", f"the activation is none of the specification's: {made}{network.where}")
+            )
+    if len(set(kinds)) > 1 and all(kinds):
+        found.findings.append(
+            Finding("activation", f"the layers have several activations: {', '.join(dict.fromkeys(kinds))}")
+        )
+
+
+def read_inputs(found: EncoderReading, stream: Stream) -> None:
+    """Read what enters the first layer; behind a map of embeddings that are narrower, what enters that."""
+    source, leading = stream.source, stream.leading
+    assert source is not None
+    widened = source.what if source.kind == "map" and source.parts[0].kind in NARROW else None
+    if isinstance(widened, Affine):
+        source = source.parts[0]
+        if source.kind == "norm":
+            assert isinstance(source.what, Norm)
+            leading, source = source.what, source.parts[0]
+    read_entrance(found, source)
+    if isinstance(widened, Affine) and "E" in found.codes:
+        found.choices["input"] = "factorised"
+        found.codes["W_e"], bias = widened.map_and_bias()
+        if bias is None:
+            found.numbers["b_e"] = torch.zeros(found.codes["W_e"].shape[-1], dtype=torch.float64)
+        else:
+            found.codes["b_e"] = bias
+        if leading is not None:
+            read_outer_norm(found, leading, "norm_embedding", "embedding_norm")
+    if "x_dist" in found.codes and int(found.codes["x_dist"].min()) < int(found.codes["x_cls"].min()):
+        says = "the tokens before the positions stand in another order than they were made"
+        found.findings.append(Finding("cls", says))
+    shapes = {p: tuple(c.shape) for p, c in (*found.codes.items(), *found.numbers.items())}
+    if "E" in shapes:
+        found.sizes |= {"V": shapes["E"][0], "d_e": shapes["E"][1]}
+    if "P" in shapes:
+        found.sizes["max_len"] = shapes["P"][0]
+    if "E_seg" in shapes:
+        found.sizes["segments"] = shapes["E_seg"][0]
+    if not names(found.graph, found.codes["layers.0.W_Q"]):
+        found.unread.append("its maps are not made of parameters")

@@ -1,0 +1,88 @@
+"""An encoder as its computation shows it: its parts, and departures and facts for any value and in any place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.graph import Graph
+
+
+class Finding(NamedTuple):
+    """Something that is computed otherwise than in any equation of its slot."""
+
+    slot: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Facts of a computation that a judgement needs.
+
+    Attributes:
+        findings: departures that the computation shows by itself.
+        unlearned: by canonical path, the row of a table that is not learned: torch's ``padding_idx``.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    unlearned: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(eq=False, kw_only=True)
+class Remarks:
+    """Words about a part of an encoder, beside what it is.
+
+    Attributes:
+        findings: what departs from every equation of its slot.
+        unread: what could not be explained, in words.
+        foreign: parts that no slot has, in words: with them an encoder computes other equations, and may do so rightly.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+    def take(self, others: "Remarks") -> None:
+        """Add what is said of another part, each remark once."""
+        self.findings += [finding for finding in others.findings if finding not in self.findings]
+        self.unread += [words for words in others.unread if words not in self.unread]
+        self.foreign += [words for words in others.foreign if words not in self.foreign]
+
+
+@dataclass(eq=False)
+class EncoderReading(Remarks):
+    """An encoder, as far as its computation shows it.
+
+    Attributes:
+        graph: the computation.
+        codes: the codes of each canonical parameter, by path.
+        numbers: the numbers of canonical parameters that the encoder does not keep as parameters, by path.
+        choices: the variant by slot, and constants by name, as ``Profile.replace`` takes them.
+        sizes: sizes by letter.
+        kept: by slot, its constant as the encoder keeps it, where that is the one that belongs there in float32.
+        unlearned: by path, the row of a table that is not learned.
+        made_for: for how many positions a table is known that the call makes; 0 if it makes none.
+        position_axis: the shape of the sum of tokens and positions, and along which of its axes positions are added.
+    """
+
+    graph: Graph
+    codes: dict[str, Tensor] = field(default_factory=dict)
+    numbers: dict[str, Tensor] = field(default_factory=dict)
+    choices: dict[str, str | float] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    kept: dict[str, float] = field(default_factory=dict)
+    unlearned: dict[str, int] = field(default_factory=dict)
+    made_for: int = 0
+    position_axis: tuple[torch.Size, int] | None = None
+
+    @property
+    def is_entered(self) -> bool:
+        """Return whether it is read what enters the first layer."""
+        given = self.choices.get("input") == "given"
+        return "N" in self.sizes and (given or bool({"E", "W_patch"} & self.codes.keys()))
+
+    def reached(self) -> set[str]:
+        """Return the names of the parameters from which the output is computed."""
+        return {v.name for v in self.graph.ancestors(self.graph.output) if v.operation == "parameter"}

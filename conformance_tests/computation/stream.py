@@ -1,0 +1,323 @@
+"""The wiring: what every value on the way from the input to the output is, and the layers in order of execution."""
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from torch import Tensor
+
+from conformance_tests.computation.affine import Affine, affine, one_step
+from conformance_tests.computation.attention import Attention, attentions
+from conformance_tests.computation.feed_forward import FeedForward, feed_forwards
+from conformance_tests.computation.graph import Graph, Value
+from conformance_tests.computation.norm import Norm, read_norm
+from conformance_tests.computation.shown import Finding, Remarks
+
+Sublayer = Attention | FeedForward
+
+
+@dataclass(eq=False)
+class Node:
+    """The explanation of a value.
+
+    Attributes:
+        kind: ``"norm"``, ``"sublayer"``, ``"sum"``, ``"scaled"``, ``"map"``, ``"look-up"``, ``"weights"``,
+            ``"input"``, ``"side by side"`` or ``"unknown"``.
+        value: it; None of several.
+        parts: what it is made of.
+        what: the norm, the sublayer, the affine entries, or the codes of weights.
+        factor: of what is scaled.
+    """
+
+    kind: str
+    value: Value | None
+    parts: tuple["Node", ...] = ()
+    what: "Norm | Sublayer | Affine | Tensor | None" = None
+    factor: float = 1.0
+
+    def __str__(self) -> str:
+        """Say what it is, for a report."""
+        if self.value is None:
+            return self.kind
+        named = f" {self.value.name}" if self.value.name else ""
+        return f"{self.value.operation}{named}{self.value.where}"
+
+
+class Wiring:
+    """Explains values; each is explained once, so that two ways that meet lead to one node."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.attentions = attentions(graph)
+        self.networks = feed_forwards(graph)
+        parts: list[Sublayer] = [*self.networks, *self.attentions]
+        self._maps = {part.gives.number: part for part in parts if part.gives is not None}
+        self._known: dict[int, Node] = {}
+
+    def of(self, codes: Tensor) -> Node:
+        """Return what these entries are."""
+        graph = self.graph
+        value = graph.owner(codes)
+        if value is None:
+            return self._side_by_side(codes)
+        if not graph.depends(codes):
+            return Node("weights", value, what=codes)
+        if codes.unique().numel() < value.data.numel():
+            return Node("unknown", value, (self.explain(value),), codes)
+        return self.explain(value)
+
+    def explain(self, value: Value) -> Node:
+        """Return what a value is."""
+        if value.number not in self._known:
+            self._known[value.number] = self._explained(value)
+        return self._known[value.number]
+
+    def _explained(self, value: Value) -> Node:
+        graph = self.graph
+        if value.operation == "argument":
+            return Node("input", value)
+        if value.operation == "look-up":
+            return Node("look-up", value, what=value.arrays[0])
+        norm = read_norm(graph, value)
+        if norm is not None:
+            return Node("norm", value, (self.of(norm.reads),), norm)
+        found = affine(graph, value.codes)
+        if found is not None and len(found.products) == 1:
+            return self._mapped(value, found, found.products[0])
+        if value.operation == "product" and value.number in self._maps:
+            return self._sublayer(value, self._maps[value.number], 1.0)
+        if value.kind == "elementwise":
+            return self._combined(value)
+        return Node("unknown", value)
+
+    def _mapped(self, value: Value, found: Affine, product: Value) -> Node:
+        part = self._maps.get(product.number)
+        factor = found.factor()
+        if part is None or factor is None:
+            rows = product.reads[0]
+            assert isinstance(rows, Tensor)
+            return Node("map", value, (self.of(rows),), found)
+        _, bias = found.map_and_bias()
+        if bias is not None:
+            set_bias(part, bias)
+        return self._sublayer(value, part, factor)
+
+    def _sublayer(self, value: Value, part: Sublayer, factor: float) -> Node:
+        reads = self.of(part.reads) if part.reads.numel() else Node("unknown", part.gives)
+        return Node("sublayer", value, (reads,), part, factor)
+
+    def _combined(self, value: Value) -> Node:
+        graph = self.graph
+        data = [read for read in value.arrays if graph.depends(read)]
+        if value.operation in ("add", "sub") and len(data) == 2:
+            parts = tuple(map(self.of, data))
+            together = one_attention(parts) if value.operation == "add" else None
+            if together is not None:
+                return Node("sublayer", value, parts[0].parts, together)
+            return Node("sum" if value.operation == "add" else "unknown", value, parts)
+        step = one_step(graph, value)
+        if step is None:
+            return Node("unknown", value, tuple(map(self.of, data)))
+        followed, factor, added, _ = step
+        inner = self.of(followed)
+        if added is not None:
+            assert isinstance(added, Tensor)
+            return Node("sum", value, (inner, Node("weights", None, what=added)))
+        if factor.unique().numel() == 1:
+            return Node("scaled", value, (inner,), factor=float(factor.reshape(-1)[0]))
+        return Node("unknown", value, (inner,))
+
+    def _side_by_side(self, codes: Tensor) -> Node:
+        owners = self.graph.owners(codes)
+        data = [v for v in owners if v.depends]
+        if not data:
+            return Node("weights", None, what=codes)
+        found = affine(self.graph, codes)
+        if found is not None and len(found.products) > 1:
+            part = self._maps.get(found.products[0].number)
+            if part is not None:
+                return self._sublayer(found.products[0], part, 1.0)
+        return Node("side by side", data[-1], tuple(map(self.explain, data)), codes)
+
+
+def one_attention(parts: tuple[Node, ...]) -> Attention | None:
+    """Return the attention that a sum of two makes, if both read one value: Σ head_i W_i is Concat(head_i) W."""
+    attentions = [node.what for node in parts if isinstance(node.what, Attention) and node.kind == "sublayer"]
+    if len(attentions) < len(parts) or any(node.factor != 1 for node in parts):
+        return None
+    one, other = attentions
+    if parts[0].parts != parts[1].parts or not (one.heads and other.heads) or one.scale != other.scale:
+        return None
+    biases = [a.b_O for a in attentions if a.b_O is not None]
+    if len(biases) > 1 or any(head.W_O is None for a in attentions for head in a.heads):
+        return None
+    first = one if one.weights.number < other.weights.number else other
+    second = other if first is one else one
+    return replace(first, heads=[*first.heads, *second.heads], b_O=biases[0] if biases else None)
+
+
+@dataclass(eq=False)
+class Step:
+    """One sublayer on the stream: what norms stand before and behind it."""
+
+    part: Sublayer
+    before: Norm | None = None
+    behind: Norm | None = None
+
+
+@dataclass(eq=False)
+class Stream(Remarks):
+    """An encoder's layers in order of execution, and what stands before and behind them.
+
+    Attributes:
+        steps: the sublayers.
+        leading: a norm of the stream before the first sublayer, and ``trailing`` one behind the last.
+        source: what enters the first sublayer.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    leading: Norm | None = None
+    trailing: Norm | None = None
+    source: Node | None = None
+
+    @property
+    def is_pre(self) -> bool:
+        """Return whether norms stand before the sublayers."""
+        return any(step.before for step in self.steps)
+
+
+def sublayer_in(node: Node) -> tuple[Node | None, Node | None]:
+    """Return the sublayer that a sum adds, and the stream to which it is added.
+
+    A bias of the sublayer may be added behind the stream: (x + f W) + b.
+    """
+    biases: list[Tensor] = []
+    while node.kind == "sum" and len(node.parts) == 2:
+        for one, other in (node.parts, node.parts[::-1]):
+            if one.kind == "sublayer" and other.kind != "weights":
+                return (one, other) if attached(one, biases) else (None, None)
+        behind = [part for part in node.parts if part.kind != "weights"]
+        if len(behind) != 1:
+            break
+        biases += [part.what for part in node.parts if part.kind == "weights" and isinstance(part.what, Tensor)]
+        node = behind[0]
+    return None, None
+
+
+def attached(node: Node, biases: list[Tensor]) -> bool:
+    """Give a sublayer the bias that is added behind the stream; return whether there is a place for it."""
+    part = node.what
+    assert isinstance(part, Attention | FeedForward)
+    for codes in biases:
+        flat = codes.reshape(-1, codes.shape[-1])
+        if not bool((flat == flat[:1]).all()) or bias_of(part) is not None:
+            return False
+        set_bias(part, flat[0])
+    return True
+
+
+def bias_of(part: Sublayer) -> Tensor | None:
+    """Return the bias behind the last map of a sublayer."""
+    return part.b_O if isinstance(part, Attention) else part.b_2
+
+
+def set_bias(part: Sublayer, codes: Tensor) -> None:
+    """Give a sublayer the bias behind its last map."""
+    if isinstance(part, Attention):
+        part.b_O = codes
+    else:
+        part.b_2 = codes
+
+
+def stream_of(wiring: Wiring, output: Tensor) -> Stream:
+    """Follow the stream from the output back to the input."""
+    found = Stream()
+    events: list[Norm | Step] = []
+    read: dict[int, Node] = {}
+    astray: list[tuple[int, Finding]] = []
+    here = wiring.of(output)
+    while True:
+        if here.kind == "norm":
+            assert isinstance(here.what, Norm)
+            events.append(here.what)
+            here = here.parts[0]
+            continue
+        out, rest = sublayer_in(here)
+        if here.kind == "sublayer":
+            out, rest = here, None
+        if out is None:
+            break
+        assert isinstance(out.what, Attention | FeedForward)
+        step = Step(out.what)
+        events.append(step)
+        reads = out.parts[0]
+        where = out.value.where if out.value is not None else ""
+        slot = "attention" if isinstance(out.what, Attention) else "feed-forward network"
+        if rest is None:
+            found.findings.append(Finding("residual", f"nothing is added to what the {slot} gives{where}"))
+            here = reads
+            continue
+        if out.factor != 1:
+            found.findings.append(Finding("residual", f"what the {slot} gives is added {out.factor:.6g} times{where}"))
+        if reads is not rest:
+            if reads.kind == "norm" and reads.parts[0] is rest:
+                assert isinstance(reads.what, Norm)
+                step.before = reads.what
+            else:
+                step.before = reads.what if isinstance(reads.what, Norm) else None
+                says = f"the {slot} reads another value than the one it is added to{where}"
+                astray.append((len(events) - 1, Finding("layer", says)))
+        read[len(events) - 1] = reads
+        here = rest
+    for place, finding in astray:
+        # The sublayer before it on the stream is the next event here, unless a norm stands between.
+        if read.get(place + 1) is read[place]:
+            found.foreign = ["attention and feed-forward network read one value, side by side"]
+        else:
+            found.findings.append(finding)
+    found.source = here
+    arrange(found, events[::-1])
+    return found
+
+
+def arrange(found: Stream, events: list["Norm | Step"]) -> None:
+    """Give each norm on the stream its place: before, between or behind the sublayers."""
+    steps = [e for e in events if isinstance(e, Step)]
+    found.steps = steps
+    if not steps:
+        return
+    for norm, step in pairwise(list(events)):
+        if found.is_pre and isinstance(step, Step) and step.before is None and isinstance(norm, Norm):
+            # Without a residual connection the norm before a sublayer seems to stand on the stream.
+            step.before = norm
+            events.remove(norm)
+    first, last = events.index(steps[0]), events.index(steps[-1])
+    before = [e for e in events[:first] if isinstance(e, Norm)]
+    behind = [e for e in events[last + 1 :] if isinstance(e, Norm)]
+    inner: list[list[Norm]] = []
+    for a, b in pairwise(steps):
+        inner.append([e for e in events[events.index(a) + 1 : events.index(b)] if isinstance(e, Norm)])
+    if len(before) > 1 or len(behind) > 1 + (not found.is_pre) or any(len(i) > 1 for i in inner):
+        found.unread.append("several norms stand behind one another")
+    if found.is_pre:
+        found.leading, found.trailing = first_of(before), first_of(behind)
+        for step, norms in zip(steps, inner, strict=False):
+            if norms:
+                step.behind = norms[0]
+        return
+    if not behind and before and all(inner):
+        # Each sublayer has a norm before it, which its residual takes too.
+        for step, norms in zip(steps, [before, *inner], strict=True):
+            step.before = norms[0]
+        found.findings.append(
+            Finding("residual", "the residual connection starts from the normed value, not from the norm's input")
+        )
+        return
+    found.leading = first_of(before)
+    for step, norms in zip(steps, [*inner, behind[:1]], strict=True):
+        step.behind = first_of(norms)
+    found.trailing = first_of(behind[1:])
+
+
+def first_of(norms: list[Norm]) -> Norm | None:
+    """Return the first of some norms, if there is one."""
+    return norms[0] if norms else None

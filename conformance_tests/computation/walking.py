@@ -1,0 +1,64 @@
+"""Following entries through elementwise operations, backwards."""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.graph import Graph, Value, places
+
+
+def through(operand: Tensor, codes: Tensor) -> Tensor:
+    """Return what stands in an operand where these entries of the result stand, in their arrangement."""
+    return operand.reshape(-1)[places(codes)]
+
+
+def paths(graph: Graph, codes: Tensor, target: Value) -> Iterator[Tensor]:
+    """Yield the entries of an earlier value that stand behind these through elementwise operations, in their order."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [codes]
+    while waiting:
+        here = waiting.pop()
+        value = graph.owner(here)
+        if value is None or value.number < target.number or (value.number, int(here.reshape(-1)[0])) in seen:
+            continue
+        seen.add((value.number, int(here.reshape(-1)[0])))
+        if value is target:
+            yield here
+        elif value.kind == "elementwise":
+            waiting += [through(read, here) for read in value.arrays if graph.depends(read)]
+
+
+def unchanged(graph: Graph, codes: Tensor) -> Tensor:
+    """Return the entries of the earliest value that elementwise operations hand on without changing a number.
+
+    Ids that are looked up are often made sure of before: ``where(ids < 0, ids + V, ids)``.
+    """
+    while (value := graph.owner(codes)) is not None and value.kind == "elementwise":
+        numbers = graph.numbers(codes)
+        behind = (through(read, codes) for read in value.arrays if graph.depends(read))
+        same = next((read for read in behind if torch.equal(graph.numbers(read), numbers)), None)
+        if same is None:
+            break
+        codes = same
+    return codes
+
+
+def along_axis(at: Tensor, shape: Sequence[int], axis: int) -> Tensor:
+    """Return where along an axis of an array of this shape its entries at these places stand.
+
+    (``torch.unravel_index`` would import torch's compiler for seconds to check its arguments.)
+    """
+    axis %= len(shape)
+    return at // prod(shape[axis + 1 :]) % shape[axis]
+
+
+def is_even(numbers: Tensor) -> bool:
+    """Return whether all numbers are one."""
+    return bool((numbers == numbers.reshape(-1)[0]).all()) if numbers.numel() else False
+
+
+def constant_along(codes: Tensor, axis: int) -> bool:
+    """Return whether entries do not change along an axis."""
+    return bool(torch.equal(codes, codes.narrow(axis, 0, 1).expand_as(codes)))

@@ -1,0 +1,106 @@
+"""Operations that frameworks write in several steps: recognised by what they do."""
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.attention import back_to, softmax_argument
+from conformance_tests.computation.graph import Graph, Operand, Recording
+from conformance_tests.computation.inputs import read_entrance
+from conformance_tests.computation.shown import EncoderReading
+from conformance_tests.computation.stream import Wiring
+from conformance_tests.computation.walking import unchanged
+
+
+def recorded(*shape: int) -> tuple[Recording, Tensor, Tensor]:
+    """A recording with one argument: its codes and its numbers."""
+    recording = Recording()
+    numbers = torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return recording, recording.leaf("argument", numbers, "x"), numbers
+
+
+def of(graph: Graph, *reads: Operand) -> list[Tensor]:
+    """The numbers of operands."""
+    return [graph.numbers(read) for read in reads]
+
+
+def softmax_minus(recording: Recording, scores: Tensor, subtracted: Tensor) -> Tensor:
+    """exp(scores − subtracted) over its sum along the last axis; codes."""
+    graph = recording.graph
+    a, b = of(graph, scores, subtracted)
+    shifted = recording.elementwise("sub", (scores, subtracted), a - b)
+    above = recording.elementwise("exp", (shifted,), (a - b).exp())
+    below = recording.reduction("sum", above, (-1,), (a - b).exp().sum(-1))
+    below = below.unsqueeze(-1).expand_as(above)
+    return recording.elementwise("div", (above, below), (a - b).softmax(-1))
+
+
+def test_what_is_the_same_for_a_whole_row_cancels_in_a_softmax() -> None:
+    """The largest score, kept from being −∞: a maximum with a number behind a reduction."""
+    recording, scores, numbers = recorded(2, 3, 5)
+    largest = recording.reduction("amax", scores, (-1,), numbers.amax(-1))
+    kept = recording.elementwise("maximum", (largest, float("-inf")), numbers.amax(-1))
+    codes = softmax_minus(recording, scores, kept.unsqueeze(-1).expand_as(scores))
+    value = recording.graph.owner(codes)
+    assert value is not None
+    argument = softmax_argument(recording.graph, value)
+    assert argument is not None
+    assert torch.equal(argument[0], scores)
+    assert argument[1] == 2
+
+
+def test_what_differs_within_a_row_does_not_cancel() -> None:
+    """A bias for each key is part of the scores."""
+    recording, scores, numbers = recorded(2, 3, 5)
+    bias = recording.reduction("amax", scores, (-2,), numbers.amax(-2)).unsqueeze(-2).expand_as(scores)
+    codes = softmax_minus(recording, scores, bias)
+    value = recording.graph.owner(codes)
+    assert value is not None
+    argument = softmax_argument(recording.graph, value)
+    assert argument is not None
+    shifted = recording.graph.owner(argument[0])
+    assert shifted is not None
+    assert shifted.operation == "sub"
+
+
+def test_ids_are_followed_through_what_leaves_them_as_they_are() -> None:
+    """where(ids < 0, ids + V, ids), of ids that are none of them negative."""
+    recording = Recording()
+    ids = torch.tensor([[1, 4, 2]])
+    codes = recording.leaf("argument", ids, "ids")
+    negative = recording.elementwise("lt", (codes, 0.0), ids < 0)
+    shifted = recording.elementwise("add", (codes, 7.0), ids + 7)
+    kept = recording.elementwise("where", (negative, shifted, codes), ids)
+    assert torch.equal(unchanged(recording.graph, kept[:, 1:]), codes[:, 1:])
+    assert torch.equal(unchanged(recording.graph, shifted), shifted)
+
+
+def test_one_row_that_is_looked_up_for_every_position_is_a_segment() -> None:
+    """The index is computed of the ids, as in RoBERTa, and is the same for all of them."""
+    recording = Recording()
+    ids = torch.tensor([[1, 4, 2], [3, 2, 5]])
+    codes = recording.leaf("argument", ids, "ids")
+    tables = {name: torch.randn(6, 4, dtype=torch.float64) for name in ("tokens", "segments")}
+    leaves = {name: recording.leaf("parameter", table, name, learned=True) for name, table in tables.items()}
+    zeros = recording.elementwise("mul", (codes, 0.0), 0 * ids)
+    rows = [
+        recording.other("look-up", (leaves["tokens"], codes), tables["tokens"][ids], options={"axis": 0}),
+        recording.other("look-up", (leaves["segments"], zeros), tables["segments"][0 * ids], options={"axis": 0}),
+    ]
+    added = recording.elementwise("add", rows, tables["tokens"][ids] + tables["segments"][0])
+    found = EncoderReading(recording.graph)
+    read_entrance(found, Wiring(recording.graph).of(added))
+    assert torch.equal(found.codes["E_seg"], leaves["segments"])
+    assert (found.choices["segment"], found.unread) == ("added", [])
+
+
+def test_weights_are_followed_past_constants_that_came_later() -> None:
+    """where(a mask made behind the softmax, 0, the attention weights)."""
+    recording, codes, numbers = recorded(2, 3)
+    weights = recording.other("softmax", [codes], numbers.softmax(-1), options={"axes": (1,)})
+    mask = recording.leaf("constant", torch.zeros(2, 3, dtype=torch.bool))
+    kept = recording.elementwise("where", (mask, 0.0, weights), numbers.softmax(-1))
+    value = recording.graph.owner(weights)
+    assert value is not None
+    behind = back_to(recording.graph, kept.mT, value)
+    assert behind is not None
+    assert torch.equal(behind, weights.mT)

@@ -1,0 +1,134 @@
+"""Encoders are read off their computations, whatever they are called and however they are written."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from conformance_tests.computation.reading import read
+from conformance_tests.computation.shown import EncoderReading
+from conformance_tests.identification.structure import as_shown
+from conformance_tests.meta_tests.computation.styles import CHOICES, HEADS, INNER, WIDTH
+from conformance_tests.parameters.gathered import gathered
+from conformance_tests.subjects.torch_subject import TorchSubject
+from encoder_spec.equation import variants
+
+
+def reading_of(module: nn.Module) -> tuple[EncoderReading, TorchSubject]:
+    """Read a module's computation."""
+    subject = TorchSubject(module)
+    with subject.borrowed():
+        return read(subject.computation()), subject
+
+
+class Renamed(nn.Module):
+    """A module whose parameters bear names without meaning, with the module itself out of sight."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.order = list(dict(module.named_parameters()))
+        for place, (_, parameter) in enumerate(sorted(module.named_parameters(), key=lambda named: named[0][::-1])):
+            self.register_parameter(f"z{place}", parameter)
+        names = {id(p): name for name, p in self.named_parameters()}
+        self.own = {name: names[id(p)] for name, p in module.named_parameters()}
+        self.hidden = [module.eval()]
+
+    def forward(self, u: Tensor) -> Any:
+        held = dict(self.named_parameters())
+        return functional_call(self.hidden[0], {name: held[own] for name, own in self.own.items()}, (u,))
+
+
+def agrees(found: EncoderReading, subject: TorchSubject, module: nn.Module) -> bool:
+    """Whether the specification computes the outputs of a module, with the choices and weights that were read."""
+    encoder = as_shown(found)
+    with subject.borrowed():
+        weights = subject.weights()
+        mapping, _ = gathered(found, weights)
+        given = torch.randn(2, 6, WIDTH, dtype=torch.float64)
+        x = torch.randint(2, 20, (2, 6)) if encoder.profile["input"].variant == "embedded" else given
+        returned = module(x)
+        while not isinstance(returned, Tensor):
+            returned = next(iter(returned.values() if isinstance(returned, Mapping) else returned))
+        segments = [torch.zeros_like(x)] if encoder.profile["segment"].variant == "added" else []
+        want = encoder(mapping.canonical(weights), x, *segments)
+    return bool(torch.allclose(want, returned.detach(), rtol=0, atol=1e-12))
+
+
+@pytest.mark.parametrize("style", CHOICES)
+def test_encoder_is_read_in_any_style(style: type[nn.Module]) -> None:
+    """Its choices are read, nothing is left over, and with its weights they give its outputs."""
+    torch.manual_seed(0)
+    module = style()
+    found, subject = reading_of(module)
+    assert (found.unread, found.foreign, found.findings) == ([], [], [])
+    assert {name: found.choices.get(name) for name in CHOICES[style]} == CHOICES[style]
+    assert (found.sizes["h"], found.sizes["d_ff"]) == (HEADS, INNER)
+    if style.__name__ != "Batched":  # the specification has the batch first
+        assert agrees(found, subject, module)
+
+
+@pytest.mark.parametrize("style", CHOICES)
+def test_no_name_is_needed(style: type[nn.Module]) -> None:
+    """With parameters whose names and order mean nothing the same is read."""
+    torch.manual_seed(0)
+    module = style()
+    plain, _ = reading_of(module)
+    torch.manual_seed(0)
+    renamed, _ = reading_of(Renamed(style()))
+    assert (renamed.choices, renamed.sizes) == (plain.choices, plain.sizes)
+    assert (renamed.unread, renamed.foreign) == ([], [])
+    assert {finding.slot for finding in renamed.findings} <= {"layer"}  # that they run in the order of their making
+
+
+SIZES = [{"d_model": 12, "h": h, "d_ff": d_ff, "N": N} for h in (1, 2, 12) for d_ff in (12, 5, 24) for N in (1, 2)]
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_sizes_may_coincide(sizes: dict[str, int], norm_first: bool) -> None:
+    """Each map of torch's encoder is taken for what it is: d_ff = d_model, d_ff < d_model, h = 1, h = d_model."""
+    layer = nn.TransformerEncoderLayer(
+        sizes["d_model"], sizes["h"], sizes["d_ff"], batch_first=True, norm_first=norm_first
+    )
+    found, subject = reading_of(nn.TransformerEncoder(layer, sizes["N"], enable_nested_tensor=False))
+    assert {name: found.sizes[name] for name in sizes} == sizes
+    assert (found.findings, found.foreign, found.unread) == ([], [], [])
+    mapping, _ = gathered(found, subject.weights())
+    assert not mapping.unmapped
+    first = subject.weights()["layers.0.self_attn.in_proj_weight"].double()
+    canonical = mapping.canonical({name: w.double() for name, w in subject.weights().items()})
+    assert torch.equal(canonical["layers.0.W_K"], first[12:24].T)
+    assert torch.equal(canonical["layers.0.W_2"], subject.weights()["layers.0.linear2.weight"].T)
+
+
+class FromATable(nn.Module):
+    """Sinusoids kept as a table, of which a sequence reads some rows."""
+
+    def __init__(self, *rows: int) -> None:
+        super().__init__()
+        self.a, self.rows = nn.Embedding(29, WIDTH), rows
+        sinusoids = variants("position")["sinusoidal"].function(torch.zeros(1, 50, WIDTH))
+        self.register_buffer("b", sinusoids)
+        self.c = nn.TransformerEncoderLayer(WIDTH, HEADS, INNER, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, step = self.rows
+        read = first + step * torch.arange(x.shape[1])
+        return self.c(self.a(x) + self.b[read])
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ((0, 1), []),
+        ((1, 1), ["the sinusoids are counted from 1, not from 0"]),
+        ((0, 2), ["positions 0, 1, 2, … read rows 0, 2, 4, 6, 8 of their table"]),
+    ],
+)
+def test_positions_are_read_with_the_rows_that_they_take(rows: tuple[int, int], says: list[str]) -> None:
+    """A table of sinusoids may be kept; what is read of it must be the sinusoid of the position."""
+    found, _ = reading_of(FromATable(*rows))
+    assert [finding.says for finding in found.findings if finding.slot == "position"] == says
