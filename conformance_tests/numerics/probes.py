@@ -113,16 +113,27 @@ class Probe:
 
 
 class Probes:
-    """The probes for an encoder, made from a seed and always the same for it, with numbers that ``dtype`` can hold."""
+    """The probes for an encoder, made from a seed and always the same for it, with numbers that ``dtype`` can hold.
 
-    def __init__(self, encoder: Encoder, seed: int, dtype: torch.dtype = torch.float64) -> None:
+    With ``sizes``, all have so many sequences of so many tokens: some encoders take no others.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        seed: int,
+        dtype: torch.dtype = torch.float64,
+        sizes: tuple[int, int] | None = None,
+    ) -> None:
         self.encoder = encoder
         self.seed = seed
         self.dtype = dtype
+        self._made: dict[str, Probe] = {}
         taken = {getattr(encoder.dimensions, size) for size in ("N", "h", "d_k", "d_v", "d_model", "d_ff")}
         self.batch = next(p for p in PRIMES if p not in taken)
         self.length = next(p for p in PRIMES[2:] if p not in taken and p != self.batch)
         self.longest = MANY
+        self.fixed = sizes is not None
         learned = bool(encoder.profile["position"].parameters)
         if self._kind == "convolutions" and learned:
             self.length = encoder.dimensions.max_len  # such encoders take sounds of one length alone
@@ -130,6 +141,8 @@ class Probes:
             # Two rows are spared: the offset is not known before it is identified.
             usable = encoder.dimensions.max_len - max(2, int(encoder.profile.constants["offset"]))
             self.length, self.longest = (max(1, min(length, usable)) for length in (self.length, MANY))
+        if sizes is not None:
+            self.batch, self.length = sizes
 
     @property
     def _kind(self) -> str:
@@ -149,7 +162,12 @@ class Probes:
         return (side, side) if is_square and self.encoder.profile["position"].parameters else (2, 3)
 
     def __getitem__(self, name: str) -> Probe:
-        """Return the probe of this name."""
+        """Return the probe of this name in separate memory: some encoders write into their inputs."""
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name].copy()
+
+    def _make(self, name: str) -> Probe:
         generator = torch.Generator().manual_seed(self.seed * len(NAMES) + NAMES.index(name))
         inputs = self._inputs(generator, *self._sizes(name))
         inputs = tuple(self._held(x * SCALES.get(name, 1.0)) if x.is_floating_point() else x for x in inputs)
@@ -164,7 +182,7 @@ class Probes:
             "few": (FEW, min(FEW, self.length)),
             "many": (next(p for p in PRIMES if p > self.batch), self.longest),
         }
-        return sizes.get(name, (self.batch, self.length))
+        return (self.batch, self.length) if self.fixed else sizes.get(name, (self.batch, self.length))
 
     def _held(self, x: Tensor) -> Tensor:
         """Return numbers that the precision of the computation can hold, in float64."""

@@ -41,7 +41,8 @@ class ParameterMapping:
     """The source of every canonical parameter found, and the names that none was found for.
 
     ``guessed`` are the names whose part neither a name nor a shape tells; ``packing`` is how Q, K and V
-    are stored together, if they are; ``heads`` is their number, where arrays tell it.
+    are stored together, if they are; ``heads`` is their number, where arrays tell it; ``spare`` are the names among
+    those without a path that have no part in the output.
     """
 
     sources: Mapping[str, Source]
@@ -49,6 +50,7 @@ class ParameterMapping:
     guessed: tuple[str, ...] = ()
     packing: str = ""
     heads: int = 0
+    spare: tuple[str, ...] = ()
 
     def canonical(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The subject's weights by canonical path."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from conformance_tests.errors import Undetermined, Unsupported, one_line
 from conformance_tests.numerics.probes import Probe, Probes
 from conformance_tests.subjects.calling import Arguments, batch_comes_first, hidden_states, required
+from conformance_tests.subjects.first_call import FirstCall, TryCall, first_call
 from conformance_tests.subjects.hints import lines
 from conformance_tests.subjects.masks import (
     LENGTHS,
@@ -22,9 +23,8 @@ from conformance_tests.subjects.masks import (
     stated_forms,
     telling_nothing,
     tells_of_a_mask,
-    unforeseen_arguments,
+    tried_masks,
     unforeseen_forms,
-    working_mask,
 )
 from conformance_tests.subjects.segments import segment_argument
 from conformance_tests.subjects.subject import Boundary, Subject, with_values
@@ -45,6 +45,7 @@ class CalledSubject(Subject):
         self.unmasked: MaskForm | None = None
         self.segments: str | None = None
         self.width = 0
+        self.first_sizes: tuple[int, int] | None = None
         self._added = 0
         self._refusal = ""
         self._undisturbed: Boundary = nullcontext
@@ -56,6 +57,19 @@ class CalledSubject(Subject):
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
         """Call the encoder; arrays among what it returns come as tensors."""
         raise NotImplementedError
+
+    def first_call(self, call: TryCall, length: int | None) -> FirstCall | None:
+        """Return a call that goes through; None if none of those tried does.
+
+        Args:
+            call: calls the encoder with a first argument and those that it asks for.
+            length: the number of positions; by default few.
+        """
+        return first_call(self.weights(), required(self.arguments()), call, length)
+
+    def accepted(self) -> tuple[int, int] | None:
+        """See ``Subject``: those of the first call whose computation was shown."""
+        return self.first_sizes
 
     def takes_segments(self) -> bool:
         """See ``Subject``."""
@@ -131,20 +145,30 @@ class CalledSubject(Subject):
                     f"described: the encoder has no argument {stated[0]!r}; it takes {', '.join(arguments)}"
                 )
             padding = "right" if stated[1] == LENGTHS else "scattered"
-            found = self._hiding(probes, padding, list(stated_forms(*stated)))
+            found, _ = self._hiding(probes, padding, list(stated_forms(*stated)))
             if found is None:
                 self._refusal = f"described: the encoder takes no mask in the form stated of {stated[0]!r}"
             return found
-        found = self._hiding(probes, "scattered")
-        if found is None and unforeseen_arguments(arguments):
-            found = self._hiding(probes, "scattered", list(unforeseen_forms(arguments)))
-        if found is None:
-            found = self._hiding(probes, "right", list(length_forms(arguments)))
-            self._refusal = "" if found else self._refusal
-        return found
+        likely: list[MaskForm] = []
+        for padding, forms in (
+            ("scattered", None),
+            ("scattered", list(unforeseen_forms(arguments))),
+            ("right", list(length_forms(arguments))),
+        ):
+            if forms == []:
+                continue
+            found, hides = self._hiding(probes, padding, forms)
+            if found is not None and hides:
+                self._refusal = ""
+                return found
+            likely += [found] if found is not None else []
+        self._refusal = "" if likely else self._refusal
+        return likely[0] if likely else None
 
-    def _hiding(self, probes: Probes, padding: str, forms: list[MaskForm] | None = None) -> MaskForm | None:
-        """Return the form that hides the padding of a probe, of those given or of those under telling names."""
+    def _hiding(
+        self, probes: Probes, padding: str, forms: list[MaskForm] | None = None
+    ) -> tuple[MaskForm | None, bool]:
+        """Return the form that works for a probe, of those given or of those under telling names; and if it hides."""
         padded = probes[padding]
         refusals: list[str] = []
 
@@ -160,12 +184,12 @@ class CalledSubject(Subject):
             return self._attempt(probe.inputs, keep if form else None, refusals)
 
         assert padded.keep is not None
-        found = working_mask(self._beside_segments(), masked, padded.keep, forms)
+        found, hides = tried_masks(self._beside_segments(), masked, padded.keep, forms)
         if found and not padded.by_position:
             # An image or a signal need not be padded: an argument that changes nothing is not a mask for it.
             with_mask, without = masked(found, "padded"), masked(None, "padded")
             if with_mask is not None and without is not None and torch.equal(with_mask, without):
-                return None
+                return None, False
         offered = mask_arguments(self._beside_segments()) if forms is None else []
         if found is None and offered and refusals:
             self._refusal = (
@@ -173,7 +197,7 @@ class CalledSubject(Subject):
                 f"additive masks, per key and per query and key, the last one with {refusals[-1]}. "
                 f"State what it takes, for instance:" + lines(f'mask=("{offered[0]}", "keep")')
             )
-        return found
+        return found, hides
 
     def _without_mask(self, plain: Probe) -> MaskForm | None:
         """Return the form that masks nothing: no mask at all, except where the encoder requires one.

@@ -10,10 +10,10 @@ import os
 import random
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
-from operator import is_
+from operator import is_, itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,7 +100,17 @@ def functions() -> dict[Any, dict[str, Any]]:
     """Return the functions and classes of ``PATCHABLE``, the specification and the suite, by owner and name."""
     ours = [m for name, m in sys.modules.items() if name.partition(".")[0] in ("encoder_spec", "conformance_tests")]
     places = [*PATCHABLE, *(module for module in ours if ".meta_tests." not in module.__name__)]
-    return {place: {name: value for name, value in vars(place).items() if callable(value)} for place in places}
+    found = {place: {name: value for name, value in vars(place).items() if callable(value)} for place in places}
+    return {place: originals for place, originals in found.items() if originals}
+
+
+def reader(names: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return what looks up all of these names in a dictionary at once, in their order; raise KeyError if one is gone.
+
+    The first one is looked up twice, so that the answer is a tuple for a single name as well.
+    """
+    first, *others = names
+    return itemgetter(first, *others, first)
 
 
 class Guard:
@@ -112,6 +122,7 @@ class Guard:
         self._theirs: dict[str, Any] = {}
         self._patches: dict[tuple[Any, str], Any] = {}
         self._originals = functions()
+        self._read = {place: reader(originals) for place, originals in self._originals.items()}
         self._names = [set(vars(place)) for place in PATCHABLE]
         self._process = os.getpid()
 
@@ -160,8 +171,9 @@ class Guard:
         for place, originals in self._originals.items():
             names = vars(place)
             # This runs after each call and rarely finds a change: one pass without a loop in Python.
-            if all(map(is_, map(names.get, originals), originals.values())):
-                continue
+            with suppress(KeyError):
+                if all(map(is_, self._read[place](names), originals.values())):
+                    continue
             for name in [name for name, original in originals.items() if names.get(name) is not original]:
                 now = names.get(name)
                 if is_own_of("torch", now):

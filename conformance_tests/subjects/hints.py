@@ -16,6 +16,7 @@ class Hints:
         parameters: canonical letter → the subject's own name, with ``{l}`` for the layer.
         mask: the argument that takes the padding mask, and what its values mean.
         stated: the choices and sizes that its author states, by name: these must turn out true.
+        output_by_input: weights whose class documents that they are output × input, as that of nn.Linear is.
         parts: parts without parameters that no slot of the specification covers, such as rotary positions.
     """
 
@@ -26,6 +27,7 @@ class Hints:
     mask: tuple[str, str] | None = None
     stated: dict[str, str | float] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
+    output_by_input: frozenset[str] = frozenset()
 
 
 def lines(*facts: str) -> str:

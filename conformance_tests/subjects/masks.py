@@ -194,10 +194,21 @@ def working_mask(
     keep: Tensor,
     forms: Iterable[MaskForm] | None = None,
 ) -> MaskForm | None:
+    """Return the form of ``tried_masks``, whether it hides padding or not."""
+    return tried_masks(arguments, call, keep, forms)[0]
+
+
+def tried_masks(
+    arguments: Arguments,
+    call: Callable[[MaskForm | None, str], Tensor | None],
+    keep: Tensor,
+    forms: Iterable[MaskForm] | None = None,
+) -> tuple[MaskForm | None, bool]:
     """Return the form that hides padding, else one that acts as masks do, else the likeliest that is accepted.
 
     A mask that keeps everything changes nothing, and one that does not changes something. An argument that behaves so
-    is a mask, whatever its name, even if it does not hide padding. None if there is no such argument.
+    is a mask, whatever its name, even if it does not hide padding. None if there is no such argument. With it comes
+    whether it hides padding, which says that the form is right.
 
     Args:
         arguments: those of the call.
@@ -208,7 +219,7 @@ def working_mask(
         forms: the forms to try; by default those under names that suggest a mask.
     """
     for argument in arguments.keys() & STATED.keys() if forms is None else ():
-        return MaskForm(argument, STATED[argument], "B n")
+        return MaskForm(argument, STATED[argument], "B n"), True
     accepted, acting = None, None
     unmasked = call(None, "padded")
     for form in mask_forms(arguments) if forms is None else forms:
@@ -228,7 +239,7 @@ def working_mask(
         )
         changes = not torch.allclose(output[keep], bare[keep], rtol=0, atol=1e-9)
         if hides and changes:
-            return form
+            return form, True
         if changes and kept is not None and unmasked is not None and torch.allclose(kept, unmasked, rtol=0, atol=1e-9):
             acting = acting or form
-    return acting or accepted
+    return acting or accepted, False

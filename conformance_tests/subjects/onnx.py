@@ -22,16 +22,23 @@ import torch
 from onnx import TensorProto, numpy_helper
 from torch import Tensor
 
-from conformance_tests.errors import SubjectError, Undetermined, one_line
+from conformance_tests.computation.graph import Graph
+from conformance_tests.errors import SubjectError, Undetermined, Unsupported, one_line
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import REQUIRED, Arguments
+from conformance_tests.subjects.evaluation import Coded
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.masks import tells_of_a_mask
+from conformance_tests.subjects.noisy_call import noisy_call
+from conformance_tests.subjects.onnx_recording import OnnxEvaluation, widened
 
 SCOPES = "pkg.torch.onnx.name_scopes"
 """Property in which torch's exporter writes the modules around a node."""
 
 DIGITS = r"\d+"
+
+IMAGE_AXES = 4
+"""Axes of an image, whose size has no place to be open."""
 
 LAYER = re.compile(r"(?:.*[.])?\d+")
 """A name that identifies no more than a layer."""
@@ -98,7 +105,8 @@ class OnnxSubject(CalledSubject):
 
     def _demand_open_axes(self) -> None:
         for entry in self.model.graph.input[:1]:
-            sizes = [d.dim_value for d in entry.type.tensor_type.shape.dim[:2]]
+            shape = entry.type.tensor_type.shape.dim
+            sizes = [d.dim_value for d in shape[: 1 if len(shape) == IMAGE_AXES else 2]]
             if any(sizes):
                 raise Undetermined(
                     f"the graph fixes the batch size and length of {entry.name!r} at {tuple(sizes)} (0 = any): "
@@ -126,6 +134,30 @@ class OnnxSubject(CalledSubject):
         finally:
             self._session = plain
         return [x for x in inputs if x.is_floating_point()] + self._everything
+
+    def computation(self, length: int | None = None) -> Graph:
+        """See ``Subject``: of the first call that goes through, in float64, with noise on the weights."""
+
+        def tried(x: Tensor, named: Mapping[str, Any]) -> Any:
+            return self.call([x], named, gradients=False)
+
+        with noisy_call(self, tried, length) as (called, weights, _):
+            evaluation = OnnxEvaluation()
+            given = {}
+            for name, w in weights.items():
+                leaf = evaluation.leaf("parameter", w.numpy(), name, learned=True)
+                turned = name in self._turned_maps
+                given[name] = Coded(leaf.array.T, leaf.codes.mT) if turned else leaf
+            first = next(iter(self.arguments()))
+            named = {name: x for name, x in called.named.items() if x is not None}
+            for name, array in self._typed({first: called.inputs} | named).items():
+                given[name] = evaluation.leaf("argument", widened(array), name)
+            try:
+                results = evaluation.run(self.model, given)
+            except (NotImplementedError, RuntimeError, TypeError) as fault:
+                raise Unsupported(f"a node has no reference implementation: {one_line(fault)}") from fault
+        names = [entry.name for entry in self.model.graph.output]
+        return evaluation.finish(results, lambda tensors: dict(zip(names, tensors, strict=True)))
 
     def weights(self) -> dict[str, Tensor]:
         """See ``Subject``."""

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.graph import Graph
 from conformance_tests.errors import Disagreement, Undetermined, Unsupported
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.hints import Hints
@@ -163,6 +164,21 @@ class Subject:
     def set_weights(self, values: Mapping[str, Tensor]) -> None:
         """Give the encoder other weights, by its own names."""
         raise Unsupported("the subject's weights cannot be set")
+
+    def computation(self, length: int | None = None) -> Graph:
+        """Return what the encoder computes in some call, as a graph.
+
+        Args:
+            length: the number of positions of the call, where it has any; by default few.
+
+        Raises:
+            Unsupported: if it does not show its operations, or no call is found that it accepts.
+        """
+        raise Unsupported("the subject does not show its operations")
+
+    def accepted(self) -> tuple[int, int] | None:
+        """Return a number of sequences and of positions that it has been called with; None if it has not been yet."""
+        return None
 
     def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """Return every array that the encoder computes on the way, in order."""

@@ -65,7 +65,9 @@ def hints_of(module: nn.Module) -> Hints:
             choices.setdefault("norm_final.eps" if name.rpartition(".")[2] == "norm" else "eps", part.eps)
     if choices.get("norm_final.eps") == choices.get("eps"):
         choices.pop("norm_final.eps", None)
-    return Hints(choices, sizes, heads=likely, parts=tuple(parts_without_parameters(module)))
+    linear = {f"{name}.weight".lstrip(".") for name, part in module.named_modules() if isinstance(part, nn.Linear)}
+    parts = tuple(parts_without_parameters(module))
+    return Hints(choices, sizes, heads=likely, parts=parts, output_by_input=frozenset(linear))
 
 
 def number_called(part: nn.Module, words: Sequence[str]) -> int:
@@ -87,8 +89,8 @@ def parts_without_parameters(module: nn.Module) -> Iterator[str]:
     if reads not in INPUTS:
         yield f"input {reads!r}"
     configuration = getattr(module, "config", None)
-    in_turn = getattr(configuration, "inner_group_num", 1)
-    groups, layers = (getattr(configuration, name, 1) for name in ("num_hidden_groups", "num_hidden_layers"))
+    in_turn = attribute(configuration, "inner_group_num") or 1
+    groups, layers = (attribute(configuration, name) or 1 for name in ("num_hidden_groups", "num_hidden_layers"))
     if in_turn > 1 or 1 < groups < layers:
         yield f"layers shared in turn (num_hidden_groups {groups}, inner_group_num {in_turn})"
     parts = {name: type(part).__name__ for name, part in module.named_modules() if not [*part.parameters()]}
@@ -104,12 +106,20 @@ def configured(configuration: Any) -> tuple[dict[str, str | float], dict[str, in
     """Return the choices and sizes that a configuration object states."""
 
     def stated(key: str, kind: type) -> Any:
-        values = [getattr(configuration, word, None) for word in CONFIGURATION[key]]
+        values = [attribute(configuration, word) for word in CONFIGURATION[key]]
         return next((v for v in values if isinstance(v, kind) and not isinstance(v, bool)), None)
 
     sizes = {key: stated(key, int) for key in ("h", "N", "patch")}
     choices = {"eps": stated("eps", float), "activation": ACTIVATION_NAMES.get(stated("activation", str) or "")}
     return {k: v for k, v in choices.items() if v is not None}, {k: v for k, v in sizes.items() if v is not None}
+
+
+def attribute(thing: Any, name: str) -> Any:
+    """Return an attribute; None if there is none, whatever the thing raises to say so."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:
+        return None
 
 
 def activation_name(activation: Any) -> str:

@@ -10,18 +10,34 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from conformance_tests.computation.graph import Graph
 from conformance_tests.errors import Disagreement
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.called import CalledSubject
-from conformance_tests.subjects.calling import Arguments, arguments_of, hands_on, input_by_name, tensors_in
+from conformance_tests.subjects.calling import (
+    REQUIRED,
+    Arguments,
+    arguments_of,
+    hands_on,
+    input_by_name,
+    required,
+    tensors_in,
+)
+from conformance_tests.subjects.first_call import FirstCall, TryCall, first_call
 from conformance_tests.subjects.masks import MaskForm
+from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.subject import Boundary, Precision
 from conformance_tests.subjects.torch_hints import hints_of
+from conformance_tests.subjects.torch_recording import TorchRecording
 from conformance_tests.subjects.unregistered import plain_tensors, registered
 from conformance_tests.subjects.unwrapped import unwrapped
 from encoder_spec.module import EncoderModule
+
+MOST_FURTHER = 2
+"""So many inputs beside the first one are tried for a method that takes any number: a mask, and segments."""
 
 
 class TorchSubject(CalledSubject):
@@ -30,8 +46,10 @@ class TorchSubject(CalledSubject):
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         module = unwrapped(module)
+        materialise(module)
         self.module = module
         self.device = "cpu"
+        self._further = 0
         with registered(module) as self._unregistered:
             self.hints = hints_of(module)
             named = module.named_parameters(remove_duplicate=False)
@@ -125,18 +143,25 @@ class TorchSubject(CalledSubject):
                 p.copy_(values[name])
 
     def arguments(self) -> Arguments:
-        """See ``CalledSubject``: those of the forward method that states them."""
-        return arguments_of(stating(self.module))
+        """See ``CalledSubject``: those of the forward method that states them.
+
+        Further inputs of one that takes any number are named by their place: ``*1``, ``*2``.
+        """
+        stated = arguments_of(stating(self.module))
+        further: dict[str, Any] = {f"*{place}": REQUIRED for place in range(1, self._further + 1)}
+        first = next(iter(stated), "")
+        return {first: stated[first]} | further | dict(stated) if further else stated
 
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
         """See ``CalledSubject``. Without gradients torch's encoder takes its fast path."""
         with torch.set_grad_enabled(gradients), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             placed = {name: x if x is None else self._placed(x) for name, x in named.items()}
+            beside = [placed.pop(name) for name in sorted(placed) if name.startswith("*")]
             if input_by_name(self.module.forward):
                 placed |= zip(self.arguments(), map(self._placed, positional), strict=False)
                 positional = ()
-            return self.module(*map(self._placed, positional), **placed)
+            return self.module(*map(self._placed, positional), *beside, **placed)
 
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``CalledSubject``; the specification's own module is known."""
@@ -161,6 +186,29 @@ class TorchSubject(CalledSubject):
             output = self.encode(inputs, keep)
         return output, recorder
 
+    def computation(self, length: int | None = None) -> Graph:
+        """See ``Subject``: of the first call that goes through, with noise on what is learned."""
+
+        def call(x: Tensor, named: Mapping[str, Any]) -> Any:
+            return self.call([x], named, gradients=True)
+
+        with noisy_call(self, call, length) as (called, _, frozen):
+            recording = TorchRecording(dict(self.module.named_parameters()), frozen, self._constants())
+            return recording.of_call(called, next(iter(self.arguments()), ""), call)
+
+    def first_call(self, call: TryCall, length: int | None) -> FirstCall | None:
+        """See ``CalledSubject``; a method that takes any number of inputs gets as many as it needs."""
+        takes_any = next(iter(self.arguments()), "").startswith("*")
+        for self._further in range(MOST_FURTHER + 1 if takes_any else 1):
+            found = super().first_call(call, length)
+            if found is not None:
+                return found
+        self._further = 0
+        return None
+
+    def _constants(self) -> dict[str, Tensor]:
+        return dict(self.module.named_buffers()) | plain_tensors(self.module)
+
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
         """See ``Subject``: whether any tensor that the module returns depends on the parameter."""
         parameter = self.module.get_parameter(name)
@@ -181,6 +229,21 @@ class TorchSubject(CalledSubject):
         named = self.module.named_parameters(remove_duplicate=False)
         by_weight = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in named}
         return leaves[0].grad, by_weight
+
+
+def materialise(module: nn.Module) -> None:
+    """Give the parameters of lazy parts their shapes, by a first call of the module."""
+    if not any(is_lazy(p) for p in module.parameters()):
+        return
+    known = {name: p.detach() for name, p in module.named_parameters() if not is_lazy(p)}
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> Any:
+        dtype = next((p.dtype for p in known.values() if p.is_floating_point()), x.dtype)
+        cast = [t.to(dtype) if isinstance(t, Tensor) and t.is_floating_point() else t for t in (x, *named.values())]
+        with torch.no_grad():
+            return module(cast[0], **dict(zip(named, cast[1:], strict=True)))
+
+    first_call(known, required(arguments_of(stating(module))), call)
 
 
 def stating(module: nn.Module) -> Callable[..., Any]:

@@ -107,6 +107,11 @@ def test_norms_of_several_widths_tell_nothing() -> None:
     assert made_name(("L", "Dense_0"), PREFIXES, shapes) == "Dense_made0"
 
 
+def test_maps_without_any_norm_tell_nothing() -> None:
+    shapes = {path: shape for path, shape in SHAPES.items() if path[-1] != "scale"}
+    assert made_name(("L", "Dense_0"), PREFIXES, shapes) == "Dense_made0"
+
+
 def test_maps_of_scanned_layers_have_one_axis_more() -> None:
     """All arrays have 7 layers first, the scale of a norm (7, 3) as well: the map (7, 3, 5) reads 3."""
     shapes: dict[Any, tuple[int, ...]] = {path: (7, *shape) for path, shape in SHAPES.items()}

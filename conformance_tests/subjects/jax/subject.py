@@ -10,9 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.graph import Graph
 from conformance_tests.subjects.bridged import BridgedSubject, Pullback
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.jax.operations import intermediates, rounds
+from conformance_tests.subjects.jax.recording import JaxEvaluation
+from conformance_tests.subjects.noisy_call import noisy_call
 
 
 class JaxSubject(BridgedSubject):
@@ -96,6 +99,32 @@ class JaxSubject(BridgedSubject):
         with replaced(self, "value", recorded):
             self.encode(inputs, keep, gradients=False)
         return [x for x in inputs if x.is_floating_point()] + found
+
+    def computation(self, length: int | None = None) -> Graph:
+        """See ``Subject``: of the first call that goes through, with noise on what is learned."""
+        held = self.weights()
+
+        def tried(x: Tensor, named: Mapping[str, Any]) -> Any:
+            # Operation by operation: compiling all of them together takes seconds.
+            return as_tensors(intermediates(self.evaluated, *as_arrays((held, [x], dict(named))))[-1])
+
+        with noisy_call(self, tried, length) as (called, weights, frozen):
+            evaluation = JaxEvaluation()
+            first = next(iter(self.arguments()), "")
+            given = (weights, [called.inputs], dict(called.named))
+            named = [
+                *((name, "parameter") for name in sorted(given[0])),
+                (first, "argument"),
+                *((name, "argument") for name in sorted(given[2]) if given[2][name] is not None),
+            ]
+            arrays = jax.tree.leaves(as_arrays(given))
+            closed, shape = jax.make_jaxpr(self.evaluated, return_shape=True)(*as_arrays(given))
+            leaves = [
+                evaluation.leaf(kind, array, name, learned=kind == "parameter" and name not in frozen)
+                for (name, kind), array in zip(named, arrays, strict=True)
+            ]
+            results = evaluation.jaxpr(closed.jaxpr, closed.consts, leaves)
+        return evaluation.finish(results, jax.tree.structure(shape).unflatten)
 
 
 class replaced:  # noqa: N801  -- reads as a sentence in a with statement

@@ -9,12 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from conformance_tests.computation.graph import Graph
 from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.bridged import WithWeights
 from conformance_tests.subjects.calling import Arguments
 from conformance_tests.subjects.keras.call import KerasCall, given_weights, kept_seed, quiet
+from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.stated import heads_of_kernels, stated_by
 from conformance_tests.subjects.subject import Subject
+from conformance_tests.subjects.torch_recording import TorchRecording
 from conformance_tests.subjects.torch_subject import Recorder
 
 BACKENDS = ("jax", "torch")
@@ -78,3 +81,13 @@ class KerasOnTorch(WithWeights):
         with sdpa_kernel([SDPBackend.MATH]), recorder:
             self.encode(inputs, keep)
         return [x for x in inputs if x.is_floating_point()] + recorder.results
+
+    def computation(self, length: int | None = None) -> Graph:
+        """See ``Subject``: of the first call that goes through, with noise on what is learned."""
+
+        def tried(x: Tensor, named: Mapping[str, Tensor | None]) -> Any:
+            return self.call([x], named, gradients=False)
+
+        with noisy_call(self, tried, length) as (called, weights, frozen):
+            recording = TorchRecording(weights, frozen, {})
+            return recording.of_call(called, next(iter(self.arguments()), ""), tried)

@@ -1,0 +1,116 @@
+"""Canonical parameters as an encoder's computation reads them: from which entries of its weights each is gathered."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.affine import one_of_weights
+from conformance_tests.computation.graph import PLACES, Graph, Value, places
+from conformance_tests.computation.shown import EncoderReading
+from conformance_tests.parameters.mapping import ParameterMapping, Source
+
+
+def gathered(found: EncoderReading, weights: Mapping[str, Tensor]) -> tuple[ParameterMapping, list[str]]:
+    """Return the mapping that a computation shows, and what of it could not be gathered, in words.
+
+    Args:
+        found: the reading.
+        weights: the encoder's arrays by its own names; two names of one array are one object.
+    """
+    sources: dict[str, Source] = {}
+    unread: list[str] = []
+    for path, codes in found.codes.items():
+        source = source_of(found.graph, codes, weights)
+        if source is None:
+            unread.append(f"{path} is computed of the parameters in a way that cannot be undone")
+        else:
+            sources[path] = source
+    for path, numbers in found.numbers.items():
+        sources[path] = Source((), partial(torch.clone, numbers))
+    used = {id(weights[name]) for source in sources.values() for name in source.names}
+    unused = [name for name, array in weights.items() if id(array) not in used]
+    reached = found.reached()
+    ids = {id(weights[name]) for name in reached if name in weights}
+    spare = tuple(name for name in unused if id(weights[name]) not in ids)
+    mapping = ParameterMapping(sources, tuple(unused), packing=packing(found), heads=found.sizes["h"], spare=spare)
+    return mapping, unread
+
+
+def source_of(graph: Graph, codes: Tensor, weights: Mapping[str, Tensor]) -> Source | None:
+    """Return where entries come from; None if they are no entries of weights, nor a number more than those."""
+    undone = one_of_weights(graph, codes)
+    if undone is None:
+        return None
+    entries, plus = undone
+    owners = graph.owners(entries)
+    if all(v.name in weights for v in owners):
+        return Source(tuple(v.name for v in owners), gather(entries, owners), plus)
+    if any(v.learned for v in owners):
+        return None
+    return Source((), partial(torch.clone, graph.numbers(codes)))
+
+
+def gather(entries: Tensor, owners: Sequence[Value]) -> Callable[..., Tensor]:
+    """Return the function that takes these entries of whole arrays: a view of a single one, where that is possible."""
+    if len(owners) == 1:
+        view = as_view(places(entries))
+        if view is not None:
+            return partial(strided, entries.shape, *view)
+    starts: dict[int, int] = {}
+    end = 0
+    for value in owners:
+        starts[value.number] = end
+        end += value.data.numel()
+    flat = torch.zeros_like(entries)
+    for value in owners:
+        here = entries >> PLACES == value.number
+        flat[here] = places(entries[here]) + starts[value.number]
+    return partial(taken, flat)
+
+
+def as_view(at: Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
+    """Return sizes, strides and offset of a view that has its entries at these places; None if there is none.
+
+    The last axis may be two: heads, and entries of each.
+    """
+    last = at.shape[-1]
+    for width in [last, *(k for k in range(1, last) if last % k == 0)]:
+        split = at.reshape(*at.shape[:-1], last // width, width)
+        offset = int(split.reshape(-1)[0])
+        strides = tuple(
+            int(split.select(axis, 1).reshape(-1)[0]) - offset if split.shape[axis] > 1 else 0
+            for axis in range(split.ndim)
+        )
+        if all(s >= 0 for s in strides):
+            want = offset + sum(
+                (stride * torch.arange(size)).reshape([-1 if a == axis else 1 for a in range(split.ndim)])
+                for axis, (size, stride) in enumerate(zip(split.shape, strides, strict=True))
+            )
+            if torch.equal(want.expand_as(split) if isinstance(want, Tensor) else split, split):
+                return tuple(split.shape), strides, offset
+    return None
+
+
+def strided(shape: torch.Size, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, array: Tensor) -> Tensor:
+    """Return a view of an array."""
+    return array.contiguous().as_strided(sizes, strides, offset).reshape(shape)
+
+
+def taken(flat: Tensor, *arrays: Tensor) -> Tensor:
+    """Return entries of several arrays, numbered through."""
+    return torch.cat([a.reshape(-1) for a in arrays])[flat]
+
+
+def packing(found: EncoderReading) -> str:
+    """Return how queries, keys and values are stored together, in words; nothing if they are not."""
+    graph, maps = found.graph, [found.codes[f"layers.0.W_{letter}"] for letter in "QKV"]
+    owners = [graph.owner(codes) for codes in maps]
+    if owners[0] is None or owners.count(owners[0]) < len(owners):
+        return ""
+    first = {letter: places(codes[0]) for letter, codes in zip("QKV", maps, strict=True)}
+    order = sorted(first, key=lambda letter: int(first[letter].min()))
+    apart = all(int(first[a].max()) < int(first[b].min()) for a, b in pairwise(order))
+    return f"packed in the order {', '.join(order)}" if apart else "packed head by head"

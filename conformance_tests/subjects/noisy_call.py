@@ -1,0 +1,39 @@
+"""The call whose computation is shown: a first one that goes through, with noise on what is learned."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import Tensor
+
+from conformance_tests.errors import Unsupported
+from conformance_tests.subjects.called import CalledSubject
+from conformance_tests.subjects.first_call import FirstCall, TryCall, with_noise
+
+
+@contextmanager
+def noisy_call(
+    subject: CalledSubject, call: TryCall, length: int | None
+) -> Iterator[tuple[FirstCall, dict[str, Tensor], set[str]]]:
+    """Provide a call that an encoder accepts, its weights with noise, which it has meanwhile, and the frozen names.
+
+    Args:
+        subject: the encoder.
+        call: calls it.
+        length: the number of positions, if it matters.
+
+    Raises:
+        Unsupported: if no call is found that it accepts.
+    """
+    held, frozen = subject.weights(), subject.fixed()
+    if frozen >= held.keys():
+        frozen = set()  # an encoder that is all frozen has learned it all
+    called = subject.first_call(call, length)
+    if called is None:
+        raise Unsupported("no call was found that the encoder accepts")
+    subject.first_sizes = called.batch, called.length
+    try:
+        noisy = with_noise(held, frozen)
+        subject.set_weights(noisy)
+        yield called, noisy, frozen
+    finally:
+        subject.set_weights(held)

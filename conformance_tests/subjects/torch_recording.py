@@ -1,0 +1,336 @@
+"""The computation of a torch module as a graph: recorded below autograd, by the memory that each operation reads.
+
+Each storage has a shadow of codes, as large as itself; a tensor is read by its strides on the shadow. So views need
+no rule, and writes in place none but their own.
+"""
+
+import sys
+import sysconfig
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from conformance_tests.computation.graph import Graph, Operand, Recording
+from conformance_tests.subjects.first_call import FirstCall, TryCall, first_hidden_states
+
+aten = torch.ops.aten
+
+MOVES = {
+    "cat", "stack", "constant_pad_nd", "index", "index_select", "gather",
+    "embedding", "repeat", "flip", "roll", "rot90", "slice_scatter", "select_scatter", "diagonal_copy", "im2col",
+    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "tril", "triu", "take", "take_along_dim", "diag_embed",
+    "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "view_copy", "index_put",
+    "scatter", "repeat_interleave", "to_padded_tensor", "unfold_copy", "masked_select", "new_empty_strided",
+}  # fmt: skip
+"""Operations whose result has nothing but entries of what they read, and constants, each at another place."""
+
+LOOKS_UP = {
+    "index": (1,),
+    "index_select": (2,),
+    "gather": (2,),
+    "embedding": (1,),
+    "take": (1,),
+    "take_along_dim": (1,),
+}
+"""Those with an index that may depend on the arguments of the call: the places of their indices."""
+
+NORMS = {"native_layer_norm": "layer-norm", "_fused_rms_norm": "rms-norm"}
+
+SOFTMAX = {"_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "log-softmax"}
+
+FOREIGN = (sysconfig.get_paths()["stdlib"], torch.__path__[0], __file__.rpartition("/subjects/")[0])
+"""Where no line of an encoder's source is: Python, torch and the suite."""
+
+
+class TorchRecording(TorchDispatchMode):
+    """Records what operations read and give while it is active."""
+
+    def __init__(
+        self, parameters: Mapping[str, Tensor], frozen: Collection[str], constants: Mapping[str, Tensor]
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.recording = Recording()
+        self._shadows: dict[int, tuple[Tensor, Any]] = {}
+        for name, tensor in parameters.items():
+            self.known("parameter", tensor, name, learned=name not in frozen)
+        for name, tensor in constants.items():
+            self.known("constant", tensor, name)
+
+    @property
+    def graph(self) -> Graph:
+        """Everything recorded so far."""
+        return self.recording.graph
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: nothing is compiled under this mode, and torch would import its compiler for seconds to ask."""
+        return False
+
+    def known(self, operation: str, tensor: Tensor, name: str = "", *, learned: bool = False) -> None:
+        """Add a leaf."""
+        if self._key(tensor) not in self._shadows:
+            self._remember(tensor, self.recording.leaf(operation, tensor.detach().clone(), name, learned=learned))
+
+    def of_call(self, called: FirstCall, first: str, call: TryCall) -> Graph:
+        """Return the computation of a call, with attention unfused; ``first`` is the name of its first argument."""
+        self.known("argument", called.inputs, first)
+        for name, value in called.named.items():
+            if value is not None:
+                self.known("argument", value, name)
+        with sdpa_kernel([SDPBackend.MATH]), self:
+            returned = call(called.inputs, called.named)
+        self.graph.output = self.codes(first_hidden_states(returned))
+        return self.graph
+
+    def codes(self, tensor: Tensor) -> Tensor:
+        """Return the codes of a tensor; one that nothing has given yet is a constant."""
+        if self._key(tensor) not in self._shadows:
+            self._remember(tensor, self.recording.leaf("constant", tensor.detach().clone()))
+        return self._on_shadow(tensor)
+
+    @staticmethod
+    def _key(tensor: Tensor) -> int:
+        return int(tensor.untyped_storage()._cdata)
+
+    def _on_shadow(self, tensor: Tensor) -> Tensor:
+        shadow, _ = self._shadows[self._key(tensor)]
+        return shadow.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+    def _remember(self, tensor: Tensor, codes: Tensor) -> None:
+        """Lay codes under the entries of a tensor, and keep its memory from being used again."""
+        key, size = self._key(tensor), tensor.untyped_storage().nbytes() // tensor.element_size()
+        if key not in self._shadows:
+            self._shadows[key] = torch.zeros(size, dtype=torch.long), tensor.untyped_storage()
+        target = self._on_shadow(tensor)
+        if all(stride or length == 1 for stride, length in zip(target.stride(), target.shape, strict=True)):
+            target.copy_(codes.reshape(tensor.shape))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operation and record it."""
+        kwargs = kwargs or {}
+        read = [a for a in tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
+        # What is written in place is read before: by then its codes are others.
+        before = {id(a): self.codes(a).clone() if func._schema.is_mutable else self.codes(a) for a in read}
+        returned = func(*args, **kwargs)
+        results = [r for r in tree_leaves(returned) if isinstance(r, Tensor)]
+        known = {self._key(a) for a in read}
+        if results and (func._schema.is_mutable or not all(self._key(r) in known for r in results)):
+            call = Call(func, tuple(args), kwargs, before, results[0].detach().clone(), source_line())
+            self._remember(results[0], self._recorded(call))
+            for beside in results[1:]:
+                if self._key(beside) not in self._shadows:
+                    self._remember(beside, self._other(call, beside.detach().clone(), f"{call.name} (beside)"))
+        return returned
+
+    def _recorded(self, call: "Call") -> Tensor:
+        """Record an operation by its kind, and return the codes of its result."""
+        if call.name in LOOKS_UP and self._looks_up(call):
+            return self._other(call, call.result, "look-up", **index_axis(call))
+        for kind, record in BY_NAME:
+            if call.name in kind:
+                return record(self, call)
+        if torch.Tag.pointwise in call.tags:
+            return self._elementwise(call)
+        if torch.Tag.reduction in call.tags and isinstance(call.args[0], Tensor):
+            return self._reduction(call)
+        if not call.tensors or call.name.endswith("_like"):
+            return self.recording.leaf("constant", call.result)
+        return self._other(call, call.result, call.name)
+
+    def _other(self, call: "Call", result: Tensor, operation: str, **options: Any) -> Tensor:
+        reads = call.operands(tree_leaves((call.args, call.kwargs)))
+        return self.recording.other(operation, reads, result, line=call.line, options=options)
+
+    def _filled(self, call: "Call") -> Tensor:
+        return self.recording.leaf("constant", call.result)
+
+    def _copied(self, call: "Call") -> Tensor:
+        return call.codes(call.args[1]).broadcast_to(call.result.shape)
+
+    def _same(self, call: "Call") -> Tensor:
+        return call.codes(call.args[0])
+
+    def _norm(self, call: "Call") -> Tensor:
+        x, shape, gamma, *rest = call.args
+        beta, eps = rest if call.name == "native_layer_norm" else (None, *rest)
+        given = {
+            "gamma": None if gamma is None else call.codes(gamma),
+            "beta": None if beta is None else call.codes(beta),
+        }
+        axes = tuple(range(x.ndim - len(shape), x.ndim))
+        reads = [call.codes(t) for t in (x, gamma, beta) if t is not None]
+        options = given | {"eps": eps, "axes": axes}
+        return self.recording.other(NORMS[call.name], reads, call.result, line=call.line, options=options)
+
+    def _softmax(self, call: "Call") -> Tensor:
+        x, axis = call.args[:2]
+        options = {"axes": (axis % x.ndim,)}
+        return self.recording.other(SOFTMAX[call.name], [call.codes(x)], call.result, line=call.line, options=options)
+
+    def _elementwise(self, call: "Call") -> Tensor:
+        reads = call.operands(call.args)
+        times = float(call.kwargs.get("alpha", 1))
+        if times != 1:
+            added = call.args[1].detach() * times
+            reads[1] = self.recording.elementwise("mul", (reads[1], times), added, line=call.line)
+        options = {key: value for key, value in call.kwargs.items() if isinstance(value, str)}
+        return self.recording.elementwise(call.name, reads, call.result, line=call.line, options=options)
+
+    def _reduction(self, call: "Call") -> Tensor:
+        # The axes stand behind what is reduced; behind the order of a norm, too.
+        place = 2 if call.name.endswith("vector_norm") else 1
+        given = call.args[place] if len(call.args) > place else None
+        axes = [given] if isinstance(given, int) and not isinstance(given, bool) else given
+        options = {key: value for key, value in call.kwargs.items() if isinstance(value, int | float)}
+        codes = call.codes(call.args[0])
+        found = list(axes) if isinstance(axes, list | tuple) else []
+        return self.recording.reduction(call.name, codes, found, call.result, line=call.line, options=options)
+
+    def _looks_up(self, call: "Call") -> bool:
+        indices = tree_leaves([call.args[i] for i in LOOKS_UP[call.name] if i < len(call.args)])
+        return any(self.graph.depends(call.codes(i)) for i in indices if isinstance(i, Tensor))
+
+    def _moved(self, call: "Call") -> Tensor:
+        """Move the codes as the operation moves the entries; indices stay what they are."""
+
+        def coded(x: Any) -> Any:
+            return tree_map(lambda t: call.codes(t) if isinstance(t, Tensor) else t, x)
+
+        args = call.args
+        if call.name == "constant_pad_nd":
+            fill = args[2] if len(args) > 2 else 0
+            number = self.recording.leaf("constant", torch.tensor(float(fill))) if fill else torch.zeros(1).long()
+            args = (*args[:2], int(number))
+        indices = {**LOOKS_UP, "index_put": (1,)}.get(call.name, ())
+        args = tuple(a if i in indices else coded(a) for i, a in enumerate(args))
+        kwargs = {key: value for key, value in call.kwargs.items() if key not in ("dtype", "device", "layout")}
+        try:
+            moved: Tensor = call.func(*args, **kwargs)
+        except (RuntimeError, NotImplementedError):
+            # Some kernels know no integers; float64 holds codes of up to two million values exactly.
+            real = tree_map(lambda t: t.double() if isinstance(t, Tensor) and t.dtype is torch.long else t, args)
+            moved = call.func(*real, **kwargs).long()
+        return moved
+
+    def _product(self, call: "Call") -> Tensor:
+        left, right = call.args[:2]
+        return self._multiplied(call, left, right, call.result)
+
+    def _multiplied(self, call: "Call", left: Tensor, right: Tensor, result: Tensor) -> Tensor:
+        """Record a product of matrices, of batches of them, or with vectors."""
+        a, b = call.codes(left), call.codes(right)
+        rows = a.reshape((-1, *a.shape[-2:]) if a.ndim > 1 else (1, 1, -1))
+        columns = b.reshape((-1, *b.shape[-2:]) if b.ndim > 1 else (1, -1, 1))
+        data = result.reshape(len(rows), rows.shape[1], columns.shape[2])
+        return self.recording.product(rows, columns, data, line=call.line).reshape(result.shape)
+
+    def _sum_with_product(self, call: "Call") -> Tensor:
+        """Record β times what is added, and α times a product."""
+        added, left, right = call.args[:3]
+        data = torch.matmul(left.detach(), right.detach())
+        parts = [(call.codes(added), added.detach()), (self._multiplied(call, left, right, data), data)]
+        for i, key in enumerate(("beta", "alpha")):
+            times = float(call.kwargs.get(key, 1))
+            if times != 1:
+                codes, numbers = parts[i]
+                scaled = self.recording.elementwise("mul", (codes, times), times * numbers, line=call.line)
+                parts[i] = (scaled, times * numbers)
+        reads = [codes for codes, _ in parts]
+        return self.recording.elementwise("add", reads[::-1], call.result, line=call.line)
+
+    def _convolution(self, call: "Call") -> Tensor:
+        x, W = call.codes(call.args[0]), call.codes(call.args[1])
+        bias, stride, padding, dilation, transposed, _, groups = call.args[2:9]
+        spatial = x.ndim - 2
+        if transposed or any(d != 1 for d in dilation):
+            return self._other(call, call.result, "convolution")
+        stride, padding = (list(s) * spatial if len(s) == 1 else list(s) for s in (stride, padding))
+        sides = [(side, side) for side in padding]
+        beside = [1, -1] + [1] * spatial
+        without = call.result if bias is None else call.result - bias.detach().reshape(beside)
+        product = self.recording.convolution(x, W, stride, sides, groups, without, line=call.line)
+        if bias is None:
+            return product
+        reads = (product, call.codes(bias).reshape(beside))
+        return self.recording.elementwise("add", reads, call.result, line=call.line)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an operation: what it was given, what its tensors held, and a copy of its first result."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    before: Mapping[int, Tensor]
+    result: Tensor
+    line: str
+
+    @property
+    def name(self) -> str:
+        """The name of the operation, in place or not."""
+        name = str(self.func.overloadpacket.__name__)
+        return name.rstrip("_") if self.func._schema.is_mutable else name
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors that it was given."""
+        return [a for a in tree_leaves((self.args, self.kwargs)) if isinstance(a, Tensor)]
+
+    @property
+    def tags(self) -> set[Any]:
+        """Kinds that torch names; in-place forms say less than those that give an array."""
+        giving = getattr(getattr(aten, self.name, None), self.func._overloadname, self.func)
+        return {*self.func.tags, *giving.tags}
+
+    def codes(self, tensor: Tensor) -> Tensor:
+        """Return the codes that a tensor had."""
+        return self.before[id(tensor)]
+
+    def operands(self, values: Iterable[Any]) -> list[Operand]:
+        """Return the codes of tensors, and numbers."""
+        known = (v for v in values if isinstance(v, Tensor | int | float))
+        return [self.codes(v) if isinstance(v, Tensor) else float(v) for v in known]
+
+
+BY_NAME: tuple[tuple[Collection[str], Callable[[TorchRecording, Call], Tensor]], ...] = (
+    (("copy",), TorchRecording._copied),
+    (("fill", "zero"), TorchRecording._filled),
+    (("clone", "_to_copy", "lift_fresh_copy"), TorchRecording._same),
+    (MOVES, TorchRecording._moved),
+    (NORMS, TorchRecording._norm),
+    (SOFTMAX, TorchRecording._softmax),
+    (("mm", "bmm", "mv", "dot"), TorchRecording._product),
+    (("addmm", "baddbmm", "addmv"), TorchRecording._sum_with_product),
+    (("convolution",), TorchRecording._convolution),
+)
+"""How operations are recorded whose kind torch does not tell."""
+
+
+def index_axis(call: Call) -> dict[str, Any]:
+    """Return the axis along which an operation looks up; None if it is not one."""
+    if call.name == "embedding":
+        row = call.args[2] if len(call.args) > 2 else -1
+        return {"axis": 0, "unlearned": row if row >= 0 else None}
+    if call.name == "index":
+        axes = [axis for axis, index in enumerate(call.args[1]) if index is not None]
+        return {"axis": axes[0] if len(axes) == 1 else None}
+    return {"axis": call.args[1] if isinstance(call.args[1], int) else None}
+
+
+def source_line() -> str:
+    """Return the innermost line of source that is neither Python's, torch's nor the suite's: ``model.py:41``."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith((*FOREIGN, "<frozen")):
+            return f"{path.rpartition('/')[2]}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
