@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from conformance_tests.computation.shown import Finding
 from conformance_tests.diagnosis.explanations import explanations
 from conformance_tests.diagnosis.locating import located
 from conformance_tests.diagnosis.shrinking import smallest_failing_input
@@ -219,6 +220,10 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
     by_value, matching = run.departs_at, []
     smallest = smallest_failing_input(run)
     report.requirements = [replace(r, smallest=smallest) if r.outcome == "fail" else r for r in report.requirements]
+    if run.facts.findings:
+        report.departs_at = by_value
+        report.diagnosis = [read_off(run, finding) for finding in run.facts.findings]
+        return
     if run.question.explain:
         # Some deviations draw random numbers.
         with torch.random.fork_rng(devices=[]), coarsest(run) as coarse:
@@ -236,6 +241,18 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
         for explanation in matching
         for wrong in explanation.deviations
     ]
+
+
+def read_off(run: Run, finding: Finding) -> dict[str, Any]:
+    """Return the diagnosis of a departure that the computation shows by itself: no search is needed for it."""
+    return {
+        "deviation": "",
+        "slot": finding.slot,
+        "equation": run.encoder.profile[finding.slot].id,
+        "residual": None,
+        "says": f"as your encoder's computation shows, {finding.says}",
+        "together_with": [],
+    }
 
 
 @contextmanager

@@ -22,7 +22,11 @@ def describe(run: Run, report: TargetReport) -> None:
         if unmoved := run.subject.unmoved():
             names = ", ".join(sorted(unmoved))
             report.notes.append(f"a plain attribute, which does not move with the encoder: {names}")
-    if run.too_many:
+    if run.sizes:
+        report.notes.append(
+            f"judged with {run.sizes[0]} sequences of {run.sizes[1]} positions alone: others are refused"
+        )
+    elif run.too_many:
         report.notes.append(f"judged with at most {run.probes.length} tokens: more are refused: {run.too_many}")
     if are_copies(run):
         report.notes.append("all layers start with the same weights: they are copies of one layer")

@@ -34,6 +34,8 @@ def again(target: Any, question: Question) -> str:
     arguments = {"profile": profile, "seed": question.seed} | {o: asked[o] for o in IN_CALLS if o in asked}
     if isinstance(question.expected, Mapping):
         arguments["expected"] = dict(question.expected)
+    elif isinstance(question.expected, str | Path):
+        arguments["expected"] = str(question.expected)
     judged = repr(name) if name else "encoder"
     called = ", ".join([judged, *(f"{option}={value!r}" for option, value in arguments.items())])
     lines = ["from conformance_tests import check", f"print(check({called}).to_json())"]

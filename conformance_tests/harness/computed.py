@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.shown import Facts
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness.intermediates import Aligned, Recorded, align, departure
 from conformance_tests.harness.question import Question
@@ -68,6 +69,8 @@ class Computed:
         question: what is asked.
         identified: whether the subject's outputs agreed with this encoder when its variant was sought.
         stored: canonical path → layout, of the sinusoids that the subject keeps as a table.
+        facts: what the subject's computation shows by itself.
+        sizes: the number of sequences and of tokens with which the subject is called, if it takes no others.
         narrowed: a precision below its own in which the subject computes a part of itself, whatever it is given.
     """
 
@@ -79,9 +82,11 @@ class Computed:
     identified: bool = True
     stored: Mapping[str, str] = field(default_factory=dict)
     narrowed: torch.dtype | None = None
+    facts: Facts = field(default_factory=Facts)
+    sizes: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        self.probes = Probes(self.encoder, self.question.seed, self.subject.dtype)
+        self.probes = Probes(self.encoder, self.question.seed, self.subject.dtype, self.sizes)
         self.output = cache(self._output)
         self.expected = cache(self._expected)
         self.recorded = cache(self._recorded)
@@ -93,7 +98,16 @@ class Computed:
         return self.mapping.canonical(self.weight_sets[weights])
 
     def encode(self, case: Case, probe: Probe) -> Tensor:
-        """Call the subject on a probe that the check makes."""
+        """Call the subject on a probe that the check makes.
+
+        Raises:
+            Unsupported: if it takes inputs of another size alone.
+        """
+        x = probe.inputs[0]
+        if self.sizes and probe.by_position and tuple(x.shape[:2]) != self.sizes:
+            raise Unsupported(
+                f"it is called with {self.sizes[0]} sequences of {self.sizes[1]} positions, and no others"
+            )
         with self._asking(case):
             return self.subject.encode(probe.inputs, probe.keep, case.gradients).detach()
 
@@ -194,6 +208,8 @@ class Computed:
         (output * cotangent).sum().backward()
         learned = {p: v for p, v in parameters.items() if self.mapping.sources[p].names}
         by_path = {p: torch.zeros_like(v) if v.grad is None else v.grad for p, v in learned.items()}
+        for path, row in self.facts.unlearned.items():
+            by_path[path][row] = 0
         return leaves[0].grad, by_path
 
     @cached_property

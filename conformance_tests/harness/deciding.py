@@ -4,12 +4,12 @@ from conformance_tests.errors import Blocked, Disagreement, Unsupported, one_lin
 from conformance_tests.harness.checks import Check, registry
 from conformance_tests.harness.run import Run
 from conformance_tests.reports.report import Level, Result
-from encoder_spec.equation import requirements
+from encoder_spec.equation import REQUIREMENTS
 
 
 def applicable_requirements(run: Run, check: Check) -> list[str]:
     """Return the requirements of a check whose equation the run's encoder uses."""
-    return [id for id in check.requirements if requirements()[id].equation in run.equations]
+    return [id for id in check.requirements if REQUIREMENTS[id].equation in run.equations]
 
 
 def planned(run: Run, level: Level) -> list[tuple[Check, str]]:
@@ -39,6 +39,6 @@ def decide(run: Run, check: Check, id: str, repro: str = "") -> Result:
     if outcome == "pass" and comparisons:
         worst = max(comparisons, key=lambda c: c.error / c.budget)
         error, budget = worst.error, worst.budget
-    stated = requirements()[id]
+    stated = REQUIREMENTS[id]
     repro = repro if outcome == "fail" else ""
     return Result(id, stated.equation, check.name, str(check.level), outcome, message, error, budget, repro)

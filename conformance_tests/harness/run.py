@@ -52,6 +52,8 @@ class Run(Computed):
     @property
     def departs_at(self) -> str | None:
         """The id of the first equation that is wrong; None if all outputs agree or no intermediates are shown."""
+        if self.facts.findings:
+            return self.encoder.profile[self.facts.findings[0].slot].id
         if self.departure is None:
             return None
         case, first = self.departure
@@ -184,6 +186,7 @@ class ExpectedValue:
             Unsupported: if the subject shows no intermediates.
         """
         run = self.run
+        self._demand_nothing_found()
         for case in self.cases:
             for wrong in dict.fromkeys((case, *(run.departure or ())[:1])):
                 misread = None if run.agrees(wrong) else run.misread(wrong)
@@ -202,6 +205,7 @@ class ExpectedValue:
             Blocked: if it departed earlier, so that this equation never had right inputs.
             Unsupported: if it never forms the value as a separate array.
         """
+        self._demand_nothing_found()
         undecided: Blocked | Unsupported | None = None
         there = self.run.departure
         departs_here = there[:1] if there is not None and there[1].spec.equation.slot == self.slot else ()
@@ -216,6 +220,12 @@ class ExpectedValue:
         if undecided is not None:
             raise undecided
         return self
+
+    def _demand_nothing_found(self) -> None:
+        """Go on only if the computation shows no departure in this slot by itself."""
+        for finding in self.run.facts.findings:
+            if finding.slot == self.slot:
+                raise Disagreement(f"{self.run.encoder.profile[self.slot].id}: {finding.says}")
 
     def _demand_formed(self, here: Aligned, case: Case) -> None:
         what = f"{here.spec.equation.id}: {here.letter}"

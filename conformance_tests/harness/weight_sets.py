@@ -36,6 +36,8 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         self.mapping = mapping
         self.seed = seed
         self.fixed = {name for path in fixed for name in mapping.sources[path].names}
+        # What is not to be learned and has no place among the parameters is a constant, such as a scale.
+        self.fixed |= subject.fixed() & set(mapping.unmapped)
         self.given = subject.weights()
         self._in_use = GIVEN
 

@@ -46,6 +46,7 @@ class Calls:
         self.has_head = has_head
         self.weights = subject.weights()
         self.sets: WeightSets | None = None
+        self.sizes: tuple[int, int] | None = None
         self.narrowed: torch.dtype | None = None
 
     def put_back(self) -> None:
@@ -62,9 +63,9 @@ class Calls:
         first_time = self.sets is None
         self.put_back()
         if first_time:
-            self.subject.learn(Probes(start, self.seed))
+            self._learn(start)
         self.sets = sets = WeightSets(self.subject, mapping, self.seed, stored)
-        probes = Probes(start, self.seed, self.subject.dtype)
+        probes = Probes(start, self.seed, self.subject.dtype, self.sizes)
         some = [Case(PERTURBED), Case(FAINT, "faint"), Case(GIVEN)] if PERTURBED in sets else []
         cases = some or [Case(GIVEN), Case(GIVEN, "faint")]
         experiments = [self.experiment(mapping, sets, probes, case) for case in cases]
@@ -72,6 +73,25 @@ class Calls:
         if first_time:
             self.narrowed = self.subject.narrowest_part(experiments[0].inputs)
         return Evidence(sets, cases, experiments, recorded)
+
+    def _learn(self, start: Encoder) -> None:
+        """Let the subject learn how it is called: in sizes that it once accepted if it refuses those of the suite."""
+        probes = Probes(start, self.seed)
+        self.subject.learn(probes)
+        accepted = self.subject.accepted()
+        if accepted is None or self._takes(probes):
+            return
+        probes = Probes(start, self.seed, sizes=accepted)
+        self.subject.learn(probes)
+        if self._takes(probes):
+            self.sizes = accepted
+
+    def _takes(self, probes: Probes) -> bool:
+        try:
+            self.subject.encode(probes["plain"].inputs, None)
+        except Exception:
+            return False
+        return True
 
     def experiment(self, mapping: ParameterMapping, sets: WeightSets, probes: Probes, case: Case) -> Experiment:
         """Call the subject once.

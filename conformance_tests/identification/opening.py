@@ -100,4 +100,5 @@ def settled_run(settling: Settling, question: Question, stack: ExitStack, judged
         sets = WeightSets(subject, mapping, question.seed, settled.stored)
     stack.callback(lambda: sets.use(GIVEN) if GIVEN in sets else None)
     agrees = settled.found.agrees
-    return Run(subject, encoder, mapping, sets, question, agrees, settled.stored, settling.narrowed)
+    facts, sizes = settled.facts, settled.sizes
+    return Run(subject, encoder, mapping, sets, question, agrees, settled.stored, settling.narrowed, facts, sizes)

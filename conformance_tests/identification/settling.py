@@ -5,21 +5,27 @@ after the other; without intermediates, of the outputs.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from conformance_tests.errors import Undetermined
+from conformance_tests.computation.reading import read
+from conformance_tests.computation.shown import EncoderReading, Facts
+from conformance_tests.errors import SubjectError, Undetermined
 from conformance_tests.harness.weight_sets import WeightSets
 from conformance_tests.identification.evidence import Calls
-from conformance_tests.identification.foreign_parts import demand_nothing_outside, parts_outside
+from conformance_tests.identification.foreign_parts import demand_nothing_outside, listed, parts_outside
 from conformance_tests.identification.identify import Identification, identify
 from conformance_tests.identification.missing_facts import what_is_missing
 from conformance_tests.identification.search import agrees, with_eps
-from conformance_tests.identification.structure import admissible
+from conformance_tests.identification.statements import contradicted
+from conformance_tests.identification.structure import admissible, as_shown
 from conformance_tests.identification.trial import Reading, Trial
-from conformance_tests.parameters.mapping import ParameterMapping, absent_outputs, reading
+from conformance_tests.numerics.probes import MANY
+from conformance_tests.parameters.gathered import gathered
+from conformance_tests.parameters.mapping import ParameterMapping, absent_outputs, canonical_names, reading
 from conformance_tests.parameters.questions import Answer, open_storage
 from conformance_tests.parameters.storage import Storage
 from conformance_tests.parameters.tables import layout_of, stored_sinusoids
@@ -30,6 +36,9 @@ from encoder_spec.profiles import Profile
 
 MOST_READINGS = 24
 """So many readings are tried by outputs alone: each is a search of its own."""
+
+ROWS = ("position", "embedding", "embedding_scale")
+"""Slots of which names tell the table alone, and not which of its rows are read, or how often."""
 
 NOTHING_REPRODUCES = "no choice of equations reproduces its outputs"
 
@@ -42,6 +51,8 @@ class Settled:
     sets: WeightSets
     found: Identification
     stored: Mapping[str, str]
+    facts: Facts = field(default_factory=Facts)
+    sizes: tuple[int, int] | None = None
 
 
 class Settling:
@@ -69,6 +80,86 @@ class Settling:
         Raises:
             Undetermined: if the parameters are those of no encoder, or cannot be told apart.
         """
+        if self.subject.hints.parameters:
+            self._questions()  # a statement that names no parameter is reported before anything is read
+        shown = self._shown()
+        if shown is None:
+            return self._settled_by_names()
+        by_computation = self._settled_by_computation(shown)
+        if by_computation is not None and not shown.foreign and is_plain(by_computation):
+            return by_computation
+        # What is not used, or used twice, or departs, is known better where names say what it should have been.
+        try:
+            by_names = self._settled_by_names()
+        except (Undetermined, SubjectError) as reason:
+            return self._settled_where_names_fail(shown, reason)
+        if shown.foreign and not by_names.found.agrees and self.declared is None:
+            raise Undetermined(f"{NOTHING_REPRODUCES}, and its computation shows that {listed(shown.foreign)}")
+        if by_computation is None or not by_names.found.agrees:
+            return by_names
+        unnamed = tuple(finding for finding in by_computation.facts.findings if finding.slot in ROWS)
+        return replace(by_names, facts=Facts(unnamed, by_names.facts.unlearned))
+
+    def _shown(self) -> EncoderReading | None:
+        """What its computation shows; None if that is nothing, or if every parameter bears a canonical path."""
+        if not canonical_names(self.weights).unmapped:
+            return None
+        shown: EncoderReading | None = None
+        # Whatever an encoder does under a recorder, names and outputs can still be asked.
+        with suppress(Exception):
+            shown = read(self.subject.computation())
+            if shown.made_for:
+                # The call makes its positions: one as long as the longest probe shows all that are needed.
+                shown = read(self.subject.computation(MANY))
+        return shown
+
+    def _settled_by_computation(self, shown: EncoderReading) -> Settled | None:
+        """The reading that the computation shows, put to the test; None if it shows no encoder, or not all of it."""
+        self._call_anew()
+        if not shown.is_entered:
+            return None
+        if not self.subject.takes_segments():
+            shown = with_one_segment(shown)
+        try:
+            as_shown(shown)
+        except Undetermined:
+            return None
+        mapping, ungathered = gathered(shown, self.weights)
+        try:
+            trial = self._trial(Reading(mapping, self.weights, self.subject.hints, self.declared, shown))
+        except (Undetermined, SubjectError):
+            return None
+        found = trial.identified()
+        findings = (*contradicted(shown, self.subject.hints), *shown.findings)
+        if not found.agrees and not findings and (shown.foreign or shown.unread or ungathered):
+            return None
+        demand_stated(trial, found)
+        facts = Facts(findings, shown.unlearned)
+        return Settled(mapping, trial.evidence.sets, found, self._stored(mapping), facts, self.calls.sizes)
+
+    def _settled_where_names_fail(self, shown: EncoderReading, reason: Exception) -> Settled:
+        """The reading that the computation shows, though something in it departs or is not used.
+
+        Raises:
+            Undetermined, SubjectError: the reason why names lead to none, if the computation shows none either.
+        """
+        settled = None if shown.foreign else self._settled_by_computation(shown)
+        if settled is not None:
+            return settled
+        left = [*shown.foreign, *shown.unread]
+        if isinstance(reason, SubjectError) or not left:
+            raise reason
+        raise Undetermined(f"{reason}; its computation shows that {listed(left)}") from None
+
+    def _call_anew(self) -> None:
+        """Forget how the subject is called, if that was learned with probes for another reading."""
+        if self.calls.sets is not None:
+            self.put_back()
+            self.calls = Calls(self.subject, self.calls.seed, has_head=self.calls.has_head)
+
+    def _settled_by_names(self) -> Settled:
+        """The reading that names and shapes tell."""
+        self._call_anew()
         questions = self._questions()
         storage = Storage()
         for answers in questions:
@@ -84,7 +175,7 @@ class Settling:
         demand_settled(trial, found)
         demand_stated(trial, found)
         mapping = trial.reading.mapping
-        return Settled(mapping, trial.evidence.sets, found, self._stored(mapping))
+        return Settled(mapping, trial.evidence.sets, found, self._stored(mapping), sizes=self.calls.sizes)
 
     def _questions(self) -> list[list[Answer]]:
         hints = self.subject.hints
@@ -156,6 +247,19 @@ class Settling:
         """The answers under which most of Q, K and V are found: a first look, which costs little."""
         found = [trial.of(self._read(replace(storage, **answer))).projections_found() for answer in answers]
         return [answer for answer, count in zip(answers, found, strict=True) if count == max(found)]
+
+
+def is_plain(settled: Settled) -> bool:
+    """Whether a reading agrees, shows no departure, and leaves no parameter unused."""
+    return settled.found.agrees and not settled.facts.findings and not settled.mapping.spare
+
+
+def with_one_segment(shown: EncoderReading) -> EncoderReading:
+    """What a computation shows, with the first row of its table of segments alone."""
+    if "E_seg" not in shown.codes:
+        return shown
+    codes = dict(shown.codes) | {"E_seg": shown.codes["E_seg"][:1]}
+    return replace(shown, codes=codes, sizes=dict(shown.sizes) | {"segments": 1})
 
 
 def unsettled(questions: list[list[Answer]], trial: Trial, found: Identification) -> list[list[Answer]]:

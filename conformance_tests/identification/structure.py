@@ -1,18 +1,21 @@
 """What the parameters alone tell of an encoder: its sizes, and the variant of every slot that has parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import wraps
 from math import isqrt
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.shown import EncoderReading
+from conformance_tests.errors import Undetermined
 from conformance_tests.identification.epsilon import EPSILONS
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.equation import variants
+from encoder_spec.equation import Equation, variants
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import CONSTANTS, VASWANI_2017, Profile
 
@@ -34,10 +37,11 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
         SpecificationError: if the shapes are those of no encoder.
     """
     letters = {path.rpartition(".")[2] for path in parameters}
+    of_first = {path.rpartition(".")[2] for path in parameters if path.startswith("layers.0.")}
     layers = {path.split(".")[1] for path in parameters if path.startswith("layers.")}
     for part, needed in NEEDED.items():
-        if not needed <= letters:
-            absent = ", ".join(sorted(needed - letters))
+        if not needed <= of_first:
+            absent = ", ".join(sorted(needed - of_first))
             raise SpecificationError(f"there are no {part} among the parameters ({absent})")
     choices: dict[str, Any] = {
         slot: fitting[0]
@@ -100,6 +104,36 @@ def as_declared(declared: Profile, parameters: Mapping[str, Tensor], hints: Hint
     layers = {path.split(".")[1] for path in parameters if path.startswith("layers.")}
     given = {"input": "given"} if not {"E", "W_patch", "W_conv"} & parameters.keys() else {}
     return Encoder(declared.replace(**given), sizes(parameters, hints, len(layers)))
+
+
+def as_shown(shown: EncoderReading) -> Encoder:
+    """The encoder that a computation shows.
+
+    Raises:
+        Undetermined: if its parts fit no encoder together.
+    """
+    choices: dict[str, Any] = shown.choices | {slot: as_kept(slot, number) for slot, number in shown.kept.items()}
+    try:
+        encoder = Encoder(VASWANI_2017.replace(**choices), Dimensions(**shown.sizes))
+        shapes = encoder.parameter_shapes()
+    except SpecificationError as reason:
+        raise Undetermined(str(reason)) from None
+    found = {path: tuple(codes.shape) for path, codes in (*shown.codes.items(), *shown.numbers.items())}
+    for path, shape in shapes.items():
+        if found.get(path, shape) != shape:
+            raise Undetermined(f"{path} has shape {found[path]}, but beside the other parameters it must be {shape}")
+    return encoder
+
+
+def as_kept(slot: str, number: float) -> Equation:
+    """The equation of a slot with its constant as an encoder keeps it: √d, say, in float32."""
+    forms: dict[str, tuple[str, Callable[..., Tensor]]] = {
+        "scores": ("scaled", lambda Q, K: number * (Q @ K.mT)),
+        "embedding_scale": ("sqrt-d-model", lambda X: number * X),
+    }
+    variant, function = forms[slot]
+    published = variants(slot)[variant]
+    return replace(published, function=wraps(published.function)(function))
 
 
 def admissible(slot: str, letters: set[str]) -> list[str]:

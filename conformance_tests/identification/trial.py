@@ -7,6 +7,7 @@ from functools import cached_property
 
 from torch import Tensor
 
+from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.errors import Undetermined
 from conformance_tests.harness.intermediates import Recorded
 from conformance_tests.identification.epsilon import EPSILONS, fitted
@@ -24,7 +25,7 @@ from conformance_tests.identification.search import (
     guided,
     projections,
 )
-from conformance_tests.identification.structure import as_declared, structure
+from conformance_tests.identification.structure import as_declared, as_shown, structure
 from conformance_tests.identification.wrong_equation import (
     behind_one_deviation,
     behind_wrong_input,
@@ -36,6 +37,9 @@ from encoder_spec.assembly import Encoder
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
 
+LEFT_OPEN = ("norm", "eps", "norm_final", "norm_final.eps")
+"""Choices that one call may leave open: an ε of 1e-12 hardly shows where variances are about 1."""
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -46,12 +50,14 @@ class Reading:
         weights: the subject's own weights by its own names.
         hints: what the subject states of itself.
         declared: the profile that it is held to, if its author names one.
+        shown: what its computation shows, if that is where the reading comes from.
     """
 
     mapping: ParameterMapping
     weights: Mapping[str, Tensor]
     hints: Hints
     declared: Profile | None
+    shown: EncoderReading | None = None
 
     @property
     def told(self) -> Hints:
@@ -66,6 +72,8 @@ class Reading:
         Raises:
             Undetermined: if the parameters are those of no encoder.
         """
+        if self.shown is not None:
+            return as_shown(self.shown)
         parameters = self.mapping.canonical(self.weights)
         try:
             return structure(parameters, self.told)
@@ -83,6 +91,8 @@ class Reading:
             Undetermined: if the parameters are those of no encoder.
         """
         axes = open_axes(self.start, self.told)
+        if self.shown is not None:
+            axes = {axis: values for axis, values in axes.items() if axis in LEFT_OPEN}
         if self.declared is None:
             return self.start, axes
         begun = Encoder(with_input_of(self.declared, self.start), self.start.dimensions)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 SUITE = "conformance_tests"
 UPPER_ROOMS = ("diagnosis", "engine", "frontends", "isolation", "quality")
-LOWER_ROOMS = ("numerics", "reports", "subjects", "targets")
+LOWER_ROOMS = ("computation", "numerics", "reports", "subjects", "targets")
 HARNESS = ("__init__", "checks", "computed", "deciding", "question", "run", "weight_sets")
 CODE = (
     "_encoder_spec_pytest.py",

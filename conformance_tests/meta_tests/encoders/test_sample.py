@@ -39,14 +39,14 @@ def test_sample_has_many_kinds_and_places() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_encoder_of_a_kind_is_conformant(kind: str, judged: Judgements) -> None:
-    report = judged(KINDS[kind].make)
+    report = judged(KINDS[kind].make, known_as=KINDS[kind].name)
     assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
     assert {k: report.profile["choices"].get(k) for k in KINDS[kind].choices} == KINDS[kind].choices
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_broken_encoder_of_a_kind_departs_where_it_was_broken(kind: str, judged: Judgements) -> None:
-    report = judged(KINDS[kind].broken, explain=False)
+    report = judged(KINDS[kind].broken, known_as=f"{KINDS[kind].name}, broken", explain=False)
     assert (report.verdict, report.departs_at) == ("nonconformant", KINDS[kind].departs_at), report.notes
 
 

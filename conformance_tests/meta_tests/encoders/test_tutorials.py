@@ -11,7 +11,7 @@ from conformance_tests.meta_tests.judgements import Judgements
 def test_an_encoder_in_a_tutorials_style_is_conformant(name: str, seed: int, judged: Judgements) -> None:
     """With the choices that its code makes, and in the conventions that its code has."""
     written = all_tutorials()[name]
-    report = judged(written.make, seed=seed)
+    report = judged(written.make, known_as=name, seed=seed)
     assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
     choices, conventions = report.profile["choices"], report.profile["conventions"]
     assert {k: choices.get(k) for k in written.choices} == written.choices
@@ -25,7 +25,7 @@ def test_the_same_encoder_with_one_thing_wrong_is_found_out(name: str, judged: J
     What the diagnosis says of it is no matter here, and takes its time.
     """
     written = all_tutorials()[name]
-    report = judged(written.broken, explain=False)
+    report = judged(written.broken, known_as=f"{name}, broken", explain=False)
     assert report.verdict == "nonconformant", report.notes
     assert report.departs_at == written.departs_at
 

@@ -95,14 +95,14 @@ def test_sound_encoder_is_acquitted(make: type[torch.nn.Module]) -> None:
 def test_legitimate_variant_is_a_defect_only_where_another_is_declared() -> None:
     """ε outside the root is S0's norm: conformant by itself, nonconformant where torch's norm is declared."""
     make = all_defects()["EpsilonOutsideTheRoot"].make
-    free, declared = check(make), check(make, profile="torch-post-ln")
+    free, declared = check(make), check(make, profile="torch-post-ln", explain=False)
     assert (free.verdict, declared.verdict) == ("conformant", "nonconformant")
     assert free.targets[0].profile["choices"]["norm"] == "std-plus-eps"
 
 
 def test_fault_of_a_broken_encoder_is_laid_at_one_equation() -> None:
     """With scores divided by √d_model, what is computed before them passes and what follows is blocked, not failed."""
-    target = check(all_defects()["ScaledByModelWidth"].make).targets[0]
+    target = check(all_defects()["ScaledByModelWidth"].make, explain=False).targets[0]
     outcomes = {r.id: r.outcome for r in target.requirements}
     assert {id for id, outcome in outcomes.items() if outcome == "fail"} == {"ENC-2", "ATT-3"}
     assert (outcomes["ATT-1"], outcomes["ATT-6"], outcomes["ENC-10"]) == ("pass", "blocked", "blocked")
@@ -111,4 +111,5 @@ def test_fault_of_a_broken_encoder_is_laid_at_one_equation() -> None:
 def test_weaker_level_finds_no_more_than_its_evidence_shows() -> None:
     """Wrong gradients behind right outputs: conformant as far as ``trace`` looks, not beyond."""
     make = all_defects()["GradientOfTheResidualScaled"].make
-    assert [check(make, level=level).verdict for level in ("trace", "gradient")] == ["conformant", "nonconformant"]
+    verdicts = [check(make, level=level, explain=False).verdict for level in ("trace", "gradient")]
+    assert verdicts == ["conformant", "nonconformant"]

@@ -243,10 +243,6 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
         sublayers(lambda l, x, mixed: l.norm2(l.norm1(x + mixed(x)) + l.feed_forward(x))),
         "layer.post_ln",
     ),
-    "norms exchanged": (
-        sublayers(lambda l, x, mixed: (lambda y: l.norm1(y + l.feed_forward(y)))(l.norm2(x + mixed(x)))),
-        "layer.post_ln",
-    ),
     "the network first": (
         sublayers(lambda l, x, mixed: (lambda y: l.norm1(y + mixed(y)))(second(l, x))),
         "layer.post_ln",
