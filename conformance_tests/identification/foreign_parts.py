@@ -12,7 +12,7 @@ from torch import Tensor
 
 from conformance_tests.errors import Undetermined
 from conformance_tests.parameters.mapping import ParameterMapping
-from conformance_tests.parameters.naming import BESIDE, common_owner
+from conformance_tests.parameters.names import common_owner, is_beside
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.assembly import Encoder
 
@@ -21,7 +21,7 @@ MOST_NAMED = 6
 
 def parts_outside(mapping: ParameterMapping, hints: Hints) -> list[str]:
     """The parameters that no slot has, and parts without parameters; what stands beside the encoder is none of it."""
-    return [*(name for name in mapping.unmapped if not BESIDE.search(name)), *hints.parts]
+    return [*(name for name in mapping.unmapped if not is_beside(name)), *hints.parts]
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -67,7 +67,7 @@ def demand_hidden_states(output: Tensor, encoder: Encoder, mapping: ParameterMap
     if output.ndim == 3 and output.shape[-1] == width:
         return
     found = f"it returns {tuple(output.shape)}, but hidden states are (B, n, {width})"
-    inside, on_top = encoder_inside(mapping), [name for name in mapping.unmapped if BESIDE.search(name)]
+    inside, on_top = encoder_inside(mapping), [name for name in mapping.unmapped if is_beside(name)]
     if inside:
         raise Undetermined(f"{found}: name the encoder inside it, its `{inside}`")
     if output.ndim == 4 and output.shape[-1] == width:

@@ -1,22 +1,21 @@
 """From an encoder's own parameters to the canonical ones.
 
-Names say which part an array belongs to (``parts``); shapes say how it is stored (``storage``).
-What neither says, such as the order in which Q, K and V are packed, is left to experiment:
+Names, shapes and neighbours say which part an array belongs to (``assignment``); shapes say how it is stored
+(``storage``). What they leave open, such as the order in which Q, K and V are packed, is left to experiment:
 ``questions`` lists it. A mapping is affine, so that it carries gradients as well as weights.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from conformance_tests.parameters.arrays import Piece, as_map, pieces, plain_statement, put_together
-from conformance_tests.parameters.parts import Named, heads_told, packing, parts_of, survey
-from conformance_tests.parameters.plain_names import shared_owner
-from conformance_tests.parameters.shapes import hidden_width
+from conformance_tests.parameters.assignment import Array, Part, assigned
+from conformance_tests.parameters.evidence import IN_LAYER
+from conformance_tests.parameters.names import common_owner
 from conformance_tests.parameters.storage import Storage, Take, places
 from encoder_spec.equation import equations
 
@@ -79,17 +78,6 @@ class ParameterMapping:
         left = {name for s in self.sources.values() for name in s.names} - used
         return replace(self, sources=kept, unmapped=(*self.unmapped, *sorted(left)))
 
-    def held_in(self, found: Mapping[str, Piece]) -> "ParameterMapping":
-        """The same by the names of the weights of which these are the pieces."""
-        sources = {}
-        for path, source in self.sources.items():
-            names, take = put_together(source.names, source.take, found)
-            sources[path] = replace(source, names=names, take=take)
-        unmapped, guessed = (
-            tuple(dict.fromkeys(found[name].name for name in names)) for names in (self.unmapped, self.guessed)
-        )
-        return replace(self, sources=sources, unmapped=unmapped, guessed=guessed)
-
     def is_absent(self, path: str) -> bool:
         """Whether the encoder has no such map, so that the identity stands in its place."""
         return path.endswith(".W_O") and path in self.sources and not self.sources[path].names
@@ -116,20 +104,21 @@ class ParameterMapping:
         }
 
 
-def canonical_names(weights: Mapping[str, Tensor]) -> ParameterMapping:
-    """Map weights that carry the specification's own paths, such as ``layers.0.norm_1.gamma``."""
+def canonical_names(weights: Mapping[str, Tensor], owner: str = "") -> ParameterMapping:
+    """Map weights that carry the specification's paths, such as ``layers.0.norm_1.gamma``, behind an owner's name."""
     letters = {letter for e in equations().values() for letter in e.parameters}
-    path = re.compile(rf"^(layers\.\d+\.)?(norm_\w+\.)?({'|'.join(letters)})$")
+    path = re.compile(rf"^{re.escape(owner)}((?:layers\.\d+\.)?(?:norm_\w+\.)?(?:{'|'.join(letters)}))$")
+    found = {name: path.match(name) for name in weights}
     return ParameterMapping(
-        {name: Source((name,), torch.Tensor.contiguous) for name in weights if path.match(name)},
-        tuple(name for name in weights if not path.match(name)),
+        {match[1]: Source((name,), torch.Tensor.contiguous) for name, match in found.items() if match},
+        tuple(name for name, match in found.items() if not match),
     )
 
 
 def reading(
     weights: Mapping[str, Tensor], storage: Storage | None = None, stated: Mapping[str, str] | None = None
 ) -> ParameterMapping:
-    """Map weights by what their author says, by what their names say, and by shape where names say nothing.
+    """Map weights by what their author says, and by what names, shapes and neighbours speak for.
 
     Args:
         weights: the arrays by the subject's names.
@@ -137,61 +126,73 @@ def reading(
         stated: canonical letter → the subject's name, with ``{l}`` for the layer; ``.T`` behind it if it is
             stored output × input.
     """
-    wrapper = shared_owner(weights)
-    own = {name.removeprefix(wrapper): Piece(name, as_map) for name in weights}
-    canonical = canonical_names({plain: weights[piece.name] for plain, piece in own.items()})
-    if not canonical.unmapped:
-        return canonical.held_in(own)
-    found = pieces(weights)
-    arrays = {plain: piece.take(weights[piece.name]) for plain, piece in found.items()}
-    return _reading(arrays, storage or Storage(), plain_statement(stated or {}, weights)).held_in(found)
-
-
-def _reading(weights: Mapping[str, Tensor], storage: Storage, stated: Mapping[str, str]) -> ParameterMapping:
-    """The same for arrays of which each layer has its own."""
-    width = hidden_width(weights)
-    named = survey(weights, stated)
-    parts, guessed = parts_of(named, weights, width, storage)
-    if storage.outer_norm == "the other":
-        parts = {key: OTHER_END.get(part, part) for key, part in parts.items()}
+    owners = common_owner(weights)
+    for end in range(len(owners) + 1):
+        canonical = canonical_names(weights, "".join(f"{owner}." for owner in owners[:end]))
+        if not canonical.unmapped:
+            return canonical
+    storage = storage or Storage()
+    parts, width = assigned(weights, storage, stated or {})
     sources: dict[str, Source] = {}
-    unmapped: list[str] = []
-    for n in named:
-        found = sources_of(n, parts[n.layer, n.stem], weights[n.names[0]], width, storage)
-        if not found or found.keys() & sources.keys():
-            unmapped.extend(n.names)
-        else:
-            sources |= found
-    guesses = [name for n in named if (n.layer, n.stem) in guessed and not n.is_bias for name in n.names]
+    guesses: list[str] = []
+    for part in parts:
+        name = OTHER_END.get(part.part, part.part) if storage.outer_norm == "the other" else part.part
+        for arrays, is_bias in ((part.arrays, False), (part.biases, True)):
+            sources |= sources_of(name, arrays, is_bias, width, storage) if arrays else {}
+        guesses += [a.name for a in part.arrays if part.guessed]
+    used = {name for source in sources.values() for name in source.names}
+    packed = any(part.part == "QKV" for part in parts)
     mapping = ParameterMapping(
         sources,
-        tuple(unmapped),
-        tuple(guesses),
-        packing(set(parts.values()), storage),
-        heads_told(named, parts, weights, width),
+        tuple(name for name in weights if name not in used),
+        tuple(dict.fromkeys(guesses)),
+        packing(storage) if packed else "",
+        heads_told(parts, width),
     )
     return mapping.with_constants(norms_without_parameters(mapping, width))
 
 
-def sources_of(n: Named, part: str, array: Tensor, width: int, storage: Storage) -> dict[str, Source]:
-    """The canonical paths that a weight, or the weights of all heads, hold."""
+def sources_of(part: str, arrays: Sequence[Array], is_bias: bool, width: int, storage: Storage) -> dict[str, Source]:
+    """Return where canonical parameters come from: those that an array holds, or the arrays of all heads."""
+    first = arrays[0]
+    layer = f"layers.{first.layer}." if part in IN_LAYER else ""
     found = {}
-    for letter, take in places(part, n.kind, array, width, storage):
+    for letter, take in places(part, "bias" if is_bias else first.kind, first.shape, width, storage):
         plus = storage.plus if letter.endswith("gamma") else 0.0
-        axis = 0 if n.is_bias or part == "O" else 1
-        whole = side_by_side(take, axis) if len(n.names) > 1 else take
-        found[n.layer + letter] = Source(n.names, whole, plus)
+        axis = 0 if is_bias or part == "O" else 1
+        takes = [partial(taken, take, a.take) for a in arrays]
+        whole = takes[0] if len(takes) == 1 else partial(side_by_side, takes, axis)
+        found[layer + letter] = Source(tuple(a.name for a in arrays), whole, plus)
     return found
+
+
+def taken(take: Take, own: Take, array: Tensor) -> Tensor:
+    """Take a canonical parameter of the array of a layer."""
+    return take(own(array))
+
+
+def side_by_side(takes: Sequence[Take], axis: int, *heads: Tensor) -> Tensor:
+    """Take the same of the array of every head, and put them beside each other."""
+    return torch.cat([take(w) for take, w in zip(takes, heads, strict=True)], dim=axis)
+
+
+def heads_told(parts: Sequence[Part], width: int) -> int:
+    """Return the number of heads, if the queries have an array or an index for each; else 0."""
+    arrays = next((part.arrays for part in parts if part.part == "Q" and part.arrays), ())
+    shape = arrays[0].shape if arrays else ()
+    if len(arrays) == 1:
+        return (shape[1] if shape[0] == width else shape[0]) if len(shape) == 3 and shape[-1] > 1 else 0
+    return len(arrays)
+
+
+def packing(storage: Storage) -> str:
+    """Return how Q, K and V are stored together, in words."""
+    return "packed head by head" if storage.by_head else f"packed in the order {', '.join(storage.order)}"
 
 
 def first_row(take: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Of the same the first row, as a table."""
     return lambda *held: take(*held)[:1]
-
-
-def side_by_side(take: Take, axis: int) -> Callable[..., Tensor]:
-    """Take the same of the array of every head, and put them beside each other."""
-    return lambda *heads: torch.cat([take(w) for w in heads], dim=axis)
 
 
 def norms_without_parameters(mapping: ParameterMapping, width: int) -> dict[str, Tensor]:

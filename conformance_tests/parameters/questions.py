@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conformance_tests.parameters.arrays import pieces, plain_statement
+from conformance_tests.parameters.assignment import assigned
+from conformance_tests.parameters.evidence import IN_LAYER
 from conformance_tests.parameters.mapping import canonical_names
-from conformance_tests.parameters.parts import parts_of, survey
-from conformance_tests.parameters.shapes import hidden_width
 from conformance_tests.parameters.storage import Storage
 
 Answer = Mapping[str, Any]
@@ -27,48 +26,38 @@ def open_storage(
         h: the number of heads, if it is known: for maps that are packed head by head.
         stated: what the author says, as for ``reading``.
     """
-    stated = plain_statement(stated or {}, weights)
-    weights = {plain: piece.take(weights[piece.name]) for plain, piece in pieces(weights).items()}
+    parts, width = assigned(weights, Storage(), stated or {})
     if not canonical_names(weights).unmapped:
         return []
-    width = hidden_width(weights)
-    named = survey(weights, stated)
-    parts, guessed = parts_of(named, weights, width, Storage())
-    of_layers = [n for n in named if n.layer and parts[n.layer, n.stem]]
-    first = {parts[key] for key in guessed if key[0] == of_layers[0].layer} if of_layers else set()
-    arrays = {n: weights[n.names[0]] for n in of_layers if not n.is_bias}
-    found = {parts[n.layer, n.stem] for n in of_layers}
-    gammas = [w for n, w in arrays.items() if parts[n.layer, n.stem].startswith("norm")]
+    of_layers = [part for part in parts if part.arrays and part.part in IN_LAYER]
+    outside = {part.part: part for part in parts if part.arrays and part.part not in ("", *IN_LAYER)}
+    names = {part.part for part in of_layers}
+    first = {part.part for part in of_layers if part.guessed and part.first.layer == of_layers[0].first.layer}
     questions: list[list[Answer]] = []
+    gammas = [a.take(weights[a.name]) for p in of_layers if p.part.startswith("norm") for a in p.arrays]
     if gammas:
         nearer_zero = float(torch.cat([w.flatten() for w in gammas]).abs().mean()) < 0.5
         questions.append([{"plus": plus} for plus in ((1.0, 0.0) if nearer_zero else (0.0, 1.0))])
     if {"norm_1", "norm_2"} <= first:
         questions.append([{"norms": order} for order in ("12", "21")])
-    outside = {parts[n.layer, n.stem] for n in named if not n.layer}
-    norms = {parts[n.layer, n.stem]: weights[n.names[0]].numel() for n in named if not n.layer and not n.is_bias}
-    widths = {part: size for part, size in norms.items() if part.startswith("norm")}
-    if len(widths) == 1 and width in widths.values() and outside & {"E", "patch"}:
+    norms = [part.first.shape for name, part in outside.items() if name.startswith("norm")]
+    if norms == [(width,)] and outside.keys() & {"E", "patch"}:
         questions.append([{"outer_norm": place} for place in ("as named", "the other")])
-    packed = {n.names[0] for n in of_layers if not n.is_bias and parts[n.layer, n.stem] == "QKV"}
+    packed = [part.arrays[0].name for part in of_layers if part.part == "QKV"]
     if packed and not all(name.endswith(DOCUMENTED) for name in packed):
         heads = [h] if h else [k for k in range(2, width + 1) if width % k == 0]
         customary: list[Answer] = [{"order": "".join(order), "by_head": 0} for order in permutations("QKV")]
         questions.append([*customary[:1], *({"order": "QKV", "by_head": k} for k in heads), *customary[1:]])
     unnamed = [part for part in "QKVO" if part in first]
-    turns = any(w.ndim == 2 and w.shape[0] == w.shape[1] and n.kind not in TOLD for n, w in arrays.items())
+    maps = [part.first for part in of_layers if len(part.first.shape) == 2]
+    turns = any(a.shape[0] == a.shape[1] and a.kind not in TOLD for a in maps)
     # An author who stores the other maps input × output stores square ones so too.
-    given = [w for n, w in arrays.items() if parts[n.layer, n.stem] in ("1", "1G") and w.ndim == 2]
-    stored = [w.shape[0] == width for w in given]
-    usual = all(stored) and bool(stored)
+    given = [part.first.shape for part in of_layers if part.part in ("1", "1G")]
+    usual = bool(given) and all(shape[0] == width for shape in given)
     orientations = (usual, not usual) if turns else (usual,)
-    ways: list[Answer] = [{"turned": turned} for turned in orientations]
-    if len(unnamed) > 1:
-        ways = [
-            {"turned": turned, "squares": "".join(order)} for turned in orientations for order in permutations(unnamed)
-        ]
-    questions.append(ways)
-    if found & {"G", "1G"}:
+    orders = ["".join(order) for order in permutations(unnamed)] if len(unnamed) > 1 else ["QKVO"]
+    questions.append([{"turned": turned, "squares": order} for turned in orientations for order in orders])
+    if names & {"G", "1G"}:
         questions.append([{"gates": gates} for gates in ("1G", "G1")])
     return [answers for answers in questions if len(answers) > 1]
 
@@ -76,5 +65,5 @@ def open_storage(
 DOCUMENTED = "in_proj_weight"
 """A packed array of torch's: its documentation has the order Q, K, V, and another one is a defect."""
 
-TOLD = ("kernel", "transposed", "bias", "beta")
+TOLD = ("kernel", "transposed")
 """Kinds of arrays whose orientation is known."""

@@ -38,29 +38,29 @@ class Storage:
     outer_norm: str = "as named"
 
 
-def places(part: str, kind: str, array: Tensor, width: int, storage: Storage) -> Sequence[tuple[str, Take]]:
+def places(part: str, kind: str, shape: Sequence[int], width: int, storage: Storage) -> Sequence[tuple[str, Take]]:
     """The canonical letters that an array holds, below its layer, and how to take each.
 
     Args:
-        part: the part of the encoder, as ``naming.role`` calls it.
+        part: the part of the encoder, as ``evidence`` calls it.
         kind: which of the part's arrays it is: weight, bias, kernel, …
-        array: the array.
+        shape: that of the array.
         width: d_model.
         storage: what is not seen in the array itself.
     """
     is_bias = kind in ("bias", "beta")
     if part.startswith("norm"):
-        return [(f"{part}.{'beta' if is_bias else 'gamma'}", torch.Tensor.contiguous)] if array.ndim == 1 else []
+        return [(f"{part}.{'beta' if is_bias else 'gamma'}", torch.Tensor.contiguous)] if len(shape) == 1 else []
     if part in ("E", "P", "E_seg"):
         return [(part, lambda w: w.reshape(-1, w.shape[-1]))]
     if part in ("x_cls", "x_dist"):
         return [(part, torch.flatten)]
-    if part == "patch" and array.ndim > 4:
+    if part == "patch" and len(shape) > 4:
         return []  # a piece of a film is no patch
     if part == "patch":
         return [("b_patch", torch.flatten)] if is_bias else [("W_patch", lambda w: w.flatten(1).mT)]
     if part in ("conv", "step") and not is_bias:
-        return [(f"W_{part}", lambda w: w.permute(2, 1, 0))] if array.ndim == 3 else []
+        return [(f"W_{part}", lambda w: w.permute(2, 1, 0))] if len(shape) == 3 else []
     if part in ("QKV", "KV", "1G"):
         letters = {"QKV": storage.order, "1G": storage.gates}.get(part, part)
         heads = storage.by_head if part != "1G" else 0
@@ -68,12 +68,12 @@ def places(part: str, kind: str, array: Tensor, width: int, storage: Storage) ->
             (f"{'b' if is_bias else 'W'}_{letter}", packed(place, len(letters), heads, is_bias, width))
             for place, letter in enumerate(letters)
         ]
-    if not part or (array.ndim < 2 and not is_bias):
+    if not part or (len(shape) < 2 and not is_bias):
         return []  # a vector with the name of a map is something else: a gate by channel, say
-    if part in ("1", "2", "G") and array.ndim > 2:
+    if part in ("1", "2", "G") and len(shape) > 2:
         return []  # a convolution over several positions is no map
     part = {"1": storage.gates[0], "G": storage.gates[1]}.get(part, part)
-    return [(f"b_{part}", torch.flatten)] if is_bias else [(f"W_{part}", oriented(part, kind, array, width, storage))]
+    return [(f"b_{part}", torch.flatten)] if is_bias else [(f"W_{part}", oriented(part, kind, shape, width, storage))]
 
 
 def packed(place: int, parts: int, heads: int, is_bias: bool, width: int) -> Take:
@@ -87,15 +87,15 @@ def packed(place: int, parts: int, heads: int, is_bias: bool, width: int) -> Tak
     return take
 
 
-def oriented(part: str, kind: str, array: Tensor, width: int, storage: Storage) -> Take:
+def oriented(part: str, kind: str, shape: Sequence[int], width: int, storage: Storage) -> Take:
     """Take a map as input × output.
 
     Kernels are stored so; weights the other way round, unless their shape says otherwise. Arrays
     with an axis for the heads have it beside the entries of one head.
     """
-    if array.ndim == 3:
+    if len(shape) == 3:
         return lambda w: heads_side_by_side(w, part == "O", width)
-    rows, columns = array.shape if array.ndim == 2 else (0, 0)
+    rows, columns = shape if len(shape) == 2 else (0, 0)
     if rows != columns:
         # W_2, W_O and W_e give the hidden width, all others read it.
         as_stored = (columns if part in ("2", "O", "e") else rows) == width

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance_tests.errors import SubjectError, Undetermined, one_line
-from conformance_tests.parameters.naming import BESIDE
+from conformance_tests.parameters.names import is_beside
 
 
 def load(folder: Path) -> Any:
@@ -35,7 +35,7 @@ def load(folder: Path) -> Any:
         ("the weights lack what the configuration asks for", told["missing_keys"]),
         ("the configuration has no place for the weights", told["unexpected_keys"]),
     ):
-        inside = sorted(name for name in map(str, names) if not BESIDE.search(name))
+        inside = sorted(name for name in map(str, names) if not is_beside(name))
         if inside:
             raise Undetermined(f"{what}: {', '.join(inside[:4])}{', …' if len(inside) > 4 else ''}")
     return model

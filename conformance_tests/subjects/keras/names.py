@@ -10,13 +10,16 @@ from typing import Any
 import keras
 from keras.src.models.functional import Functional
 
-from conformance_tests.parameters.naming import NORM, role
+from conformance_tests.parameters.evidence import ATTENTION, FEED_FORWARD, said
+from conformance_tests.parameters.names import words
 from conformance_tests.subjects.keras.graph import blocks, plain_names
 from conformance_tests.subjects.numbered import Path, telling_names
 
 MAPS = (keras.layers.Dense, keras.layers.EinsumDense, keras.layers.Conv1D)
 OWN = ("_layers", "_modules", "_tracker")
 """Attributes in which Keras itself keeps the parts of a layer; models of a graph have more of them."""
+
+MAPS_OF_LAYERS = {*ATTENTION, *FEED_FORWARD}
 
 NORMS = (keras.layers.LayerNormalization, keras.layers.RMSNormalization)
 
@@ -106,12 +109,12 @@ def stacked(layers: Sequence[Any]) -> Iterator[tuple[Path, Any]]:
 def telling(name: str, part: Any, width: int) -> str:
     """Return a telling name for an attribute, whatever it is called, from its class and its shape."""
     if isinstance(part, keras.layers.MultiHeadAttention):
-        return name if role(f"{name}.query_output", in_layer=True, is_norm=False) == "O" else f"{name}_attention"
-    if isinstance(part, NORMS) and not re.search(NORM, name):
+        return name if "attention" in words(name) else f"{name}_attention"
+    if isinstance(part, NORMS) and "norm" not in words(name):
         number = re.search(r"\d+$", name)
         return f"norm_{number[0] if number else name}"
     shape = tuple(part.kernel.shape) if isinstance(part, MAPS) and part.built else ()
-    if len(shape) == 2 and shape[0] != shape[1] and width in shape and not role(name, in_layer=True, is_norm=False):
+    if len(shape) == 2 and shape[0] != shape[1] and width in shape and not said(words(name)).keys() & MAPS_OF_LAYERS:
         return "linear_1" if shape[0] == width else "linear_2"
     return name
 
