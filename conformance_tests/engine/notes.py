@@ -5,6 +5,7 @@ import torch
 from conformance_tests.deviations.resolution import on_file, unresolved
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.identify import nearest_profile
+from conformance_tests.numerics.probes import sizes_in_words
 from conformance_tests.reports.report import TargetReport
 from conformance_tests.subjects.segments import FIRST_ALONE
 
@@ -23,9 +24,7 @@ def describe(run: Run, report: TargetReport) -> None:
             names = ", ".join(sorted(unmoved))
             report.notes.append(f"a plain attribute, which does not move with the encoder: {names}")
     if run.sizes:
-        report.notes.append(
-            f"judged with {run.sizes[0]} sequences of {run.sizes[1]} positions alone: others are refused"
-        )
+        report.notes.append(f"judged with {sizes_in_words(run.sizes)} alone: others are refused")
     elif run.too_many:
         report.notes.append(f"judged with at most {run.probes.length} tokens: more are refused: {run.too_many}")
     if are_copies(run):

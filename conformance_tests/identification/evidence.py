@@ -13,7 +13,7 @@ from conformance_tests.harness.weight_sets import FAINT, GIVEN, PERTURBED, Weigh
 from conformance_tests.identification.experiment import Experiment
 from conformance_tests.identification.foreign_parts import demand_hidden_states, demand_understood
 from conformance_tests.identification.missing_facts import table_is_missing
-from conformance_tests.numerics.probes import Probes
+from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.numerics.rounding import search_budget
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.subject import Subject
@@ -46,7 +46,7 @@ class Calls:
         self.has_head = has_head
         self.weights = subject.weights()
         self.sets: WeightSets | None = None
-        self.sizes: tuple[int, int] | None = None
+        self.sizes: Sizes | None = None
         self.narrowed: torch.dtype | None = None
 
     def put_back(self) -> None:
@@ -75,16 +75,25 @@ class Calls:
         return Evidence(sets, cases, experiments, recorded)
 
     def _learn(self, start: Encoder) -> None:
-        """Let the subject learn how it is called: in sizes that it once accepted if it refuses those of the suite."""
+        """Let the subject learn how it is called: in sizes that are stated, or that it once accepted.
+
+        Those that it accepted are used only if it refuses the suite's: first the length alone, then the batch alone.
+        """
         probes = Probes(start, self.seed)
-        self.subject.learn(probes)
-        accepted = self.subject.accepted()
-        if accepted is None or self._takes(probes):
-            return
-        probes = Probes(start, self.seed, sizes=accepted)
-        self.subject.learn(probes)
-        if self._takes(probes):
-            self.sizes = accepted
+        accepted, hints = self.subject.accepted(), self.subject.hints
+        is_stated = bool(hints.batch or hints.length)
+        if not is_stated:
+            self.subject.learn(probes)
+            if accepted is None or self._takes(probes):
+                return
+        assert accepted is not None
+        batch, length = accepted
+        for sizes in [accepted] if is_stated else [(None, length), (batch, None), accepted]:
+            probes = Probes(start, self.seed, sizes=sizes)
+            self.subject.learn(probes)
+            if self._takes(probes):
+                self.sizes = sizes
+                return
 
     def _takes(self, probes: Probes) -> bool:
         try:

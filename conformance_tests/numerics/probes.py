@@ -112,10 +112,22 @@ class Probe:
         return replace(self, inputs=tuple(change(x) for x in self.inputs))
 
 
+Sizes = tuple[int | None, int | None]
+"""The only number of sequences, and the only number of positions, that an encoder takes; None if it takes any."""
+
+
+def sizes_in_words(sizes: Sizes) -> str:
+    """Return the only sizes that an encoder takes, for a message."""
+    batch, length = sizes
+    several = "" if batch == 1 else "s"
+    sequences = "sequences" if batch is None else f"{batch} sequence{several}"
+    return sequences if length is None else f"{sequences} of {length} positions"
+
+
 class Probes:
     """The probes for an encoder, made from a seed and always the same for it, with numbers that ``dtype`` can hold.
 
-    With ``sizes``, all have so many sequences of so many tokens: some encoders take no others.
+    With ``sizes``, all have so many sequences, or so many tokens: some encoders take no others.
     """
 
     def __init__(
@@ -123,7 +135,7 @@ class Probes:
         encoder: Encoder,
         seed: int,
         dtype: torch.dtype = torch.float64,
-        sizes: tuple[int, int] | None = None,
+        sizes: Sizes | None = None,
     ) -> None:
         self.encoder = encoder
         self.seed = seed
@@ -133,7 +145,7 @@ class Probes:
         self.batch = next(p for p in PRIMES if p not in taken)
         self.length = next(p for p in PRIMES[2:] if p not in taken and p != self.batch)
         self.longest = MANY
-        self.fixed = sizes is not None
+        self.fixed: Sizes = sizes or (None, None)
         learned = bool(encoder.profile["position"].parameters)
         if self._kind == "convolutions" and learned:
             self.length = encoder.dimensions.max_len  # such encoders take sounds of one length alone
@@ -141,8 +153,9 @@ class Probes:
             # Two rows are spared: the offset is not known before it is identified.
             usable = encoder.dimensions.max_len - max(2, int(encoder.profile.constants["offset"]))
             self.length, self.longest = (max(1, min(length, usable)) for length in (self.length, MANY))
-        if sizes is not None:
-            self.batch, self.length = sizes
+        self.batch, self.length = self._fixed(self.batch, self.length)
+        self.tells_axes_apart = self.batch not in {*taken, self.length}
+        """Whether no other axis has as many entries as there are sequences."""
 
     @property
     def _kind(self) -> str:
@@ -182,7 +195,11 @@ class Probes:
             "few": (FEW, min(FEW, self.length)),
             "many": (next(p for p in PRIMES if p > self.batch), self.longest),
         }
-        return (self.batch, self.length) if self.fixed else sizes.get(name, (self.batch, self.length))
+        return self._fixed(*sizes.get(name, (self.batch, self.length)))
+
+    def _fixed(self, batch: int, length: int) -> tuple[int, int]:
+        """Return sizes, except where the encoder takes one alone."""
+        return self.fixed[0] or batch, self.fixed[1] or length
 
     def _held(self, x: Tensor) -> Tensor:
         """Return numbers that the precision of the computation can hold, in float64."""
@@ -193,7 +210,7 @@ class Probes:
         if self._kind == "given":
             x = torch.randn(batch, length, sizes.d_model, generator=generator, dtype=torch.float64)
             x[0, 1 % length] *= 1e-3
-            x[1, 2 % length] += 30
+            x[1 % batch, 2 % length] += 30
             return (x,)
         if self._kind.startswith("patches"):
             rows, columns = self._grid
@@ -219,13 +236,13 @@ class Probes:
         keep = torch.ones(self.batch, n, dtype=torch.bool)
         if name == "scattered":
             keep[0, n // 2 : n // 2 + 2] = False
-            keep[1, : n // 3] = False
+            keep[1 % self.batch, : n // 3] = False
             keep[-1, -(n // 3) :] = False
         elif name == "right":
-            keep[1, n - n // 4 :] = False
+            keep[1 % self.batch, n - n // 4 :] = False
             keep[-1, n - n // 2 :] = False
         elif name == "one-all-padded":
-            keep[1] = False
+            keep[1:2] = False
         elif name == "all-end-padded":
             keep[:, n - n // 4 :] = False
         return keep

@@ -2,24 +2,37 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from conformance_tests.errors import Undetermined, Unsupported, one_line
-from conformance_tests.numerics.probes import Probe, Probes
+from conformance_tests.numerics.probes import Probe, Probes, Sizes
 from conformance_tests.subjects.calling import Arguments, batch_comes_first, hidden_states, required
-from conformance_tests.subjects.first_call import FirstCall, TryCall, first_call
+from conformance_tests.subjects.first_call import (
+    BATCHES,
+    Filling,
+    FirstCall,
+    Plain,
+    TryCall,
+    another,
+    by_rank,
+    fillings,
+    first_call,
+    is_sure,
+    plans,
+    value_of,
+)
 from conformance_tests.subjects.hints import lines
 from conformance_tests.subjects.masks import (
+    DOCUMENTED,
     LENGTHS,
     MaskForm,
     ends_in_padding,
+    forms_for_all,
     length_forms,
     mask_arguments,
-    mask_forms,
     stated_forms,
     telling_nothing,
     tells_of_a_mask,
@@ -28,8 +41,6 @@ from conformance_tests.subjects.masks import (
 )
 from conformance_tests.subjects.segments import segment_argument
 from conformance_tests.subjects.subject import Boundary, Subject, with_values
-
-NOTHING = "nothing"
 
 
 class CalledSubject(Subject):
@@ -42,7 +53,8 @@ class CalledSubject(Subject):
     def __init__(self) -> None:
         self.batch_first = True
         self.mask_form: MaskForm | None = None
-        self.unmasked: MaskForm | None = None
+        self.neutral: dict[str, Filling] = {}
+        self._instead: dict[str, Any] = {}
         self.segments: str | None = None
         self.width = 0
         self.first_sizes: tuple[int, int] | None = None
@@ -54,9 +66,13 @@ class CalledSubject(Subject):
         """Return the arguments of the call, in order, each with its default."""
         raise NotImplementedError
 
-    def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
+    def call(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:
         """Call the encoder; arrays among what it returns come as tensors."""
         raise NotImplementedError
+
+    def open_arguments(self) -> Arguments:
+        """Return the arguments of the call except those whose values are stated."""
+        return {name: default for name, default in self.arguments().items() if name not in self.hints.arguments}
 
     def first_call(self, call: TryCall, length: int | None) -> FirstCall | None:
         """Return a call that goes through; None if none of those tried does.
@@ -65,31 +81,43 @@ class CalledSubject(Subject):
             call: calls the encoder with a first argument and those that it asks for.
             length: the number of positions; by default few.
         """
-        return first_call(self.weights(), required(self.arguments()), call, length)
+        said = self.hints
+        lengths = [length or said.length] if length or said.length else []
+        batches = [said.batch] if said.batch else BATCHES
+        return first_call(self.weights(), self.tables(), self.open_arguments(), call, lengths, batches, said.arguments)
 
-    def accepted(self) -> tuple[int, int] | None:
-        """See ``Subject``: those of the first call whose computation was shown."""
-        return self.first_sizes
+    def accepted(self) -> Sizes | None:
+        """See ``Subject``: those that its author states, or else those of the first call that was recorded."""
+        said = self.hints
+        return (said.batch or None, said.length or None) if said.batch or said.length else self.first_sizes
 
     def takes_segments(self) -> bool:
         """See ``Subject``."""
         return self._place_of_segments() is not None
 
     def _place_of_segments(self) -> str | None:
-        return segment_argument(self.arguments(), self.hints.mask[0] if self.hints.mask else "")
+        return segment_argument(self.open_arguments(), self.hints.mask[0] if self.hints.mask else "")
 
     def _beside_segments(self) -> Arguments:
         """Return the arguments except the one for segments, unless that is the input itself (``*inputs``)."""
         beside = self.segments if self.segments and not self.segments.startswith("*") else None
-        return {name: default for name, default in self.arguments().items() if name != beside}
+        return {name: default for name, default in self.open_arguments().items() if name != beside}
 
     def stated_order(self) -> bool | None:
         """Return whether the batch comes first, if the encoder says so itself."""
         return None
 
+    def documented_masks(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the values of arrays (B, n), by argument, as the documentation of its class has them."""
+        return DOCUMENTED
+
     def can_hide(self, keep: Tensor) -> bool:
-        """See ``Subject``: lengths can mark only the end of a sequence as padding."""
-        return self.mask_form is None or self.mask_form.values != LENGTHS or ends_in_padding(keep)
+        """See ``Subject``: lengths mark the end of some sequences as padding, and the longest is that of the batch."""
+        if self.mask_form is None:
+            return True
+        if self.mask_form.values == LENGTHS:
+            return ends_in_padding(keep) and bool(keep[:, -1].any())
+        return self.mask_form.is_by_sequence or bool((keep == keep[:1]).all())
 
     def conventions(self) -> dict[str, str]:
         """See ``Subject``: what was learned."""
@@ -99,10 +127,15 @@ class CalledSubject(Subject):
     def remarks(self) -> tuple[str, ...]:
         """See ``Subject``: a surprising mask, and arguments that were left at their defaults."""
         said = self.mask_form.against_its_name() if self.mask_form else ""
-        used = {form.argument for form in (self.mask_form, self.unmasked) if form}
+        used = {*self.neutral, self._mask_argument}
         left = [name for name in telling_nothing(self._beside_segments()) if name not in used]
         unjudged = f"left at the default, and not judged: {', '.join(left)}, in which no mask was found" if left else ""
-        return tuple(filter(None, (said, unjudged)))
+        others = {name: form for name, form in self.neutral.items() if name not in (self._mask_argument, self.segments)}
+        given = "; ".join(
+            str(form) if isinstance(form, MaskForm) else f"{name}: {form}" for name, form in others.items()
+        )
+        in_every_call = f"given in every call, with nothing hidden: {given}" if given else ""
+        return tuple(filter(None, (said, in_every_call, unjudged)))
 
     def unknown(self) -> str:
         """See ``Subject``: masks that could not be handed over."""
@@ -116,15 +149,16 @@ class CalledSubject(Subject):
         self.width = probes.encoder.dimensions.d_model
         self.segments = self._place_of_segments() if len(plain.inputs) > 1 else None
         self._added = padded.keep.shape[1] - read_positions(padded.inputs[0])
-        self.unmasked = self._without_mask(plain)
+        asked = self._asked()
+        if self._filled(plain) is None and asked:
+            self._demand_nothing_else([name for name in asked if not tells_of_a_mask(name)])
         if len(self._orders(plain)) > 1:
             self.batch_first = batch_comes_first(self._handed, plain.inputs[0], self._orders(plain))
         self.mask_form = self._padding_mask(probes)
         self.takes_mask = self.mask_form is not None
-        if not self.takes_mask:
-            self._demand_nothing_else([name for name in self._asked() if not tells_of_a_mask(name)])
-        if self.unmasked is not None and self.unmasked.values != NOTHING:
-            self.unmasked = self.mask_form or self.unmasked
+        if self.mask_form is not None and not is_sure(self.neutral.get(self.mask_form.argument)):
+            self.neutral[self.mask_form.argument] = self.mask_form
+        self._demand_nothing_else([name for name in self.neutral if self._matters(name, plain)])
 
     def _orders(self, plain: Probe) -> Sequence[bool]:
         """Return the orders of axes to try, as answers to "batch first?", the likeliest first."""
@@ -154,6 +188,7 @@ class CalledSubject(Subject):
             ("scattered", None),
             ("scattered", list(unforeseen_forms(arguments))),
             ("right", list(length_forms(arguments))),
+            ("all-end-padded", list(forms_for_all(arguments))),
         ):
             if forms == []:
                 continue
@@ -173,7 +208,7 @@ class CalledSubject(Subject):
         refusals: list[str] = []
 
         def masked(form: MaskForm | None, variation: str) -> Tensor | None:
-            if form is None and self.unmasked is not None and self.unmasked.values != NOTHING:
+            if form is None and not all(map(is_sure, self.neutral.values())):
                 return None  # the meaning of this mask is what is to be found out
             try:
                 probe = padded.with_other_padding() if variation == "other padding" else padded
@@ -184,7 +219,15 @@ class CalledSubject(Subject):
             return self._attempt(probe.inputs, keep if form else None, refusals)
 
         assert padded.keep is not None
-        found, hides = tried_masks(self._beside_segments(), masked, padded.keep, forms)
+        found, hides = tried_masks(
+            self._beside_segments(),
+            masked,
+            padded.keep,
+            forms,
+            heads=probes.encoder.dimensions.h,
+            documented=self.documented_masks(),
+            is_customary=probes.tells_axes_apart,
+        )
         if found and not padded.by_position:
             # An image or a signal need not be padded: an argument that changes nothing is not a mask for it.
             with_mask, without = masked(found, "padded"), masked(None, "padded")
@@ -199,24 +242,16 @@ class CalledSubject(Subject):
             )
         return found, hides
 
-    def _without_mask(self, plain: Probe) -> MaskForm | None:
-        """Return the form that masks nothing: no mask at all, except where the encoder requires one.
-
-        Raises:
-            Undetermined: if the call requires other arguments as well.
-        """
-        masks = mask_arguments(self._beside_segments())
-        asked = self._asked()
-        self._demand_nothing_else([name for name in asked if name not in masks])
-        if not asked:
-            return None
-        forms = (*mask_forms(self._beside_segments()), *length_forms(self._beside_segments()))
-        kept = (form for form in forms if form.argument == asked[0])
-        for form, batch_first in product((MaskForm(asked[0], NOTHING, "B n"), *kept), self._orders(plain)):
-            self.unmasked, self.batch_first = form, batch_first
-            if self._attempt(plain.inputs, None) is not None:
-                return form
-        self.batch_first = True
+    def _filled(self, plain: Probe) -> dict[str, Filling] | None:
+        """Return the values of further arguments with which a call goes through; None if there are none such."""
+        for given in plans(self._beside_segments()):
+            for forms in by_rank([fillings(argument) for argument in given]):
+                self.neutral = dict(zip(given, forms, strict=True))
+                for batch_first in self._orders(plain):
+                    self.batch_first = batch_first
+                    if self._attempt(plain.inputs, None) is not None:
+                        return self.neutral
+        self.neutral, self.batch_first = {}, True
         return None
 
     def _asked(self) -> list[str]:
@@ -250,7 +285,7 @@ class CalledSubject(Subject):
 
     def returned(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
         """Return everything that the encoder returns, in its own order of axes."""
-        named: dict[str, Tensor | None] = {}
+        named: dict[str, Any] = dict(self.hints.arguments)
         positional = [self._turned(inputs[0])]
         if len(inputs) > 1 and self.segments:
             if self.segments.startswith("*"):
@@ -258,22 +293,37 @@ class CalledSubject(Subject):
             else:
                 named[self.segments] = self._turned(inputs[1])
         if keep is None:
-            return self.call(positional, named | self._nothing_masked(inputs[0]), gradients)
+            return self.call(positional, named | self._beside(inputs[0]), gradients)
         if self.mask_form is None:
             raise Unsupported(self._refusal or "the subject takes no mask")
         mask = self.mask_form.render(keep)
-        output = self.call(positional, named | {self.mask_form.argument: mask}, gradients)
+        output = self.call(positional, named | self._beside(inputs[0]) | {self.mask_form.argument: mask}, gradients)
         if not torch.equal(mask, self.mask_form.render(keep)):
             keep.logical_not_()  # the caller sees in its mask that the encoder wrote into its copy
         return output
 
-    def _nothing_masked(self, x: Tensor) -> dict[str, Tensor | None]:
-        if self.unmasked is None:
-            return {}
-        if self.unmasked.values == NOTHING:
-            return {self.unmasked.argument: None}
-        keep = torch.ones(len(x), read_positions(x) + self._added, dtype=torch.bool)
-        return {self.unmasked.argument: self.unmasked.render(keep)}
+    @property
+    def _mask_argument(self) -> str:
+        return self.mask_form.argument if self.mask_form else ""
+
+    def _beside(self, x: Tensor) -> dict[str, Any]:
+        """Return the values of the arguments that every call gets beside its input."""
+        return {name: value_of(form, self._all_kept(x), x) for name, form in self.neutral.items()} | self._instead
+
+    def _matters(self, name: str, plain: Probe) -> bool:
+        """Return whether another value of an argument that is neither mask nor length changes the output."""
+        form = self.neutral[name]
+        known = name == self._mask_argument or tells_of_a_mask(name) or "len" in name
+        if known or form == Plain("nothing"):
+            return False
+        before = self._attempt(plain.inputs, None)
+        self._instead = {name: another(self._beside(plain.inputs[0])[name])}
+        after = self._attempt(plain.inputs, None)
+        self._instead = {}
+        return before is not None and after is not None and not torch.equal(before, after)
+
+    def _all_kept(self, x: Tensor) -> Tensor:
+        return torch.ones(len(x), read_positions(x) + self._added, dtype=torch.bool)
 
     def _turned(self, x: Tensor) -> Tensor:
         """Turn batch first into the encoder's own order, or back."""

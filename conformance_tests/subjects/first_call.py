@@ -5,15 +5,17 @@ call goes through and gives finite numbers.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
-from typing import Any
+from itertools import combinations, islice, product
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from conformance_tests.subjects.calling import hidden_states, tensors_in
+from conformance_tests.subjects.calling import SEGMENTS, Arguments, hidden_states, required, tensors_in
+from conformance_tests.subjects.masks import LENGTHS, MaskForm
 
 BATCHES = (2, 1)
 LENGTH = 5
@@ -21,15 +23,72 @@ LENGTH = 5
 MOST_WIDTHS = 8
 """The width of the hidden states is among the sizes that occur most often in the shapes of the weights."""
 
-LONGEST, MOST_LENGTHS = 256, 6
+LONGEST, MOST_LENGTHS = 256, 10
 """Lengths that a call is tried with are at most so large and so many: scores grow with their square."""
 
-MOST_CALLS = 400
-"""So many fillings of required arguments are tried for one input: two arguments with some twenty each are fewer."""
+LIKELY, MOST_CALLS = 12, 400
+"""So many fillings of further arguments are tried for one input: first the likely ones for every input."""
+
+MOST_SIZES = 24
+"""So many sizes, with so many arguments filled, are tried in one round: calls that are refused take their time too."""
+
+FEW, MOST_OF_MANY = 3, 6
+"""Of more than ``FEW`` further arguments only the likeliest values are combined with one another."""
+
+MOST_OPTIONAL = 6
+"""So many arguments that default to None are given a value if no call goes through without."""
 
 FEW_SIZES, LARGEST_WIDTH = 3, 1025
 """With fewer different sizes among its weights, every width below this one is tried."""
 
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A value for an argument that takes no mask: a key of ``PLAIN``."""
+
+    kind: str
+
+    def __str__(self) -> str:
+        """Describe it in words, for the report."""
+        return PLAIN[self.kind]
+
+
+PLAIN = {
+    "nothing": "None",
+    "zeros": "zeros (B, n)",
+    "length": "the number of positions",
+    "no": "False",
+    "input": "the input again",
+}
+
+Filling = MaskForm | Plain
+"""A value that hides and changes as little as possible."""
+
+
+def value_of(form: Filling, keep: Tensor, x: Tensor) -> Any:
+    """Return the value for an input in which everything is kept; ``keep`` (B, n) tells its sizes."""
+    if isinstance(form, MaskForm):
+        return form.render(keep)
+    return {"nothing": None, "zeros": torch.zeros(keep.shape).long(), "length": keep.shape[1], "no": False, "input": x}[
+        form.kind
+    ]
+
+
+def another(value: Any) -> Any:
+    """Return a value of the same kind that is another one."""
+    return ~value if isinstance(value, Tensor) and value.dtype is torch.bool else value + 1
+
+
+def is_sure(form: Filling | None) -> bool:
+    """Return whether a value hides nothing, whatever an argument means: of a mask it depends on what true means."""
+    return not isinstance(form, MaskForm) or form.values == LENGTHS
+
+
+InputsOf = Callable[[Mapping[str, Tensor], int, int], Iterator[Tensor]]
+"""What may be the input, by the weights, the number of sequences and that of positions."""
 
 TryCall = Callable[[Tensor, Mapping[str, Any]], Any]
 """A call with a first argument and further ones by name, which may raise."""
@@ -41,14 +100,16 @@ class FirstCall:
 
     Attributes:
         inputs: the first argument, as it is handed over.
-        named: the other arguments that it requires, by name.
+        named: the other arguments that it requires or its author states, by name.
         batch: the number of sequences, and ``length`` that of positions, where there are any.
+        forms: what the arguments in ``named`` are given, but for those with a stated value.
     """
 
     inputs: Tensor
-    named: Mapping[str, Tensor | None]
+    named: Mapping[str, Any]
     batch: int
     length: int
+    forms: Mapping[str, Filling]
 
 
 NOISE = 0.2
@@ -76,6 +137,10 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
     likely = [size for size, _ in sizes.most_common(MOST_WIDTHS)]
     for width in likely:
         yield torch.randn(batch, length, width, generator=generator, dtype=torch.float64)
+    if length != LENGTH:
+        # Where only one length goes, it matters which axis has it.
+        for width in likely:
+            yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
     for shape in dict.fromkeys(s for s in shapes if len(s) == 4 and s[2] == s[3] > 1):
         sides = dict.fromkeys((2 * shape[2], *(k * shape[2] for k in range(1, 17)), 224))
         for side in sides:
@@ -83,72 +148,103 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
             yield torch.randn(batch, kernel[1], time, generator=generator, dtype=torch.float64)
-    if len(sizes) < FEW_SIZES:
-        # All weights may be one vector, whose length says nothing of the width.
-        for width in range(2, LARGEST_WIDTH):
-            yield torch.randn(batch, length, width, generator=generator, dtype=torch.float64)
 
 
-def fillings(batch: int, length: int, x: Tensor) -> list[Tensor | None]:
-    """Return what a required argument may be: a mask that hides nothing, segments, lengths, or nothing."""
-    keep = torch.ones(batch, length, dtype=torch.bool)
-    square = torch.ones(batch, length, length, dtype=torch.bool)
-    shaped = [keep, keep[:, None], keep[:, None, None], square, square[:, None], square[0]]
-    return [
-        *shaped,
-        *(~m for m in shaped),
-        *(m.double() * 0 for m in shaped),
-        torch.zeros(batch, length, dtype=torch.long),
-        torch.full((batch,), length),
-        None,
-        *(m.long() for m in shaped),
-        x,
-    ]
+def of_any_width(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterator[Tensor]:
+    """Yield embeddings of every width: all weights may be one vector, whose length says nothing of the width."""
+    if len({size for w in weights.values() for size in w.shape}) < FEW_SIZES:
+        yield from (torch.randn(batch, length, width, dtype=torch.float64) for width in range(2, LARGEST_WIDTH))
+
+
+SHAPES = ("B n", "B 1 n", "B 1 1 n", "B n n", "B 1 n n", "n n", "B n 1")
+"""The axes of arrays that hide nothing."""
+
+
+def fillings(argument: str) -> list[Filling]:
+    """Return what an argument may be given that is neither input nor mask, the likeliest first: nothing is hidden.
+
+    Its name orders them, and excludes none.
+    """
+    masks: list[Filling] = [MaskForm(argument, v, axes) for v in ("keep", "ignore", "additive") for axes in SHAPES]
+    numbers: list[Filling] = [MaskForm(argument, LENGTHS, "B"), Plain("zeros")]
+    others: list[Filling] = [MaskForm(argument, v, axes) for v in ("keep 0/1", "keep 0.0/1.0") for axes in SHAPES]
+    # A number may scale whatever it meets.
+    others += [Plain("input"), Plain("length"), Plain("no")]
+    is_number = "len" in argument or SEGMENTS.search(argument)
+    return [Plain("nothing"), *(numbers + masks if is_number else masks + numbers), *others]
+
+
+def by_rank(choices: Sequence[Sequence[T]]) -> Iterator[tuple[T, ...]]:
+    """Yield a choice from each list, those that are likely in all of them first."""
+    likely = choices if len(choices) <= FEW else [c[:MOST_OF_MANY] for c in choices]
+    ranked = sorted(product(*(enumerate(c) for c in likely)), key=lambda chosen: sum(rank for rank, _ in chosen))
+    for chosen in islice(ranked, MOST_CALLS):
+        yield tuple(choice for _, choice in chosen)
+
+
+def plans(arguments: Arguments) -> Iterator[tuple[str, ...]]:
+    """Yield the arguments to give beside the input: those required; then one or two as well that default to nothing.
+
+    Code that states a default and cannot do without a value is common.
+    """
+    asked = required(arguments)
+    optional = [name for name, default in list(arguments.items())[1:] if default is None][:MOST_OPTIONAL]
+    for more in range(3):
+        for beside in combinations(optional, more):
+            yield (*asked, *beside)
 
 
 def first_call(
     weights: Mapping[str, Tensor],
-    required: Sequence[str],
+    tables: Mapping[str, Tensor],
+    arguments: Arguments,
     call: TryCall,
-    length: int | None = None,
+    lengths: Sequence[int] = (),
+    batches: Sequence[int] = BATCHES,
+    stated: Mapping[str, Any] = MappingProxyType({}),
 ) -> FirstCall | None:
     """Return arguments that an encoder accepts; None if none of those tried are.
 
     Args:
         weights: its arrays by name.
-        required: the arguments besides the first one that it asks for.
+        tables: arrays that it keeps beside them.
+        arguments: those of its call, the input first, without those whose values are stated.
         call: calls it.
-        length: the number of positions; by default few, or as many as some size of the weights.
+        lengths: the numbers of positions to try; by default few, and as many as some size of its arrays.
+        batches: the numbers of sequences to try.
+        stated: values that every call gets, by argument.
     """
-    sizes = Counter(size for w in weights.values() for size in set(w.shape))
-    lengths = (
-        [length]
-        if length
-        else [LENGTH, *(size for size, _ in sizes.most_common() if 1 < size <= LONGEST)][:MOST_LENGTHS]
+    sizes, kept = (Counter(size for w in held.values() for size in set(w.shape)) for held in (weights, tables))
+    told = dict.fromkeys(size for size, _ in (*sizes.most_common(), *kept.most_common()) if 1 < size <= LONGEST)
+    few, *more = lengths or [LENGTH, *told][:MOST_LENGTHS]
+    asked = [(*required(arguments),)]
+    rounds: tuple[tuple[Iterable[tuple[str, ...]], list[int], InputsOf, int], ...] = (
+        (plans(arguments), [few], inputs_of, LIKELY),
+        (asked, more, inputs_of, LIKELY),
+        (asked, [few], inputs_of, MOST_CALLS),
+        (asked, [few], of_any_width, 1),
     )
-    tried = 0
     passable: FirstCall | None = None
-    for n in lengths:
-        for batch in BATCHES:
-            for x in inputs_of(weights, batch, n):
-                choices = fillings(batch, n, x)
-                for values in islice(product(choices, repeat=len(required)), MOST_CALLS):
-                    tried += 1
-                    named = dict(zip(required, values, strict=True))
+    for given, of_lengths, inputs, most in rounds:
+        for names, n, batch in islice(product(given, of_lengths, batches), MOST_SIZES):
+            keep = torch.ones(batch, n, dtype=torch.bool)
+            for x in inputs(weights, batch, n):
+                for forms in islice(by_rank([fillings(name) for name in names]), most):
+                    beside = dict(zip(names, forms, strict=True))
+                    named = dict(stated) | {name: value_of(form, keep, x) for name, form in beside.items()}
                     try:
-                        output = call(x, named)
+                        tensors = tensors_in(call(x, named))
+                    except (MemoryError, RecursionError):
+                        return None  # whatever it is given, and slow
                     except Exception:
                         continue
-                    tensors = tensors_in(output)
-                    if not tensors:
-                        continue
-                    accepted = FirstCall(x, named, batch, n)
-                    if all(bool(t.isfinite().all()) for t in tensors):
+                    accepted = FirstCall(x, named, batch, n, beside)
+                    if tensors and all(bool(t.isfinite().all()) for t in tensors):
                         return accepted
-                    passable = passable or accepted
-                if passable or (tried > 4 * MOST_CALLS and len(sizes) >= FEW_SIZES):
-                    return passable
-    return passable
+                    passable = passable or (accepted if tensors else None)
+            if passable:
+                return passable
+    return None
 
 
 def first_hidden_states(returned: Any) -> Tensor:

@@ -1,6 +1,7 @@
 """Hints: facts that an encoder states about itself, before any experiment, and facts from its author."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,10 @@ class Hints:
         heads: a likely number of heads, under a name that others use for other things: tried first.
         parameters: canonical letter → the subject's own name, with ``{l}`` for the layer.
         mask: the argument that takes the padding mask, and what its values mean.
+        batch: the only number of sequences that a call takes, and ``length`` that of positions; 0 if it takes any.
+        arguments: values that every call gets, by argument.
         stated: the choices and sizes that its author states, by name: these must turn out true.
+        configured: those of the choices that a configuration object states, which are held against the computation.
         output_by_input: weights whose class documents that they are output × input, as that of nn.Linear is.
         parts: parts without parameters that no slot of the specification covers, such as rotary positions.
     """
@@ -25,8 +29,12 @@ class Hints:
     heads: int = 0
     parameters: dict[str, str] = field(default_factory=dict)
     mask: tuple[str, str] | None = None
+    batch: int = 0
+    length: int = 0
+    arguments: dict[str, Any] = field(default_factory=dict)
     stated: dict[str, str | float] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
+    configured: dict[str, str | float] = field(default_factory=dict)
     output_by_input: frozenset[str] = frozenset()
 
 

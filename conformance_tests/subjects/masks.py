@@ -3,7 +3,7 @@
 Names do not decide this: a mask works if other content at padded positions changes no valid output.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -25,8 +25,8 @@ MASK_WORDS = (
     "valid",
 )
 NO_MASKS = ("head_mask", "encoder_attention_mask", "cross", "decoder", "is_causal", "bool_masked_pos", "mask_time")
-STATED = {"src_key_padding_mask": "ignore"}
-"""Arguments with a documented meaning, for which another polarity is a defect and not a convention."""
+DOCUMENTED: Mapping[str, tuple[str, ...]] = {"src_key_padding_mask": ("ignore",)}
+"""Arguments with a documented meaning of their values, for which another polarity is a defect and not a convention."""
 
 ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore"}
 """Meaning of true, or 1, in the packages that made an argument's name known."""
@@ -35,33 +35,39 @@ OTHER_WORDS = ("embeds", "position", "past", "label", "output", "return", "cache
 """Words in the names of arguments that hold something other than a mask."""
 
 
+Call = Callable[["MaskForm | None", str], Tensor | None]
+"""The output with a mask in some form, or without one, for the ``padded`` probe, for that probe with ``other padding``,
+or with ``everything kept``. None if the encoder refuses, has no such input, or accepts no call without a mask."""
+
+
 @dataclass(frozen=True)
 class MaskForm:
-    """One way to hand a padding mask to an encoder."""
+    """One way to hand a padding mask, or lengths, to an encoder.
+
+    Attributes:
+        argument: the argument that takes it.
+        values: a key of ``MEANINGS``.
+        axes: the axes of the array: the batch ``B``, positions ``n``, of which the last are the keys, ``h`` heads.
+        heads: the number of heads.
+    """
 
     argument: str
     values: str
     axes: str
+    heads: int = 1
 
     def render(self, keep: Tensor) -> Tensor:
         """Convert the mask (B, n) with True = keep to the form that the encoder wants.
 
         Raises:
-            Unsupported: if lengths cannot express it, because padding does not stand only at the end.
+            Unsupported: if it cannot be expressed so: lengths hide only the end of a sequence, and a mask without a
+                batch hides the same positions in all sequences.
         """
         if self.values == LENGTHS:
             if not ends_in_padding(keep):
                 raise Unsupported("lengths can hide only the end of a sequence")
             return keep.sum(dim=-1)
-        n = keep.shape[-1]
-        shaped = {
-            "B n": keep,
-            "B 1 n": keep[:, None],
-            "B 1 1 n": keep[:, None, None],
-            "B n n": keep[:, None].expand(-1, n, -1),
-            "B 1 n n": keep[:, None, None].expand(-1, -1, n, -1),
-            "n B": keep.T,
-        }[self.axes].clone()
+        shaped = self._shaped(keep)
         if self.values == "keep":
             return shaped
         if self.values == "ignore":
@@ -71,6 +77,23 @@ class MaskForm:
         if self.values == "keep 0.0/1.0":
             return shaped.double()
         return torch.zeros(shaped.shape, dtype=torch.float64).masked_fill(~shaped, -torch.inf)
+
+    def _shaped(self, keep: Tensor) -> Tensor:
+        """Return the mask with these axes."""
+        axes = self.axes.split()
+        if "B" not in axes and not bool((keep == keep[:1]).all()):
+            raise Unsupported("a mask without a batch hides the same positions in all sequences")
+        B, n = keep.shape
+        key = max(i for i, axis in enumerate(axes) if axis == "n")
+        sizes = [{"B": B, "n": n, "h": self.heads}.get(axis, 1) for axis in axes]
+        held = [size if axis == "B" or i == key else 1 for i, (axis, size) in enumerate(zip(axes, sizes, strict=True))]
+        entries = keep[:1] if "B" not in axes else keep if axes.index("B") < key else keep.T
+        return entries.reshape(held).expand(sizes).clone()
+
+    @property
+    def is_by_sequence(self) -> bool:
+        """True if each sequence has separate entries."""
+        return "B" in self.axes.split()
 
     def tells_lengths(self) -> bool:
         """Return whether it hands over lengths, under a name that says so."""
@@ -111,7 +134,8 @@ STATEMENTS = {
 }
 """Statements of an author on a mask, and the values that each leaves open."""
 
-AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n")
+AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n", "1 n B", "n n B", "B h n n")
+"""The axes that masks have, the likeliest first."""
 
 
 def ends_in_padding(keep: Tensor) -> bool:
@@ -136,7 +160,7 @@ def tells_of_a_mask(argument: str) -> bool:
     return any(word in argument for word in MASK_WORDS) and not any(word in argument for word in NO_MASKS)
 
 
-def mask_forms(arguments: Arguments) -> Iterator[MaskForm]:
+def mask_forms(arguments: Arguments, heads: int = 1) -> Iterator[MaskForm]:
     """Yield the ways in which an encoder may take a padding mask, the likeliest first."""
     for argument in mask_arguments(arguments):
         padding = "padding" in argument or "pad" in argument.split("_")
@@ -144,7 +168,8 @@ def mask_forms(arguments: Arguments) -> Iterator[MaskForm]:
         if argument == "attention_mask":
             values = ("keep 0/1", "keep", "ignore")
         for axes in AXES:
-            yield from (MaskForm(argument, value, axes) for value in (*values, "additive", "keep 0.0/1.0"))
+            count = heads if "h" in axes.split() else 1
+            yield from (MaskForm(argument, value, axes, count) for value in (*values, "additive", "keep 0.0/1.0"))
 
 
 def unforeseen_forms(arguments: Arguments) -> Iterator[MaskForm]:
@@ -152,6 +177,12 @@ def unforeseen_forms(arguments: Arguments) -> Iterator[MaskForm]:
     for argument in unforeseen_arguments(arguments):
         for axes in AXES[:4]:
             yield from (MaskForm(argument, value, axes) for value in ("keep", "keep 0/1", "ignore", "additive"))
+
+
+def forms_for_all(arguments: Arguments) -> Iterator[MaskForm]:
+    """Yield masks (n, n) that hide the same positions in every sequence."""
+    for argument in mask_arguments(arguments):
+        yield from (MaskForm(argument, value, "n n") for value in ("keep", "keep 0/1", "ignore", "additive"))
 
 
 def length_forms(arguments: Arguments) -> Iterator[MaskForm]:
@@ -188,58 +219,86 @@ def telling_nothing(arguments: Arguments) -> list[str]:
     ]
 
 
-def working_mask(
-    arguments: Arguments,
-    call: Callable[[MaskForm | None, str], Tensor | None],
-    keep: Tensor,
-    forms: Iterable[MaskForm] | None = None,
-) -> MaskForm | None:
-    """Return the form of ``tried_masks``, whether it hides padding or not."""
-    return tried_masks(arguments, call, keep, forms)[0]
+REFUSED, ACCEPTED, CHANGES, ACTS, HIDES = range(5)
+"""Responses of an encoder to a mask: it refuses it, takes it, gives something else with it, does so as with a mask, or
+hides padding by it."""
+
+
+def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None) -> int:
+    """Return how an encoder responds to a mask in this form, whose output without one is ``unmasked``.
+
+    A mask that keeps everything changes nothing, and one that does not changes something. An argument that behaves so
+    is a mask, whatever its name, even if it does not hide padding.
+    """
+    output, kept = call(form, "padded"), call(form, "everything kept")
+    bare = kept if unmasked is None else unmasked
+    if output is None or bare is None:
+        return REFUSED
+    # Padding without content, in an image, shows only in the change against a mask that hides nothing.
+    pairs = ((call(form, "other padding"), output), (kept, bare))
+    known = [(a, b) for a, b in pairs if a is not None] or [(output, bare)]
+    if any(x.shape[:2] != keep.shape for x in (output, *(a for a, _ in known))):
+        return ACCEPTED
+    is_finite = bool(output[keep].isfinite().all())
+    hides = is_finite and all(is_same(a[keep], b[keep]) for a, b in known)
+    changes = is_finite and not is_same(output[keep], bare[keep])
+    if hides and changes:
+        return HIDES
+    if changes and kept is not None and unmasked is not None and is_same(kept, unmasked):
+        return ACTS
+    return CHANGES if changes else ACCEPTED
+
+
+def is_same(one: Tensor, other: Tensor) -> bool:
+    """Return whether two results of order 1 differ by rounding alone."""
+    return torch.allclose(one, other, rtol=0, atol=1e-9)
 
 
 def tried_masks(
     arguments: Arguments,
-    call: Callable[[MaskForm | None, str], Tensor | None],
+    call: Call,
     keep: Tensor,
     forms: Iterable[MaskForm] | None = None,
+    *,
+    heads: int = 1,
+    documented: Mapping[str, tuple[str, ...]] = DOCUMENTED,
+    is_customary: bool = False,
 ) -> tuple[MaskForm | None, bool]:
     """Return the form that hides padding, else one that acts as masks do, else the likeliest that is accepted.
 
-    A mask that keeps everything changes nothing, and one that does not changes something. An argument that behaves so
-    is a mask, whatever its name, even if it does not hide padding. None if there is no such argument. With it comes
-    whether it hides padding, which says that the form is right.
+    With it comes whether it hides padding, which says that the form is right. None if there is no mask. An argument
+    that is known to take an array (B, n), and in no meaning of its values hides padding by it, is not asked for other
+    arrays: callers hand it the customary one.
 
     Args:
         arguments: those of the call.
-        call: the output with a mask in this form, or without one, for the ``padded`` probe, for that probe with
-            ``other padding``, or with ``everything kept``. None if the encoder refuses, has no such input, or
-            accepts no call without a mask.
+        call: calls the encoder.
         keep: the mask of the padded probe.
         forms: the forms to try; by default those under names that suggest a mask.
+        heads: the number of heads.
+        documented: by argument, what the values of an array (B, n) may be, as the encoder's class documents them.
+        is_customary: whether an encoder that accepts an array (B, n) takes it for values of B sequences of n positions:
+            not if these sizes are also those of other axes.
     """
-    for argument in arguments.keys() & STATED.keys() if forms is None else ():
-        return MaskForm(argument, STATED[argument], "B n"), True
-    accepted, acting = None, None
+    for argument in arguments.keys() & DOCUMENTED.keys() if forms is None else ():
+        return MaskForm(argument, DOCUMENTED[argument][0], "B n"), True
     unmasked = call(None, "padded")
-    for form in mask_forms(arguments) if forms is None else forms:
-        output = call(form, "padded")
-        kept = call(form, "everything kept")
-        bare = kept if unmasked is None else unmasked
-        if output is None or bare is None:
-            continue
-        accepted = accepted or (form if tells_of_a_mask(form.argument) or form.tells_lengths() else None)
-        # Padding without content, in an image, shows only in the change against a mask that hides nothing.
-        pairs = ((call(form, "other padding"), output), (kept, bare))
-        known = [(a, b) for a, b in pairs if a is not None] or [(output, bare)]
-        if any(x.shape[:2] != keep.shape for x in (output, *(a for a, _ in known))):
-            continue
-        hides = output[keep].isfinite().all() and all(
-            torch.allclose(a[keep], b[keep], rtol=0, atol=1e-9) for a, b in known
-        )
-        changes = not torch.allclose(output[keep], bare[keep], rtol=0, atol=1e-9)
-        if hides and changes:
+    for argument in arguments.keys() & documented.keys() if forms is None else ():
+        said = [MaskForm(argument, values, "B n") for values in documented[argument]]
+        found, _, form = max((response(f, call, keep, unmasked), -i, f) for i, f in enumerate(said))
+        if found >= CHANGES:
             return form, True
-        if changes and kept is not None and unmasked is not None and torch.allclose(kept, unmasked, rtol=0, atol=1e-9):
+    accepted, acting = None, None
+    misbehaving: set[str] = set()
+    for form in mask_forms(arguments, heads) if forms is None else forms:
+        if is_customary and form.axes != "B n" and form.argument in misbehaving:
+            continue
+        found = response(form, call, keep, unmasked)
+        if found == HIDES:
+            return form, True
+        if found == ACTS:
             acting = acting or form
+            misbehaving |= {form.argument} if form.axes == "B n" else set()
+        elif found != REFUSED and (tells_of_a_mask(form.argument) or form.tells_lengths()):
+            accepted = accepted or form
     return acting or accepted, False

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
 from conformance_tests.errors import Disagreement, Undetermined, Unsupported
-from conformance_tests.numerics.probes import Probes
+from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.notation import SpecificationError
 
@@ -93,6 +93,10 @@ class Subject:
         if precision not in (Precision(), Precision(self.dtype)):
             raise Undetermined(f"it can be judged only in {name_of(self.dtype)}, on its own device")
         yield
+
+    def documented_otherwise(self) -> Mapping[str, str]:
+        """Return the requirements that its classes document not to meet, by id, each with what they document."""
+        return {}
 
     def narrowest_part(self, inputs: tuple[Tensor, ...]) -> torch.dtype | None:
         """Return the precision below that of its output in which it computes a part of itself; None if none is seen."""
@@ -176,7 +180,7 @@ class Subject:
         """
         raise Unsupported("the subject does not show its operations")
 
-    def accepted(self) -> tuple[int, int] | None:
+    def accepted(self) -> Sizes | None:
         """Return a number of sequences and of positions that it has been called with; None if it has not been yet."""
         return None
 

@@ -48,6 +48,7 @@ def hints_of(module: nn.Module) -> Hints:
         encoder = module.encoder
         return Hints(encoder.profile.choices(), encoder.dimensions.sizes())
     choices, sizes = configured(getattr(module, "config", None))
+    in_configuration = dict(choices)
     likely = 0
     for name, part in module.named_modules():
         norm_first = getattr(part, "norm_first", None)
@@ -67,7 +68,14 @@ def hints_of(module: nn.Module) -> Hints:
         choices.pop("norm_final.eps", None)
     linear = {f"{name}.weight".lstrip(".") for name, part in module.named_modules() if isinstance(part, nn.Linear)}
     parts = tuple(parts_without_parameters(module))
-    return Hints(choices, sizes, heads=likely, parts=parts, output_by_input=frozenset(linear))
+    return Hints(
+        choices,
+        sizes,
+        heads=likely,
+        parts=parts,
+        configured=in_configuration,
+        output_by_input=frozenset(linear),
+    )
 
 
 def number_called(part: nn.Module, words: Sequence[str]) -> int:
@@ -112,6 +120,14 @@ def configured(configuration: Any) -> tuple[dict[str, str | float], dict[str, in
     sizes = {key: stated(key, int) for key in ("h", "N", "patch")}
     choices = {"eps": stated("eps", float), "activation": ACTIVATION_NAMES.get(stated("activation", str) or "")}
     return {k: v for k, v in choices.items() if v is not None}, {k: v for k, v in sizes.items() if v is not None}
+
+
+def documented_masks(module: nn.Module) -> dict[str, tuple[str, ...]]:
+    """Return the values of masks (B, n) by argument: every model of transformers documents that 1 keeps."""
+    bases = {(base.__module__.partition(".")[0], base.__name__) for base in type(module).__mro__}
+    return (
+        {"attention_mask": ("keep 0/1", "keep", "keep 0.0/1.0")} if ("transformers", "PreTrainedModel") in bases else {}
+    )
 
 
 def attribute(thing: Any, name: str) -> Any:

@@ -45,8 +45,10 @@ NORMS = {"native_layer_norm": "layer-norm", "_fused_rms_norm": "rms-norm"}
 
 SOFTMAX = {"_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "log-softmax"}
 
-FOREIGN = (sysconfig.get_paths()["stdlib"], torch.__path__[0], __file__.rpartition("/subjects/")[0])
-"""Where no line of an encoder's source is: Python, torch and the suite."""
+SUITE = __file__.rpartition("/subjects/")[0]
+
+FOREIGN = (sysconfig.get_paths()["stdlib"], torch.__path__[0], "<")
+"""Where no line of an encoder's source is: in Python, in torch, and in code without a file."""
 
 
 class TorchRecording(TorchDispatchMode):
@@ -82,7 +84,7 @@ class TorchRecording(TorchDispatchMode):
         """Return the computation of a call, with attention unfused; ``first`` is the name of its first argument."""
         self.known("argument", called.inputs, first)
         for name, value in called.named.items():
-            if value is not None:
+            if isinstance(value, Tensor):
                 self.known("argument", value, name)
         with sdpa_kernel([SDPBackend.MATH]), self:
             returned = call(called.inputs, called.named)
@@ -203,6 +205,13 @@ class TorchRecording(TorchDispatchMode):
         def coded(x: Any) -> Any:
             return tree_map(lambda t: call.codes(t) if isinstance(t, Tensor) else t, x)
 
+        if call.name == "index_put" and self.graph.depends(call.codes(call.args[0])):
+            written = call.codes(call.args[2])
+            if not self.graph.depends(written):
+                # Scores are hidden so, as by ``where``.
+                reads = (call.codes(call.args[0]), written.reshape(-1)[:1].expand(call.result.shape))
+                if written.unique().numel() == 1:
+                    return self.recording.elementwise("masked_fill", reads, call.result, line=call.line)
         args = call.args
         if call.name == "constant_pad_nd":
             fill = args[2] if len(args) > 2 else 0
@@ -330,7 +339,8 @@ def source_line() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        if not path.startswith((*FOREIGN, "<frozen")):
+        is_ours = path.startswith(SUITE) and not path.startswith(f"{SUITE}/meta_tests/")
+        if not is_ours and not path.startswith(FOREIGN):
             return f"{path.rpartition('/')[2]}:{frame.f_lineno}"
         frame = frame.f_back
     return ""

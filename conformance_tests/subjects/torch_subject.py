@@ -14,7 +14,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance_tests.computation.graph import Graph
-from conformance_tests.errors import Disagreement
+from conformance_tests.errors import Disagreement, Unsupported
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import (
@@ -27,13 +27,14 @@ from conformance_tests.subjects.calling import (
     tensors_in,
 )
 from conformance_tests.subjects.first_call import FirstCall, TryCall, first_call
-from conformance_tests.subjects.masks import MaskForm
+from conformance_tests.subjects.masks import DOCUMENTED, MaskForm
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.subject import Boundary, Precision
-from conformance_tests.subjects.torch_hints import hints_of
+from conformance_tests.subjects.torch_hints import documented_masks, hints_of
 from conformance_tests.subjects.torch_recording import TorchRecording
 from conformance_tests.subjects.unregistered import plain_tensors, registered
 from conformance_tests.subjects.unwrapped import unwrapped
+from conformance_tests.subjects.widened import widened
 from encoder_spec.module import EncoderModule
 
 MOST_FURTHER = 2
@@ -50,6 +51,7 @@ class TorchSubject(CalledSubject):
         self.module = module
         self.device = "cpu"
         self._further = 0
+        self._entry = ""
         with registered(module) as self._unregistered:
             self.hints = hints_of(module)
             named = module.named_parameters(remove_duplicate=False)
@@ -149,16 +151,18 @@ class TorchSubject(CalledSubject):
         """
         stated = arguments_of(stating(self.module))
         further: dict[str, Any] = {f"*{place}": REQUIRED for place in range(1, self._further + 1)}
+        if self._entry:
+            return {self._entry: stated[self._entry]} | dict(stated)
         first = next(iter(stated), "")
         return {first: stated[first]} | further | dict(stated) if further else stated
 
-    def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
+    def call(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:
         """See ``CalledSubject``. Without gradients torch's encoder takes its fast path."""
         with torch.set_grad_enabled(gradients), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            placed = {name: x if x is None else self._placed(x) for name, x in named.items()}
+            placed = {name: self._placed(x) if isinstance(x, Tensor) else x for name, x in named.items()}
             beside = [placed.pop(name) for name in sorted(placed) if name.startswith("*")]
-            if input_by_name(self.module.forward):
+            if self._entry or input_by_name(self.module.forward):
                 placed |= zip(self.arguments(), map(self._placed, positional), strict=False)
                 positional = ()
             return self.module(*map(self._placed, positional), *beside, **placed)
@@ -173,6 +177,10 @@ class TorchSubject(CalledSubject):
         """See ``CalledSubject``: what the parts that know an order say."""
         stated = [m.batch_first for m in self.module.modules() if isinstance(getattr(m, "batch_first", None), bool)]
         return all(stated) if stated else None
+
+    def documented_masks(self) -> Mapping[str, tuple[str, ...]]:
+        """See ``CalledSubject``: transformers' documentation too."""
+        return {**DOCUMENTED, **documented_masks(self.module)}
 
     def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """See ``Subject``: its floating inputs, and the result of every operation, with attention unfused."""
@@ -192,18 +200,37 @@ class TorchSubject(CalledSubject):
         def call(x: Tensor, named: Mapping[str, Any]) -> Any:
             return self.call([x], named, gradients=True)
 
-        with noisy_call(self, call, length) as (called, _, frozen):
-            recording = TorchRecording(dict(self.module.named_parameters()), frozen, self._constants())
-            return recording.of_call(called, next(iter(self.arguments()), ""), call)
+        def recorded() -> Graph:
+            with noisy_call(self, call, length) as (called, _, frozen):
+                recording = TorchRecording(dict(self.module.named_parameters()), frozen, self._constants())
+                return recording.of_call(called, next(iter(self.arguments()), ""), call)
+
+        with self.computing_in(Precision(torch.float64, self.device)):
+            try:
+                return recorded()
+            except Unsupported:
+                # A cast to float32 that then meets float64 is a matter of precision, and not of what is computed.
+                with widened():
+                    return recorded()
 
     def first_call(self, call: TryCall, length: int | None) -> FirstCall | None:
-        """See ``CalledSubject``; a method that takes any number of inputs gets as many as it needs."""
+        """See ``CalledSubject``.
+
+        A method that takes any number of inputs gets as many as it needs; the input may be another argument than the
+        first.
+        """
         takes_any = next(iter(self.arguments()), "").startswith("*")
         for self._further in range(MOST_FURTHER + 1 if takes_any else 1):
             found = super().first_call(call, length)
             if found is not None:
                 return found
         self._further = 0
+        for name in required(self.arguments()):
+            self._entry = name
+            found = super().first_call(call, length)
+            if found is not None:
+                return found
+        self._entry = ""
         return None
 
     def _constants(self) -> dict[str, Tensor]:
@@ -243,7 +270,7 @@ def materialise(module: nn.Module) -> None:
         with torch.no_grad():
             return module(cast[0], **dict(zip(named, cast[1:], strict=True)))
 
-    first_call(known, required(arguments_of(stating(module))), call)
+    first_call(known, {}, arguments_of(stating(module)), call)
 
 
 def stating(module: nn.Module) -> Callable[..., Any]:

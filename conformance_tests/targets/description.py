@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from conformance_tests.subjects.called import CalledSubject
+from conformance_tests.subjects.calling import Arguments
 from conformance_tests.subjects.masks import STATEMENTS
 from conformance_tests.subjects.subject import Subject
+from conformance_tests.subjects.torch_subject import TorchSubject
 from conformance_tests.targets.adapting import adapt
 from conformance_tests.targets.resolving import make
 from encoder_spec.equation import equations
@@ -26,6 +29,9 @@ def described(
     parameters: Mapping[str, str] | None = None,
     mask: tuple[str, str] | None = None,
     choices: Mapping[str, str | float] | None = None,
+    batch: int | None = None,
+    length: int | None = None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> Subject:
     """Return an encoder with the facts that its author states.
 
@@ -42,6 +48,9 @@ def described(
         mask: the argument that takes the padding mask, and its meaning: ``"keep"`` (true at valid positions),
             ``"ignore"`` (true at padding), ``"additive"`` (0 or −∞) or ``"lengths"``.
         choices: the variant by slot, and constants such as ``eps``, as ``encoder-spec profiles`` writes them.
+        batch: the number of sequences, if a call takes one alone.
+        length: the number of positions, if a call takes one alone.
+        arguments: values of further arguments, which every call of a torch module gets: ``{"task": 0}``.
 
     Raises:
         SpecificationError: if there is no such letter, meaning of a mask, slot, variant or constant.
@@ -53,10 +62,17 @@ def described(
         raise SpecificationError(f"described: a mask says one of {', '.join(STATEMENTS)}, but not {mask[1]!r}")
     if heads is not None and (not isinstance(heads, int) or heads < 1):
         raise SpecificationError(f"described: heads must be a positive integer, but is {heads!r}")
+    for what, number in (("batch", batch), ("length", length)):
+        if number is not None and (not isinstance(number, int) or number < 1):
+            raise SpecificationError(f"described: {what} must be a positive integer, but is {number!r}")
     said: dict[str, Any] = dict(choices or {})
     VASWANI_2017.replace(**said)
     subject = adapt(make(encoder))
     stated = said | ({"num_heads": heads} if heads else {})
+    if arguments and not isinstance(subject, TorchSubject):
+        raise SpecificationError("described: arguments are stated of torch modules alone: wrap any other in a function")
+    if isinstance(subject, CalledSubject):
+        demand_arguments(arguments or {}, subject.arguments())
     known = subject.hints
     subject.hints = replace(
         known,
@@ -65,8 +81,24 @@ def described(
         parameters=dict(parameters or {}),
         mask=mask,
         stated=stated,
+        batch=batch or 0,
+        length=length or 0,
+        arguments=dict(arguments or {}),
     )
     return subject
+
+
+def demand_arguments(stated: Mapping[str, Any], arguments: Arguments) -> None:
+    """Refuse values of arguments that a call does not have.
+
+    Raises:
+        SpecificationError: with those that there are.
+    """
+    for name in stated:
+        if name not in list(arguments)[1:]:
+            raise SpecificationError(
+                f"described: the encoder has no further argument {name!r}; it takes {', '.join(arguments)}"
+            )
 
 
 def demand_letter(letter: str) -> None:

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from conformance_tests.errors import Undetermined, Unsupported
 from conformance_tests.numerics.probes import Probes
-from conformance_tests.subjects.called import NOTHING, CalledSubject, given_arguments, read_positions
+from conformance_tests.subjects.called import CalledSubject, given_arguments, read_positions
 from conformance_tests.subjects.calling import Arguments, arguments_of
+from conformance_tests.subjects.first_call import Filling, Plain
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.masks import LENGTHS, MaskForm
 from encoder_spec.assembly import Encoder
@@ -202,20 +203,20 @@ def must_be_masked_keys(x: Tensor, mask: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("function", "unmasked"),
+    ("function", "neutral"),
     [
-        (keeps, None),
-        (must_be_told, MaskForm("mask", NOTHING, "B n")),
-        (must_be_masked, MaskForm("mask", NOTHING, "B n")),
-        (must_be_masked_keys, MaskForm("mask", "keep", "B 1 1 n")),
+        (keeps, {}),
+        (must_be_told, {"mask": Plain("nothing")}),
+        (must_be_masked, {"mask": Plain("nothing")}),
+        (must_be_masked_keys, {"mask": MaskForm("mask", "keep", "B 1 1 n")}),
     ],
 )
 def test_a_mask_that_must_be_given_is_none_or_one_that_keeps_everything(
-    function: Callable[..., Any], unmasked: MaskForm | None
+    function: Callable[..., Any], neutral: dict[str, Filling]
 ) -> None:
     """Where None will not do, the form that hides padding."""
     subject = learned(function)
-    assert subject.unmasked == unmasked
+    assert subject.neutral == neutral
     x = torch.arange(24, dtype=torch.float64).reshape(2, 3, 4)
     assert torch.equal(subject.encode((x,), None), adding(x))
 
@@ -266,7 +267,7 @@ def test_without_a_mask_padding_cannot_be_said() -> None:
 
 
 def asks_for_two(x: Tensor, memory: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
-    return adding(x, mask)
+    return adding(x + memory.reshape(2, 3) + target, mask)
 
 
 def asks_for_memory(x: Tensor, memory: Tensor) -> Tensor:
@@ -281,6 +282,58 @@ def test_what_an_encoder_asks_for_beside_its_input_is_named(function: Callable[.
     said = str(caught.value)
     assert said.startswith(f"the encoder asks for {asked} beside its input, which the suite cannot invent: ")
     assert said.endswith(given_arguments(asked.split(", ")))
+
+
+def uses_neither(x: Tensor, memory: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
+    return adding(x, mask)
+
+
+def test_what_is_asked_for_and_given_the_same_in_every_call_is_named() -> None:
+    """Whether it is used is not known: the report says what it got. It is handed over beside the mask too."""
+    subject = learned(uses_neither)
+    assert subject.mask_form == MaskForm("mask", "keep", "B n")
+    assert subject.remarks() == ("given in every call, with nothing hidden: memory: None; target: None",)
+
+
+def beside_a_length(x: Tensor, length: Tensor, mask: Tensor | None = None) -> Tensor:
+    return adding(x * (length == x.shape[1])[:, None, None], mask)
+
+
+def test_a_required_argument_is_given_beside_the_mask_too() -> None:
+    subject = learned(beside_a_length)
+    assert subject.mask_form == MaskForm("mask", "keep", "B n")
+    keep = torch.tensor([[True, False, True]])
+    x = torch.arange(12.0).reshape(1, 3, 4).double()
+    assert torch.equal(subject.encode((x,), keep), adding(x, keep))
+
+
+def shifts_one_form(x: Tensor, mask: Tensor | None = None) -> Tensor:
+    if mask is None:
+        return adding(x)
+    return adding(x, mask.roll(1, 1) if mask.ndim == 2 else mask[:, 0, 0])
+
+
+def test_a_mask_that_misbehaves_in_the_customary_form_has_that_form() -> None:
+    """Another form hides padding, but callers hand over the customary one."""
+    assert learned(shifts_one_form).mask_form == MaskForm("mask", "keep", "B n")
+
+
+def batch_last(x: Tensor, mask: Tensor | None = None) -> Tensor:
+    return adding(x, None if mask is None else mask.permute(2, 0, 1)[:, 0])
+
+
+def one_for_all(x: Tensor, mask: Tensor | None = None) -> Tensor:
+    if mask is not None and mask.shape != (x.shape[1], x.shape[1]):
+        raise ValueError(mask.shape)
+    return adding(x, None if mask is None else mask[0].expand(len(x), -1))
+
+
+def test_a_mask_may_have_its_axes_in_another_order_or_none_for_the_batch() -> None:
+    assert learned(batch_last).mask_form == MaskForm("mask", "keep", "1 n B")
+    subject = learned(one_for_all)
+    assert subject.mask_form == MaskForm("mask", "keep", "n n")
+    same, other = torch.tensor([[True, False], [True, False]]), torch.tensor([[True, False], [True, True]])
+    assert (subject.can_hide(same), subject.can_hide(other)) == (True, False)
 
 
 def test_the_lines_that_give_arguments_run_as_they_stand() -> None:
@@ -376,14 +429,18 @@ def test_an_encoder_of_embeddings_has_no_segments() -> None:
 @pytest.mark.parametrize(
     ("function", "keep", "can"),
     [
-        (takes_lengths, [True, True, False], True),
-        (takes_lengths, [False, True, True], False),
-        (keeps, [False, True, True], True),
-        (plain, [False, True, True], True),
+        (takes_lengths, [[True, True, False], [True, True, True]], True),
+        (takes_lengths, [[True, True, False]], False),
+        (takes_lengths, [[False, True, True]], False),
+        (keeps, [[False, True, True]], True),
+        (plain, [[False, True, True]], True),
     ],
 )
-def test_lengths_hide_the_end_alone(function: Callable[..., Any], keep: list[bool], can: bool) -> None:
-    assert learned(function).can_hide(torch.tensor([keep])) == can
+def test_lengths_hide_the_end_of_all_but_the_longest(
+    function: Callable[..., Any], keep: list[list[bool]], can: bool
+) -> None:
+    """A batch is as long as its longest sequence."""
+    assert learned(function).can_hide(torch.tensor(keep)) == can
 
 
 def test_a_mask_that_the_encoder_writes_into_tells_the_caller() -> None:

@@ -23,4 +23,4 @@ def test_nothing_is_said_unless_something_is() -> None:
     one, other = Hints(), Hints()
     one.choices["layer"] = one.parameters["W_Q"] = one.stated["eps"] = "x"
     one.sizes["h"] = 3
-    assert other == Hints({}, {}, 0, {}, None, {}, ())
+    assert other == Hints(choices={}, sizes={}, heads=0, parameters={}, mask=None, stated={}, parts=())

@@ -23,9 +23,9 @@ from conformance_tests.subjects.masks import (
     stated_forms,
     telling_nothing,
     tells_of_a_mask,
+    tried_masks,
     unforeseen_arguments,
     unforeseen_forms,
-    working_mask,
 )
 
 T, F, OFF = True, False, -math.inf
@@ -166,7 +166,7 @@ def test_each_form_of_a_mask_is_tried_the_likeliest_first(argument: str, values:
 
 def test_one_argument_is_tried_after_the_other() -> None:
     forms = list(mask_forms({"x": REQUIRED, "mask": None, "padding": None}))
-    assert [f.argument for f in forms] == ["padding"] * 30 + ["mask"] * 30
+    assert [f.argument for f in forms] == ["padding"] * 5 * len(AXES) + ["mask"] * 5 * len(AXES)
 
 
 UNFORESEEN = {"x": REQUIRED, "a": None, "position_ids": None, "b": None, "seg": None, "mask": None, "flag": False}
@@ -343,19 +343,19 @@ def test_the_form_that_hides_padding_is_found(
     sees: Sees, found: MaskForm | None, unmasked: bool, changes: bool
 ) -> None:
     """Of several the likeliest; by other padding, by a mask that keeps everything, or by both."""
-    assert working_mask(MASK, adding(sees, unmasked, changes), KEEP) == found
+    assert tried_masks(MASK, adding(sees, unmasked, changes), KEEP)[0] == found
 
 
 def test_where_nothing_tells_the_polarity_the_likeliest_is_taken() -> None:
     """An image, whose padding has no content, of an encoder that must be given a mask."""
-    assert working_mask(MASK, adding(keeps_false, unmasked=False, changes=False), KEEP) == MaskForm(
+    assert tried_masks(MASK, adding(keeps_false, unmasked=False, changes=False), KEEP)[0] == MaskForm(
         "mask", "keep", "B n"
     )
 
 
 def test_a_mask_that_is_ignored_is_the_likeliest_that_is_accepted() -> None:
     """It hides nothing and changes nothing, and is judged as the mask that its name makes it."""
-    assert working_mask(MASK, adding(sees_all), KEEP) == MaskForm("mask", "keep", "B n")
+    assert tried_masks(MASK, adding(sees_all), KEEP)[0] == MaskForm("mask", "keep", "B n")
 
 
 def test_a_mask_that_hides_too_little_goes_before_one_that_does_nothing() -> None:
@@ -365,7 +365,7 @@ def test_a_mask_that_hides_too_little_goes_before_one_that_does_nothing() -> Non
         return sees_all(form, keep) if form.argument == "attention_mask" else hides_too_little(form, keep)
 
     arguments = {"x": REQUIRED, "attention_mask": None, "mask": None}
-    assert working_mask(arguments, adding(sees), KEEP) == MaskForm("mask", "keep", "B n")
+    assert tried_masks(arguments, adding(sees), KEEP)[0] == MaskForm("mask", "keep", "B n")
 
 
 def test_what_changes_the_output_even_where_all_is_kept_does_not_act_as_a_mask() -> None:
@@ -375,14 +375,14 @@ def test_what_changes_the_output_even_where_all_is_kept_does_not_act_as_a_mask()
         plain = adding(hides_too_little)(form, variation)
         return plain if form is None or plain is None else plain * 2
 
-    assert working_mask({"x": REQUIRED, "b": None}, call, KEEP, [MaskForm("b", "keep", "B n")]) is None
-    assert working_mask(MASK, call, KEEP) == MaskForm("mask", "keep", "B n")
+    assert tried_masks({"x": REQUIRED, "b": None}, call, KEEP, [MaskForm("b", "keep", "B n")])[0] is None
+    assert tried_masks(MASK, call, KEEP)[0] == MaskForm("mask", "keep", "B n")
 
 
 def test_without_a_call_for_no_mask_nothing_acts_that_does_not_hide() -> None:
     """What keeps everything would have to be compared with no mask at all."""
     forms = [MaskForm("b", "keep", "B n")]
-    assert working_mask({"x": REQUIRED, "b": REQUIRED}, adding(hides_too_little, unmasked=False), KEEP, forms) is None
+    assert tried_masks({"x": REQUIRED, "b": REQUIRED}, adding(hides_too_little, unmasked=False), KEEP, forms)[0] is None
 
 
 @pytest.mark.parametrize(
@@ -395,16 +395,16 @@ def test_without_a_call_for_no_mask_nothing_acts_that_does_not_hide() -> None:
     ],
 )
 def test_only_what_is_called_a_mask_or_lengths_is_accepted_without_any_effect(form: MaskForm, accepted: bool) -> None:
-    assert working_mask({"x": REQUIRED}, adding(sees_all), KEEP, [form]) == (form if accepted else None)
+    assert tried_masks({"x": REQUIRED}, adding(sees_all), KEEP, [form])[0] == (form if accepted else None)
 
 
 def test_only_the_forms_given_are_tried() -> None:
     """A stated polarity is tried alone; one that does hide padding is found under any name."""
-    assert working_mask(MASK, adding(keeps_false), KEEP, [MaskForm("mask", "keep", "B n")]) == MaskForm(
+    assert tried_masks(MASK, adding(keeps_false), KEEP, [MaskForm("mask", "keep", "B n")])[0] == MaskForm(
         "mask", "keep", "B n"
     )
     unforeseen = [MaskForm("b", "keep", "B n"), MaskForm("b", "ignore", "B n")]
-    assert working_mask({"x": REQUIRED}, adding(keeps_false), KEEP, unforeseen) == unforeseen[1]
+    assert tried_masks({"x": REQUIRED}, adding(keeps_false), KEEP, unforeseen)[0] == unforeseen[1]
 
 
 def test_a_documented_meaning_is_not_put_to_the_test() -> None:
@@ -414,9 +414,9 @@ def test_a_documented_meaning_is_not_put_to_the_test() -> None:
     def called(form: MaskForm | None, variation: str) -> Tensor | None:
         pytest.fail("it was called")
 
-    assert working_mask(arguments, called, KEEP) == MaskForm("src_key_padding_mask", "ignore", "B n")
+    assert tried_masks(arguments, called, KEEP)[0] == MaskForm("src_key_padding_mask", "ignore", "B n")
     forms = [MaskForm("mask", "keep", "B n")]
-    assert working_mask(arguments, adding(keeps_true), KEEP, forms) == forms[0]
+    assert tried_masks(arguments, adding(keeps_true), KEEP, forms)[0] == forms[0]
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
@@ -427,7 +427,7 @@ def test_a_mask_with_which_the_output_is_no_number_hides_nothing(wrong: float) -
         plain = adding(keeps_true)(form, variation)
         return plain * wrong if form and form.values == "keep" and plain is not None else plain
 
-    assert working_mask(MASK, call, KEEP) == MaskForm("mask", "keep 0/1", "B n")
+    assert tried_masks(MASK, call, KEEP)[0] == MaskForm("mask", "keep 0/1", "B n")
 
 
 @pytest.mark.parametrize(("effect", "acts"), [(1e-10, False), (3e-9, True)])
@@ -439,7 +439,7 @@ def test_a_mask_changes_something_beyond_rounding(effect: float, acts: bool) -> 
         return torch.full((2, 3, 1), effect if acting else 0.0, dtype=torch.float64)
 
     form = MaskForm("b", "keep", "B n")
-    assert working_mask({"x": REQUIRED}, call, KEEP, [form]) == (form if acts else None)
+    assert tried_masks({"x": REQUIRED}, call, KEEP, [form])[0] == (form if acts else None)
 
 
 def test_outputs_of_another_shape_are_not_compared() -> None:
@@ -450,7 +450,7 @@ def test_outputs_of_another_shape_are_not_compared() -> None:
             plain = adding(keeps_true)(form, variation)
             return plain[:1] if form and form.values == "keep" and variation in of and plain is not None else plain
 
-        assert working_mask(MASK, call, KEEP) == MaskForm("mask", "keep 0/1", "B n")
+        assert tried_masks(MASK, call, KEEP)[0] == MaskForm("mask", "keep 0/1", "B n")
 
 
 @pytest.mark.parametrize(("leak", "hidden"), [(1e-10, True), (1e-8, False)])
@@ -463,4 +463,51 @@ def test_padding_is_hidden_up_to_rounding(leak: float, hidden: bool) -> None:
         return plain + leak if boolean and variation == "other padding" and plain is not None else plain
 
     found = MaskForm("mask", "keep" if hidden else "keep 0/1", "B n")
-    assert working_mask(MASK, call, KEEP) == found
+    assert tried_masks(MASK, call, KEEP)[0] == found
+
+
+CUSTOMARY = MaskForm("mask", "keep", "B n")
+
+
+def only_wide(form: MaskForm, keep: Tensor) -> Tensor | None:
+    """Hide too little by an array (B, n), and what it should by one (B, 1, 1, n)."""
+    return hides_too_little(form, keep) if form.axes == "B n" else only("keep", "B 1 1 n")(form, keep)
+
+
+def test_a_mask_that_misbehaves_in_the_customary_form_is_not_asked_for_another() -> None:
+    """If the sizes of the probe say that an array (B, n) is taken for what it is; else the form that hides padding."""
+    assert tried_masks(MASK, adding(only_wide), KEEP, is_customary=True) == (CUSTOMARY, False)
+    form, hides = tried_masks(MASK, adding(only_wide), KEEP)
+    assert hides
+    assert form is not None
+    assert form.axes == "B 1 1 n"
+
+
+def test_a_documented_mask_is_taken_at_its_word_if_it_changes_anything() -> None:
+    """Inverted, it is wrong; ignored, or refused, another form may be meant."""
+    said = {"mask": ("keep",)}
+    assert tried_masks(MASK, adding(keeps_false), KEEP, documented=said) == (CUSTOMARY, True)
+    assert tried_masks(MASK, adding(sees_all), KEEP, documented=said) == (CUSTOMARY, False)
+    wide = only("keep 0/1", "B 1 1 n")
+    assert tried_masks(MASK, adding(wide), KEEP, documented=said)[0] == MaskForm("mask", "keep 0/1", "B 1 1 n")
+
+
+@pytest.mark.parametrize(
+    ("axes", "shape"),
+    [("1 n B", (1, 3, 2)), ("n n B", (3, 3, 2)), ("B h n n", (2, 4, 3, 3)), ("n B", (3, 2)), ("B n 1", (2, 3, 1))],
+)
+def test_the_batch_and_the_keys_may_be_any_axes(axes: str, shape: tuple[int, ...]) -> None:
+    """The keys are the last axis of positions: along the others the mask repeats."""
+    found = MaskForm("mask", "keep", axes, heads=4).render(KEEP)
+    assert found.shape == shape
+    letters = axes.split()
+    key = max(i for i, letter in enumerate(letters) if letter == "n")
+    first = found[tuple(slice(None) if letter == "B" or i == key else 0 for i, letter in enumerate(letters))]
+    assert torch.equal(first if letters.index("B") < key else first.T, KEEP)
+
+
+def test_a_mask_without_a_batch_hides_the_same_in_all_sequences() -> None:
+    same = KEEP[:1].expand(2, 3)
+    assert torch.equal(MaskForm("mask", "ignore", "n n").render(same), ~same[0].expand(3, 3))
+    with pytest.raises(Unsupported, match="the same positions in all sequences"):
+        MaskForm("mask", "keep", "n n").render(KEEP)

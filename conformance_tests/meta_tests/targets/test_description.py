@@ -114,3 +114,33 @@ def test_any_other_letter_is_answered_with_those_that_there_are(letter: str) -> 
     assert known == sorted(known)
     assert {"W_Q", "b_1"} <= set(known)
     assert {"gamma", "beta"} & set(known) == set()
+
+
+class Called(nn.Module):
+    def forward(self, x: Tensor, task: str) -> Tensor:
+        return x
+
+
+def test_sizes_and_arguments_of_a_call_may_be_stated() -> None:
+    hints = described(Called, batch=4, length=9, arguments={"task": "mlm"}).hints
+    assert (hints.batch, hints.length, hints.arguments) == (4, 9, {"task": "mlm"})
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"batch": 0}, "described: batch must be a positive integer, but is 0"),
+        ({"length": "9"}, "described: length must be a positive integer, but is '9'"),
+        ({"arguments": {"tusk": 0}}, "described: the encoder has no further argument 'tusk'; it takes x, task"),
+        ({"arguments": {"x": 0}}, "described: the encoder has no further argument 'x'; it takes x, task"),
+    ],
+)
+def test_a_call_that_does_not_exist_is_refused(stated: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecificationError) as caught:
+        described(Called, **stated)
+    assert str(caught.value) == said
+
+
+def test_arguments_are_stated_of_torch_modules_alone() -> None:
+    with pytest.raises(SpecificationError, match="of torch modules alone: wrap any other in a function"):
+        described(Mine(), arguments={"task": 0})

@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,6 +55,11 @@ class FlaxSubject(JaxSubject):
         with self._float64():
             yield
 
+    def documented_otherwise(self) -> Mapping[str, str]:
+        """See ``Subject``: norms of Flax with ``use_fast_variance``, which is the default."""
+        said = "norms of Flax document that they compute variances in one pass (use_fast_variance), which costs digits"
+        return {"NORM-6": said} if self.form.one_pass else {}
+
     def arguments(self) -> Arguments:
         """See ``CalledSubject``: without those that tell evaluation from training."""
         stated = arguments_of(self.form.function)
@@ -73,6 +78,7 @@ class Nnx:
         self.module = module
         self.function = type(module).__call__.__get__(module)
         self._graph, self._parameters, self._rest = nnx.split(module, nnx.Param, ...)
+        self.one_pass = any(map(computes_in_one_pass, self.parts().values()))
 
     def parameters(self) -> dict[Path, Any]:
         """Return the parameters by path."""
@@ -98,7 +104,8 @@ class Linen:
     """A module of linen and its variables."""
 
     def __init__(self, module: linen.Module, variables: Mapping[str, Any]) -> None:
-        self.module = module.clone(dtype=None) if is_floating(getattr(module, "dtype", None)) else module
+        self.module = module
+        self.one_pass = False
         self.function = type(module).__call__.__get__(self.module)
         variables = meta.unbox(variables if "params" in variables else {"params": variables})
         self._rest = {name: tree for name, tree in variables.items() if name != "params"}
@@ -115,7 +122,21 @@ class Linen:
     def applied(self, parameters: Mapping[Path, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Call the module with these parameters."""
         rest = jax.tree.map(widened, self._rest)
-        return self.module.apply({**rest, "params": unflatten_dict(dict(parameters))}, *positional, **named)
+        with linen.intercept_methods(self._in_float64):
+            return self.module.apply({**rest, "params": unflatten_dict(dict(parameters))}, *positional, **named)
+
+    def _in_float64(self, method: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
+        """Call a method of a part, which casts to no type that it was told to compute in."""
+        part = context.module
+        if is_floating(getattr(part, "dtype", None)):
+            object.__setattr__(part, "dtype", None)  # a part is frozen, and made anew in every call
+        self.one_pass = self.one_pass or computes_in_one_pass(part)
+        return method(*args, **kwargs)
+
+
+def computes_in_one_pass(part: Any) -> bool:
+    """Return whether a norm of Flax documents that it computes E[x²] − μ²."""
+    return bool(getattr(part, "use_fast_variance", False))
 
 
 def module_and_variables(thing: Any) -> tuple[linen.Module, Mapping[str, Any]]:

@@ -1,0 +1,109 @@
+"""The first call of an encoder of which nothing is known."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conformance_tests.subjects.calling import REQUIRED
+from conformance_tests.subjects.first_call import Plain, by_rank, fillings, first_call, is_sure, plans, value_of
+from conformance_tests.subjects.masks import LENGTHS, MaskForm
+
+WEIGHTS = {"W": torch.zeros(6, 12), "V": torch.zeros(12, 6), "E": torch.zeros(9, 6)}
+
+
+def test_choices_that_are_likely_in_all_places_come_first() -> None:
+    chosen = list(by_rank([["a", "b", "c"], ["x", "y"]]))
+    assert chosen[:3] == [("a", "x"), ("a", "y"), ("b", "x")]
+    assert len(chosen) == 6
+
+
+def test_of_many_arguments_the_likeliest_values_alone_are_combined() -> None:
+    chosen = list(by_rank([list(range(20))] * 4))
+    assert len(chosen) == 400
+    assert max(max(values) for values in chosen) < 6
+
+
+def test_arguments_with_a_default_of_none_are_given_one_after_the_other_and_two_at_a_time() -> None:
+    arguments = {"x": REQUIRED, "a": REQUIRED, "b": None, "flag": True, "c": None}
+    assert list(plans(arguments)) == [("a",), ("a", "b"), ("a", "c"), ("a", "b", "c")]
+
+
+def test_a_name_orders_the_values_and_excludes_none() -> None:
+    """Nothing first, whatever the name; lengths before masks where the name says so."""
+    masks, lengths = fillings("b"), fillings("src_len")
+    assert masks[0] == lengths[0] == Plain("nothing")
+    assert (masks[1], lengths[1]) == (MaskForm("b", "keep", "B n"), MaskForm("src_len", LENGTHS, "B"))
+    assert len(masks) == len(lengths)
+
+
+def test_values_hide_nothing() -> None:
+    keep, x = torch.ones(2, 3, dtype=torch.bool), torch.randn(2, 3, 6)
+    assert value_of(MaskForm("m", "ignore", "B 1 n"), keep, x).equal(torch.zeros(2, 1, 3, dtype=torch.bool))
+    assert value_of(MaskForm("m", "keep", "n n"), keep, x).equal(torch.ones(3, 3, dtype=torch.bool))
+    assert value_of(MaskForm("m", LENGTHS, "B"), keep, x).tolist() == [3, 3]
+    assert [value_of(Plain(kind), keep, x) for kind in ("nothing", "length", "no")] == [None, 3, False]
+    assert value_of(Plain("input"), keep, x) is x
+    assert value_of(Plain("zeros"), keep, x).equal(torch.zeros(2, 3, dtype=torch.long))
+
+
+def test_only_of_masks_the_meaning_is_open() -> None:
+    assert is_sure(Plain("zeros"))
+    assert is_sure(MaskForm("lengths", LENGTHS, "B"))
+    assert not is_sure(MaskForm("mask", "keep", "B n"))
+
+
+def test_what_an_encoder_needs_is_found_among_three_arguments() -> None:
+    """Ids, segments that are looked up too, and a mask with an axis for the queries."""
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        if (
+            x.is_floating_point()
+            or (named["a"].shape, named["a"].dtype) != (x.shape, x.dtype)
+            or named["b"].shape != (2, 1, 1, 5)
+        ):
+            raise TypeError
+        return torch.zeros(2, 5, 6)
+
+    found = first_call(WEIGHTS, {}, {"x": REQUIRED, "a": REQUIRED, "b": REQUIRED}, call)
+    assert found is not None
+    assert (found.inputs.shape, found.batch, found.length) == ((2, 5), 2, 5)
+    assert found.forms == {"a": Plain("zeros"), "b": MaskForm("b", "keep", "B 1 1 n")}
+
+
+def test_a_length_that_only_a_table_tells_is_tried() -> None:
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        return torch.zeros(7, 6) + x.reshape(2, 7, 6)
+
+    found = first_call(WEIGHTS, {"mask": torch.zeros(7, 7)}, {"x": REQUIRED}, call)
+    assert found is not None
+    assert (found.inputs.shape, found.length) == ((2, 7, 6), 7)
+
+
+def test_stated_values_are_part_of_every_call() -> None:
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        return x if named["task"] == "mlm" and x.ndim == 3 else x[named["task"]]
+
+    found = first_call(WEIGHTS, {}, {"x": REQUIRED}, call, lengths=[4], batches=[3], stated={"task": "mlm"})
+    assert found is not None
+    assert found.inputs.shape == (3, 4, 6)
+    assert found.named == {"task": "mlm"}
+
+
+def test_numbers_that_are_not_finite_are_the_last_resort() -> None:
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        if x.ndim != 3:
+            raise TypeError
+        return torch.full((2, 5, 6), torch.nan)
+
+    found = first_call(WEIGHTS, {}, {"x": REQUIRED}, call)
+    assert found is not None
+    assert found.inputs.ndim == 3
+
+
+def test_an_encoder_that_refuses_everything_has_no_call() -> None:
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        raise TypeError
+
+    assert first_call(WEIGHTS, {}, {"x": REQUIRED, "mask": None}, call) is None
