@@ -327,6 +327,8 @@ def read_values(graph: Graph, weights: Value, scores: Scores, axis: int) -> Aver
                     if not is_summed_along(weights, axis, behind if side == 0 else behind.mT):
                         says = "the softmax does not run over the keys, which the values are averaged over"
                         scores.findings.append(Finding("weights", says))
+                        # The keys are on the side over which the values are averaged.
+                        scores.queries, scores.keys = scores.keys, scores.queries
                     return Averaged(reader, in_heads(graph, vectors), side == 0, t[:, 0, 0].tolist(), changed)
             elif reader.kind == "elementwise" and reader.number not in seen:
                 seen.add(reader.number)

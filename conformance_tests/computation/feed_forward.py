@@ -7,7 +7,7 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.graph import Graph, Value
-from conformance_tests.computation.norm import within
+from conformance_tests.computation.norm import CLOSE, apart
 from conformance_tests.computation.walking import through
 from encoder_spec.equation import variants
 
@@ -19,7 +19,8 @@ MOST_OPERATIONS = 40
 class FeedForward:
     """A feed-forward network: codes of its maps and biases, what it reads, and its activation.
 
-    ``activation`` is the variant of its slot, empty if it is another function. Without a gate ``W_G`` is None.
+    ``activation`` is the variant of its slot, empty if it is another function; ``nearest`` is the variant
+    that is nearest to it, and how far it is. Without a gate ``W_G`` is None.
     """
 
     reads: Tensor
@@ -33,6 +34,7 @@ class FeedForward:
     operations: tuple[str, ...]
     where: str = ""
     b_2: Tensor | None = None
+    nearest: tuple[str, float] = ("", 0.0)
 
 
 def feed_forwards(graph: Graph) -> list[FeedForward]:
@@ -67,7 +69,7 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
     except ValueError:
         return None
     numbers = [linear(graph, f) for f in found]
-    name, order = activation(graph.numbers(rows), numbers)
+    name, order, off = activation(graph.numbers(rows), numbers)
     found = [found[i] for i in order]
     gate = found[1] if len(found) > 1 else None
     return FeedForward(
@@ -78,9 +80,10 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
         columns[0],
         None if gate is None else gate.at(0, 0).weights().mT,
         None if gate is None else gate.bias[0, 0],
-        name,
+        name if off <= CLOSE else "",
         tuple(dict.fromkeys(reversed(operations))),
         graph.owner(rows).where,  # type: ignore[union-attr]
+        nearest=(name, off),
     )
 
 
@@ -108,12 +111,15 @@ def linear(graph: Graph, found: Affine) -> Tensor:
     return found.scale * graph.numbers(found.entries) + found.times * bias
 
 
-def activation(value: Tensor, maps: list[Tensor]) -> tuple[str, list[int]]:
-    """Return the activation by what it gives, and the maps in order: the activated one, then its gate."""
-    orders = [[0]] if len(maps) == 1 else [[0, 1], [1, 0]]
-    for order in orders:
+def activation(value: Tensor, maps: list[Tensor]) -> tuple[str, list[int], float]:
+    """Return the activation that gives what is nearest to a value, the maps in order, and how far it is from the value.
+
+    The activated map comes first, then its gate.
+    """
+    tried: list[tuple[float, int, str, list[int]]] = []
+    for order in [[0]] if len(maps) == 1 else [[0, 1], [1, 0]]:
         gate = maps[order[1]] if len(order) > 1 else 1.0
         for name, equation in variants("activation").items():
-            if within(equation.function(maps[order[0]]) * gate, value):
-                return name, order
-    return "", orders[0]
+            tried.append((apart(equation.function(maps[order[0]]) * gate, value), len(tried), name, order))
+    off, _, name, order = min(tried)
+    return name, order, off

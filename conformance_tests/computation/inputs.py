@@ -24,6 +24,12 @@ EXACT, STORED = 1e-9, 1e-5
 
 SINUSOIDS = ("sinusoidal", "sinusoidal-concatenated", "sinusoidal-tensor2tensor")
 
+FEWEST_WAVING = 4
+"""Fewer positions are on some wave whatever they are."""
+
+LONGEST_SOUGHT = 64
+"""So many rows of a table are held against sinusoids."""
+
 MOST_SHIFTED = 4
 """From so many positions on the count of sinusoids is sought."""
 
@@ -174,9 +180,12 @@ def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -
             found.choices["position_offset"] = shift  # this layout may be counted from any number
         elif shift:
             found.findings.append(Finding("position", f"the sinusoids are counted from {shift}, not from 0"))
-        if exact or shift:
+        if exact or (shift and not variants("position")[name].constants):
             found.choices["position"] = name
             return
+    owner = None if table is None else graph.owner(table)
+    if layout is None and not graph.learned(codes) and (owner is None or owner.operation != "parameter"):
+        read_fixed(found, numbers if table is None else graph.numbers(table))
     if table is None:
         found.numbers["P"] = numbers
         found.made_for = len(numbers)
@@ -193,13 +202,42 @@ def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -
     elif first and layout is None and sinusoid(graph.numbers(table[:4])) is not None:
         found.findings.append(Finding("position", f"the sinusoids are counted from {first}, not from 0"))
     found.choices["position"] = "learned"
-    if first and in_turn and graph.learned(codes):
+    if first and in_turn and (graph.learned(codes) or layout is not None):
         found.choices |= {"position": "learned-offset", "position_offset": first}
-    owner = graph.owner(table)
     if owner is not None and owner.operation == "parameter":
         found.codes["P"] = table
     else:
         found.numbers["P"] = graph.numbers(table)
+
+
+WAVES = 1e-5
+"""How far a wave of amplitude 1 that is stored in float32 may be from v(p + 1) + v(p − 1) = 2 cos ω · v(p)."""
+
+
+def read_fixed(found: EncoderReading, table: Tensor) -> None:
+    """Say of positions that are neither learned nor sinusoids of the specification what they are."""
+    if sinusoid(table[:LONGEST_SOUGHT]) is not None:
+        return
+    here, beside = table[1:-1], table[2:] + table[:-2]
+    twice_cos = (here * beside).sum(0) / (here * here).sum(0).clamp(min=WAVES**2)
+    waves = len(table) > FEWEST_WAVING and bool(((beside - twice_cos * here).abs() <= WAVES).all())
+    if waves and bool((table.abs() <= 1 + WAVES).all()):
+        says = f"the positions are sinusoids with other frequencies than the formula gives{first_apart(table)}"
+        found.findings.append(Finding("position", says))
+    else:
+        found.foreign.append("its positions are fixed numbers, which no slot of the specification has")
+
+
+def first_apart(table: Tensor) -> str:
+    """Say in which column a table leaves the layout of sinusoids that it is nearest to."""
+    near: list[tuple[int, str]] = []
+    for name in SINUSOIDS:
+        want = layout(name, *table.shape)
+        if want is not None:
+            same = ((table - want).abs().amax(0) <= STORED * len(table)).tolist()
+            near.append(((same + [False]).index(False), name))
+    column, name = max(near, default=(0, ""))
+    return f": {name} up to column {column}" if column else ""
 
 
 def row_numbers(codes: Tensor, table: Tensor) -> Tensor | None:
@@ -217,16 +255,24 @@ def sinusoid(numbers: Tensor) -> tuple[str, int, bool] | None:
     n, width = numbers.shape
     for shift in range(MOST_SHIFTED):
         for name in SINUSOIDS:
-            equation = variants("position")[name]
-            try:
-                given = torch.zeros(1, n + shift, width, dtype=torch.float64)
-                want = equation.function(given, **dict.fromkeys(equation.constants, 0))[shift:]
-            except SpecificationError:
+            want = layout(name, n + shift, width)
+            if want is None:
                 continue
-            off = float((numbers - want).abs().max())
+            off = float((numbers - want[shift:]).abs().max())
             if off <= STORED * (n + shift):
                 return name, shift, off <= EXACT
     return None
+
+
+def layout(name: str, n: int, width: int) -> Tensor | None:
+    """Return the sinusoids (n, width) of a layout; None if it has none of this width."""
+    equation = variants("position")[name]
+    try:
+        given = torch.zeros(1, n, width, dtype=torch.float64)
+        table: Tensor = equation.function(given, **dict.fromkeys(equation.constants, 0))
+    except SpecificationError:
+        return None
+    return table
 
 
 def read_patches(found: EncoderReading, what: Affine) -> None:

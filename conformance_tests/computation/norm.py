@@ -19,6 +19,9 @@ LARGEST_EPSILON = 1e-2
 CLOSE = 1e-7
 """How far a value, of order 1, may be from what an equation gives: constants are often kept in float32."""
 
+CLOSE_IN_FLOAT32 = 1e-5
+"""The same where the statistics are computed in float32."""
+
 
 @dataclass(eq=False)
 class Norm:
@@ -138,24 +141,26 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
         "beta": torch.zeros(d, dtype=torch.float64) if two is None else graph.numbers(two),
     }
     statistics = variants("statistics")["features"].function
+    near, form, at = CLOSE if reduction.data.dtype is torch.float64 else CLOSE_IN_FLOAT32, "", 0.0
     for name, equation in variants("norm").items():
+        shifts = "beta" in equation.parameters
+        # A layer norm without β is another variant.
+        if d < 2 or (two is not None and not shifts) or (two is None and name == "layer-norm"):
+            continue
         for eps in (*numbers, 0.0):
-            if "beta" not in equation.parameters and two is not None:
-                continue
             supplied: dict[str, Any] = {k: v for k, v in given.items() if k in equation.parameters} | {"eps": eps}
             if "statistics" in equation.slots:
                 supplied["statistics"] = statistics
-            if d < 2 or not within(equation.function(x, **supplied), y):
-                continue
-            if "beta" in equation.parameters and two is None and name == "layer-norm":
-                continue  # the same without β has a name
-            return Norm(value, x_codes, name, eps, one, two, (axis,))
-    return Norm(value, x_codes, "", 0.0, one, two, (axis,))
+            off = apart(equation.function(x, **supplied), y)
+            # In float32 no ε at all may come nearer than the one that is written.
+            if off < near and (eps or not form):
+                near, form, at = off, name, eps
+    return Norm(value, x_codes, form, at, one, two, (axis,))
 
 
-def within(got: Tensor, want: Tensor) -> bool:
-    """Return whether numbers are what an equation gives."""
-    return bool(((got - want).abs() <= CLOSE * want.abs().clamp(min=1)).all())
+def apart(got: Tensor, want: Tensor) -> float:
+    """Return the largest difference of numbers, in units of what is wanted where that is above 1; NaN differs."""
+    return float(((got - want).abs() / want.abs().clamp(min=1)).nan_to_num(nan=float("inf")).max())
 
 
 def of_features(codes: Tensor, axis: int) -> Tensor | None:

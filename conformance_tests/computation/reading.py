@@ -31,6 +31,7 @@ def read(graph: Graph) -> EncoderReading:
     read_layers(found, stream, layers)
     assert stream.source is not None
     read_inputs(found, stream)
+    demand_positions(found)
     first = layers[0][0].part
     assert isinstance(first, Attention)
     if found.position_axis is not None:
@@ -140,7 +141,7 @@ APART = (
     ("W_Q", "W_K", "projections", "the keys are made by the map of the queries"),
     ("W_Q", "W_V", "projections", "the values are made by the map of the queries"),
     ("W_K", "W_V", "projections", "the values are made by the map of the keys"),
-    ("norm_1.gamma", "norm_2.gamma", "layer", "the second norm is the first one again"),
+    ("norm_1.gamma", "norm_2.gamma", "norm", "the second norm is the first one again"),
 )
 """Parameters that are separate in every layer, and what it means if they are one."""
 
@@ -164,14 +165,21 @@ def find_shared_heads(found: EncoderReading) -> None:
 
 
 def find_merge(found: EncoderReading) -> None:
-    """Find heads that are laid side by side in another order than that in which the values were split."""
+    """Find heads that are split in another way than that in which they are laid side by side."""
     columns, rows = found.codes["layers.0.W_V"][0], found.codes.get("layers.0.W_O")
     owners = [found.graph.owner(codes) for codes in (columns, rows) if codes is not None]
     if rows is None or None in owners or columns.unique().numel() < columns.numel():
         return  # arrays for each head have no order beside each other
-    if not bool((rows[columns.argsort(), 0].diff() > 0).all()):
+    if bool((rows[columns.argsort(), 0].diff() > 0).all()):
+        return
+    places_of = columns.argsort().argsort().reshape(found.sizes["h"], -1)
+    together = bool((places_of.amax(dim=1) - places_of.amin(dim=1) < places_of.shape[1]).all())
+    if together:
         says = "the heads are not laid side by side in the order in which they were split"
         found.findings.append(Finding("merge", says))
+    else:
+        says = "the columns of a head do not stand side by side in the maps, but its results do behind the attention"
+        found.findings.append(Finding("split", says))
 
 
 def find_order(found: EncoderReading, N: int) -> None:
@@ -269,7 +277,7 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Sequence[Norm | Non
     ):
         if outer is not None:
             read_outer_norm(found, outer, place, slot)
-    others = {norm.eps for norm in there} - {eps}
+    others = {norm.eps for norm in there if abs(norm.eps - eps) > NEAR * eps}
     if others:
         found.findings.append(
             Finding("norm", f"the norms of the layers have several ε: {eps:g} and {sorted(others)[0]:g}")
@@ -282,7 +290,7 @@ def read_outer_norm(found: EncoderReading, norm: Norm, place: str, slot: str) ->
     read_norm_parameters(found, place, norm)
     if norm.form and norm.form != found.choices.get("norm", ""):
         found.choices[place] = norm.form
-    if norm.eps != found.choices["eps"]:
+    if abs(norm.eps - float(found.choices["eps"])) > NEAR * norm.eps:
         found.choices[f"{place}.eps"] = norm.eps
 
 
@@ -305,22 +313,36 @@ def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention])
             found.take(Remarks(findings=[Finding("scores", says)]))
 
 
+NEAR_BY = 1e-2
+"""An activation that differs by less, at arguments of order 1, is a variant with another constant, or cut off."""
+
+
 def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> None:
     """Read the activation."""
     kinds = [n.activation for n in networks]
-    named = Counter(k for k in kinds if k).most_common(1)
-    if named:
-        found.choices["activation"] = named[0][0]
+    named = Counter(network.nearest[0] for network in networks).most_common(1)
+    found.choices["activation"] = named[0][0]
+    others = Remarks()
     for network in networks:
         if not network.activation:
-            made = ", ".join(network.operations)
-            found.findings.append(
-                Finding("activation", f"the activation is none of the specification's: {made}{network.where}")
+            name, off = network.nearest
+            near = f", near {name} and up to {off:.1g} from it" if off < NEAR_BY else ""
+            says = (
+                f"the activation is none of the specification's: {', '.join(network.operations)}{network.where}{near}"
             )
+            others.take(Remarks(findings=[Finding("activation", says)]))
+    found.take(others)
     if len(set(kinds)) > 1 and all(kinds):
         found.findings.append(
             Finding("activation", f"the layers have several activations: {', '.join(dict.fromkeys(kinds))}")
         )
+
+
+def demand_positions(found: EncoderReading) -> None:
+    """Find tokens to which no positions are added."""
+    tokens = "E" in found.codes and not found.unread and not found.foreign
+    if tokens and "position" not in found.choices and not any(f.slot == "position" for f in found.findings):
+        found.findings.append(Finding("position", "nothing is added to the tokens that tells their positions"))
 
 
 def read_inputs(found: EncoderReading, stream: Stream) -> None:

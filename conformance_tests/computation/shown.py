@@ -24,10 +24,12 @@ class Facts:
     Attributes:
         findings: departures that the computation shows by itself.
         unlearned: by canonical path, the row of a table that is not learned: torch's ``padding_idx``.
+        unread: what no slot explains, in words. With it wrong outputs alone do not show a departure.
     """
 
     findings: tuple[Finding, ...] = ()
     unlearned: Mapping[str, int] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(eq=False, kw_only=True)

@@ -114,6 +114,10 @@ class Wiring:
             if together is not None:
                 return Node("sublayer", value, parts[0].parts, together)
             return Node("sum" if value.operation == "add" else "unknown", value, parts)
+        if value.operation == "mul" and len(data) == 2:
+            kept = [read for read in data if not bool((graph.numbers(read) == 1).all())]
+            if len(kept) == 1:
+                return self.of(kept[0])  # a mask that keeps every position
         step = one_step(graph, value)
         if step is None:
             return Node("unknown", value, tuple(map(self.of, data)))
@@ -122,6 +126,8 @@ class Wiring:
         if added is not None:
             assert isinstance(added, Tensor)
             return Node("sum", value, (inner, Node("weights", None, what=added)))
+        if bool((factor == 1).all()):
+            return inner
         if factor.unique().numel() == 1:
             return Node("scaled", value, (inner,), factor=float(factor.reshape(-1)[0]))
         return Node("unknown", value, (inner,))
@@ -153,6 +159,10 @@ def one_attention(parts: tuple[Node, ...]) -> Attention | None:
     first = one if one.weights.number < other.weights.number else other
     second = other if first is one else one
     return replace(first, heads=[*first.heads, *second.heads], b_O=biases[0] if biases else None)
+
+
+EMBEDDED = ("look-up", "sum", "map", "side by side")
+"""Kinds of values that a stream begins with, which may be multiplied."""
 
 
 @dataclass(eq=False)
@@ -256,6 +266,10 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
             found.findings.append(Finding("residual", f"nothing is added to what the {slot} gives{where}"))
             here = reads
             continue
+        if rest.kind == "scaled" and rest.parts[0].kind not in EMBEDDED:
+            says = f"the stream is multiplied by {rest.factor:.6g} before the {slot}'s result is added{where}"
+            found.findings.append(Finding("residual", says))
+            rest = rest.parts[0]
         if out.factor != 1:
             found.findings.append(Finding("residual", f"what the {slot} gives is added {out.factor:.6g} times{where}"))
         if reads is not rest:
