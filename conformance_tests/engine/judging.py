@@ -21,7 +21,9 @@ from conformance_tests.errors import Disagreement, SubjectError, TargetError, Un
 from conformance_tests.harness.deciding import decide, planned
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Run
+from conformance_tests.identification.foreign_parts import listed
 from conformance_tests.identification.opening import opened
+from conformance_tests.identification.settling import NOTHING_REPRODUCES
 from conformance_tests.reports.expected import Expected, apply_expected
 from conformance_tests.reports.report import Level, Report, Result, TargetReport
 from conformance_tests.reports.watching import Progress, Showing, Watcher, silent
@@ -174,6 +176,21 @@ def judge(target: Target, question: Question, watcher: Watcher, guard: Guard, re
             explain(run, watcher, report)
 
 
+def leave_open(run: Run, report: TargetReport) -> None:
+    """Leave the verdict open if outputs are wrong where not all of the computation was read, and nothing explains them.
+
+    Then the encoder computes other equations, and may do so rightly.
+    """
+    unread = run.facts.unread
+    if report.verdict != "nonconformant" or not unread or run.identified or report.diagnosis or run.question.declared:
+        return
+    # What a call does to its input, or to other samples, is wrong in any equations; but MH-7 is about attention alone.
+    if any(Level.named(r.level) <= Level.BLACK_BOX and r.equation != "multihead" for r in report.of("fail")):
+        return
+    report.verdict, report.requirements, report.departs_at = "undetermined", [], None
+    report.notes.append(f"{NOTHING_REPRODUCES}, and its computation shows that {listed(unread)}")
+
+
 def loaded(target: Target, question: Question, watcher: Watcher, guard: Guard) -> Subject:
     """Load and make the encoder, as a subject; whatever that raises is the subject's fault."""
     try:
@@ -241,6 +258,7 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
         for explanation in matching
         for wrong in explanation.deviations
     ]
+    leave_open(run, report)
 
 
 def read_off(run: Run, finding: Finding) -> dict[str, Any]:

@@ -20,10 +20,10 @@ from conformance_tests.harness.intermediates import Aligned, Recorded, align, de
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, LOUD, PERTURBED, WeightSets
 from conformance_tests.numerics.compare import demand_equal
-from conformance_tests.numerics.probes import Probe, Probes
+from conformance_tests.numerics.probes import Probe, Probes, Sizes, sizes_in_words
 from conformance_tests.numerics.rounding import budget
 from conformance_tests.parameters.mapping import ParameterMapping
-from conformance_tests.parameters.naming import BESIDE
+from conformance_tests.parameters.names import is_beside
 from conformance_tests.subjects.subject import Subject, name_of
 from encoder_spec.assembly import Encoder, Trace
 from encoder_spec.notation import SpecificationError
@@ -70,7 +70,7 @@ class Computed:
         identified: whether the subject's outputs agreed with this encoder when its variant was sought.
         stored: canonical path → layout, of the sinusoids that the subject keeps as a table.
         facts: what the subject's computation shows by itself.
-        sizes: the number of sequences and of tokens with which the subject is called, if it takes no others.
+        sizes: the only number of sequences or of tokens with which the subject can be called.
         narrowed: a precision below its own in which the subject computes a part of itself, whatever it is given.
     """
 
@@ -83,7 +83,7 @@ class Computed:
     stored: Mapping[str, str] = field(default_factory=dict)
     narrowed: torch.dtype | None = None
     facts: Facts = field(default_factory=Facts)
-    sizes: tuple[int, int] | None = None
+    sizes: Sizes | None = None
 
     def __post_init__(self) -> None:
         self.probes = Probes(self.encoder, self.question.seed, self.subject.dtype, self.sizes)
@@ -103,11 +103,10 @@ class Computed:
         Raises:
             Unsupported: if it takes inputs of another size alone.
         """
-        x = probe.inputs[0]
-        if self.sizes and probe.by_position and tuple(x.shape[:2]) != self.sizes:
-            raise Unsupported(
-                f"it is called with {self.sizes[0]} sequences of {self.sizes[1]} positions, and no others"
-            )
+        batch, length = probe.inputs[0].shape[:2]
+        sizes = self.sizes if probe.by_position else None
+        if sizes and (sizes[0] not in (None, batch) or sizes[1] not in (None, length)):
+            raise Unsupported(f"it is called with {sizes_in_words(sizes)}, and no others")
         with self._asking(case):
             return self.subject.encode(probe.inputs, probe.keep, case.gradients).detach()
 
@@ -329,7 +328,5 @@ class Computed:
         _, by_name = self.subject.gradients(probe.inputs, probe.keep, self.cotangent(case))
         idle = [name for name in self.mapping.unmapped if not by_name[name].any()]
         return [
-            name
-            for name in idle
-            if not BESIDE.search(name) and not self.subject.influences_anything(name, probe.inputs)
+            name for name in idle if not is_beside(name) and not self.subject.influences_anything(name, probe.inputs)
         ]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from conformance_tests.errors import Undetermined
+from conformance_tests.errors import SubjectError, Undetermined
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Run
 from conformance_tests.harness.weight_sets import GIVEN, WeightSets
@@ -33,10 +33,11 @@ def opened(thing: Any, question: Question) -> Iterator[Run]:
 
     What it computes is found out in the best precision that it has; then it is judged in the one asked for.
     An encoder that computes a part of itself in a lower precision, whatever it is given, is judged in that one,
-    if that explains why it disagrees.
+    if that explains why it disagrees, or why it cannot be called in the best one.
 
     Raises:
         Undetermined: if its parameters are those of no encoder, or include unknown ones that matter.
+        SubjectError: if it cannot be called in any precision.
     """
     subject = adapt(thing)
     if question.declared is not None:
@@ -45,12 +46,15 @@ def opened(thing: Any, question: Question) -> Iterator[Run]:
         question = replace(question, profile=question.declared.replace(**kept))
     with single_thread(), subject.borrowed(), ExitStack() as stack:
         first = stack.enter_context(attempted(subject, question, BEST, question.precision))
-        if first.narrowed and question.precision == BEST and not (first.run and first.run.identified):
-            narrow = Precision(first.narrowed)
+        narrowed = torch.float32 if isinstance(first.reason, SubjectError) else first.narrowed
+        if narrowed and question.precision == BEST and not (first.run and first.run.identified):
+            narrow = Precision(narrowed)
             with attempted(subject, question, narrow, narrow) as lower:
-                if lower.run and lower.run.identified:
+                if lower.run and (lower.run.identified or first.run is None):
                     yield lower.run
                     return
+                if first.run is None:
+                    raise lower.reason or AssertionError
         if first.run is None:
             raise first.reason or AssertionError
         yield first.run
@@ -60,7 +64,7 @@ class Attempt(NamedTuple):
     """A run, or the reason why there is none; and a narrower precision in which the subject computes a part."""
 
     run: Run | None
-    reason: Undetermined | None
+    reason: Undetermined | SubjectError | None
     narrowed: torch.dtype | None
 
 
@@ -75,8 +79,8 @@ def attempted(subject: Subject, question: Question, found_out_in: Precision, jud
             settling = Settling(subject, question.seed, question.declared)
             stack.callback(settling.put_back)
             run = settled_run(settling, question, stack, None if judged_in == found_out_in else judged_in)
-        except Undetermined as undetermined:
-            reason = undetermined
+        except (Undetermined, SubjectError) as why:
+            reason = why
             stack.close()
         yield Attempt(run, reason, settling.narrowed if settling else None)
 

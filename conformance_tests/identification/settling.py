@@ -4,7 +4,7 @@ What names and shapes leave open is asked of the first layer's intermediates, on
 after the other; without intermediates, of the outputs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -16,14 +16,19 @@ from conformance_tests.computation.shown import EncoderReading, Facts
 from conformance_tests.errors import SubjectError, Undetermined
 from conformance_tests.harness.weight_sets import WeightSets
 from conformance_tests.identification.evidence import Calls
-from conformance_tests.identification.foreign_parts import demand_nothing_outside, listed, parts_outside
+from conformance_tests.identification.foreign_parts import (
+    demand_no_decoder,
+    demand_nothing_outside,
+    listed,
+    parts_outside,
+)
 from conformance_tests.identification.identify import Identification, identify
 from conformance_tests.identification.missing_facts import what_is_missing
 from conformance_tests.identification.search import agrees, with_eps
-from conformance_tests.identification.statements import contradicted
+from conformance_tests.identification.statements import contradicted, unused
 from conformance_tests.identification.structure import admissible, as_shown
 from conformance_tests.identification.trial import Reading, Trial
-from conformance_tests.numerics.probes import MANY
+from conformance_tests.numerics.probes import MANY, Sizes
 from conformance_tests.parameters.gathered import gathered
 from conformance_tests.parameters.mapping import ParameterMapping, absent_outputs, canonical_names, reading
 from conformance_tests.parameters.questions import Answer, open_storage
@@ -37,9 +42,6 @@ from encoder_spec.profiles import Profile
 MOST_READINGS = 24
 """So many readings are tried by outputs alone: each is a search of its own."""
 
-ROWS = ("position", "embedding", "embedding_scale")
-"""Slots of which names tell the table alone, and not which of its rows are read, or how often."""
-
 NOTHING_REPRODUCES = "no choice of equations reproduces its outputs"
 
 
@@ -52,7 +54,7 @@ class Settled:
     found: Identification
     stored: Mapping[str, str]
     facts: Facts = field(default_factory=Facts)
-    sizes: tuple[int, int] | None = None
+    sizes: Sizes | None = None
 
 
 class Settling:
@@ -83,22 +85,22 @@ class Settling:
         if self.subject.hints.parameters:
             self._questions()  # a statement that names no parameter is reported before anything is read
         shown = self._shown()
-        if shown is None:
-            return self._settled_by_names()
-        by_computation = self._settled_by_computation(shown)
-        if by_computation is not None and not shown.foreign and is_plain(by_computation):
-            return by_computation
-        # What is not used, or used twice, or departs, is known better where names say what it should have been.
+        settled = None if shown is None else self._settled_by_computation(shown)
+        if settled is not None:
+            return settled
         try:
             by_names = self._settled_by_names()
         except (Undetermined, SubjectError) as reason:
-            return self._settled_where_names_fail(shown, reason)
-        if shown.foreign and not by_names.found.agrees and self.declared is None:
+            left = [] if shown is None else [*shown.foreign, *shown.unread]
+            if not left:
+                raise
+            called = "; ".join((str(reason), *self.subject.remarks()))
+            raise Undetermined(f"{called}; its computation shows that {listed(left)}") from None
+        if shown is not None and shown.foreign and not by_names.found.agrees and self.declared is None:
             raise Undetermined(f"{NOTHING_REPRODUCES}, and its computation shows that {listed(shown.foreign)}")
-        if by_computation is None or not by_names.found.agrees:
+        if shown is None:
             return by_names
-        unnamed = tuple(finding for finding in by_computation.facts.findings if finding.slot in ROWS)
-        return replace(by_names, facts=Facts(unnamed, by_names.facts.unlearned))
+        return replace(by_names, facts=Facts(unread=tuple(excuses(shown, by_names))))
 
     def _shown(self) -> EncoderReading | None:
         """What its computation shows; None if that is nothing, or if every parameter bears a canonical path."""
@@ -107,7 +109,10 @@ class Settling:
         shown: EncoderReading | None = None
         # Whatever an encoder does under a recorder, names and outputs can still be asked.
         with suppress(Exception):
-            shown = read(self.subject.computation())
+            graph = self.subject.computation()
+            if not bool(graph.numbers(graph.output).isfinite().all()):
+                return None  # numbers tell norms and activations
+            shown = read(graph)
             if shown.made_for:
                 # The call makes its positions: one as long as the longest probe shows all that are needed.
                 shown = read(self.subject.computation(MANY))
@@ -116,7 +121,7 @@ class Settling:
     def _settled_by_computation(self, shown: EncoderReading) -> Settled | None:
         """The reading that the computation shows, put to the test; None if it shows no encoder, or not all of it."""
         self._call_anew()
-        if not shown.is_entered:
+        if not shown.is_entered or shown.foreign:
             return None
         if not self.subject.takes_segments():
             shown = with_one_segment(shown)
@@ -130,26 +135,13 @@ class Settling:
         except (Undetermined, SubjectError):
             return None
         found = trial.identified()
-        findings = (*contradicted(shown, self.subject.hints), *shown.findings)
-        if not found.agrees and not findings and (shown.foreign or shown.unread or ungathered):
+        findings = (*contradicted(shown, self.subject.hints), *shown.findings, *unused(shown, mapping, self.weights))
+        strange = set(mapping.unmapped) - set(mapping.spare)
+        if not found.agrees and (strange or (not findings and (shown.unread or ungathered))):
             return None
         demand_stated(trial, found)
         facts = Facts(findings, shown.unlearned)
         return Settled(mapping, trial.evidence.sets, found, self._stored(mapping), facts, self.calls.sizes)
-
-    def _settled_where_names_fail(self, shown: EncoderReading, reason: Exception) -> Settled:
-        """The reading that the computation shows, though something in it departs or is not used.
-
-        Raises:
-            Undetermined, SubjectError: the reason why names lead to none, if the computation shows none either.
-        """
-        settled = None if shown.foreign else self._settled_by_computation(shown)
-        if settled is not None:
-            return settled
-        left = [*shown.foreign, *shown.unread]
-        if isinstance(reason, SubjectError) or not left:
-            raise reason
-        raise Undetermined(f"{reason}; its computation shows that {listed(left)}") from None
 
     def _call_anew(self) -> None:
         """Forget how the subject is called, if that was learned with probes for another reading."""
@@ -164,7 +156,12 @@ class Settling:
         storage = Storage()
         for answers in questions:
             storage = replace(storage, **answers[0])
-        trial = self._trial(self._read(storage))
+        first = self._read(storage)
+        try:
+            trial = self._trial(first)
+        except Undetermined:
+            demand_no_decoder(first.mapping)
+            raise
         found = trial.identified()
         if not found.agrees and not trial.forms_first_layer(found.encoder):
             trial, found = self._otherwise(storage, questions, trial, found)
@@ -249,9 +246,17 @@ class Settling:
         return [answer for answer, count in zip(answers, found, strict=True) if count == max(found)]
 
 
-def is_plain(settled: Settled) -> bool:
-    """Whether a reading agrees, shows no departure, and leaves no parameter unused."""
-    return settled.found.agrees and not settled.facts.findings and not settled.mapping.spare
+def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
+    """Why an encoder that names explain only in part may compute other equations, and do so rightly.
+
+    Its layers read something else than the embeddings that it is given, or its output depends on parameters of no slot.
+    """
+    given = by_names.found.encoder.profile["input"].variant == "given"
+    if given and "N" in shown.sizes and not shown.is_entered:
+        yield from shown.unread
+    strange = sorted(shown.reached().intersection(by_names.mapping.unmapped))
+    if strange:
+        yield f"its output depends on {listed(strange)}"
 
 
 def with_one_segment(shown: EncoderReading) -> EncoderReading:

@@ -2,8 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
+import torch
+from torch import Tensor
+
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.parameters.gathered import packing
+from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.equation import equations
 
@@ -13,9 +17,10 @@ PACKED = "in_proj_weight"
 
 def contradicted(shown: EncoderReading, hints: Hints) -> Iterator[Finding]:
     """The statements that the computation contradicts: torch's documentation, and the author's."""
-    slots = {letter: e.slot for e in equations().values() for letter in e.parameters}
+    slots = slot_of_letter()
     yield from packed_otherwise(shown)
     yield from turned(shown, hints, slots)
+    yield from configured_otherwise(shown, hints)
     for letter, pattern in hints.parameters.items():
         for path, codes in shown.codes.items() if letter in slots else ():
             layer = path.split(".")[1] if path.startswith("layers.") else ""
@@ -27,9 +32,49 @@ def contradicted(shown: EncoderReading, hints: Hints) -> Iterator[Finding]:
                 yield Finding(slots[letter], f"{letter} is said to be {said}, but is {', '.join(sorted(names))}")
 
 
+def slot_of_letter() -> dict[str, str]:
+    """The slot that each letter of a parameter belongs to."""
+    return {letter: e.slot for e in equations().values() for letter in e.parameters}
+
+
+SAME_EPS = 1e-6
+"""Relatively: an ε that is kept in float32 is the one that is stated."""
+
+
+def unused(shown: EncoderReading, mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> Iterator[Finding]:
+    """Parameters that the output is not computed of, of parts whose other parameters all serve one slot."""
+    slots = slot_of_letter()
+    served: dict[str, set[str]] = {}
+    for path, source in mapping.sources.items():
+        for name in source.names:
+            served.setdefault(name.rpartition(".")[0], set()).add(slots[path.rpartition(".")[2]])
+    if mapping.is_absent("layers.0.W_O"):
+        width = shown.sizes["h"] * shown.sizes["d_v"]
+        maps = [name for name in mapping.spare if weights[name].shape == (width, shown.sizes["d_model"])]
+        if maps:
+            yield Finding("output", f"nothing maps the heads' results, and {', '.join(maps)} has no part in the output")
+    for name in mapping.spare:
+        beside = served.get(name.rpartition(".")[0], set())
+        if len(beside) == 1:
+            yield Finding(beside.pop(), f"{name} has no part in the output")
+
+
+def configured_otherwise(shown: EncoderReading, hints: Hints) -> Iterator[Finding]:
+    """Choices that the encoder's configuration states and that it does not compute."""
+    said, computed = hints.configured.get("activation"), shown.choices.get("activation")
+    if said is not None and computed is not None and said != computed:
+        yield Finding("activation", f"its configuration states {said}, but it computes {computed}")
+    eps, used = hints.configured.get("eps"), shown.choices.get("eps")
+    if eps is not None and used is not None and abs(float(used) - float(eps)) > SAME_EPS * float(eps):
+        yield Finding("norm", f"its configuration states ε = {eps:g}, but its norms have ε = {used:g}")
+
+
 def packed_otherwise(shown: EncoderReading) -> Iterator[Finding]:
     """A packed array under torch's name that has another order than torch documents."""
     owner, order = shown.graph.owner(shown.codes["layers.0.W_Q"]), packing(shown)
+    maps = torch.cat([shown.codes[f"layers.0.W_{letter}"][0] for letter in "QKV"])
+    if maps.unique().numel() < len(maps):
+        return  # a map that serves twice has no order
     if owner is not None and owner.name.endswith(PACKED) and order != "packed in the order Q, K, V":
         yield Finding("projections", f"{owner.name} is documented to be packed in the order Q, K, V, but is {order}")
 

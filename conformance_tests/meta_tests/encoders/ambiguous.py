@@ -48,6 +48,24 @@ def stack_with(attention: type[PlainAttention] | None = None, layer: type[PlainL
 # Parts that no slot has -------------------------------------------------------------------
 
 
+class PlusPositions(nn.Module):
+    """Given embeddings, it adds sines of the positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = Plain(plain_layers())
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        places = torch.arange(x.shape[1], dtype=x.dtype)[:, None]
+        hidden: Tensor = self.stack(x + places.sin(), mask)
+        return hidden
+
+
+@ambiguous("what enters its first layer has a part that is argument x")
+def positions_added_to_embeddings_that_are_given() -> nn.Module:
+    return PlusPositions()
+
+
 class RelativeBias(PlainAttention):
     def __init__(self, width: int, count: int) -> None:
         super().__init__(width, count)

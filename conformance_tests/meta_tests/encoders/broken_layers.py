@@ -102,7 +102,7 @@ class ResidualOfTheLayersInput(Layer):
         return self.norm2(x + self.feed_forward(y))
 
 
-@breaks("layer.pre_ln", "RES-1")
+@breaks("residual", "RES-1")
 class ResidualOfTheNormedInput(PreNorm):
     """Pre-LN, but the residual path is normed too."""
 
@@ -145,7 +145,7 @@ class FirstNormUsedTwice(Layer):
         return self.norm1(x + self.feed_forward(x))
 
 
-@breaks("encoder", "ENC-10")
+@breaks("norm.layer_norm", "NORM-3", "ENC-10")
 class OneNormUnderTwoNames(Layer):
     """norm1 and norm2 are one object: outputs cannot tell, what training does with it can."""
 

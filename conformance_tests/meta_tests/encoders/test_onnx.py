@@ -97,7 +97,7 @@ def test_an_exported_defect_is_found(tmp_path: Path) -> None:
     called = CliRunner().invoke(main, ["check", "--in-process", str(file)])
     assert called.exit_code == 1, called.output
     assert "FAIL ENC-2" in called.output
-    assert "the scores are divided by √d_model" in called.output
+    assert "the scores are multiplied by 0.223607, where 1/√5 = 0.447214 belongs" in called.output
 
 
 def test_a_graph_of_one_size_is_named(tmp_path: Path) -> None:

@@ -228,7 +228,10 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "GELU's tanh with ten times the constant": (layered(feed_forward=lambda l, x: l.fc2(steep(l.fc1(x)))), "ffn.gelu"),
     "SiLU of gate and value together": (gate_and_value_together, "ffn.silu"),
     "b_2 left out": (layered(feed_forward=lambda l, x: l.fc1(x).relu() @ l.fc2.weight.mT), "ffn"),
-    "the network twice": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(l.fc2(l.fc1(x).relu())).relu())), "ffn"),
+    "the network twice": (
+        layered(feed_forward=lambda l, x: l.fc2(l.fc1(l.fc2(l.fc1(x).relu())).relu())),
+        "layer.post_ln",
+    ),
     "the network of the position before": (
         layered(feed_forward=lambda l, x: PlainLayer.feed_forward(l, x).roll(1, 1)),
         "ffn",
@@ -264,12 +267,12 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
         "embedding.lookup",
     ),
     "positions from the end": (reading(lambda e, p: e + p.flip(0)), "position.learned"),
-    "half of both": (reading(lambda e, p: (e + p) / 2), "embedding.no_norm"),
-    "0.9 of both, normed first": (reading(lambda e, p: 0.9 * (e + p), PlainPreNorm), "dropout.identity"),
+    "half of both": (reading(lambda e, p: (e + p) / 2), "embedding.unscaled"),
+    "0.9 of both, normed first": (reading(lambda e, p: 0.9 * (e + p), PlainPreNorm), "embedding.unscaled"),
     "the larger of embedding and position": (reading(torch.maximum), "embedding.input"),
     "the last network left out": (lambda: pre_normed_without_the_last("network"), "layer.pre_ln"),
     "the last layer left out": (lambda: pre_normed_without_the_last("layer"), "encoder"),
-    "layers backwards": (stacked(backwards), "encoder"),
+    "layers backwards": (stacked(backwards), "layer.post_ln"),
     "a feature overwritten between the layers": (
         stacked(lambda s, x, hidden: in_turn(s, x, hidden, blanked)),
         "encoder",

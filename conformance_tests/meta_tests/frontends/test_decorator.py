@@ -93,7 +93,7 @@ def test_items_end_as_their_requirements(printed: str) -> None:
 
 def test_failure_says_what_and_how_to_repeat_it(printed: str) -> None:
     """Message, statement and command, under the line of the test that failed and no other."""
-    assert "AssertionError: ATT-3: attention.scores: S[" in printed
+    assert "AssertionError: ATT-3: attention.scores: the scores are multiplied by 0.182574" in printed
     assert re.search(
         r"^E +S\[j, k\] = Σ_c Q\[j, c\] K\[k, c\] / √d_k, with the width of one head", printed, re.MULTILINE
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import nn
+from torch import Tensor, nn
 
 from conformance_tests import described
 from conformance_tests.meta_tests.encoders.ambiguous_names import (
@@ -30,6 +30,17 @@ AMBIGUOUS = all_ambiguous()
 def plain() -> nn.Module:
     """Four heads, and a mask (B, n) with True = keep."""
     return Plain(plain_layers())
+
+
+class WithTask(Plain):
+    """It asks for a further argument."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, task: int = 0) -> Tensor:
+        return super().forward(x, mask)
+
+
+def with_task() -> nn.Module:
+    return WithTask(plain_layers())
 
 
 @pytest.mark.parametrize("name", AMBIGUOUS)
@@ -144,4 +155,4 @@ def test_the_facts_of_the_documentation_are_those_of_the_function() -> None:
     rows = re.findall(r"^\| `(\w+)=(.+?)` \|", page, re.MULTILINE)
     assert {name for name, _ in rows} == set(signature(described).parameters) - {"encoder"}
     for name, value in rows:
-        described(plain, **{name: literal_eval(value)})
+        described(with_task, **{name: literal_eval(value)})

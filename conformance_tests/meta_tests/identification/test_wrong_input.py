@@ -34,7 +34,7 @@ class Block(nn.Module):
 class WithoutPositions(nn.Module):
     """Tokens go into the layers as they are looked up."""
 
-    deviation: ClassVar[str] = "position-missing"
+    says: ClassVar[str] = "nothing is added to the tokens that tells their positions"
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class WithoutPositions(nn.Module):
 class CountingFromOne(WithoutPositions):
     """The sinusoids are those of the next position."""
 
-    deviation: ClassVar[str] = "position-starts-at-one"
+    says: ClassVar[str] = "the sinusoids are counted from 1, not from 0"
 
     def read(self, ids: Tensor) -> Tensor:
         looked_up = super().read(ids)
@@ -68,7 +68,7 @@ def test_choices_behind_a_wrong_input_are_recognised(encoder: type[WithoutPositi
     target = check(encoder).targets[0]
     assert (target.verdict, target.departs_at) == ("nonconformant", "position.sinusoidal")
     assert (target.profile["choices"]["num_heads"], target.profile["choices"]["activation"]) == (HEADS, "gelu-tanh")
-    assert [d["deviation"] for d in target.diagnosis][:1] == [encoder.deviation]
+    assert encoder.says in target.diagnosis[0]["says"]
 
 
 def test_the_activation_is_recognised_behind_a_wrong_attention(monkeypatch: pytest.MonkeyPatch) -> None:

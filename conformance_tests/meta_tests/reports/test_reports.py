@@ -110,7 +110,7 @@ def test_identify_says_the_variant_of_each_target() -> None:
     post, pre = found.split("torch-pre-ln", 1)
     assert "layer post-ln" in post
     assert "layer pre-ln" in pre
-    broken = "conformance_tests.meta_tests.encoders.broken_stacks:LastLayerSkipped"
+    broken = "conformance_tests.meta_tests.encoders.example:scaled_by_model_width"
     assert "agree with no choice of equations" in " ".join(printed("identify", broken, status=1).split())
 
 

@@ -1,0 +1,21 @@
+"""A call is found out, and neither excuses a wrong encoder nor accuses a right one."""
+
+import pytest
+
+from conformance_tests.meta_tests.encoders.unusual_calls import EXCUSED, UNUSUAL
+from conformance_tests.meta_tests.judgements import Judgements
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_a_correct_encoder_is_conformant_however_it_is_called(name: str, judged: Judgements) -> None:
+    report = judged(UNUSUAL[name])
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
+
+
+@pytest.mark.parametrize("name", EXCUSED)
+def test_a_wrong_encoder_is_found_out_though_another_call_would_excuse_it(name: str, judged: Judgements) -> None:
+    make, departs_at, words = EXCUSED[name]
+    report = judged(make)
+    said = str([report.profile, report.diagnosis, [r.message for r in report.of("fail")]])
+    assert (report.verdict, report.departs_at) == ("nonconformant", departs_at), report.notes
+    assert words in said

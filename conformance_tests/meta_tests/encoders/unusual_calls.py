@@ -1,0 +1,167 @@
+"""Correct encoders that are called in ways of their authors, and wrong ones that a call in another way would excuse."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, plain_layers
+
+UNUSUAL: dict[str, Callable[[], Any]] = {}
+"""Correct encoders by name."""
+
+EXCUSED: dict[str, tuple[Callable[[], Any], str, str]] = {}
+"""Wrong ones by name, with the equation at which they depart, and words of the report."""
+
+
+def unusual(make: Callable[[], Any]) -> Callable[[], Any]:
+    """Register a correct encoder."""
+    UNUSUAL[make.__name__] = make
+    return make
+
+
+def excused(departs_at: str, words: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Register a wrong encoder."""
+
+    def register(make: Callable[[], Any]) -> Callable[[], Any]:
+        EXCUSED[make.__name__] = make, departs_at, words
+        return make
+
+    return register
+
+
+class Calls(Plain):
+    """A plain stack of which a subclass states the call; ``hidden`` is true where a key is hidden."""
+
+    def __init__(self, kind: type[PlainLayer] = PlainLayer) -> None:
+        super().__init__(plain_layers(kind))
+
+
+@unusual
+class MaskFirst(Calls):
+    """The input is the second argument."""
+
+    def forward(self, mask: Tensor, x: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(x, ~mask[:, None, None])
+
+
+@unusual
+class UnusedLength(Calls):
+    """A required argument that nothing reads stands beside the mask."""
+
+    def forward(self, x: Tensor, length: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return super().forward(x, mask)
+
+
+@unusual
+class NoneIsRefused(Calls):
+    """The default of an argument is none of its values."""
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, not_pad: Tensor | None = None, covered: Tensor | None = None
+    ) -> Tensor:
+        return self.run(x, None if covered is None else covered[:, None, None]) * not_pad
+
+
+@unusual
+class BatchLast(Calls):
+    """The mask is (n, n, B), true at what is kept."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.run(x, None if mask is None else ~mask.permute(2, 0, 1)[:, None])
+
+
+@unusual
+class OneMaskForAll(Calls):
+    """The mask is (n, n), for all sequences."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.run(x, None if mask is None else ~mask[None].repeat(len(x), 1, 1)[:, None])
+
+
+class ScaledByOne(PlainLayer):
+    """The residual is multiplied by a number that is 1."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = self.norm1(1.0 * x + self.attention(x, hidden))
+        return self.norm2(1.0 * x + self.feed_forward(x))
+
+
+@unusual
+def residuals_times_one() -> nn.Module:
+    return Calls(ScaledByOne)
+
+
+class NormInFloat32(nn.LayerNorm):
+    """It casts its input to float32, whatever its parameters are."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.type(torch.float32)).type(x.dtype)
+
+
+@unusual
+def norms_in_float32() -> nn.Module:
+    return Plain(plain_layers(norm=NormInFloat32))
+
+
+class ShiftedMask(Calls):
+    """A mask (B, n) hides the neighbour of what it names; one (B, 1, 1, n) hides what it names."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is not None and mask.ndim == 2:
+            mask = mask.roll(1, 1)[:, None, None]
+        return self.run(x, None if mask is None else ~mask)
+
+
+excused("attention.mask", "mask: (B, n)")(ShiftedMask)
+
+
+class OtherThanConfigured(Calls):
+    """Its configuration states GELU and an ε that it does not use."""
+
+    config = SimpleNamespace(hidden_act="gelu", layer_norm_eps=1e-12)
+
+
+excused("ffn.relu", "its configuration states gelu, but it computes relu")(OtherThanConfigured)
+
+
+class CausalByIndices(PlainAttention):
+    """Later keys are hidden by a write in place, at indices."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = super().score(q, k)
+        row, column = torch.triu_indices(*scores.shape[-2:], offset=1)
+        scores[..., row, column] = -torch.inf
+        return scores
+
+
+def causal_by_indices() -> nn.Module:
+    layers = plain_layers()
+    for layer in layers:
+        layer.attention = CausalByIndices(28, 4)
+    return Plain(layers)
+
+
+excused("attention.mask", "")(causal_by_indices)
+
+
+class OtherFrequencies(nn.Module):
+    """Both features of a pair are computed with the index of the feature, and not of the pair."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(41, 28)
+        self.stack = Plain(plain_layers())
+        i = torch.arange(28)
+        angles = torch.arange(64)[:, None] / 10000 ** (2 * i / 28)
+        self.register_buffer("table", torch.where(i % 2 == 0, angles.sin(), angles.cos()))
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        x = self.embedding(ids) * 28**0.5 + self.table[: ids.shape[1]]
+        hidden: Tensor = self.stack(x, mask)
+        return hidden
+
+
+excused("position.learned", "sinusoids with other frequencies")(OtherFrequencies)
