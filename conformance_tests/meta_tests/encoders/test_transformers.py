@@ -168,7 +168,7 @@ OUTSIDE = {
         "embedding_transformation",
     ),
     "CANINE": (maker("Canine", num_hash_buckets=32, **SHALLOW_TEXT), "HashBucketCodepointEmbedder"),
-    "X-MOD": (maker("Xmod", **SHALLOW_TEXT), "adapter_modules"),
+    "X-MOD": (maker("Xmod", **SHALLOW_TEXT), "lang_ids"),
     "RoCBERT": (maker("RoCBert", **SHALLOW_TEXT), "pronunciation_embed"),
     "LayoutLM": (maker("LayoutLM", **SHALLOW_TEXT), "x_position_embeddings"),
     "LiLT": (maker("Lilt", **SHALLOW_TEXT), "layout_embeddings"),
