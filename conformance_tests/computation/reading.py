@@ -320,16 +320,16 @@ NEAR_BY = 1e-2
 def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> None:
     """Read the activation."""
     kinds = [n.activation for n in networks]
-    named = Counter(network.nearest[0] for network in networks).most_common(1)
-    found.choices["activation"] = named[0][0]
+    named = Counter(n.activation or n.nearest[0] for n in networks if n.activation or n.operations).most_common(1)
+    if named:
+        found.choices["activation"] = named[0][0]
     others = Remarks()
     for network in networks:
         if not network.activation:
             name, off = network.nearest
             near = f", near {name} and up to {off:.1g} from it" if off < NEAR_BY else ""
-            says = (
-                f"the activation is none of the specification's: {', '.join(network.operations)}{network.where}{near}"
-            )
+            made = ", ".join(network.operations) or "none at all"
+            says = f"the activation is none of the specification's: {made}{network.where}{near}"
             others.take(Remarks(findings=[Finding("activation", says)]))
     found.take(others)
     if len(set(kinds)) > 1 and all(kinds):
