@@ -1,5 +1,6 @@
 """Reading feed-forward networks: a map over an elementwise function of one or two maps of the same value."""
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,13 +15,17 @@ from encoder_spec.equation import variants
 MOST_OPERATIONS = 40
 """An activation by hand takes some ten operations, and each may be reached on several ways."""
 
+NEAR_BY = 0.1
+"""How far, in units of its norm, a function may be from the variant that it is taken for with another constant, or cut
+off: GELU with a wrong constant is within 0.07, and ELU, softplus, ReLU² or a sine are 0.2 or more from all variants."""
+
 
 @dataclass(eq=False)
 class FeedForward:
     """A feed-forward network: codes of its maps and biases, what it reads, and its activation.
 
-    ``activation`` is the variant of its slot, empty if it is another function; ``nearest`` is the variant
-    that is nearest to it, and how far it is. Without a gate ``W_G`` is None.
+    ``activation`` is the variant of its slot, empty if it is another function; ``resembles`` is then the variant that
+    it is nearly, empty if there is none, and ``off`` how far it is from it. Without a gate ``W_G`` is None.
     """
 
     reads: Tensor
@@ -34,7 +39,8 @@ class FeedForward:
     operations: tuple[str, ...]
     where: str = ""
     b_2: Tensor | None = None
-    nearest: tuple[str, float] = ("", 0.0)
+    resembles: str = ""
+    off: float = 0.0
 
 
 def feed_forwards(graph: Graph) -> list[FeedForward]:
@@ -69,7 +75,8 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
     except ValueError:
         return None
     numbers = [linear(graph, f) for f in found]
-    name, order, off = activation(graph.numbers(rows), numbers)
+    name, order, off, is_near = nearest_activation(graph.numbers(rows), numbers)
+    operations = list(dict.fromkeys(reversed(operations)))
     found = [found[i] for i in order]
     gate = found[1] if len(found) > 1 else None
     return FeedForward(
@@ -81,9 +88,10 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
         None if gate is None else gate.at(0, 0).weights().mT,
         None if gate is None else gate.bias[0, 0],
         name if off <= CLOSE else "",
-        tuple(dict.fromkeys(reversed(operations))),
+        tuple(operations),
         graph.owner(rows).where,  # type: ignore[union-attr]
-        nearest=(name, off),
+        resembles=name if is_near else next(filter(variants("activation").__contains__, operations), ""),
+        off=off if is_near else math.inf,
     )
 
 
@@ -111,15 +119,17 @@ def linear(graph: Graph, found: Affine) -> Tensor:
     return found.scale * graph.numbers(found.entries) + found.times * bias
 
 
-def activation(value: Tensor, maps: list[Tensor]) -> tuple[str, list[int], float]:
-    """Return the activation that gives what is nearest to a value, the maps in order, and how far it is from the value.
+def nearest_activation(value: Tensor, maps: list[Tensor]) -> tuple[str, list[int], float, bool]:
+    """Return the activation nearest to a value, the maps in order, the largest difference, and whether it is near.
 
     The activated map comes first, then its gate.
     """
-    tried: list[tuple[float, int, str, list[int]]] = []
+    tried: list[tuple[float, int, float, str, list[int]]] = []
+    size = float(value.norm().clamp(min=torch.finfo(value.dtype).tiny))
     for order in [[0]] if len(maps) == 1 else [[0, 1], [1, 0]]:
         gate = maps[order[1]] if len(order) > 1 else 1.0
         for name, equation in variants("activation").items():
-            tried.append((apart(equation.function(maps[order[0]]) * gate, value), len(tried), name, order))
-    off, _, name, order = min(tried)
-    return name, order, off
+            given = equation.function(maps[order[0]]) * gate
+            tried.append((float((given - value).norm()) / size, len(tried), apart(given, value), name, order))
+    relative, _, off, name, order = min(tried)
+    return name, order, off, relative < NEAR_BY

@@ -1,6 +1,6 @@
 """Reading norms: by the specification's own equations, whatever operations they are written in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,14 +13,14 @@ from encoder_spec.equation import variants
 MOST_ARGUMENTS = 24
 """A norm by hand takes some ten operations: so many values behind its reductions are looked at."""
 
-LARGEST_EPSILON = 1e-2
-"""Numbers below this one may be the ε of a norm."""
+LARGEST_EPSILON = 1.0
+"""Numbers below this one are tried as the ε of a norm."""
 
 CLOSE = 1e-7
 """How far a value, of order 1, may be from what an equation gives: constants are often kept in float32."""
 
 CLOSE_IN_FLOAT32 = 1e-5
-"""The same where the statistics are computed in float32."""
+"""How far it may be where the statistics are computed in float32."""
 
 
 @dataclass(eq=False)
@@ -50,7 +50,28 @@ def read_norm(graph: Graph, value: Value) -> Norm | None:
         eps = torch.finfo(value.data.dtype).eps if eps is None else float(eps)
         form = form if len(value.options["axes"]) == 1 else ""
         return Norm(value, value.arrays[0], form, eps, gamma, beta, value.options["axes"])
-    return written_norm(graph, value) if value.kind == "elementwise" and value.depends else None
+    if value.kind != "elementwise" or not value.depends:
+        return None
+    return written_norm(graph, value) or rescaled_norm(graph, value)
+
+
+def rescaled_norm(graph: Graph, value: Value) -> Norm | None:
+    """Return the norm behind which γ or β stand as an operation apart, if a value is such."""
+    data = [read for read in value.arrays if graph.depends(read)]
+    weights = [read for read in value.arrays if not graph.depends(read)]
+    inner = graph.owner(data[0]) if len(data) == len(weights) == 1 and value.operation in ("mul", "add") else None
+    if inner is None or not torch.equal(data[0], inner.codes) or not graph.learned(weights[0]):
+        return None
+    norm = read_norm(graph, inner)
+    if norm is None or norm.beta is not None or len(norm.axes) != 1 or data[0].shape != norm.reads.shape:
+        return None
+    codes = of_features(weights[0], norm.axes[0])
+    if codes is None or (value.operation == "mul" and norm.gamma is not None):
+        return None
+    if value.operation == "mul":
+        return replace(norm, value=value, gamma=codes)
+    form = "layer-norm" if norm.form == "layer-norm-without-bias" else "" if norm.form == "rms" else norm.form
+    return replace(norm, value=value, beta=codes, form=form)
 
 
 def written_norm(graph: Graph, value: Value) -> Norm | None:
@@ -60,16 +81,18 @@ def written_norm(graph: Graph, value: Value) -> Norm | None:
     if not reductions:
         return None
     best: Norm | None = None
+    most = 0
     for candidate in arguments(graph, reductions):
         if not is_closed(graph, value, candidate):
             continue
         norm = as_norm(graph, value, candidate, reductions[0])
         if norm is None:
             continue
+        statistics = sum(reduction.number > candidate.number for reduction in reductions)
         if norm.form:
             best = norm  # an earlier one that fits too is what the centred one was made of
-        elif best is None:
-            best = norm
+        elif statistics > most and not (best and best.form):
+            best, most = norm, statistics  # what is made of one, such as x − mean, is a part of the norm
     return best
 
 
@@ -134,7 +157,7 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
     one = None if gamma is None else of_features(gamma, axis)
     two = None if beta is None else of_features(beta, axis)
     if (gamma is not None and one is None) or (beta is not None and two is None) or len(axes) > 1:
-        return Norm(value, x_codes, "", 0.0, one, two, axes)
+        return Norm(value, x_codes, "", 0.0, of_one_axis(gamma), of_one_axis(beta), axes)
     d = x.shape[-1]
     given = {
         "gamma": torch.ones(d, dtype=torch.float64) if one is None else graph.numbers(one),
@@ -167,6 +190,14 @@ def of_features(codes: Tensor, axis: int) -> Tensor | None:
     """Return the entries for the features, if every position has the same ones."""
     flat = codes.movedim(axis, -1).reshape(-1, codes.shape[axis])
     return flat[0] if bool((flat == flat[:1]).all()) else None
+
+
+def of_one_axis(codes: Tensor | None) -> Tensor | None:
+    """Return the entries along the one axis along which they change; None if there is no such axis."""
+    if codes is None:
+        return None
+    along = (of_features(codes, axis) for axis in range(codes.ndim))
+    return next((entries for entries in along if entries is not None), None)
 
 
 def ingredients(graph: Graph, value: Value, candidate: Value) -> tuple[list[Tensor], list[Tensor], list[float]]:

@@ -1,7 +1,9 @@
 """An encoder as its computation shows it: the weights of each canonical path, the choices, and what departs."""
 
+import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -9,12 +11,13 @@ from torch import Tensor
 from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, names
 from conformance_tests.computation.feed_forward import FeedForward
-from conformance_tests.computation.graph import Graph, places
+from conformance_tests.computation.graph import Graph, Value, places
 from conformance_tests.computation.inputs import NEAR, SAME, read_entrance
 from conformance_tests.computation.norm import Norm
 from conformance_tests.computation.shown import EncoderReading, Finding, Remarks
 from conformance_tests.computation.stream import Step, Stream, Wiring, stream_of
 from conformance_tests.computation.walking import along_axis
+from encoder_spec.equation import variants
 
 
 def read(graph: Graph) -> EncoderReading:
@@ -54,7 +57,7 @@ def find_axis(found: EncoderReading, attention: Attention, shape: torch.Size, ax
 Layer = tuple[Step, Step]
 
 NARROW = ("norm", "sum", "look-up", "scaled")
-"""What a map of embeddings may read that are narrower than the layers."""
+"""Kinds of values that are narrower than the layers, where a map widens them."""
 
 
 def layers_of(found: EncoderReading, stream: Stream) -> Iterator[Layer]:
@@ -81,7 +84,7 @@ def where_of(part: Attention | FeedForward) -> str:
 def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) -> None:
     """Read the equations of all layers, and their parameters."""
     graph = found.graph
-    norms: list[Norm | None] = []
+    norms: dict[str, Norm | None] = {}
     for l, (first, second) in enumerate(layers):
         attention, network = first.part, second.part
         assert isinstance(attention, Attention)
@@ -92,11 +95,9 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
         found.take(attention)
         for name, step in (("norm_1", first), ("norm_2", second)):
             norm = step.before if stream.is_pre else step.behind
-            norms.append(norm)
+            norms[place + name] = norm
             if step.before and step.behind:
                 found.unread.append(f"norms before and behind a sublayer{step.behind.value.where}")
-            if norm is not None:
-                read_norm_parameters(found, place + name, norm)
     attention, network = layers[0][0].part, layers[0][1].part
     assert isinstance(attention, Attention)
     assert isinstance(network, FeedForward)
@@ -183,15 +184,40 @@ def find_merge(found: EncoderReading) -> None:
 
 
 def find_order(found: EncoderReading, N: int) -> None:
-    """Find layers that run in another order than they were made in, or that some of them share."""
+    """Find layers that run in another order than they are numbered, or that share their parameters in part."""
     firsts = [int(found.codes[f"layers.{l}.W_Q"].min()) for l in range(N)]
     made = sorted(set(firsts))
-    order = [made.index(first) for first in firsts]
     if 1 < len(made) < N:
         found.foreign.append(f"its {N} layers have the parameters of {len(made)}")
-    elif len(made) > 1 and order != list(range(N)):
-        in_words = ", ".join(map(str, order))
-        found.findings.append(Finding("layer", f"the layers run in the order {in_words}, counted as they were made"))
+        return
+    numbered = numbers_of([found.graph.owner(found.codes[f"layers.{l}.W_Q"][:1, :1]) for l in range(N)], firsts)
+    if len(made) > 1 and numbered != sorted(numbered):
+        in_words = ", ".join(map(str, numbered))
+        found.findings.append(Finding("layer", f"the layers run in the order {in_words}, as they are numbered"))
+
+
+NUMBER = re.compile(r"(\d+)")
+
+
+def numbers_of(owners: Sequence[Value | None], codes: Sequence[int]) -> list[int]:
+    """Return the number of each layer, which is all that the names of their parameters differ in; else nothing.
+
+    Layers in one array are numbered by their places in it.
+    """
+    if len(set(owners)) == 1:
+        return codes_in_turn(codes)
+    names = [NUMBER.split(owner.name) if owner else [] for owner in owners]
+    if len({len(name) for name in names}) > 1:
+        return []
+    differing = [column for column in zip(*names, strict=True) if len(set(column)) > 1]
+    if len(differing) != 1 or not all(map(str.isdigit, differing[0])):
+        return []
+    return list(map(int, differing[0]))
+
+
+def codes_in_turn(codes: Sequence[int]) -> list[int]:
+    """Return which of some codes each is, in ascending order."""
+    return [sorted(codes).index(code) for code in codes]
 
 
 def read_projections(found: EncoderReading, place: str, attention: Attention) -> None:
@@ -248,28 +274,39 @@ def read_network(found: EncoderReading, place: str, network: FeedForward) -> Non
         add_bias(found, f"{place}b_2", network.b_2)
 
 
-def read_norm_parameters(found: EncoderReading, place: str, norm: Norm) -> None:
-    """Read γ and β of a norm; without parameters γ is 1."""
-    width = norm.reads.shape[norm.axes[-1]]
-    for letter, codes, absent in (("gamma", norm.gamma, 1.0), ("beta", norm.beta, 0.0)):
+def read_norm_parameters(found: EncoderReading, place: str, norm: Norm | None, form: str) -> None:
+    """Read γ and β of a norm as an equation needs them; without parameters, and without a norm, γ is 1 and β is 0."""
+    width = norm.reads.shape[norm.axes[-1]] if norm and norm.form else found.sizes["d_model"]
+    for letter, codes, absent in (
+        ("gamma", norm.gamma if norm else None, 1.0),
+        ("beta", norm.beta if norm else None, 0.0),
+    ):
         if codes is not None:
             found.codes[f"{place}.{letter}"] = codes
-        elif letter == "gamma" or (norm.form and norm.form not in ("rms", "layer-norm-without-bias")):
+        elif letter in variants("norm")[form].parameters:
             found.numbers[f"{place}.{letter}"] = torch.full((width,), absent, dtype=torch.float64)
 
 
-def read_norms(found: EncoderReading, stream: Stream, norms: Sequence[Norm | None]) -> None:
-    """Read the form of the norms, their ε, and the norms outside of the layers."""
-    there = [norm for norm in norms if norm is not None]
-    if len(there) < len(norms):
-        found.unread.append(f"{len(norms) - len(there)} of {len(norms)} sublayers have no norm")
+def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm | None]) -> None:
+    """Read the form of the norms, their ε, and the norms outside of the layers.
+
+    Args:
+        found: takes up what is read.
+        stream: has the norms outside of the layers.
+        norms: those of the sublayers, by canonical path.
+    """
+    there = [norm for norm in norms.values() if norm is not None]
     outside = [norm for norm in (stream.leading, stream.trailing) if norm is not None]
-    kinds = [f"a norm of another kind ({n.value.line or n.value.operation})" for n in (*there, *outside) if not n.form]
-    found.unread += dict.fromkeys(kinds)
-    if not there:
-        return
-    form, eps = Counter((norm.form, norm.eps) for norm in there).most_common(1)[0][0]
-    found.choices |= {"eps": eps} | ({"norm": form} if form else {})
+    for norm in (*there, *outside):
+        if not norm.form:
+            found.take(another_norm(norm, found.sizes["d_model"]))
+    find_missing_norms(found, [place for place, norm in norms.items() if norm is None])
+    known = Counter((norm.form, norm.eps) for norm in there if norm.form).most_common(1)
+    form, eps = known[0][0] if known else ("", 0.0)
+    if known:
+        found.choices |= {"eps": eps, "norm": form}
+    for place, read in norms.items():
+        read_norm_parameters(found, place, read, form or LAYER_NORM)
     found.choices |= {"embedding_norm": "none", "final_norm": "none"}
     for outer, place, slot in (
         (stream.leading, "norm_embedding", "embedding_norm"),
@@ -277,20 +314,47 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Sequence[Norm | Non
     ):
         if outer is not None:
             read_outer_norm(found, outer, place, slot)
-    others = {norm.eps for norm in there if abs(norm.eps - eps) > NEAR * eps}
+    others = {norm.eps for norm in there if norm.form and abs(norm.eps - eps) > NEAR * eps}
     if others:
         found.findings.append(
             Finding("norm", f"the norms of the layers have several ε: {eps:g} and {sorted(others)[0]:g}")
         )
 
 
+LAYER_NORM = "layer-norm"
+"""The form that a norm is held against if nothing shows another one."""
+
+
+def another_norm(norm: Norm, width: int) -> Remarks:
+    """Say what is known of a norm that no equation gives, beside features of this width."""
+    sizes = [norm.reads.shape[axis] for axis in norm.axes]
+    if sizes != [width]:
+        over = " × ".join(map(str, sizes))
+        says = f"the statistics of a norm run over {over} entries, where {width} features belong{norm.value.where}"
+        return Remarks(findings=[Finding("statistics", says)])
+    if norm.gamma is not None and norm.gamma.unique().numel() < width:
+        return Remarks(unread=[f"a norm with one γ for all features{norm.value.where}"])
+    says = f"a norm gives other numbers than any norm of the specification{norm.value.where}"
+    return Remarks(findings=[Finding("norm", says)])
+
+
+def find_missing_norms(found: EncoderReading, places: Sequence[str]) -> None:
+    """Find sublayers without a norm."""
+    for name, sublayer in (("norm_1", "attention"), ("norm_2", "feed-forward network")):
+        layers = [place.split(".")[1] for place in places if place.endswith(name)]
+        if layers:
+            of = f"layer {layers[0]}" if len(layers) == 1 else f"layers {', '.join(layers)}"
+            found.findings.append(Finding("norm", f"the {sublayer} of {of} has no norm"))
+
+
 def read_outer_norm(found: EncoderReading, norm: Norm, place: str, slot: str) -> None:
     """Read a norm outside of the layers: its parameters, and form and ε where they are not those of the layers."""
     found.choices[slot] = "norm"
-    read_norm_parameters(found, place, norm)
-    if norm.form and norm.form != found.choices.get("norm", ""):
+    usual = str(found.choices.get("norm", LAYER_NORM))
+    read_norm_parameters(found, place, norm, norm.form or usual)
+    if norm.form and norm.form != usual:
         found.choices[place] = norm.form
-    if abs(norm.eps - float(found.choices["eps"])) > NEAR * norm.eps:
+    if norm.form and abs(norm.eps - float(found.choices.get("eps", norm.eps))) > NEAR * norm.eps:
         found.choices[f"{place}.eps"] = norm.eps
 
 
@@ -313,21 +377,16 @@ def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention])
             found.take(Remarks(findings=[Finding("scores", says)]))
 
 
-NEAR_BY = 1e-2
-"""An activation that differs by less, at arguments of order 1, is a variant with another constant, or cut off."""
-
-
 def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> None:
     """Read the activation."""
     kinds = [n.activation for n in networks]
-    named = Counter(n.activation or n.nearest[0] for n in networks if n.activation or n.operations).most_common(1)
+    named = Counter(filter(None, (n.activation or n.resembles for n in networks))).most_common(1)
     if named:
         found.choices["activation"] = named[0][0]
     others = Remarks()
     for network in networks:
         if not network.activation:
-            name, off = network.nearest
-            near = f", near {name} and up to {off:.1g} from it" if off < NEAR_BY else ""
+            near = f", near {network.resembles} and up to {network.off:.1g} from it" if network.off < math.inf else ""
             made = ", ".join(network.operations) or "none at all"
             says = f"the activation is none of the specification's: {made}{network.where}{near}"
             others.take(Remarks(findings=[Finding("activation", says)]))

@@ -48,9 +48,9 @@ class Remarks:
 
     def take(self, others: "Remarks") -> None:
         """Add what is said of another part, each remark once."""
-        self.findings += [finding for finding in others.findings if finding not in self.findings]
-        self.unread += [words for words in others.unread if words not in self.unread]
-        self.foreign += [words for words in others.foreign if words not in self.foreign]
+        self.findings = list(dict.fromkeys([*self.findings, *others.findings]))
+        self.unread = list(dict.fromkeys([*self.unread, *others.unread]))
+        self.foreign = list(dict.fromkeys([*self.foreign, *others.foreign]))
 
 
 @dataclass(eq=False)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -195,8 +196,16 @@ class Stream(Remarks):
         return any(step.before for step in self.steps)
 
 
-def sublayer_in(node: Node) -> tuple[Node | None, Node | None]:
-    """Return the sublayer that a sum adds, and the stream to which it is added.
+class Branch(NamedTuple):
+    """A sublayer, the stream to which it is added, and a norm that stands between them."""
+
+    out: Node
+    rest: Node
+    norm: Norm | None = None
+
+
+def branch_in(node: Node) -> Branch | None:
+    """Return the sublayer that a sum adds to the stream, if it does.
 
     A bias of the sublayer may be added behind the stream: (x + f W) + b.
     """
@@ -204,13 +213,16 @@ def sublayer_in(node: Node) -> tuple[Node | None, Node | None]:
     while node.kind == "sum" and len(node.parts) == 2:
         for one, other in (node.parts, node.parts[::-1]):
             if one.kind == "sublayer" and other.kind != "weights":
-                return (one, other) if attached(one, biases) else (None, None)
+                return Branch(one, other) if attached(one, biases) else None
+        for one, other in (node.parts, node.parts[::-1]):
+            if isinstance(one.what, Norm) and one.parts[0].kind == "sublayer" and other.kind != "weights":
+                return None if biases else Branch(one.parts[0], other, one.what)
         behind = [part for part in node.parts if part.kind != "weights"]
         if len(behind) != 1:
             break
         biases += [part.what for part in node.parts if part.kind == "weights" and isinstance(part.what, Tensor)]
         node = behind[0]
-    return None, None
+    return None
 
 
 def attached(node: Node, biases: list[Tensor]) -> bool:
@@ -251,13 +263,12 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
             events.append(here.what)
             here = here.parts[0]
             continue
-        out, rest = sublayer_in(here)
-        if here.kind == "sublayer":
-            out, rest = here, None
-        if out is None:
+        branch = branch_in(here)
+        out, rest = (branch.out, branch.rest) if branch else (here, None)
+        if out.kind != "sublayer":
             break
         assert isinstance(out.what, Attention | FeedForward)
-        step = Step(out.what)
+        step = Step(out.what, behind=branch.norm if branch else None)
         events.append(step)
         reads = out.parts[0]
         where = out.value.where if out.value is not None else ""
@@ -270,18 +281,19 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
             says = f"the stream is multiplied by {rest.factor:.6g} before the {slot}'s result is added{where}"
             found.findings.append(Finding("residual", says))
             rest = rest.parts[0]
+        if step.behind is not None:
+            says = f"what the {slot} gives is normed before it is added, not behind the sum{step.behind.value.where}"
+            found.findings.append(Finding("residual", says))
         if out.factor != 1:
             found.findings.append(Finding("residual", f"what the {slot} gives is added {out.factor:.6g} times{where}"))
+        here = later(reads, rest)
         if reads is not rest:
-            if reads.kind == "norm" and reads.parts[0] is rest:
-                assert isinstance(reads.what, Norm)
-                step.before = reads.what
-            else:
-                step.before = reads.what if isinstance(reads.what, Norm) else None
+            # Where the stream goes on behind what the sublayer reads, a norm there is found on it.
+            step.before = reads.what if isinstance(reads.what, Norm) and here is rest else None
+            if step.before is None or reads.parts[0] is not rest:
                 says = f"the {slot} reads another value than the one it is added to{where}"
                 astray.append((len(events) - 1, Finding("layer", says)))
         read[len(events) - 1] = reads
-        here = rest
     for place, finding in astray:
         # The sublayer before it on the stream is the next event here, unless a norm stands between.
         if read.get(place + 1) is read[place]:
@@ -291,6 +303,18 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
     found.source = here
     arrange(found, events[::-1])
     return found
+
+
+def later(reads: Node, rest: Node) -> Node:
+    """Return where the stream goes on: at what a sublayer is added to, or at what it reads, if that is made later.
+
+    A second sum that takes the layer's input passes by the first sublayer, which the second one reads.
+    """
+    summed = reads
+    while summed.kind == "norm":
+        summed = summed.parts[0]
+    is_later = summed.value is not None and rest.value is not None and summed.value.number > rest.value.number
+    return reads if is_later and branch_in(summed) else rest
 
 
 def arrange(found: Stream, events: list["Norm | Step"]) -> None:
@@ -328,7 +352,7 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
         return
     found.leading = first_of(before)
     for step, norms in zip(steps, [*inner, behind[:1]], strict=True):
-        step.behind = first_of(norms)
+        step.behind = first_of(norms) or step.behind
     found.trailing = first_of(behind[1:])
 
 

@@ -1,4 +1,4 @@
-"""How to read an encoder's parameters, and which encoder to judge it against: settled together, by agreement.
+"""Settle how to read an encoder's parameters, and which encoder to judge it against: together, by agreement.
 
 What names and shapes leave open is asked of the first layer's intermediates, one question
 after the other; without intermediates, of the outputs.
@@ -47,7 +47,7 @@ NOTHING_REPRODUCES = "no choice of equations reproduces its outputs"
 
 @dataclass
 class Settled:
-    """How the parameters are read, the weights to judge with, and the encoder to judge against."""
+    """A reading of the parameters, the weights to judge with, and the encoder to judge against."""
 
     mapping: ParameterMapping
     sets: WeightSets
@@ -103,7 +103,7 @@ class Settling:
         return replace(by_names, facts=Facts(unread=tuple(excuses(shown, by_names))))
 
     def _shown(self) -> EncoderReading | None:
-        """What its computation shows; None if that is nothing, or if every parameter bears a canonical path."""
+        """Return the encoder that the computation shows; None if there is none, or if every name is a canonical path."""
         if not canonical_names(self.weights).unmapped:
             return None
         shown: EncoderReading | None = None
@@ -119,7 +119,7 @@ class Settling:
         return shown
 
     def _settled_by_computation(self, shown: EncoderReading) -> Settled | None:
-        """The reading that the computation shows, put to the test; None if it shows no encoder, or not all of it."""
+        """Test the reading that the computation shows; return None if it shows no encoder, or not all of one."""
         self._call_anew()
         if not shown.is_entered or shown.foreign:
             return None
@@ -150,7 +150,7 @@ class Settling:
             self.calls = Calls(self.subject, self.calls.seed, has_head=self.calls.has_head)
 
     def _settled_by_names(self) -> Settled:
-        """The reading that names and shapes tell."""
+        """Settle by names and shapes."""
         self._call_anew()
         questions = self._questions()
         storage = Storage()
@@ -182,7 +182,7 @@ class Settling:
             raise Undetermined(str(reason)) from None
 
     def _read(self, storage: Storage) -> Reading:
-        """The parameters, read as they are stored in one way."""
+        """Read the parameters as they are stored in one way."""
         hints = self.subject.hints
         mapping = reading(self.weights, storage, hints.parameters)
         if not self.subject.takes_segments():
@@ -194,7 +194,7 @@ class Settling:
         return Reading(mapping, self.weights, hints, self.declared)
 
     def _table(self, mapping: ParameterMapping) -> Tensor | None:
-        """The sinusoids that the encoder keeps beside its parameters."""
+        """Return the sinusoids that the encoder keeps beside its parameters."""
         if "E" not in mapping.sources or "P" in mapping.sources:
             return None
         width = self.weights[mapping.sources["E"].names[0]].shape[-1]
@@ -205,13 +205,13 @@ class Settling:
         return stored_sinusoids(mapping, self.weights, self.subject.fixed())
 
     def _trial(self, read: Reading) -> Trial:
-        """A reading, and calls with weights that it suggests."""
+        """Return a reading together with calls with weights that it suggests."""
         return Trial(read, self.calls.evidence(read.mapping, read.start, self._stored(read.mapping)))
 
     def _otherwise(
         self, storage: Storage, questions: list[list[Answer]], trial: Trial, found: Identification
     ) -> tuple[Trial, Identification]:
-        """The reading that fits best, with the encoder that it makes."""
+        """Return the reading that fits best, with the encoder that it makes."""
         if trial.recorded is None:
             others = [replace(storage, **answer) for answers in questions for answer in answers[1:]]
             for other in others[:MOST_READINGS]:
@@ -227,7 +227,7 @@ class Settling:
         return trial, trial.identified()
 
     def _best(self, storage: Storage, questions: list[list[Answer]], trial: Trial) -> Storage:
-        """The way of storing that explains most, from one way on: one question after the other, until none helps."""
+        """Return the way of storing that explains most: beginning with one, question by question, until none helps."""
         counts = {storage: trial.explained()}
         best, before = storage, None
         while best != before:
@@ -241,13 +241,13 @@ class Settling:
         return best
 
     def _likely(self, storage: Storage, answers: list[Answer], trial: Trial) -> list[Answer]:
-        """The answers under which most of Q, K and V are found: a first look, which costs little."""
+        """Return the answers under which most of Q, K and V are found: a first look, which costs little."""
         found = [trial.of(self._read(replace(storage, **answer))).projections_found() for answer in answers]
         return [answer for answer, count in zip(answers, found, strict=True) if count == max(found)]
 
 
 def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
-    """Why an encoder that names explain only in part may compute other equations, and do so rightly.
+    """Yield reasons why an encoder that names explain only in part may compute other equations, and do so rightly.
 
     Its layers read something else than the embeddings that it is given, or its output depends on parameters of no slot.
     """
@@ -260,7 +260,7 @@ def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
 
 
 def with_one_segment(shown: EncoderReading) -> EncoderReading:
-    """What a computation shows, with the first row of its table of segments alone."""
+    """Return the encoder that a computation shows, with the first row of its table of segments alone."""
     if "E_seg" not in shown.codes:
         return shown
     codes = dict(shown.codes) | {"E_seg": shown.codes["E_seg"][:1]}
@@ -268,7 +268,7 @@ def with_one_segment(shown: EncoderReading) -> EncoderReading:
 
 
 def unsettled(questions: list[list[Answer]], trial: Trial, found: Identification) -> list[list[Answer]]:
-    """The questions that the customary reading leaves open, by what of it is among the intermediates."""
+    """Return the questions that the customary reading leaves open: those whose parts are not among the intermediates."""
     settled: set[str] = set()
     if trial.forms_projections(found.encoder):
         # Q and K exchanged are found as well; the weights tell them apart.
@@ -280,16 +280,16 @@ def unsettled(questions: list[list[Answer]], trial: Trial, found: Identification
 
 
 def has_raw_output(mapping: ParameterMapping) -> bool:
-    """Whether W_O is an array of its own, which may be stored either way; of a module's weight the custom is known.
+    """Return whether W_O is a separate array, which may be stored either way; a module's weight has its custom.
 
-    Where Q, K and V are packed, nothing else is square, so that what is found of them tells nothing of it.
+    Where Q, K and V are packed, nothing else is square, so that finding them does not settle it.
     """
     output = mapping.sources.get("layers.0.W_O")
     return output is not None and bool(output.names) and not output.names[0].endswith("weight")
 
 
 def with_plain_final_norm(trial: Trial, found: Identification) -> tuple[Trial, Identification]:
-    """The same behind a final norm without parameters, if that makes the outputs agree."""
+    """Return the encoder behind a final norm without parameters, if that makes the outputs agree."""
     width = found.encoder.dimensions.d_model
     ones = {"norm_final.gamma": torch.ones(width, dtype=torch.float64)}
     normed = trial.of(replace(trial.reading, mapping=trial.reading.mapping.with_constants(ones)))

@@ -16,7 +16,7 @@ PACKED = "in_proj_weight"
 
 
 def contradicted(shown: EncoderReading, hints: Hints) -> Iterator[Finding]:
-    """The statements that the computation contradicts: torch's documentation, and the author's."""
+    """Yield the statements that the computation contradicts: of torch's documentation, and of the author."""
     slots = slot_of_letter()
     yield from packed_otherwise(shown)
     yield from turned(shown, hints, slots)
@@ -33,7 +33,7 @@ def contradicted(shown: EncoderReading, hints: Hints) -> Iterator[Finding]:
 
 
 def slot_of_letter() -> dict[str, str]:
-    """The slot that each letter of a parameter belongs to."""
+    """Return the slot that each letter of a parameter belongs to."""
     return {letter: e.slot for e in equations().values() for letter in e.parameters}
 
 
@@ -42,7 +42,7 @@ SAME_EPS = 1e-6
 
 
 def unused(shown: EncoderReading, mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> Iterator[Finding]:
-    """Parameters that the output is not computed of, of parts whose other parameters all serve one slot."""
+    """Yield the parameters that do not reach the output, beside others that all serve one slot."""
     slots = slot_of_letter()
     served: dict[str, set[str]] = {}
     for path, source in mapping.sources.items():
@@ -60,7 +60,7 @@ def unused(shown: EncoderReading, mapping: ParameterMapping, weights: Mapping[st
 
 
 def configured_otherwise(shown: EncoderReading, hints: Hints) -> Iterator[Finding]:
-    """Choices that the encoder's configuration states and that it does not compute."""
+    """Yield the choices that the encoder's configuration states and that it does not compute."""
     said, computed = hints.configured.get("activation"), shown.choices.get("activation")
     if said is not None and computed is not None and said != computed:
         yield Finding("activation", f"its configuration states {said}, but it computes {computed}")
@@ -70,7 +70,7 @@ def configured_otherwise(shown: EncoderReading, hints: Hints) -> Iterator[Findin
 
 
 def packed_otherwise(shown: EncoderReading) -> Iterator[Finding]:
-    """A packed array under torch's name that has another order than torch documents."""
+    """Yield a packed array under torch's name that has another order than torch documents."""
     owner, order = shown.graph.owner(shown.codes["layers.0.W_Q"]), packing(shown)
     maps = torch.cat([shown.codes[f"layers.0.W_{letter}"][0] for letter in "QKV"])
     if maps.unique().numel() < len(maps):
@@ -80,7 +80,7 @@ def packed_otherwise(shown: EncoderReading) -> Iterator[Finding]:
 
 
 def turned(shown: EncoderReading, hints: Hints, slots: Mapping[str, str]) -> Iterator[Finding]:
-    """Maps whose class documents that they are output × input, and that are used as input × output."""
+    """Yield maps whose class documents that they are output × input, and that are used as input × output."""
     said: dict[str, Finding] = {}
     for path, codes in shown.codes.items():
         letter, owner = path.rpartition(".")[2], shown.graph.owner(codes)

@@ -5,8 +5,7 @@ no rule, and writes in place none but their own.
 """
 
 import sys
-import sysconfig
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -19,6 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from conformance_tests.computation.graph import Graph, Operand, Recording
 from conformance_tests.subjects.first_call import FirstCall, TryCall, first_hidden_states
+from conformance_tests.subjects.source_lines import innermost
 
 aten = torch.ops.aten
 
@@ -44,11 +44,6 @@ LOOKS_UP = {
 NORMS = {"native_layer_norm": "layer-norm", "_fused_rms_norm": "rms-norm"}
 
 SOFTMAX = {"_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "log-softmax"}
-
-SUITE = __file__.rpartition("/subjects/")[0]
-
-FOREIGN = (sysconfig.get_paths()["stdlib"], torch.__path__[0], "<")
-"""Where no line of an encoder's source is: in Python, in torch, and in code without a file."""
 
 
 class TorchRecording(TorchDispatchMode):
@@ -335,12 +330,12 @@ def index_axis(call: Call) -> dict[str, Any]:
 
 
 def source_line() -> str:
-    """Return the innermost line of source that is neither Python's, torch's nor the suite's: ``model.py:41``."""
-    frame: FrameType | None = sys._getframe(1)
+    """Return the innermost line of the encoder's source that runs now."""
+    return innermost(frames_from(sys._getframe(1)))
+
+
+def frames_from(frame: FrameType | None) -> Iterator[tuple[str, int]]:
+    """Yield file and line of each call that runs, the innermost first."""
     while frame is not None:
-        path = frame.f_code.co_filename
-        is_ours = path.startswith(SUITE) and not path.startswith(f"{SUITE}/meta_tests/")
-        if not is_ours and not path.startswith(FOREIGN):
-            return f"{path.rpartition('/')[2]}:{frame.f_lineno}"
+        yield frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
-    return ""

@@ -224,7 +224,7 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "W_O transposed behind packed maps": (packed_and_turned, "multihead.output"),
     "b_O twice": (attending(project=lambda a, x: a.out(x) + a.out.bias), "multihead.output"),
     "ReLU squared": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).relu() ** 2)), "ffn.relu"),
-    "sine": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).sin())), "ffn.silu"),
+    "sine": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).sin())), "ffn.relu"),
     "GELU's tanh with ten times the constant": (layered(feed_forward=lambda l, x: l.fc2(steep(l.fc1(x)))), "ffn.gelu"),
     "SiLU of gate and value together": (gate_and_value_together, "ffn.silu"),
     "b_2 left out": (layered(feed_forward=lambda l, x: l.fc1(x).relu() @ l.fc2.weight.mT), "ffn"),

@@ -4,7 +4,6 @@ Inner jaxprs stand for their operations. Loops are unrolled, and the branch is r
 Everything is in float64; casts to shorter types are left out.
 """
 
-import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from jax.extend.core import Jaxpr, Literal
 
 from conformance_tests.subjects.evaluation import Coded, Evaluation
 from conformance_tests.subjects.jax.operations import HALF, applied, inner_of, wide
+from conformance_tests.subjects.source_lines import innermost
 
 ELEMENTWISE = {
     "add": "add", "add_any": "add", "sub": "sub", "mul": "mul", "div": "div", "neg": "neg", "max": "maximum",
@@ -52,14 +52,6 @@ MOVES: dict[str, tuple[int, ...]] = {
 """Primitives whose result has nothing but entries of what they read: the places of their indices."""
 
 RESHAPES = ("reshape", "squeeze", "expand_dims")
-
-INSTALLED = f"{sysconfig.get_paths()['purelib']}/"
-
-FOREIGN = (
-    *(f"{INSTALLED}{package}/" for package in ("jax", "jaxlib", "flax", "keras")),
-    f"{__file__.rpartition('/subjects/')[0]}/subjects/",
-)
-"""Where no line of an encoder's source is: Python, the frameworks and the suite."""
 
 
 class JaxEvaluation(Evaluation):
@@ -263,14 +255,6 @@ LOOPS: Mapping[str, Callable[[JaxEvaluation, Any, list[Coded]], list[Coded]]] = 
 
 
 def line_of(equation: Any) -> str:
-    """Return the innermost line of source that is neither Python's, a framework's nor the suite's: ``model.py:41``."""
+    """Return the innermost line of the encoder's source behind an operation."""
     traceback = equation.source_info.traceback
-    frames = () if traceback is None else traceback.frames
-    own = (f for f in frames if not is_foreign(f.file_name))
-    return next((f"{f.file_name.rpartition('/')[2]}:{f.line_num}" for f in own), "")
-
-
-def is_foreign(path: str) -> bool:
-    """Return whether a file of source belongs to Python, to a framework or to the suite."""
-    of_python = path.startswith(sysconfig.get_paths()["stdlib"]) and not path.startswith(INSTALLED)
-    return of_python or path.startswith(("<", *FOREIGN))
+    return innermost((f.file_name, f.line_num) for f in (() if traceback is None else traceback.frames))

@@ -1,0 +1,30 @@
+"""The line of an encoder's source behind an operation: neither Python's, nor a framework's, nor the suite's."""
+
+import sysconfig
+from collections.abc import Iterable
+
+SUITE = f"{__file__.rpartition('/subjects/')[0]}/"
+
+STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
+
+PACKAGES = tuple({f"{sysconfig.get_paths()[kind]}/" for kind in ("purelib", "platlib")})
+"""Where packages are installed, which may be inside of the standard library's folder."""
+
+FRAMEWORKS = tuple(f"{folder}{name}/" for folder in PACKAGES for name in ("torch", "jax", "jaxlib", "flax", "keras"))
+
+
+def innermost(frames: Iterable[tuple[str, int]]) -> str:
+    """Return the first line that is of the encoder's source: ``model.py:41``; empty if there is none.
+
+    Args:
+        frames: file and line of each call, the innermost first.
+    """
+    return next((f"{path.rpartition('/')[2]}:{line}" for path, line in frames if is_authors(path)), "")
+
+
+def is_authors(path: str) -> bool:
+    """Return whether a file of source is the encoder's; code without a file is not."""
+    if path.startswith(SUITE):
+        return path.startswith(f"{SUITE}meta_tests/")  # the encoders of its tests are encoders
+    of_python = path.startswith(STANDARD_LIBRARY) and not path.startswith(PACKAGES)
+    return not (of_python or path.startswith(("<", *FRAMEWORKS)))
