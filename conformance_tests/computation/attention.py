@@ -1,7 +1,7 @@
 """Reading attention: from each softmax back to queries and keys, and forward to the values and the output map."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 import torch
@@ -33,7 +33,8 @@ class Attention(Remarks):
     """One attention: its heads in order of execution, and what was read of it besides.
 
     Attributes:
-        weights: the softmax.
+        weights: the softmax, or what stands in its place.
+        averages: the product of weights and values.
         reads: codes of what the queries are maps of, one row each.
         scale: the number that multiplies the scores; None if it is not a number.
         heads: the maps of each head.
@@ -43,6 +44,7 @@ class Attention(Remarks):
     """
 
     weights: Value
+    averages: Value
     reads: Tensor
     scale: float | None
     heads: list[Head]
@@ -79,26 +81,41 @@ def attentions(graph: Graph) -> list[Attention]:
     found = []
     for value in graph.values:
         argument = softmax_argument(graph, value) if value.depends else None
-        if argument is not None:
-            attention = read_attention(graph, value, *argument)
-            if attention is not None:
-                found.append(attention)
-    return joined(graph, found)
+        attention = None if argument is None else read_attention(graph, value, *argument)
+        if attention is not None:
+            found.append(attention)
+    found += without_softmax(graph, {attention.averages.number for attention in found})
+    return joined(graph, sorted(found, key=lambda attention: attention.weights.number))
+
+
+def without_softmax(graph: Graph, known: Collection[int]) -> Iterator[Attention]:
+    """Yield attentions whose weights are not a softmax of their scores.
+
+    Args:
+        graph: the computation.
+        known: the numbers of products that average values with a softmax.
+    """
+    for product in graph.values:
+        if product.operation != "product" or product.number in known or not all(map(graph.depends, product.reads)):
+            continue
+        for weights in map(graph.owner, product.arrays):
+            if weights is not None and weights.kind != "reduction" and leads_to_scores(graph, weights.codes):
+                attention = read_attention(graph, weights, weights.codes, None)
+                if attention is not None and attention.averages is product and attention.heads:
+                    yield attention
 
 
 @dataclass(eq=False)
 class Scores(Remarks):
     """The making of scores: the product, the place in it of each entry that the softmax reads, and the scale.
 
-    Queries and keys are the vectors (T, M, d_k) and (T, N, d_k) that the product multiplies: the queries' side is the
-    one on which a row of the softmax keeps its place.
+    ``otherwise`` are operations on them that are neither scale nor bias nor mask.
     """
 
     product: Value
     entries: Tensor
     scale: float | None
-    queries: Tensor
-    keys: Tensor
+    otherwise: list[str] = field(default_factory=list)
 
 
 def leads_to_scores(graph: Graph, codes: Tensor) -> bool:
@@ -116,10 +133,11 @@ def leads_to_scores(graph: Graph, codes: Tensor) -> bool:
     return False
 
 
-def read_scores(graph: Graph, codes: Tensor, axis: int) -> Scores | None:
+def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
     """Follow what a softmax reads back to a product of two arrays of data; None if there is none behind it."""
     scale: float | None = 1.0
     said = Remarks()
+    otherwise: list[str] = []
     while (value := graph.owner(codes)) is not None and value.kind == "elementwise":
         leading = [i for i, r in enumerate(value.reads) if isinstance(r, Tensor) and leads_to_scores(graph, r)]
         if not leading:
@@ -130,22 +148,15 @@ def read_scores(graph: Graph, codes: Tensor, axis: int) -> Scores | None:
             said.findings.append(Finding("scores", f"other scores are added to the scores{value.where}"))
         others = [r for i, r in enumerate(value.reads) if i != which]
         factor = change_of_scores(graph, value, others, said)
+        if value.operation not in CHANGES_OF_SCORES:
+            otherwise.append(value.operation)
         scale = None if scale is None or factor is None else scale * factor
         followed = value.reads[which]
         assert isinstance(followed, Tensor)
         codes = through(followed, codes)
     if value is None or value.operation != "product" or not all(map(graph.depends, value.reads)):
         return None
-    _, M, N = value.data.shape
-    at = places(codes).movedim(axis, -1)
-    t, row, column = at // (M * N), at // N % M, at % N
-    rows, columns = value.reads
-    assert isinstance(rows, Tensor)
-    assert isinstance(columns, Tensor)
-    if not is_constant_last(t) or not (is_constant_last(row) or is_constant_last(column)):
-        return None
-    queries, keys = (rows, columns.mT) if is_constant_last(row) else (columns.mT, rows)
-    found = Scores(value, codes, scale, queries, keys)
+    found = Scores(value, codes, scale, otherwise)
     found.take(said)
     return found
 
@@ -176,9 +187,11 @@ def change_of_scores(graph: Graph, value: Value, others: "Sequence[Tensor | floa
         for bias in others:
             if words := bias_in_words(graph, bias):
                 (said.foreign if graph.learned(bias) else said.unread).append(f"its scores get {words} added")
-    elif value.operation not in ("masked_fill", "where"):
-        said.unread.append(f"its scores pass through {value.operation}")
     return 1.0
+
+
+CHANGES_OF_SCORES = ("mul", "div", "add", "sub", "masked_fill", "where")
+"""Operations by which scores are scaled, biased and masked."""
 
 
 LARGE = 1e4
@@ -221,48 +234,142 @@ def not_affine(graph: Graph, vectors: Tensor) -> str:
     return value.operation + (f" with {learned}" if learned else "") + value.where
 
 
-def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int) -> Attention | None:
-    """Read the attention of one softmax; None if it reads something other than scores."""
-    scores = read_scores(graph, argument, axis)
-    averaged = None if scores is None else read_values(graph, weights, scores, axis)
+def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | None) -> Attention | None:
+    """Read the attention whose weights a value is; None if they are not made of scores.
+
+    Args:
+        graph: the computation.
+        weights: the value.
+        argument: what the softmax reads; without one, the weights themselves.
+        axis: of the softmax; None without one.
+    """
+    scores = read_scores(graph, argument)
+    averaged = None if scores is None else read_values(graph, weights, scores)
     if scores is None or averaged is None:
         return None
-    Q, K, V = in_heads(graph, scores.queries), in_heads(graph, scores.keys), averaged.vectors
-    for read, vectors, what in ((Q, scores.queries, "queries"), (K, scores.keys, "keys")):
-        if read is None:
-            scores.foreign.append(f"its {what} pass through {not_affine(graph, vectors)}")
-    if V is None:
-        scores.foreign.append("its values are not a map of what it reads")
-    if averaged.changed_by:
-        scores.findings.append(Finding("weights", averaged.changed_by))
-    nothing = torch.empty(0, dtype=torch.long)
-    found = Attention(weights, nothing, None, [], averaged.product, where_scored=scores.product.where)
+    product = averaged.product
+    found = Attention(weights, product, NOTHING, None, [], product, where_scored=scores.product.where)
     found.take(scores)
+    found.take(kind_of_weights(weights, scores, averaged, axis))
+    vectors = (averaged.queries, averaged.keys, averaged.values)
+    Q, K, V = (in_heads(graph, codes) for codes in vectors)
     if Q is None or K is None or V is None:
+        maps = [affine(graph, codes) for codes in vectors]
+        split = [one for one in maps if one is not None and len(one.products) == 1 and one.factor() is not None]
+        if len(split) == len(vectors) and axis is not None:
+            read_split(graph, found, averaged, split)
+            return found
+        for read, codes, what in zip((Q, K), vectors, ("queries", "keys"), strict=False):
+            if read is None:
+                found.foreign.append(f"its {what} pass through {not_affine(graph, codes)}")
+        if V is None:
+            found.foreign.append("its values are not a map of what it reads")
         return found
     found.reads = Q[0].at(ALL, ALL, 0).arguments()
-    factors = [scores.scale, Q[0].factor(), K[0].factor()]
-    found.scale = None if None in factors else prod(factor for factor in factors if factor is not None)
+    found.scale = scale_of(scores, Q[0], K[0])
     if V[0].factor() != 1:
         found.unread.append("its values are scaled")
-    heads = heads_of(Q, K)
-    found.heads = list(maps_of_heads(Q, K, V, heads, averaged))
+    heads = heads_of(graph, Q, K)
+    found.heads = list(maps_of_heads(graph, Q, K, V, heads, averaged))
+    part = features_of(graph, Q[0])
+    if part is not None and part[0].shape[-1] < part[1]:
+        says = f"each head projects {part[0].shape[-1]} of the {part[1]} features, not all of them"
+        found.findings.append(Finding("projections", f"{says}{Q[0].products[0].where}"))
     read_output(graph, found, averaged, [heads[t] for t in averaged.scores_t])
     return found
+
+
+NOTHING = torch.empty(0, dtype=torch.long)
+
+
+def scale_of(scores: Scores, Q: Affine, K: Affine) -> float | None:
+    """Return the number that multiplies the scores, wherever it does; None if it is not one number."""
+    factors = [scores.scale, Q.factor(), K.factor()]
+    return None if None in factors else prod(factor for factor in factors if factor is not None)
+
+
+def kind_of_weights(weights: Value, scores: Scores, averaged: "Averaged", axis: int | None) -> Remarks:
+    """Say how weights differ from a softmax of the scores over the keys."""
+    said = Remarks()
+    if averaged.changed_by:
+        said.findings.append(Finding("weights", averaged.changed_by))
+    if axis is None:
+        made = ", ".join(dict.fromkeys(reversed(scores.otherwise))) or "the scores themselves"
+        says = f"the attention weights are not a softmax of the scores, but {made}{weights.where}"
+        said.findings.append(Finding("weights", says))
+        return said
+    said.unread += [f"its scores pass through {operation}" for operation in scores.otherwise]
+    if not is_summed_along(weights, axis, averaged.weights):
+        says = f"the softmax does not run over the keys, which the values are averaged over{weights.where}"
+        said.findings.append(Finding("weights", says))
+    return said
+
+
+def read_split(graph: Graph, found: Attention, averaged: "Averaged", maps: Sequence[Affine]) -> None:
+    """Read an attention whose heads hold entries of several positions: the maps as a whole, and the finding."""
+    d_k, d_v = averaged.queries.shape[-1], averaged.values.shape[-1]
+    letters = [in_order(vectors) for vectors in maps]
+    h = letters[0][0].shape[1] // d_k
+    if any(W.shape[1] != h * d for (W, _), d in zip(letters, (d_k, d_k, d_v), strict=True)):
+        found.foreign.append("its queries, keys and values differ from position to position")
+        return
+    (W_Q, b_Q), (W_K, b_K), (W_V, b_V) = letters
+    for i in range(h):
+        k, v = slice(i * d_k, (i + 1) * d_k), slice(i * d_v, (i + 1) * d_v)
+        found.heads.append(Head(W_Q[:, k], W_K[:, k], W_V[:, v], b_Q[k], b_K[k], b_V[v]))
+    found.reads = maps[0].products[0].reads[0]  # type: ignore[assignment]
+    found.scale = 1.0
+    rows = maps[0].rows()[:, :, 0]
+    one_position = bool((rows == rows[:, :1]).all())
+    says = "compares the heads of one position" if one_position else "has heads that hold entries of several positions"
+    found.findings.append(Finding("split", f"the attention {says}{averaged.product.where}"))
+    read_output(graph, found, averaged, [0] * len(averaged.scores_t))
+
+
+def in_order(vectors: Affine) -> tuple[Tensor, Tensor]:
+    """Return the map (K, width) and the bias (width) that entries are made of, in the order of their storage."""
+    product = vectors.products[0]
+    columns = product.reads[1]
+    assert isinstance(columns, Tensor)
+    mine = places(vectors.entries.reshape(-1)) % product.data.shape[-1]
+    used = mine.unique()
+    first = torch.stack([(mine == column).nonzero()[0, 0] for column in used])
+    return columns[0][:, used], vectors.bias.reshape(-1)[first]
 
 
 InHeads = tuple[Affine, Tensor]
 """Vectors (T, M, width) as entries of products with weights, and the columns (T, width) that they are made of."""
 
 
-def heads_of(Q: InHeads, K: InHeads) -> list[int]:
-    """Return which head each t of the scores' product is of: those with equal maps are one, in different samples."""
+def features_of(graph: Graph, vectors: Affine) -> tuple[Tensor, int] | None:
+    """Return which features (T, K) of what they read vectors are made of, and how many features that has.
+
+    None if what is read are not entries of one value along one axis of it.
+    """
+    rows = vectors.at(ALL, 0, 0).arguments()
+    read = graph.owner(rows)
+    if read is None:
+        return None
+    along = [along_axis(places(rows), read.data.shape, axis) for axis in range(read.data.ndim)]
+    varying = [axis for axis, at in enumerate(along) if not is_constant_last(at)]
+    return (along[varying[0]], read.data.shape[varying[0]]) if len(varying) == 1 else None
+
+
+def heads_of(graph: Graph, Q: InHeads, K: InHeads) -> list[int]:
+    """Return which head each t of the scores' product is of.
+
+    Those with equal maps of equal features are one head, in different samples.
+    """
     heads: dict[tuple[int, ...], int] = {}
-    together = zip(Q[1].tolist(), K[1].tolist(), strict=True)
-    return [heads.setdefault((*queries, *keys), len(heads)) for queries, keys in together]
+    part = features_of(graph, Q[0])
+    features = Q[1][:, :0] if part is None else part[0]
+    together = zip(Q[1].tolist(), K[1].tolist(), features.tolist(), strict=True)
+    return [heads.setdefault((*queries, *keys, *read), len(heads)) for queries, keys, read in together]
 
 
-def maps_of_heads(Q: InHeads, K: InHeads, V: InHeads, heads: Sequence[int], averaged: "Averaged") -> Iterator[Head]:
+def maps_of_heads(
+    graph: Graph, Q: InHeads, K: InHeads, V: InHeads, heads: Sequence[int], averaged: "Averaged"
+) -> Iterator[Head]:
     """Yield the maps of each head, as one of its samples shows them.
 
     The product with the values counts its own t: each belongs to that of the scores whose weights it reads.
@@ -273,9 +380,20 @@ def maps_of_heads(Q: InHeads, K: InHeads, V: InHeads, heads: Sequence[int], aver
         j = of_values.index(head) if head in of_values else 0
         places_of = ((Q, t), (K, t), (V, j))
         yield Head(
-            *(vectors.at(place, 0).weights().mT for (vectors, _), place in places_of),
+            *(whole_map(graph, vectors, place) for (vectors, _), place in places_of),
             *(vectors.at(place, 0).bias for (vectors, _), place in places_of),
         )
+
+
+def whole_map(graph: Graph, vectors: Affine, t: int) -> Tensor:
+    """Return the map (features, width) of one head, with zeros for the features that it does not read."""
+    W = vectors.at(t, 0).weights().mT
+    part = features_of(graph, vectors)
+    if part is None or part[1] <= len(W):
+        return W
+    whole = torch.zeros(part[1], W.shape[1], dtype=W.dtype)  # code 0 is the number 0
+    whole[part[0][t]] = W
+    return whole
 
 
 def is_constant_last(x: Tensor) -> bool:
@@ -289,51 +407,66 @@ class Averaged:
 
     Attributes:
         product: it.
-        vectors: the values (T, keys, d_v) as entries of products with weights, and their columns.
+        weights: the entries (T, queries, keys) of the weights that it reads.
+        queries: the vectors (T, queries, d_k) that the scores' product multiplies with the keys.
+        keys: those vectors (T, keys, d_k).
+        values: the vectors (T, keys, d_v) that are averaged.
         by_row: whether its rows are the queries'.
         scores_t: for each t, that of the product of the scores.
         changed_by: what is done to the weights behind the softmax, in words.
     """
 
     product: Value
-    vectors: InHeads | None
+    weights: Tensor
+    queries: Tensor
+    keys: Tensor
+    values: Tensor
     by_row: bool
     scores_t: list[int]
     changed_by: str = ""
 
 
-def read_values(graph: Graph, weights: Value, scores: Scores, axis: int) -> Averaged | None:
-    """Find the product that reads the weights."""
+def read_values(graph: Graph, weights: Value, scores: Scores) -> Averaged | None:
+    """Find the product that reads the weights; the keys are what it sums over."""
     waiting: list[tuple[Value, str]] = [(weights, "")]
     seen = {weights.number}
-    _, M, N = scores.product.data.shape
     while waiting:
         value, changed = waiting.pop(0)
         for reader in graph.readers(value):
             if reader.operation == "product":
                 for side in (0, 1):
-                    codes = reader.reads[side]
-                    assert isinstance(codes, Tensor)
-                    if graph.owner(codes) is not value or not graph.depends(reader.reads[1 - side]):
-                        continue
-                    behind = back_to(graph, codes, weights)
-                    if behind is None:
-                        continue
-                    entry = scores.entries.reshape(-1)[places(behind)]
-                    t = places(entry) // (M * N)
-                    vectors = reader.reads[1 - side]
-                    assert isinstance(vectors, Tensor)
-                    vectors = vectors if side == 0 else vectors.mT
-                    if not is_summed_along(weights, axis, behind if side == 0 else behind.mT):
-                        says = "the softmax does not run over the keys, which the values are averaged over"
-                        scores.findings.append(Finding("weights", says))
-                        # The keys are on the side over which the values are averaged.
-                        scores.queries, scores.keys = scores.keys, scores.queries
-                    return Averaged(reader, in_heads(graph, vectors), side == 0, t[:, 0, 0].tolist(), changed)
+                    found = averaged_by(graph, reader, side, value, weights, scores)
+                    if found is not None:
+                        found.changed_by = changed
+                        return found
             elif reader.kind == "elementwise" and reader.number not in seen:
                 seen.add(reader.number)
                 waiting.append((reader, changed or change_in_words(graph, reader, value)))
     return None
+
+
+def averaged_by(
+    graph: Graph, product: Value, side: int, value: Value, weights: Value, scores: Scores
+) -> Averaged | None:
+    """Return a product as the one of weights and values, if one of its sides is what the weights became."""
+    codes, values = product.reads[side], product.reads[1 - side]
+    assert isinstance(codes, Tensor)
+    assert isinstance(values, Tensor)
+    if graph.owner(codes) is not value or not graph.depends(values):
+        return None
+    behind = back_to(graph, codes, weights)
+    if behind is None:
+        return None
+    behind, values = (behind, values) if side == 0 else (behind.mT, values.mT)
+    entries = scores.entries.reshape(-1)[places(behind)]
+    _, M, N = scores.product.data.shape
+    at = places(entries)
+    rows, columns = scores.product.reads
+    assert isinstance(rows, Tensor)
+    assert isinstance(columns, Tensor)
+    keys_are_columns = not is_constant_last(at % N) or is_constant_last(at // N % M)
+    queries, keys = (rows, columns.mT) if keys_are_columns else (columns.mT, rows)
+    return Averaged(product, behind, queries, keys, values, side == 0, (at // (M * N))[:, 0, 0].tolist())
 
 
 def is_summed_along(weights: Value, axis: int, codes: Tensor) -> bool:
@@ -387,7 +520,9 @@ def read_output(graph: Graph, found: Attention, averaged: Averaged, head_of_t: l
         head = torch.tensor(head_of_t)[t]
         which = head * width + entry
         if not bool((which == which[:1, :1]).all()) or not is_constant_last(query):
-            found.findings.append(Finding("merge", "the heads' results are not laid side by side for each position"))
+            if not any(finding.slot == "split" for finding in found.findings):
+                says = "the heads' results are not laid side by side for each position"
+                found.findings.append(Finding("merge", says))
             which = torch.arange(rows.shape[-1]).expand_as(which)
         columns = reader.reads[1]
         assert isinstance(columns, Tensor)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import Affine, affine, one_step
 from conformance_tests.computation.attention import Attention, attentions
-from conformance_tests.computation.feed_forward import FeedForward, feed_forwards
+from conformance_tests.computation.feed_forward import FeedForward, feed_forwards, leaves
 from conformance_tests.computation.graph import Graph, Value
 from conformance_tests.computation.norm import Norm, read_norm
 from conformance_tests.computation.shown import Finding, Remarks
@@ -27,6 +27,7 @@ class Node:
         parts: what it is made of.
         what: the norm, the sublayer, the affine entries, or the codes of weights.
         factor: of what is scaled.
+        passes: operations on each entry through which the result of a sublayer passes.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class Node:
     parts: tuple["Node", ...] = ()
     what: "Norm | Sublayer | Affine | Tensor | None" = None
     factor: float = 1.0
+    passes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Say what it is, for a report."""
@@ -121,7 +123,7 @@ class Wiring:
                 return self.of(kept[0])  # a mask that keeps every position
         step = one_step(graph, value)
         if step is None:
-            return Node("unknown", value, tuple(map(self.of, data)))
+            return self._passing(value) or Node("unknown", value, tuple(map(self.of, data)))
         followed, factor, added, _ = step
         inner = self.of(followed)
         if added is not None:
@@ -132,6 +134,15 @@ class Wiring:
         if factor.unique().numel() == 1:
             return Node("scaled", value, (inner,), factor=float(factor.reshape(-1)[0]))
         return Node("unknown", value, (inner,))
+
+    def _passing(self, value: Value) -> Node | None:
+        """Return a sublayer whose result passes through further operations on each entry, if a value is such."""
+        found: list[Affine] = []
+        operations: list[str] = []
+        if not leaves(self.graph, value.codes, found, operations) or len(found) != 1 or len(found[0].products) != 1:
+            return None
+        node = self._mapped(value, found[0], found[0].products[0])
+        return replace(node, passes=tuple(dict.fromkeys(reversed(operations)))) if node.kind == "sublayer" else None
 
     def _side_by_side(self, codes: Tensor) -> Node:
         owners = self.graph.owners(codes)
@@ -284,6 +295,9 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         if step.behind is not None:
             says = f"what the {slot} gives is normed before it is added, not behind the sum{step.behind.value.where}"
             found.findings.append(Finding("residual", says))
+        if out.passes:
+            says = f"what the {slot} gives passes through {', '.join(out.passes)} before it is added{where}"
+            found.findings.append(Finding("output" if isinstance(out.what, Attention) else "ffn", says))
         if out.factor != 1:
             found.findings.append(Finding("residual", f"what the {slot} gives is added {out.factor:.6g} times{where}"))
         here = later(reads, rest)

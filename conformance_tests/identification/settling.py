@@ -103,7 +103,7 @@ class Settling:
         return replace(by_names, facts=Facts(unread=tuple(excuses(shown, by_names))))
 
     def _shown(self) -> EncoderReading | None:
-        """Return the encoder that the computation shows; None if there is none, or if every name is a canonical path."""
+        """Return the encoder that the computation shows; None without one, or if every name is a canonical path."""
         if not canonical_names(self.weights).unmapped:
             return None
         shown: EncoderReading | None = None
@@ -268,7 +268,7 @@ def with_one_segment(shown: EncoderReading) -> EncoderReading:
 
 
 def unsettled(questions: list[list[Answer]], trial: Trial, found: Identification) -> list[list[Answer]]:
-    """Return the questions that the customary reading leaves open: those whose parts are not among the intermediates."""
+    """Return the questions that the customary reading leaves open: their parts are not among the intermediates."""
     settled: set[str] = set()
     if trial.forms_projections(found.encoder):
         # Q and K exchanged are found as well; the weights tell them apart.

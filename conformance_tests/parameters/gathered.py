@@ -45,8 +45,8 @@ def source_of(graph: Graph, codes: Tensor, weights: Mapping[str, Tensor]) -> Sou
     if undone is None:
         return None
     entries, plus = undone
-    owners = graph.owners(entries)
-    if all(v.name in weights for v in owners):
+    owners = [v for v in graph.owners(entries) if v.number]  # 0 is the number 0, which stands in any array
+    if owners and all(v.name in weights for v in owners):
         return Source(tuple(v.name for v in owners), gather(entries, owners), plus)
     if any(v.learned for v in owners):
         return None
@@ -55,7 +55,7 @@ def source_of(graph: Graph, codes: Tensor, weights: Mapping[str, Tensor]) -> Sou
 
 def gather(entries: Tensor, owners: Sequence[Value]) -> Callable[..., Tensor]:
     """Return the function that takes these entries of whole arrays: a view of a single one, where that is possible."""
-    if len(owners) == 1:
+    if bool((entries >> PLACES == owners[0].number).all()):
         view = as_view(places(entries))
         if view is not None:
             return partial(strided, entries.shape, *view)
@@ -64,7 +64,7 @@ def gather(entries: Tensor, owners: Sequence[Value]) -> Callable[..., Tensor]:
     for value in owners:
         starts[value.number] = end
         end += value.data.numel()
-    flat = torch.zeros_like(entries)
+    flat = torch.full_like(entries, end)  # behind all arrays stands the 0 of entries that no array holds
     for value in owners:
         here = entries >> PLACES == value.number
         flat[here] = places(entries[here]) + starts[value.number]
@@ -100,8 +100,8 @@ def strided(shape: torch.Size, sizes: tuple[int, ...], strides: tuple[int, ...],
 
 
 def taken(flat: Tensor, *arrays: Tensor) -> Tensor:
-    """Return entries of several arrays, numbered through."""
-    return torch.cat([a.reshape(-1) for a in arrays])[flat]
+    """Return entries of several arrays, numbered through, with a 0 behind them."""
+    return torch.cat([*(a.reshape(-1) for a in arrays), arrays[0].new_zeros(1)])[flat]
 
 
 def packing(found: EncoderReading) -> str:
