@@ -1,5 +1,6 @@
 """Reading norms: by the specification's own equations, whatever operations they are written in."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,12 +24,16 @@ CLOSE_IN_FLOAT32 = 1e-5
 """How far it may be where the statistics are computed in float32."""
 
 
+LAYER_NORM = "layer-norm"
+"""The variant that a norm is held against if nothing shows another one."""
+
+
 @dataclass(eq=False)
 class Norm:
     """A norm: what it reads, its parameters, its form and ε.
 
-    ``form`` is the variant of slot ``norm``, empty if its statistics are those of none; ``gamma`` and ``beta`` are
-    codes, or None.
+    ``form`` is the variant of slot ``norm``, empty if it gives other numbers than any; ``nearest`` is then the variant
+    whose directions are nearest. ``gamma`` and ``beta`` are codes, or None.
     """
 
     value: Value
@@ -38,6 +43,7 @@ class Norm:
     gamma: Tensor | None
     beta: Tensor | None
     axes: tuple[int, ...]
+    nearest: str = LAYER_NORM
 
 
 def read_norm(graph: Graph, value: Value) -> Norm | None:
@@ -70,7 +76,7 @@ def rescaled_norm(graph: Graph, value: Value) -> Norm | None:
         return None
     if value.operation == "mul":
         return replace(norm, value=value, gamma=codes)
-    form = "layer-norm" if norm.form == "layer-norm-without-bias" else "" if norm.form == "rms" else norm.form
+    form = LAYER_NORM if norm.form == "layer-norm-without-bias" else "" if norm.form == "rms" else norm.form
     return replace(norm, value=value, beta=codes, form=form)
 
 
@@ -165,6 +171,7 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
     }
     statistics = variants("statistics")["features"].function
     near, form, at = CLOSE if reduction.data.dtype is torch.float64 else CLOSE_IN_FLOAT32, "", 0.0
+    distances: list[tuple[float, int, str]] = []
     for name, equation in variants("norm").items():
         shifts = "beta" in equation.parameters
         # A layer norm without β is another variant.
@@ -174,11 +181,23 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
             supplied: dict[str, Any] = {k: v for k, v in given.items() if k in equation.parameters} | {"eps": eps}
             if "statistics" in equation.slots:
                 supplied["statistics"] = statistics
-            off = apart(equation.function(x, **supplied), y)
+            given_so = equation.function(x, **supplied)
+            turned = float((directions(given_so, given) - directions(y, given)).norm())
+            distances.append((round(turned, DIGITS), len(distances), name))
+            off = apart(given_so, y)
             # In float32 no ε at all may come nearer than the one that is written.
             if off < near and (eps or not form):
                 near, form, at = off, name, eps
-    return Norm(value, x_codes, form, at, one, two, (axis,))
+    return Norm(value, x_codes, form, at, one, two, (axis,), min(distances, default=(0, 0, LAYER_NORM))[-1])
+
+
+DIGITS = 9
+"""To so many digits directions are compared: norms that differ in their divisor alone have one."""
+
+
+def directions(y: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    """Return the direction of each normed vector before γ and β, which a wrong divisor does not change."""
+    return torch.nn.functional.normalize((y - given["beta"]) / given["gamma"], dim=-1)
 
 
 def apart(got: Tensor, want: Tensor) -> float:

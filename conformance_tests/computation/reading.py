@@ -13,7 +13,7 @@ from conformance_tests.computation.attention import Attention, names
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import Graph, Value, places
 from conformance_tests.computation.inputs import NEAR, SAME, read_entrance
-from conformance_tests.computation.norm import Norm
+from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.shown import EncoderReading, Finding, Remarks
 from conformance_tests.computation.stream import Step, Stream, Wiring, stream_of
 from conformance_tests.computation.walking import along_axis
@@ -166,7 +166,10 @@ def find_shared_heads(found: EncoderReading) -> None:
 
 
 def find_merge(found: EncoderReading) -> None:
-    """Find heads that are split in another way than that in which they are laid side by side."""
+    """Find heads that are split in another way than that in which they are laid side by side.
+
+    In an array that holds all of Q, K and V each order is a way of packing them.
+    """
     columns, rows = found.codes["layers.0.W_V"][0], found.codes.get("layers.0.W_O")
     owners = [found.graph.owner(codes) for codes in (columns, rows) if codes is not None]
     if rows is None or None in owners or columns.unique().numel() < columns.numel():
@@ -178,9 +181,15 @@ def find_merge(found: EncoderReading) -> None:
     if together:
         says = "the heads are not laid side by side in the order in which they were split"
         found.findings.append(Finding("merge", says))
-    else:
+    elif not packed(found):
         says = "the columns of a head do not stand side by side in the maps, but its results do behind the attention"
         found.findings.append(Finding("split", says))
+
+
+def packed(found: EncoderReading) -> bool:
+    """Return whether one array holds the maps of queries, keys and values."""
+    owners = [found.graph.owner(found.codes[f"layers.0.W_{letter}"]) for letter in "QKV"]
+    return owners[0] is not None and owners.count(owners[0]) == len(owners)
 
 
 def find_order(found: EncoderReading, N: int) -> None:
@@ -302,11 +311,10 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
             found.take(another_norm(norm, found.sizes["d_model"]))
     find_missing_norms(found, [place for place, norm in norms.items() if norm is None])
     known = Counter((norm.form, norm.eps) for norm in there if norm.form).most_common(1)
-    form, eps = known[0][0] if known else ("", 0.0)
-    if known:
-        found.choices |= {"eps": eps, "norm": form}
+    form, eps = known[0][0] if known else (there[0].nearest if there else LAYER_NORM, 0.0)
+    found.choices |= {"norm": form} | ({"eps": eps} if known else {})
     for place, read in norms.items():
-        read_norm_parameters(found, place, read, form or LAYER_NORM)
+        read_norm_parameters(found, place, read, form)
     found.choices |= {"embedding_norm": "none", "final_norm": "none"}
     for outer, place, slot in (
         (stream.leading, "norm_embedding", "embedding_norm"),
@@ -319,10 +327,6 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
         found.findings.append(
             Finding("norm", f"the norms of the layers have several ε: {eps:g} and {sorted(others)[0]:g}")
         )
-
-
-LAYER_NORM = "layer-norm"
-"""The form that a norm is held against if nothing shows another one."""
 
 
 def another_norm(norm: Norm, width: int) -> Remarks:
@@ -344,13 +348,13 @@ def find_missing_norms(found: EncoderReading, places: Sequence[str]) -> None:
         layers = [place.split(".")[1] for place in places if place.endswith(name)]
         if layers:
             of = f"layer {layers[0]}" if len(layers) == 1 else f"layers {', '.join(layers)}"
-            found.findings.append(Finding("norm", f"the {sublayer} of {of} has no norm"))
+            found.findings.append(Finding("statistics", f"the {sublayer} of {of} has no norm"))
 
 
 def read_outer_norm(found: EncoderReading, norm: Norm, place: str, slot: str) -> None:
     """Read a norm outside of the layers: its parameters, and form and ε where they are not those of the layers."""
     found.choices[slot] = "norm"
-    usual = str(found.choices.get("norm", LAYER_NORM))
+    usual = str(found.choices["norm"])
     read_norm_parameters(found, place, norm, norm.form or usual)
     if norm.form and norm.form != usual:
         found.choices[place] = norm.form

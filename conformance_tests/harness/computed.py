@@ -265,7 +265,7 @@ class Computed:
 
     def stated_parameters(self, weights: str = GIVEN) -> dict[str, Tensor]:
         """Return the subject's own parameters by canonical path, as it keeps them."""
-        return {path: w for path, w in self.parameters(weights).items() if not self.mapping.is_absent(path)}
+        return self.mapping.stated(self.weight_sets[weights])
 
     @cached_property
     def departure(self) -> tuple[Case, Aligned] | None:

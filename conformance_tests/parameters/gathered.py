@@ -9,6 +9,7 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import one_of_weights
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
+from conformance_tests.computation.reading import packed
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.parameters.mapping import ParameterMapping, Source
 
@@ -47,7 +48,9 @@ def source_of(graph: Graph, codes: Tensor, weights: Mapping[str, Tensor]) -> Sou
     entries, plus = undone
     owners = [v for v in graph.owners(entries) if v.number]  # 0 is the number 0, which stands in any array
     if owners and all(v.name in weights for v in owners):
-        return Source(tuple(v.name for v in owners), gather(entries, owners), plus)
+        names, held = tuple(v.name for v in owners), entries[entries >> PLACES > 0].unique()
+        kept = gather(held, owners) if bool((entries >> PLACES == 0).any()) else None
+        return Source(names, gather(entries, owners), plus, kept)
     if any(v.learned for v in owners):
         return None
     return Source((), partial(torch.clone, graph.numbers(codes)))
@@ -106,9 +109,8 @@ def taken(flat: Tensor, *arrays: Tensor) -> Tensor:
 
 def packing(found: EncoderReading) -> str:
     """Return how queries, keys and values are stored together, in words; nothing if they are not."""
-    graph, maps = found.graph, [found.codes[f"layers.0.W_{letter}"] for letter in "QKV"]
-    owners = [graph.owner(codes) for codes in maps]
-    if owners[0] is None or owners.count(owners[0]) < len(owners):
+    maps = [found.codes[f"layers.0.W_{letter}"] for letter in "QKV"]
+    if not packed(found):
         return ""
     first = {letter: places(codes[0]) for letter, codes in zip("QKV", maps, strict=True)}
     order = sorted(first, key=lambda letter: int(first[letter].min()))

@@ -27,12 +27,14 @@ OTHER_END = {"norm_final": "norm_embedding", "norm_embedding": "norm_final"}
 class Source:
     """Where a canonical parameter comes from: weights, what to take of them, and what to add.
 
-    Without any weight it is a constant of the encoder, such as γ = 1 of a norm without parameters.
+    Without any weight it is a constant of the encoder, such as γ = 1 of a norm without parameters. ``kept`` takes the
+    entries that the encoder has, where zeros stand beside them.
     """
 
     names: tuple[str, ...]
     take: Callable[..., Tensor]
     plus: float = 0.0
+    kept: Callable[..., Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ class ParameterMapping:
         """The subject's weights by canonical path."""
         found = {path: s.take(*(weights[name] for name in s.names)) for path, s in self.sources.items()}
         return {path: w + self.sources[path].plus if self.sources[path].plus else w for path, w in found.items()}
+
+    def stated(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the parameters that the encoder has, by canonical path, as it keeps them."""
+        partly = {path: s.kept(*map(weights.__getitem__, s.names)) for path, s in self.sources.items() if s.kept}
+        return {path: w for path, w in (self.canonical(weights) | partly).items() if not self.is_absent(path)}
 
     def gradients(self, by_name: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The subject's gradients by canonical path; constants have none."""

@@ -12,6 +12,7 @@ from conformance_tests.numerics.probes import Probe, Probes, Sizes
 from conformance_tests.subjects.calling import Arguments, batch_comes_first, hidden_states, required
 from conformance_tests.subjects.first_call import (
     BATCHES,
+    MOST_TRIALS,
     Filling,
     FirstCall,
     Plain,
@@ -36,6 +37,7 @@ from conformance_tests.subjects.masks import (
     stated_forms,
     telling_nothing,
     tells_of_a_mask,
+    tells_of_padding,
     tried_masks,
     unforeseen_forms,
 )
@@ -74,17 +76,19 @@ class CalledSubject(Subject):
         """Return the arguments of the call except those whose values are stated."""
         return {name: default for name, default in self.arguments().items() if name not in self.hints.arguments}
 
-    def first_call(self, call: TryCall, length: int | None) -> FirstCall | None:
+    def first_call(self, call: TryCall, length: int | None, trials: int = MOST_TRIALS) -> FirstCall | None:
         """Return a call that goes through; None if none of those tried does.
 
         Args:
             call: calls the encoder with a first argument and those that it asks for.
             length: the number of positions; by default few.
+            trials: the number of calls that may be tried.
         """
         said = self.hints
         lengths = [length or said.length] if length or said.length else []
         batches = [said.batch] if said.batch else BATCHES
-        return first_call(self.weights(), self.tables(), self.open_arguments(), call, lengths, batches, said.arguments)
+        arguments = self.open_arguments()
+        return first_call(self.weights(), self.tables(), arguments, call, lengths, batches, said.arguments, trials)
 
     def accepted(self) -> Sizes | None:
         """See ``Subject``: those that its author states, or else those of the first call that was recorded."""
@@ -128,7 +132,9 @@ class CalledSubject(Subject):
         """See ``Subject``: a surprising mask, and arguments that were left at their defaults."""
         said = self.mask_form.against_its_name() if self.mask_form else ""
         used = {*self.neutral, self._mask_argument}
-        left = [name for name in telling_nothing(self._beside_segments()) if name not in used]
+        beside = self._beside_segments()
+        open_masks = [name for name in mask_arguments(beside) if not tells_of_padding(name)]
+        left = [name for name in (*open_masks, *telling_nothing(beside)) if name not in used]
         unjudged = f"left at the default, and not judged: {', '.join(left)}, in which no mask was found" if left else ""
         others = {name: form for name, form in self.neutral.items() if name not in (self._mask_argument, self.segments)}
         given = "; ".join(

@@ -7,6 +7,7 @@ call goes through and gives finite numbers.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, islice, product
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -31,6 +32,9 @@ LIKELY, MOST_CALLS = 12, 400
 
 MOST_SIZES = 24
 """So many sizes, with so many arguments filled, are tried in one round: calls that are refused take their time too."""
+
+MOST_TRIALS, FEW_TRIALS = 2500, 500
+"""So many calls are tried in all, or of an argument that is less likely the input: each takes a millisecond or more."""
 
 FEW, MOST_OF_MANY = 3, 6
 """Of more than ``FEW`` further arguments only the likeliest values are combined with one another."""
@@ -182,6 +186,12 @@ def by_rank(choices: Sequence[Sequence[T]]) -> Iterator[tuple[T, ...]]:
         yield tuple(choice for _, choice in chosen)
 
 
+@cache
+def likeliest(names: Sequence[str], most: int) -> list[tuple[Filling, ...]]:
+    """Return what several arguments are given together, the likeliest first."""
+    return list(islice(by_rank([fillings(name) for name in names]), most))
+
+
 def plans(arguments: Arguments) -> Iterator[tuple[str, ...]]:
     """Yield the arguments to give beside the input: those required; then one or two as well that default to nothing.
 
@@ -202,6 +212,7 @@ def first_call(
     lengths: Sequence[int] = (),
     batches: Sequence[int] = BATCHES,
     stated: Mapping[str, Any] = MappingProxyType({}),
+    trials: int = MOST_TRIALS,
 ) -> FirstCall | None:
     """Return arguments that an encoder accepts; None if none of those tried are.
 
@@ -213,6 +224,7 @@ def first_call(
         lengths: the numbers of positions to try; by default few, and as many as some size of its arrays.
         batches: the numbers of sequences to try.
         stated: values that every call gets, by argument.
+        trials: the number of calls that may be tried.
     """
     sizes, kept = (Counter(size for w in held.values() for size in set(w.shape)) for held in (weights, tables))
     told = dict.fromkeys(size for size, _ in (*sizes.most_common(), *kept.most_common()) if 1 < size <= LONGEST)
@@ -225,11 +237,15 @@ def first_call(
         (asked, [few], of_any_width, 1),
     )
     passable: FirstCall | None = None
+    tried = 0
     for given, of_lengths, inputs, most in rounds:
         for names, n, batch in islice(product(given, of_lengths, batches), MOST_SIZES):
             keep = torch.ones(batch, n, dtype=torch.bool)
             for x in inputs(weights, batch, n):
-                for forms in islice(by_rank([fillings(name) for name in names]), most):
+                for forms in likeliest(names, most):
+                    tried += 1
+                    if tried > trials:
+                        return passable
                     beside = dict(zip(names, forms, strict=True))
                     named = dict(stated) | {name: value_of(form, keep, x) for name, form in beside.items()}
                     try:

@@ -31,6 +31,9 @@ DOCUMENTED: Mapping[str, tuple[str, ...]] = {"src_key_padding_mask": ("ignore",)
 ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore"}
 """Meaning of true, or 1, in the packages that made an argument's name known."""
 
+FOR_QUERIES = ("attn_mask",)
+"""Names that torch made known for masks of queries and keys: one that does nothing is not a mask of padding ignored."""
+
 OTHER_WORDS = ("embeds", "position", "past", "label", "output", "return", "cache", "hidden", "ids", "kwargs")
 """Words in the names of arguments that hold something other than a mask."""
 
@@ -158,6 +161,11 @@ def mask_arguments(arguments: Arguments) -> list[str]:
 def tells_of_a_mask(argument: str) -> bool:
     """Return whether the name of an argument suggests a mask."""
     return any(word in argument for word in MASK_WORDS) and not any(word in argument for word in NO_MASKS)
+
+
+def tells_of_padding(argument: str) -> bool:
+    """Return whether the name of an argument suggests a mask that hides padding."""
+    return tells_of_a_mask(argument) and argument not in FOR_QUERIES
 
 
 def mask_forms(arguments: Arguments, heads: int = 1) -> Iterator[MaskForm]:
@@ -299,6 +307,6 @@ def tried_masks(
         if found == ACTS:
             acting = acting or form
             misbehaving |= {form.argument} if form.axes == "B n" else set()
-        elif found != REFUSED and (tells_of_a_mask(form.argument) or form.tells_lengths()):
+        elif found != REFUSED and (tells_of_padding(form.argument) or form.tells_lengths()):
             accepted = accepted or form
     return acting or accepted, False

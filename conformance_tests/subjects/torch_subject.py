@@ -26,7 +26,7 @@ from conformance_tests.subjects.calling import (
     required,
     tensors_in,
 )
-from conformance_tests.subjects.first_call import FirstCall, TryCall, first_call
+from conformance_tests.subjects.first_call import FEW_TRIALS, MOST_TRIALS, FirstCall, TryCall, first_call
 from conformance_tests.subjects.masks import DOCUMENTED, MaskForm
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.subject import Boundary, Precision
@@ -213,7 +213,7 @@ class TorchSubject(CalledSubject):
                 with widened():
                     return recorded()
 
-    def first_call(self, call: TryCall, length: int | None) -> FirstCall | None:
+    def first_call(self, call: TryCall, length: int | None, trials: int = MOST_TRIALS) -> FirstCall | None:
         """See ``CalledSubject``.
 
         A method that takes any number of inputs gets as many as it needs; the input may be another argument than the
@@ -221,13 +221,13 @@ class TorchSubject(CalledSubject):
         """
         takes_any = next(iter(self.arguments()), "").startswith("*")
         for self._further in range(MOST_FURTHER + 1 if takes_any else 1):
-            found = super().first_call(call, length)
+            found = super().first_call(call, length, trials)
             if found is not None:
                 return found
         self._further = 0
         for name in required(self.arguments()):
             self._entry = name
-            found = super().first_call(call, length)
+            found = super().first_call(call, length, min(trials, FEW_TRIALS))
             if found is not None:
                 return found
         self._entry = ""
