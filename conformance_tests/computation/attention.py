@@ -257,6 +257,7 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
         maps = [affine(graph, codes) for codes in vectors]
         split = [one for one in maps if one is not None and len(one.products) == 1 and one.factor() is not None]
         if len(split) == len(vectors) and axis is not None:
+            found.scale = scale_of(scores, split[0], split[1])
             read_split(graph, found, averaged, split)
             return found
         for read, codes, what in zip((Q, K), vectors, ("queries", "keys"), strict=False):
@@ -318,7 +319,6 @@ def read_split(graph: Graph, found: Attention, averaged: "Averaged", maps: Seque
         k, v = slice(i * d_k, (i + 1) * d_k), slice(i * d_v, (i + 1) * d_v)
         found.heads.append(Head(W_Q[:, k], W_K[:, k], W_V[:, v], b_Q[k], b_K[k], b_V[v]))
     found.reads = maps[0].products[0].reads[0]  # type: ignore[assignment]
-    found.scale = 1.0
     rows = maps[0].rows()[:, :, 0]
     one_position = bool((rows == rows[:, :1]).all())
     says = "compares the heads of one position" if one_position else "has heads that hold entries of several positions"

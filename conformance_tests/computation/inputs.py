@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine
+from conformance_tests.computation.convolutions import read_convolution
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.computation.stream import Node
@@ -42,7 +43,7 @@ def read_entrance(found: EncoderReading, source: Node) -> None:
     found.choices |= {"input": "embedded", "embedding_scale": "none", "segment": "none", "cls": "none"}
     for factor, term in summands(source, 1.0):
         read_term(found, factor, term)
-    if not {"E", "W_patch"} & found.codes.keys():
+    if not {"E", "W_patch", "W_conv"} & found.codes.keys():
         found.unread.append(f"what enters its first layer is {source}")
 
 
@@ -59,6 +60,8 @@ def summands(node: Node, factor: float) -> Iterator[tuple[float, Node]]:
 
 def read_term(found: EncoderReading, factor: float, term: Node) -> None:
     """Read one summand."""
+    if term.kind in ("map", "unknown") and term.value is not None and read_stem(found, term.value):
+        return
     if term.kind == "look-up":
         read_lookup(found, factor, term)
     elif term.kind == "weights":
@@ -298,6 +301,28 @@ def read_patches(found: EncoderReading, what: Affine) -> None:
     found.codes |= {"W_patch": W_patch[order]} | ({} if bias is None else {"b_patch": bias})
     found.choices["embedding"] = "patches-without-bias" if bias is None else "patches"
     found.sizes |= {"patch": side, "channels": C}
+
+
+def read_stem(found: EncoderReading, value: Value) -> bool:
+    """Read the two convolutions of an encoder of sounds; return whether a value comes out of such."""
+    second = read_convolution(found.graph, value.codes)
+    first = None if second is None else read_convolution(found.graph, second.reads.codes)
+    if first is None or second is None or first.reads.operation != "argument":
+        return False
+    if (first.step, second.step) != (1, 2):
+        found.unread.append(f"its convolutions move in steps of {first.step} and {second.step}")
+    for which, convolution in (("first", first), ("second", second)):
+        if convolution.activation != "gelu":
+            found.findings.append(Finding("embedding", f"GELU does not stand behind the {which} convolution"))
+    for name, convolution in (("conv", first), ("step", second)):
+        found.codes[f"W_{name}"] = convolution.W
+        if convolution.b is None:
+            found.numbers[f"b_{name}"] = torch.zeros(convolution.W.shape[-1], dtype=torch.float64)
+        else:
+            found.codes[f"b_{name}"] = convolution.b
+    found.choices["embedding"] = "convolutions"
+    found.sizes["channels"] = first.W.shape[1]
+    return True
 
 
 def read_side_by_side(found: EncoderReading, term: Node) -> None:

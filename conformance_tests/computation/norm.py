@@ -33,7 +33,7 @@ class Norm:
     """A norm: what it reads, its parameters, its form and ε.
 
     ``form`` is the variant of slot ``norm``, empty if it gives other numbers than any; ``nearest`` is then the variant
-    whose directions are nearest. ``gamma`` and ``beta`` are codes, or None.
+    whose directions are nearest, and ``turned`` whether they differ even so. ``gamma`` and ``beta`` are codes, or None.
     """
 
     value: Value
@@ -44,6 +44,7 @@ class Norm:
     beta: Tensor | None
     axes: tuple[int, ...]
     nearest: str = LAYER_NORM
+    turned: bool = False
 
 
 def read_norm(graph: Graph, value: Value) -> Norm | None:
@@ -170,7 +171,8 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
         "beta": torch.zeros(d, dtype=torch.float64) if two is None else graph.numbers(two),
     }
     statistics = variants("statistics")["features"].function
-    near, form, at = CLOSE if reduction.data.dtype is torch.float64 else CLOSE_IN_FLOAT32, "", 0.0
+    close = CLOSE if reduction.data.dtype is torch.float64 else CLOSE_IN_FLOAT32
+    best, form, at = close, "", numbers[0] if numbers else 0.0
     distances: list[tuple[float, int, str]] = []
     for name, equation in variants("norm").items():
         shifts = "beta" in equation.parameters
@@ -183,12 +185,13 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
                 supplied["statistics"] = statistics
             given_so = equation.function(x, **supplied)
             turned = float((directions(given_so, given) - directions(y, given)).norm())
-            distances.append((round(turned, DIGITS), len(distances), name))
+            distances.append((round(turned, DIGITS) if turned > close * len(y) else 0.0, len(distances), name))
             off = apart(given_so, y)
             # In float32 no ε at all may come nearer than the one that is written.
-            if off < near and (eps or not form):
-                near, form, at = off, name, eps
-    return Norm(value, x_codes, form, at, one, two, (axis,), min(distances, default=(0, 0, LAYER_NORM))[-1])
+            if off < best and (eps or not form):
+                best, form, at = off, name, eps
+    turned, _, nearest = min(distances, default=(0.0, 0, LAYER_NORM))
+    return Norm(value, x_codes, form, at, one, two, (axis,), nearest, turned > 0)
 
 
 DIGITS = 9

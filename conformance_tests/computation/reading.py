@@ -310,9 +310,9 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
         if not norm.form:
             found.take(another_norm(norm, found.sizes["d_model"]))
     find_missing_norms(found, [place for place, norm in norms.items() if norm is None])
-    known = Counter((norm.form, norm.eps) for norm in there if norm.form).most_common(1)
-    form, eps = known[0][0] if known else (there[0].nearest if there else LAYER_NORM, 0.0)
-    found.choices |= {"norm": form} | ({"eps": eps} if known else {})
+    known = Counter((norm.form, norm.eps) for norm in there if norm.form) or Counter((n.nearest, n.eps) for n in there)
+    form, eps = known.most_common(1)[0][0] if known else (LAYER_NORM, 0.0)
+    found.choices |= {"norm": form} | ({"eps": eps} if eps else {})
     for place, read in norms.items():
         read_norm_parameters(found, place, read, form)
     found.choices |= {"embedding_norm": "none", "final_norm": "none"}
@@ -338,7 +338,10 @@ def another_norm(norm: Norm, width: int) -> Remarks:
         return Remarks(findings=[Finding("statistics", says)])
     if norm.gamma is not None and norm.gamma.unique().numel() < width:
         return Remarks(unread=[f"a norm with one γ for all features{norm.value.where}"])
-    says = f"a norm gives other numbers than any norm of the specification{norm.value.where}"
+    if norm.turned:
+        says = f"a norm gives vectors in another direction than x − mean, or x{norm.value.where}"
+        return Remarks(findings=[Finding("statistics", says)])
+    says = f"a norm divides by another number than any norm of the specification{norm.value.where}"
     return Remarks(findings=[Finding("norm", says)])
 
 

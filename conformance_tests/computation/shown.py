@@ -83,7 +83,7 @@ class EncoderReading(Remarks):
     def is_entered(self) -> bool:
         """Return whether it is read what enters the first layer."""
         given = self.choices.get("input") == "given"
-        return "N" in self.sizes and (given or bool({"E", "W_patch"} & self.codes.keys()))
+        return "N" in self.sizes and (given or bool({"E", "W_patch", "W_conv"} & self.codes.keys()))
 
     def reached(self) -> set[str]:
         """Return the names of the parameters from which the output is computed."""

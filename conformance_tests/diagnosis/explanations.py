@@ -6,7 +6,7 @@ and the one that gives the subject's own numbers is what is wrong with it. Where
 not suffice, two are tried together. Where nothing matches, nothing is claimed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -86,19 +86,21 @@ def lowered(sentence: str) -> str:
     return f"{first.lower() if first == 'A' or (first.istitle() and len(first) > 1) else first} {rest}"
 
 
-def explanations(run: Run, progress: Progress = silent) -> list[Explanation]:
+def explanations(run: Run, progress: Progress = silent, slots: Collection[str] = ()) -> list[Explanation]:
     """Find what is wrong with a subject, the closest agreement first; nothing if nothing in the catalogue matches.
 
     Args:
         run: the subject beside the profile that it departs from.
         progress: called with the number of deviations that have been tried, and of how many.
+        slots: where the subject is known to depart: deviations of these slots alone are tried, each by itself.
     """
-    candidates = [d for d in deviations().values() if d.applies(run.encoder.profile)]
+    known = (d for d in deviations().values() if not slots or d.slot in slots)
+    candidates = [d for d in known if d.applies(run.encoder.profile)]
     asked = list(observations(run))
     single = list(reproducing(run, asked, ((d,) for d in candidates), progress, len(candidates))) if asked else []
     if asked and largest_difference(run, run.encoder, asked) is not None:
         return behaving_alike(run, (d for explanation in single for d in explanation.deviations))
-    if single:
+    if single or slots:
         return ranked(run, single)
     if run.question.declared is not None and (choice := other_choice(run)):
         return [choice]

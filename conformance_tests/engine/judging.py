@@ -237,16 +237,18 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
     by_value, matching = run.departs_at, []
     smallest = smallest_failing_input(run)
     report.requirements = [replace(r, smallest=smallest) if r.outcome == "fail" else r for r in report.requirements]
-    if run.facts.findings:
-        report.departs_at = by_value
-        report.diagnosis = [read_off(run, finding) for finding in run.facts.findings]
-        return
+    shown = run.facts.findings
     if run.question.explain:
         # Some deviations draw random numbers.
         with torch.random.fork_rng(devices=[]), coarsest(run) as coarse:
-            matching = explanations(coarse, lambda done, of: watcher.doing(f"{report.target}: explaining", done, of))
-    report.departs_at = located(by_value, matching, report.of("fail"), run.encoder)
-    report.diagnosis = [
+            matching = explanations(
+                coarse,
+                lambda done, of: watcher.doing(f"{report.target}: explaining", done, of),
+                {finding.slot for finding in shown},
+            )
+    report.departs_at = by_value if shown else located(by_value, matching, report.of("fail"), run.encoder)
+    report.diagnosis = [read_off(run, finding) for finding in shown]
+    report.diagnosis += [
         {
             "deviation": wrong.id,
             "slot": wrong.slot,
@@ -258,7 +260,8 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
         for explanation in matching
         for wrong in explanation.deviations
     ]
-    leave_open(run, report)
+    if not shown:
+        leave_open(run, report)
 
 
 def read_off(run: Run, finding: Finding) -> dict[str, Any]:

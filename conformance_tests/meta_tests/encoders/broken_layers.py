@@ -38,7 +38,7 @@ class VarianceNotRooted(Norm):
         return super().deviation(x, centred).square()
 
 
-@breaks("norm.layer_norm", "NORM-3")
+@breaks("norm.statistics", "NORM-1", "NORM-3")
 class BatchStatistics(Norm):
     """The variance is averaged over the batch, so that samples influence one another."""
 
