@@ -15,7 +15,7 @@ nowhere else.
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, TypeVar, get_args, get_origin
@@ -211,6 +211,16 @@ def equations() -> dict[str, Equation]:
     """Return the equations of the specification, by id."""
     load_all()
     return EQUATIONS
+
+
+def earliest(ids: Iterable[str]) -> str | None:
+    """Return the one of some equations that the specification evaluates first; None of none."""
+    known = list(equations())
+
+    def place(equation: str) -> tuple[int, int]:
+        return TOPICS.index(equation.partition(".")[0]), known.index(equation)
+
+    return min(ids, key=place, default=None)
 
 
 def requirements() -> dict[str, Requirement]:

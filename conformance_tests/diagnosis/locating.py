@@ -4,12 +4,12 @@ The first value that is missing is the best sign. But it need not be that of the
 leaves out its last layer never forms the queries of that layer. A diagnosis that reproduces every output is better.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from conformance_tests.diagnosis.explanations import Explanation
 from conformance_tests.reports.report import Result
 from encoder_spec.assembly import Encoder
-from encoder_spec.equation import TOPICS, equations
+from encoder_spec.equation import earliest, equations
 
 AROUND = ("stack", "embedding_norm", "final_norm")
 """What is inside these says nothing about them: the stack holds everything, the others are a norm and nothing else."""
@@ -32,9 +32,9 @@ def located(
     exact = [e for e in explanations if e.residual is not None]
     slots = {d.slot for e in exact for d in e.deviations}
     if exact and not (by_value and any(is_seen_at(by_value, slot, encoder) for slot in slots)):
-        return first(encoder.profile[d.slot].id for d in exact[0].defects)
+        return earliest(encoder.profile[d.slot].id for d in exact[0].defects)
     causes = [r for r in failed if r.id in FAILING_WITH_OTHERS]
-    return by_value or first(r.equation for r in causes or failed)
+    return by_value or earliest(r.equation for r in causes or failed)
 
 
 def is_seen_at(by_value: str, slot: str, encoder: Encoder) -> bool:
@@ -47,13 +47,3 @@ def is_seen_at(by_value: str, slot: str, encoder: Encoder) -> bool:
 def parts(slot: str, encoder: Encoder) -> set[str]:
     """Return the ids of the equation in a slot and of all that it uses."""
     return {place.equation.id for place in encoder.places(slot=slot)}
-
-
-def first(ids: Iterable[str]) -> str | None:
-    """Return the one of some equations that the specification evaluates first."""
-    known = list(equations())
-
-    def place(equation: str) -> tuple[int, int]:
-        return TOPICS.index(equation.partition(".")[0]), known.index(equation)
-
-    return min(ids, key=place, default=None)

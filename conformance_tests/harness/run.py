@@ -18,6 +18,7 @@ from conformance_tests.harness import wiring
 from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case, Computed
 from conformance_tests.harness.intermediates import Aligned, departure
 from conformance_tests.numerics.compare import Comparison, demand_equal
+from encoder_spec.equation import earliest
 
 __all__ = ["FAST", "PADDED", "UNPADDED", "Case", "Run"]
 
@@ -53,7 +54,7 @@ class Run(Computed):
     def departs_at(self) -> str | None:
         """The id of the first equation that is wrong; None if all outputs agree or no intermediates are shown."""
         if self.facts.findings:
-            return self.encoder.profile[self.facts.findings[0].slot].id
+            return earliest(self.encoder.profile[finding.slot].id for finding in self.facts.findings)
         if self.departure is None:
             return None
         case, first = self.departure

@@ -101,13 +101,19 @@ def failures(target: TargetReport) -> list[Result]:
 
 
 def diagnoses(target: TargetReport) -> list[str]:
-    """Return the defects known of a subject that failed, the likeliest first, one sentence each."""
-    said = list(dict.fromkeys(d["says"] for d in target.diagnosis))[:MOST_DIAGNOSES]
+    """Return the defects known of a subject that failed, one sentence each.
+
+    What its computation shows holds all at once, and a deviation beside it says the same in other words. Deviations
+    alone are alternatives, the likeliest first.
+    """
+    shown = list(dict.fromkeys(d["says"] for d in target.diagnosis if not d.get("deviation")))
+    matching = list(dict.fromkeys(d["says"] for d in target.diagnosis if d.get("deviation")))[:MOST_DIAGNOSES]
+    said = [*(("And", says) for says in shown), *(("In other words" if shown else "Or", says) for says in matching)]
     if not said and "DROP-1" in {r.id for r in target.of("fail")}:
         return ["Diagnosis: two equal calls give different outputs, so no deviation can reproduce them."]
     if not said and target.of("fail"):
         return ["Diagnosis: no deviation in the catalogue, and no pair of them, reproduces what it computes."]
-    return [f"{'Or' if place else 'Diagnosis'}: {sentence}." for place, sentence in enumerate(said)]
+    return [f"{lead if place else 'Diagnosis'}: {sentence}." for place, (lead, sentence) in enumerate(said)]
 
 
 def undecided(target: TargetReport) -> dict[tuple[str, str], list[str]]:

@@ -4,10 +4,11 @@ import pytest
 
 from conformance_tests.deviations import deviations
 from conformance_tests.diagnosis.explanations import Explanation
-from conformance_tests.diagnosis.locating import first, is_seen_at, located, parts
+from conformance_tests.diagnosis.locating import is_seen_at, located, parts
 from conformance_tests.quality.kill_matrix import SMALL
 from conformance_tests.reports.report import Result
 from encoder_spec.assembly import Encoder
+from encoder_spec.equation import earliest
 from encoder_spec.profiles import PROFILES
 
 ENCODER = Encoder(PROFILES["torch-post-ln"], SMALL)
@@ -23,9 +24,9 @@ def explanation(id: str, residual: float | None = 0.0) -> Explanation:
 
 def test_the_first_of_some_equations_is_the_one_that_is_evaluated_first() -> None:
     """Scores before their softmax, attention before the norm; of no equations there is no first."""
-    assert first(["norm.layer_norm", "attention.weights", "attention.scores"]) == "attention.scores"
-    assert first(["attention.scores", "norm.layer_norm"]) == "attention.scores"
-    assert first([]) is None
+    assert earliest(["norm.layer_norm", "attention.weights", "attention.scores"]) == "attention.scores"
+    assert earliest(["attention.scores", "norm.layer_norm"]) == "attention.scores"
+    assert earliest([]) is None
 
 
 def test_a_slot_holds_its_equation_and_what_that_uses() -> None:

@@ -136,9 +136,17 @@ def test_failures_begin_where_the_encoder_departs() -> None:
 
 def test_three_diagnoses_are_shown_each_once() -> None:
     """The likeliest first, then alternatives."""
-    said = [{"says": word} for word in ("one", "two", "one", "three", "four")]
+    said = [{"deviation": "some", "says": word} for word in ("one", "two", "one", "three", "four")]
     target = TargetReport("x", requirements=[result("ATT-3", "fail")], diagnosis=said)
     assert diagnoses(target) == ["Diagnosis: one.", "Or: two.", "Or: three."]
+
+
+def test_what_a_computation_shows_comes_first_and_in_full() -> None:
+    """Each of it holds; the deviation that reproduces it is named behind it."""
+    shown = [{"deviation": "", "says": word} for word in ("one", "two", "three", "four", "two")]
+    said = [*shown, {"deviation": "some", "says": "five"}]
+    target = TargetReport("x", requirements=[result("ATT-3", "fail")], diagnosis=said)
+    assert diagnoses(target) == ["Diagnosis: one.", "And: two.", "And: three.", "And: four.", "In other words: five."]
 
 
 NONE_FITS = "Diagnosis: no deviation in the catalogue, and no pair of them, reproduces what it computes."
