@@ -33,7 +33,8 @@ class Norm:
     """A norm: what it reads, its parameters, its form and ε.
 
     ``form`` is the variant of slot ``norm``, empty if it gives other numbers than any; ``nearest`` is then the variant
-    whose directions are nearest, and ``turned`` whether they differ even so. ``gamma`` and ``beta`` are codes, or None.
+    whose directions are nearest, and ``uncentred`` whether it keeps the direction of x, with its mean. ``gamma`` and
+    ``beta`` are codes, or None.
     """
 
     value: Value
@@ -44,7 +45,7 @@ class Norm:
     beta: Tensor | None
     axes: tuple[int, ...]
     nearest: str = LAYER_NORM
-    turned: bool = False
+    uncentred: bool = False
 
 
 def read_norm(graph: Graph, value: Value) -> Norm | None:
@@ -173,6 +174,7 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
     statistics = variants("statistics")["features"].function
     close = CLOSE if reduction.data.dtype is torch.float64 else CLOSE_IN_FLOAT32
     best, form, at = close, "", numbers[0] if numbers else 0.0
+    wanted = directions(y, given)
     distances: list[tuple[float, int, str]] = []
     for name, equation in variants("norm").items():
         shifts = "beta" in equation.parameters
@@ -184,14 +186,15 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
             if "statistics" in equation.slots:
                 supplied["statistics"] = statistics
             given_so = equation.function(x, **supplied)
-            turned = float((directions(given_so, given) - directions(y, given)).norm())
-            distances.append((round(turned, DIGITS) if turned > close * len(y) else 0.0, len(distances), name))
+            turned = float((directions(given_so, given) - wanted).norm())
+            distances.append((round(turned, DIGITS), len(distances), name))
             off = apart(given_so, y)
             # In float32 no ε at all may come nearer than the one that is written.
             if off < best and (eps or not form):
                 best, form, at = off, name, eps
-    turned, _, nearest = min(distances, default=(0.0, 0, LAYER_NORM))
-    return Norm(value, x_codes, form, at, one, two, (axis,), nearest, turned > 0)
+    _, _, nearest = min(distances, default=(0.0, 0, LAYER_NORM))
+    uncentred = nearest != "rms" and apart(torch.nn.functional.normalize(x, dim=-1), wanted) <= close
+    return Norm(value, x_codes, form, at, one, two, (axis,), nearest, uncentred)
 
 
 DIGITS = 9

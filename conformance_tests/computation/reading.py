@@ -181,7 +181,9 @@ def find_merge(found: EncoderReading) -> None:
     if together:
         says = "the heads are not laid side by side in the order in which they were split"
         found.findings.append(Finding("merge", says))
-    elif not packed(found):
+    elif packed(found):
+        found.interleaved = True
+    else:
         says = "the columns of a head do not stand side by side in the maps, but its results do behind the attention"
         found.findings.append(Finding("split", says))
 
@@ -338,10 +340,9 @@ def another_norm(norm: Norm, width: int) -> Remarks:
         return Remarks(findings=[Finding("statistics", says)])
     if norm.gamma is not None and norm.gamma.unique().numel() < width:
         return Remarks(unread=[f"a norm with one γ for all features{norm.value.where}"])
-    if norm.turned:
-        says = f"a norm gives vectors in another direction than x − mean, or x{norm.value.where}"
-        return Remarks(findings=[Finding("statistics", says)])
-    says = f"a norm divides by another number than any norm of the specification{norm.value.where}"
+    if norm.uncentred:
+        return Remarks(findings=[Finding("statistics", f"a norm with β leaves the mean in{norm.value.where}")])
+    says = f"a norm gives other numbers than any norm of the specification{norm.value.where}"
     return Remarks(findings=[Finding("norm", says)])
 
 

@@ -75,8 +75,12 @@ def packed_otherwise(shown: EncoderReading) -> Iterator[Finding]:
     maps = torch.cat([shown.codes[f"layers.0.W_{letter}"][0] for letter in "QKV"])
     if maps.unique().numel() < len(maps):
         return  # a map that serves twice has no order
-    if owner is not None and owner.name.endswith(PACKED) and order != "packed in the order Q, K, V":
+    if owner is None or not owner.name.endswith(PACKED):
+        return
+    if order != "packed in the order Q, K, V":
         yield Finding("projections", f"{owner.name} is documented to be packed in the order Q, K, V, but is {order}")
+    elif shown.interleaved:
+        yield Finding("split", f"the heads stand side by side in {owner.name}, as documented, but are split otherwise")
 
 
 def turned(shown: EncoderReading, hints: Hints, slots: Mapping[str, str]) -> Iterator[Finding]:

@@ -258,7 +258,7 @@ def test_of_two_wrong_equations_each_is_named_with_the_other(monkeypatch: pytest
     """Each with its slot, its equation of the profile, and the same sentence."""
     both = [deviations()[id] for id in ("scores-scaled-by-d-model", "norm-eps-outside-root")]
     found = Explanation(tuple(both), 1e-9)
-    monkeypatch.setattr(judging, "explanations", lambda run, progress: [found])
+    monkeypatch.setattr(judging, "explanations", lambda run, progress, slots: [found])
     report = check(broken, "torch-post-ln", level="agreement").targets[0]
     assert report.diagnosis == [
         {
