@@ -1,4 +1,4 @@
-"""Reading what enters the first layer: look-ups, positions, segments, class tokens, patches."""
+"""Reading what enters the first layer: look-ups, vectors, positions, segments, class tokens, patches, features."""
 
 from collections.abc import Iterator
 
@@ -42,7 +42,7 @@ def read_entrance(found: EncoderReading, source: Node) -> None:
     found.choices |= {"input": "embedded", "embedding_scale": "none", "segment": "none", "cls": "none"}
     for factor, term in summands(source, 1.0):
         read_term(found, factor, term)
-    if not {"E", "W_patch"} & found.codes.keys():
+    if "embedding" not in found.choices:
         found.unread.append(f"what enters its first layer is {source}")
 
 
@@ -66,9 +66,11 @@ def read_term(found: EncoderReading, factor: float, term: Node) -> None:
         if factor != 1:
             found.unread.append(f"what is added to the tokens is multiplied by {factor:.6g}")
         read_constant(found, term.what)
+    elif term.kind == "input":
+        read_vectors(found, factor, term)
     elif term.kind == "map":
         assert isinstance(term.what, Affine)
-        read_patches(found, term.what)
+        read_map(found, factor, term.what)
     elif term.kind == "side by side":
         assert isinstance(term.what, Tensor)
         read_side_by_side(found, term)
@@ -275,16 +277,60 @@ def layout(name: str, n: int, width: int) -> Tensor | None:
     return table
 
 
-def read_patches(found: EncoderReading, what: Affine) -> None:
-    """Read a map of patches of an image; its entries are put in the order channel, row, column."""
-    graph = found.graph
+def read_vectors(found: EncoderReading, factor: float, term: Node) -> None:
+    """Read vectors that are given, to which something is added."""
+    assert term.value is not None
+    if "embedding" in found.choices:
+        found.findings.append(Finding("embedding", f"what is given is added more than once{term.value.where}"))
+        return
+    if term.value is not first_argument(found.graph) or term.value.data.ndim != WITH_FEATURES:
+        found.unread.append(f"what enters its first layer has a part that is {term}")
+        return
+    found.choices["embedding"] = "vectors"
+    found.sizes["d_e"] = term.value.data.shape[-1]
+    read_scale(found, factor, found.sizes["d_e"])
+
+
+WITH_FEATURES, WITH_CHANNELS = 3, 4
+"""The number of axes of a sequence of vectors, and of a batch of images."""
+
+
+def read_map(found: EncoderReading, factor: float, what: Affine) -> None:
+    """Read a map of what is given: patches of an image, or the features at every position."""
     product = what.products[0]
     rows = product.reads[0]
     assert isinstance(rows, Tensor)
-    owner = graph.owner(rows)
-    if owner is None or owner.operation != "argument" or owner.data.ndim != 4 or len(rows) != 1:
+    owner = found.graph.owner(rows)
+    if owner is None or owner.operation != "argument" or "embedding" in found.choices:
         found.unread.append(f"what enters its first layer is a map of something computed{product.where}")
+    elif owner.data.ndim == WITH_CHANNELS and len(rows) == 1:
+        read_patches(found, what, rows, owner)
+    elif owner.data.ndim == WITH_FEATURES and owner is first_argument(found.graph):
+        read_features(found, factor, what, rows, owner)
+    else:
+        found.unread.append(f"what enters its first layer is a map of something else than its input{product.where}")
+
+
+def read_features(found: EncoderReading, factor: float, what: Affine, rows: Tensor, owner: Value) -> None:
+    """Read a map of the last axis of what is given, which is the same at every position."""
+    where, scale = what.products[0].where, what.factor()
+    C = owner.data.shape[-1]
+    if not torch.equal(places(rows).reshape(-1, rows.shape[-1]) % C, torch.arange(C).expand(rows.numel() // C, C)):
+        found.unread.append(f"what enters its first layer is a map along another axis than the last one{where}")
         return
+    if scale is None:
+        found.unread.append(f"the map of its features is multiplied by a number, and its bias is not{where}")
+        return
+    found.codes["W_feature"], bias = what.map_and_bias()
+    if bias is not None:
+        found.codes["b_feature"] = bias
+    found.choices["embedding"] = "features-without-bias" if bias is None else "features"
+    found.sizes |= {"channels": C}
+    read_scale(found, factor * scale, found.codes["W_feature"].shape[1])
+
+
+def read_patches(found: EncoderReading, what: Affine, rows: Tensor, owner: Value) -> None:
+    """Read a map of patches of an image; its entries are put in the order channel, row, column."""
     _, C, H, W = owner.data.shape
     at = places(rows[0, 0])
     channel, y, x = at // (H * W) % C, at // W % H, at % W

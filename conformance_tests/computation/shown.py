@@ -10,6 +10,10 @@ from torch import Tensor
 from conformance_tests.computation.graph import Graph
 
 
+READ_AS_REALS = ("vectors", "features", "features-without-bias")
+"""Variants of the embedding that read numbers at every position, where an encoder may do without positions."""
+
+
 class Finding(NamedTuple):
     """Something that is computed otherwise than in any equation of its slot."""
 
@@ -83,7 +87,12 @@ class EncoderReading(Remarks):
     def is_entered(self) -> bool:
         """Return whether it is read what enters the first layer."""
         given = self.choices.get("input") == "given"
-        return "N" in self.sizes and (given or bool({"E", "W_patch"} & self.codes.keys()))
+        return "N" in self.sizes and (given or bool({"E", "W_patch"} & self.codes.keys()) or self.places_vectors)
+
+    @property
+    def places_vectors(self) -> bool:
+        """Return whether it adds positions to vectors, or to mapped features; a set of those needs none."""
+        return self.choices.get("embedding") in READ_AS_REALS and "position" in self.choices
 
     def reached(self) -> set[str]:
         """Return the names of the parameters from which the output is computed."""

@@ -23,6 +23,9 @@ LENGTH = 5
 MOST_WIDTHS = 8
 """The width of the hidden states is among the sizes that occur most often in the shapes of the weights."""
 
+MAP = 2
+"""The number of axes of a map."""
+
 LONGEST, MOST_LENGTHS = 256, 10
 """Lengths that a call is tried with are at most so large and so many: scores grow with their square."""
 
@@ -128,7 +131,10 @@ def with_noise(weights: Mapping[str, Tensor], frozen: Collection[str]) -> dict[s
 
 
 def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterator[Tensor]:
-    """Yield what may be the input of an encoder with these weights, the likeliest first: ids, embeddings, images."""
+    """Yield what may be the input of an encoder with these weights, the likeliest first: ids, vectors, images, sounds.
+
+    A single feature comes last: an encoder of wider vectors may take it as well, and repeat it.
+    """
     generator = torch.Generator().manual_seed(0)
     shapes = [tuple(w.shape) for w in weights.values()]
     # Neither 0 nor 1, which are ids of padding in many vocabularies; different ones beside each other.
@@ -148,6 +154,8 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
             yield torch.randn(batch, kernel[1], time, generator=generator, dtype=torch.float64)
+    if any(1 in shape for shape in shapes if len(shape) == MAP):
+        yield torch.randn(batch, length, 1, generator=generator, dtype=torch.float64)
 
 
 def of_any_width(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterator[Tensor]:
