@@ -171,10 +171,14 @@ def read_constant(found: EncoderReading, codes: Tensor) -> None:
 def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -> None:
     """Read positions: the rows that are added to the sequence, and the table that they come from."""
     graph = found.graph
-    if "position" in found.choices:
-        found.unread.append("positions are added more than once")
-        return
     numbers = graph.numbers(codes)
+    if found.placed is not None:
+        if torch.equal(found.placed, numbers):
+            found.findings.append(Finding("position", "the same positions are added more than once"))
+        else:
+            found.unread.append("several kinds of positions are added")
+        return
+    found.placed = numbers
     layout = sinusoid(numbers)
     if layout is not None:
         name, shift, exact = layout
@@ -315,9 +319,13 @@ def read_features(found: EncoderReading, factor: float, what: Affine, rows: Tens
     """Read a map of the last axis of what is given, which is the same at every position."""
     where, scale = what.products[0].where, what.factor()
     C = owner.data.shape[-1]
-    if not torch.equal(places(rows).reshape(-1, rows.shape[-1]) % C, torch.arange(C).expand(rows.numel() // C, C)):
-        found.unread.append(f"what enters its first layer is a map along another axis than the last one{where}")
-        return
+    at = places(rows).reshape(-1, rows.shape[-1])
+    if not torch.equal(at, C * (at[:, :1] // C) + torch.arange(C)):
+        if not is_mixed(at, owner):
+            found.unread.append(f"what enters its first layer is a map along another axis than the last one{where}")
+            return
+        says = f"a position reads numbers of several: time and features are exchanged by a reshape{where}"
+        found.findings.append(Finding("embedding", says))
     if scale is None:
         found.unread.append(f"the map of its features is multiplied by a number, and its bias is not{where}")
         return
@@ -327,6 +335,17 @@ def read_features(found: EncoderReading, factor: float, what: Affine, rows: Tens
     found.choices["embedding"] = "features-without-bias" if bias is None else "features"
     found.sizes |= {"channels": C}
     read_scale(found, factor * scale, found.codes["W_feature"].shape[1])
+
+
+def is_mixed(at: Tensor, of: Value) -> bool:
+    """Return whether rows that hold each number once, as many as a position has, are of several positions and features.
+
+    A map over time reads one feature, and a stretch of time is read as a longer row.
+    """
+    C = of.data.shape[-1]
+    if at.shape[1] != C or at.numel() != of.data.numel() or at.unique().numel() < at.numel():
+        return False
+    return all(bool((which != which[:, :1]).any()) for which in (at // C, at % C))
 
 
 def read_patches(found: EncoderReading, what: Affine, rows: Tensor, owner: Value) -> None:

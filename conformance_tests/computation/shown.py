@@ -70,6 +70,7 @@ class EncoderReading(Remarks):
         kept: by slot, its constant as the encoder keeps it, where that is the one that belongs there in float32.
         unlearned: by path, the row of a table that is not learned.
         made_for: for how many positions a table is known that the call makes; 0 if it makes none.
+        placed: the numbers of the positions that are added to the call's.
         position_axis: the shape of the sum of tokens and positions, and along which of its axes positions are added.
     """
 
@@ -81,6 +82,7 @@ class EncoderReading(Remarks):
     kept: dict[str, float] = field(default_factory=dict)
     unlearned: dict[str, int] = field(default_factory=dict)
     made_for: int = 0
+    placed: Tensor | None = None
     position_axis: tuple[torch.Size, int] | None = None
 
     @property

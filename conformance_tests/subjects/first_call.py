@@ -23,8 +23,8 @@ LENGTH = 5
 MOST_WIDTHS = 8
 """The width of the hidden states is among the sizes that occur most often in the shapes of the weights."""
 
-MAP = 2
-"""The number of axes of a map."""
+MAP, SEQUENCE = 2, 3
+"""The number of axes of a map, and of hidden states."""
 
 LONGEST, MOST_LENGTHS = 256, 10
 """Lengths that a call is tried with are at most so large and so many: scores grow with their square."""
@@ -233,6 +233,7 @@ def first_call(
         (asked, [few], of_any_width, 1),
     )
     passable: FirstCall | None = None
+    odd: FirstCall | None = None
     for given, of_lengths, inputs, most in rounds:
         for names, n, batch in islice(product(given, of_lengths, batches), MOST_SIZES):
             keep = torch.ones(batch, n, dtype=torch.bool)
@@ -247,12 +248,27 @@ def first_call(
                     except Exception:
                         continue
                     accepted = FirstCall(x, named, batch, n, beside)
-                    if tensors and all(bool(t.isfinite().all()) for t in tensors):
+                    if not has_positions(tensors, x, batch, n):
+                        odd = odd or accepted
+                    elif tensors and all(bool(t.isfinite().all()) for t in tensors):
                         return accepted
-                    passable = passable or (accepted if tensors else None)
+                    else:
+                        passable = passable or (accepted if tensors else None)
             if passable:
                 return passable
-    return None
+    return odd
+
+
+def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> bool:
+    """Return whether a sequence comes back with every position, in either order of axes; True where x has none.
+
+    One sequence that is added to a table of another length is repeated for each of its rows: these come back, and
+    what was given is none of what such an encoder takes.
+    """
+    sequences = [t.shape[:2] for t in returned if t.ndim == SEQUENCE]
+    if x.ndim > SEQUENCE or sorted(x.shape[:2]) != sorted((batch, n)) or not sequences:
+        return True
+    return any((one == batch and other >= n) or (other == batch and one >= n) for one, other in sequences)
 
 
 def first_hidden_states(returned: Any) -> Tensor:
