@@ -17,6 +17,7 @@ from conformance_tests.identification.foreign_parts import demand_nothing_outsid
 from conformance_tests.identification.identify import Identification, identify, open_axes
 from conformance_tests.identification.missing_facts import what_is_missing
 from conformance_tests.identification.search import (
+    NEARER,
     Axes,
     candidates,
     first_layer,
@@ -135,9 +136,9 @@ class Trial:
         """The choice of equations that reproduces the subject's outputs, or comes closest to what it computes."""
         start, axes = self.reading.open()
         found = identify(self.experiments, start, axes, self.recorded)
-        if not found.agrees:
-            others = (identify(self.experiments, *other, self.recorded) for other in self.reading.openings()[1:])
-            found = next((other for other in others if other.agrees), found)
+        for opening in self.reading.openings()[1:] if not found.agrees else ():
+            other = identify(self.experiments, *opening, self.recorded)
+            found = other if other.agrees or self._is_nearer(other, found) else found
         if self.recorded is None or found.agrees or not axes:
             return found
         found = replace(found, encoder=self._with_its_eps(found.encoder))
@@ -148,6 +149,11 @@ class Trial:
         stated = "activation" in self.reading.hints.choices
         encoder = with_its_activation(found.encoder, axes, self.experiments[0], self.recorded, stated=stated)
         return replace(found, encoder=encoder)
+
+    def _is_nearer(self, one: Identification, other: Identification) -> bool:
+        """Whether the outputs of one choice, which disagrees as another one does, are much nearer to the subject's."""
+        first = self.experiments[0]
+        return first.distance(one.encoder) < NEARER * first.distance(other.encoder)
 
     def behind_one_deviation(self, found: Identification) -> Identification:
         """The choices with which some deviation gives the outputs, if there are such; else what was found."""

@@ -217,7 +217,8 @@ class ArraysOfVectors(Arrays):
     eps = 1e-6
 
     def encode(self, x: Array, mask: Array) -> Array:
-        return super().encode(x + interleaved(x.shape[1], 20).double().numpy(), mask)
+        angles = np.arange(x.shape[1])[:, None] / 10000 ** (np.arange(0, 20, 2) / 20)
+        return super().encode(x + np.stack([np.sin(angles), np.cos(angles)], -1).reshape(-1, 20), mask)
 
 
 @tutorial(wrong_scale, "encoder", input="embedded", embedding="vectors", position="sinusoidal", **ARRAYS)
