@@ -68,7 +68,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     fitting = admissible("norm", of_layers)
     choices["norm"] = "rms" if "rms" in fitting else fitting[0]
     choices["input"] = "given"
-    if ADDED & letters or "embedding" in hints.choices:
+    if ADDED & letters or "embedding" in hints.stated:
         choices["input"] = "factorised" if "W_e" in letters else "embedded"
     choices["embedding_norm"] = "norm" if "norm_embedding.gamma" in parameters else "none"
     choices["final_norm"] = "norm" if "norm_final.gamma" in parameters else "none"

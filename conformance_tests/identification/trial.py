@@ -151,9 +151,12 @@ class Trial:
         return replace(found, encoder=encoder)
 
     def _is_nearer(self, one: Identification, other: Identification) -> bool:
-        """Whether the outputs of one choice, which disagrees as another one does, are much nearer to the subject's."""
+        """Whether the outputs of one choice, which disagrees as another one does, are much nearer to the subject's.
+
+        Where intermediates are shown, they tell more.
+        """
         first = self.experiments[0]
-        return first.distance(one.encoder) < NEARER * first.distance(other.encoder)
+        return self.recorded is None and first.distance(one.encoder) < NEARER * first.distance(other.encoder)
 
     def behind_one_deviation(self, found: Identification) -> Identification:
         """The choices with which some deviation gives the outputs, if there are such; else what was found."""
