@@ -137,14 +137,14 @@ def _convolve(u: Tensor, W: Tensor, step: int) -> Tensor:
 @requirement("EMB-17", "The vectors that are given are the embedding: what else is added, is added to them.")
 @equation("embedding.vectors", slot="embedding")
 def vectors(x: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
-    r"""Vectors as embedding. Vaswani et al. 2017, §3.5; Dosovitskiy et al. 2020, eq. (1), behind the map of the patches.
+    r"""Vectors as embedding. Vaswani et al. 2017, §3.5; Dosovitskiy et al. 2020, eq. (1), behind the patches.
 
     $$ X = x $$
 
     The encoder adds positions itself. One that adds nothing to its vectors has
     ``embedding.given`` in its slot ``input``.
 
-    Undefined: whether the vectors have been scaled before; here the slot ``embedding_scale`` says what the encoder does.
+    Undefined: whether the vectors have been scaled before; ``embedding_scale`` is what the encoder does.
     """
     return x
 
@@ -152,7 +152,10 @@ def vectors(x: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
 @requirement("EMB-18", "Each position is an affine map of its own features, the same map at every position.")
 @equation("embedding.features", slot="embedding")
 def features(
-    u: Float[Tensor, "B n channels"], *, W_feature: Float[Tensor, "channels d_model"], b_feature: Float[Tensor, "d_model"]
+    u: Float[Tensor, "B n channels"],
+    *,
+    W_feature: Float[Tensor, "channels d_model"],
+    b_feature: Float[Tensor, "d_model"],
 ) -> Float[Tensor, "B n d_model"]:
     r"""Mapped features. Zerveas et al. 2020, §3.1, eq. (1).
 

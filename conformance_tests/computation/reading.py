@@ -339,11 +339,15 @@ def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> N
 
 
 def demand_positions(found: EncoderReading) -> None:
-    """Find tokens to which no positions are added; a set of vectors or of features may do without."""
+    """Find tokens to which no positions are added; a set of vectors or of features may do without.
+
+    Vectors that are merely multiplied may as well be given embeddings that are scaled once more.
+    """
     if "position" in found.choices or any(f.slot == "position" for f in found.findings):
         return
     if found.choices.get("embedding") in READ_AS_REALS:
-        found.unread.append("nothing is added to its input that tells positions")
+        multiplied = found.choices["embedding"] == "vectors" and found.choices["cls"] == "none"
+        (found.unread if multiplied else found.foreign).append("nothing is added to its input that tells positions")
     elif "E" in found.codes and not found.unread and not found.foreign:
         found.findings.append(Finding("position", "nothing is added to the tokens that tells their positions"))
 

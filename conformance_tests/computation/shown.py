@@ -9,7 +9,6 @@ from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
 
-
 READ_AS_REALS = ("vectors", "features", "features-without-bias")
 """Variants of the embedding that read numbers at every position, where an encoder may do without positions."""
 

@@ -253,7 +253,7 @@ def map_activated(
     return gelu(embedding_norm(segment(X + position(X), *segment_ids)) @ W_e + b_e)
 
 
-ADDING = (embedded, vectors, unscaled, no_cls, sinusoidal, no_segments, no_embedding_norm)
+ADDING: tuple[F, ...] = (embedded, vectors, unscaled, no_cls, sinusoidal, no_segments, no_embedding_norm)
 """The input of an encoder that adds sinusoids to its vectors, and nothing else."""
 
 enter(

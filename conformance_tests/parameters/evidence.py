@@ -95,7 +95,20 @@ KNOWN |= {word: concept for concept, same in CONCEPTS.items() for word in (conce
 PACKED = {"QKV": "QKV", "KV": "KV", "1G": "1G"}
 """Parts that hold several maps, with the letters of those."""
 
-OUTSIDE = ("E", "P", "E_seg", "x_cls", "x_dist", "patch", "conv", "step", "e", "feature", "norm_embedding", "norm_final")
+OUTSIDE = (
+    "E",
+    "P",
+    "E_seg",
+    "x_cls",
+    "x_dist",
+    "patch",
+    "conv",
+    "step",
+    "e",
+    "feature",
+    "norm_embedding",
+    "norm_final",
+)
 IN_LAYER = tuple(part for part in EVIDENCE if part not in OUTSIDE)
 
 ATTENTION, FEED_FORWARD = ("Q", "K", "V", "O", "QKV", "KV"), ("1", "1G", "2", "G")
