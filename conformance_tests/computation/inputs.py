@@ -227,7 +227,8 @@ def read_fixed(found: EncoderReading, table: Tensor) -> None:
     here, beside = table[1:-1], table[2:] + table[:-2]
     twice_cos = (here * beside).sum(0) / (here * here).sum(0).clamp(min=WAVES**2)
     waves = len(table) > FEWEST_WAVING and bool(((beside - twice_cos * here).abs() <= WAVES).all())
-    if waves and bool((table.abs() <= 1 + WAVES).all()):
+    one_for_all = bool((table == table[:, :1]).all())  # no two features differ, as those of any sinusoids do
+    if waves and not one_for_all and bool((table.abs() <= 1 + WAVES).all()):
         says = f"the positions are sinusoids with other frequencies than the formula gives{first_apart(table)}"
         found.findings.append(Finding("position", says))
     else:
