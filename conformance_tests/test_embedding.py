@@ -5,9 +5,9 @@ from conformance_tests.harness.run import Run
 from encoder_spec.embedding import scale
 
 
-@decides("EMB-1", "EMB-4", "EMB-13", "EMB-14", level="trace")
+@decides("EMB-1", "EMB-4", "EMB-13", "EMB-14", "EMB-17", "EMB-18", "EMB-19", level="trace")
 def test_tokens_or_patches_become_their_vectors(run: Run) -> None:
-    """Rows of E, or patches times W_patch: an intermediate, and what is scaled and summed."""
+    """Rows of E, patches times W_patch, vectors as they are: an intermediate, and what is scaled and summed."""
     run.expect("embedding").reaches("embedding_scale").is_formed()
 
 

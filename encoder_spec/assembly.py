@@ -151,6 +151,14 @@ class Encoder:
     def _shapes(self) -> dict[str, Shape]:
         return {path: self.dimensions.shape(axes) for path, axes in self.symbolic_shapes().items()}
 
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
+        """The axes of the input, such as ("B", "n", "d_model") of vectors; none where an equation does not say."""
+        entrance = self.profile["input"]
+        reader = self.profile["embedding"] if "embedding" in entrance.slots else entrance
+        axes = getattr(next(iter(reader.flowing.values())), "dim_str", "").split()
+        return tuple(entrance.widths.get("embedding", axis) if axis == "d_model" else axis for axis in axes)
+
     # The evaluation ------------------------------------------------------------------
 
     def bind(
@@ -199,7 +207,7 @@ class Encoder:
         Args:
             parameters: tensors by path, as ``parameter_shapes`` lists them.
             inputs: what the equation in slot ``input`` reads: token ids (B, n), token and
-                segment ids, images, or given embeddings (B, n, d_model).
+                segment ids, images, features (B, n, channels), or given embeddings (B, n, d_model).
             keep: boolean, True = keep: (B, n) for keys, or (B, n, n) for each query;
                 None keeps everything.
 
@@ -228,11 +236,11 @@ class Encoder:
             got = tuple(parameters[path].shape)
             demand(got == shape, f"parameter {path} has shape {got}, but the specification needs {shape}")
         demand(bool(inputs), "the encoder needs an input: token ids, an image, or embeddings (B, n, d_model)")
-        width = self.dimensions.d_model
-        given = self.profile["input"].variant == "given"
+        letter = self.reads[-1] if self.reads else ""
+        width = self.dimensions.sizes().get(letter, inputs[0].shape[-1])
         demand(
-            not given or inputs[0].shape[-1] == width,
-            f"the input must have width d_model = {width}, but has shape {tuple(inputs[0].shape)}",
+            inputs[0].shape[-1] == width,
+            f"the input must have width {letter} = {width}, but has shape {tuple(inputs[0].shape)}",
         )
         demand(
             str(keep.dtype).endswith("bool"),

@@ -1,4 +1,4 @@
-"""Chapter 1: how tokens, patches of an image, or stretches of sound become vectors."""
+"""Chapter 1: how tokens, patches of an image, stretches of sound, or measured features become vectors."""
 
 import math
 from collections.abc import Callable
@@ -132,6 +132,54 @@ def _convolve(u: Tensor, W: Tensor, step: int) -> Tensor:
     padded = torch.nn.functional.pad(u, (0, 0, 1, 1))
     first, second, third = (padded[:, k : k + u.shape[1] : step] @ W[k] for k in range(3))
     return first + second + third
+
+
+@requirement("EMB-17", "The vectors that are given are the embedding: what else is added, is added to them.")
+@equation("embedding.vectors", slot="embedding")
+def vectors(x: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
+    r"""Vectors as embedding. Vaswani et al. 2017, §3.5; Dosovitskiy et al. 2020, eq. (1), behind the patches.
+
+    $$ X = x $$
+
+    The encoder adds positions itself. One that adds nothing to its vectors has
+    ``embedding.given`` in its slot ``input``.
+
+    Undefined: whether the vectors have been scaled before; ``embedding_scale`` is what the encoder does.
+    """
+    return x
+
+
+@requirement("EMB-18", "Each position is an affine map of its own features, the same map at every position.")
+@equation("embedding.features", slot="embedding")
+def features(
+    u: Float[Tensor, "B n channels"],
+    *,
+    W_feature: Float[Tensor, "channels d_model"],
+    b_feature: Float[Tensor, "d_model"],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Mapped features. Zerveas et al. 2020, §3.1, eq. (1).
+
+    $$ X_j = u_j W^\text{feature} + b^\text{feature} $$
+
+    u_j are the C numbers measured at time j.
+
+    Undefined: nothing. (The paper standardises each feature over the data before the map.)
+    """
+    return u @ W_feature + b_feature
+
+
+@requirement("EMB-19", "Each position is a linear map of its own features, without a bias.")
+@equation("embedding.features_without_bias", slot="embedding")
+def features_without_bias(
+    u: Float[Tensor, "B n channels"], *, W_feature: Float[Tensor, "channels d_model"]
+) -> Float[Tensor, "B n d_model"]:
+    r"""Mapped features without bias. Nie et al. 2022 (PatchTST), §3.1.
+
+    $$ X_j = u_j W^\text{feature} $$
+
+    Undefined: nothing. (The paper's features are stretches of one series; its released code adds a bias.)
+    """
+    return u @ W_feature
 
 
 @requirement("EMB-5", "The learned class token stands before the first token; the sequence grows by one.")

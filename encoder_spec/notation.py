@@ -47,7 +47,7 @@ SYMBOLS: dict[str, Symbol] = {
     "V": Symbol("|V|", "vocabulary size", "vocab_size"),
     "max_len": Symbol(r"n_\text{max}", "rows of a learned position table", "max_len"),
     "segments": Symbol("n_s", "number of segment types", "num_segments"),
-    "channels": Symbol("C", "channels of an image or of a signal", "channels"),
+    "channels": Symbol("C", "channels of an image or of a signal, features of a moment", "channels"),
     "classes": Symbol("c", "number of classes of a head", "num_classes"),
     "patch": Symbol("p", "side of a square patch", "patch_size"),
     # Products of dimensions that are one axis of an array

@@ -178,6 +178,20 @@ SOURCES: dict[str, Source] = {
             _arxiv("2012.12877"),
         ),
         Source(
+            "Zerveas et al. 2020",
+            "George Zerveas, Srideepika Jayaraman, Dhaval Patel, Anuradha Bhamidipaty, Carsten Eickhoff",
+            2020,
+            "A Transformer-based Framework for Multivariate Time Series Representation Learning",
+            _arxiv("2010.02803"),
+        ),
+        Source(
+            "Nie et al. 2022",
+            "Yuqi Nie, Nam H. Nguyen, Phanwadee Sinthong, Jayant Kalagnanam",
+            2022,
+            "A Time Series is Worth 64 Words: Long-term Forecasting with Transformers",
+            _arxiv("2211.14730"),
+        ),
+        Source(
             "Radford et al. 2022",
             "Alec Radford, Jong Wook Kim, Tao Xu, Greg Brockman, Christine McLeavey, Ilya Sutskever",
             2022,

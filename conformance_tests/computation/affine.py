@@ -42,6 +42,16 @@ class Affine:
         same = torch.equal(self.scale, torch.full_like(self.scale, one))
         return one if same and bool((self.times[biased] == one).all()) else None
 
+    def has_one_bias(self) -> bool:
+        """Return whether what is added to a column is the same in every row: positions differ from row to row."""
+        added = self.bias.reshape(-1)
+        if bool((added == NONE).all()):
+            return True
+        _, column = self.columns().reshape(-1).unique(return_inverse=True)
+        of_column = torch.full((int(column.max()) + 1,), NONE)
+        of_column[column] = added
+        return torch.equal(of_column[column], added)
+
     def at(self, *index: int | slice) -> "Affine":
         """Return some of the entries: rows and weights of all of them would take a map's size times their number."""
         taken = (x[index] for x in (self.entries, self.scale, self.bias, self.times))

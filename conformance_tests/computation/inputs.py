@@ -1,4 +1,4 @@
-"""Reading what enters the first layer: look-ups, positions, segments, class tokens, patches."""
+"""Reading what enters the first layer: look-ups, vectors, positions, segments, class tokens, patches, features."""
 
 from collections.abc import Iterator
 
@@ -43,7 +43,7 @@ def read_entrance(found: EncoderReading, source: Node) -> None:
     found.choices |= {"input": "embedded", "embedding_scale": "none", "segment": "none", "cls": "none"}
     for factor, term in summands(source, 1.0):
         read_term(found, factor, term)
-    if not {"E", "W_patch", "W_conv"} & found.codes.keys():
+    if "embedding" not in found.choices:
         found.unread.append(f"what enters its first layer is {source}")
 
 
@@ -69,9 +69,11 @@ def read_term(found: EncoderReading, factor: float, term: Node) -> None:
         if factor != 1:
             found.unread.append(f"what is added to the tokens is multiplied by {factor:.6g}")
         read_constant(found, term.what)
+    elif term.kind == "input":
+        read_vectors(found, factor, term)
     elif term.kind == "map":
         assert isinstance(term.what, Affine)
-        read_patches(found, term.what)
+        read_map(found, factor, term.what)
     elif term.kind == "side by side":
         assert isinstance(term.what, Tensor)
         read_side_by_side(found, term)
@@ -172,10 +174,14 @@ def read_constant(found: EncoderReading, codes: Tensor) -> None:
 def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -> None:
     """Read positions: the rows that are added to the sequence, and the table that they come from."""
     graph = found.graph
-    if "position" in found.choices:
-        found.unread.append("positions are added more than once")
-        return
     numbers = graph.numbers(codes)
+    if found.placed is not None:
+        if torch.equal(found.placed, numbers):
+            found.findings.append(Finding("position", "the same positions are added more than once"))
+        else:
+            found.unread.append("several kinds of positions are added")
+        return
+    found.placed = numbers
     layout = sinusoid(numbers)
     if layout is not None:
         name, shift, exact = layout
@@ -224,7 +230,8 @@ def read_fixed(found: EncoderReading, table: Tensor) -> None:
     here, beside = table[1:-1], table[2:] + table[:-2]
     twice_cos = (here * beside).sum(0) / (here * here).sum(0).clamp(min=WAVES**2)
     waves = len(table) > FEWEST_WAVING and bool(((beside - twice_cos * here).abs() <= WAVES).all())
-    if waves and bool((table.abs() <= 1 + WAVES).all()):
+    one_for_all = bool((table == table[:, :1]).all())  # no two features differ, as those of any sinusoids do
+    if waves and not one_for_all and bool((table.abs() <= 1 + WAVES).all()):
         says = f"the positions are sinusoids with other frequencies than the formula gives{first_apart(table)}"
         found.findings.append(Finding("position", says))
     else:
@@ -278,16 +285,75 @@ def layout(name: str, n: int, width: int) -> Tensor | None:
     return table
 
 
-def read_patches(found: EncoderReading, what: Affine) -> None:
-    """Read a map of patches of an image; its entries are put in the order channel, row, column."""
-    graph = found.graph
+def read_vectors(found: EncoderReading, factor: float, term: Node) -> None:
+    """Read vectors that are given, to which something is added."""
+    assert term.value is not None
+    if "embedding" in found.choices:
+        found.findings.append(Finding("embedding", f"what is given is added more than once{term.value.where}"))
+        return
+    if term.value is not first_argument(found.graph) or term.value.data.ndim != WITH_FEATURES:
+        found.unread.append(f"what enters its first layer has a part that is {term}")
+        return
+    found.choices["embedding"] = "vectors"
+    found.sizes["d_e"] = term.value.data.shape[-1]
+    read_scale(found, factor, found.sizes["d_e"])
+
+
+WITH_FEATURES, WITH_CHANNELS = 3, 4
+"""The number of axes of a sequence of vectors, and of a batch of images."""
+
+
+def read_map(found: EncoderReading, factor: float, what: Affine) -> None:
+    """Read a map of what is given: patches of an image, or the features at every position."""
     product = what.products[0]
     rows = product.reads[0]
     assert isinstance(rows, Tensor)
-    owner = graph.owner(rows)
-    if owner is None or owner.operation != "argument" or owner.data.ndim != 4 or len(rows) != 1:
+    owner = found.graph.owner(rows)
+    if owner is None or owner.operation != "argument" or "embedding" in found.choices:
         found.unread.append(f"what enters its first layer is a map of something computed{product.where}")
+    elif owner.data.ndim == WITH_CHANNELS and len(rows) == 1:
+        read_patches(found, what, rows, owner)
+    elif owner.data.ndim == WITH_FEATURES and owner is first_argument(found.graph):
+        read_features(found, factor, what, rows, owner)
+    else:
+        found.unread.append(f"what enters its first layer is a map of something else than its input{product.where}")
+
+
+def read_features(found: EncoderReading, factor: float, what: Affine, rows: Tensor, owner: Value) -> None:
+    """Read a map of the last axis of what is given, which is the same at every position."""
+    where, scale = what.products[0].where, what.factor()
+    C = owner.data.shape[-1]
+    at = places(rows).reshape(-1, rows.shape[-1])
+    if not torch.equal(at, C * (at[:, :1] // C) + torch.arange(C)):
+        if not is_mixed(at, owner):
+            found.unread.append(f"what enters its first layer is a map along another axis than the last one{where}")
+            return
+        says = f"a position reads numbers of several: time and features are exchanged by a reshape{where}"
+        found.findings.append(Finding("embedding", says))
+    if scale is None:
+        found.unread.append(f"the map of its features is multiplied by a number, and its bias is not{where}")
         return
+    found.codes["W_feature"], bias = what.map_and_bias()
+    if bias is not None:
+        found.codes["b_feature"] = bias
+    found.choices["embedding"] = "features-without-bias" if bias is None else "features"
+    found.sizes |= {"channels": C}
+    read_scale(found, factor * scale, found.codes["W_feature"].shape[1])
+
+
+def is_mixed(at: Tensor, of: Value) -> bool:
+    """Return whether rows that hold each number once, as many as a position has, are of several positions and features.
+
+    A map over time reads one feature, and a stretch of time is read as a longer row.
+    """
+    C = of.data.shape[-1]
+    if at.shape[1] != C or at.numel() != of.data.numel() or at.unique().numel() < at.numel():
+        return False
+    return all(bool((which != which[:, :1]).any()) for which in (at // C, at % C))
+
+
+def read_patches(found: EncoderReading, what: Affine, rows: Tensor, owner: Value) -> None:
+    """Read a map of patches of an image; its entries are put in the order channel, row, column."""
     _, C, H, W = owner.data.shape
     at = places(rows[0, 0])
     channel, y, x = at // (H * W) % C, at // W % H, at % W

@@ -14,7 +14,7 @@ from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import Graph, Value, places
 from conformance_tests.computation.inputs import NEAR, SAME, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
-from conformance_tests.computation.shown import EncoderReading, Finding, Remarks
+from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Finding, Remarks
 from conformance_tests.computation.stream import Step, Stream, Wiring, stream_of
 from conformance_tests.computation.walking import along_axis
 from encoder_spec.equation import variants
@@ -406,9 +406,16 @@ def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> N
 
 
 def demand_positions(found: EncoderReading) -> None:
-    """Find tokens to which no positions are added."""
-    tokens = "E" in found.codes and not found.unread and not found.foreign
-    if tokens and "position" not in found.choices and not any(f.slot == "position" for f in found.findings):
+    """Find tokens to which no positions are added; a set of vectors or of features may do without.
+
+    Vectors that are merely multiplied may as well be given embeddings that are scaled once more.
+    """
+    if "position" in found.choices or any(f.slot == "position" for f in found.findings):
+        return
+    if found.choices.get("embedding") in READ_AS_REALS:
+        multiplied = found.choices["embedding"] == "vectors" and found.choices["cls"] == "none"
+        (found.unread if multiplied else found.foreign).append("nothing is added to its input that tells positions")
+    elif "E" in found.codes and not found.unread and not found.foreign:
         found.findings.append(Finding("position", "nothing is added to the tokens that tells their positions"))
 
 
@@ -423,7 +430,7 @@ def read_inputs(found: EncoderReading, stream: Stream) -> None:
             assert isinstance(source.what, Norm)
             leading, source = source.what, source.parts[0]
     read_entrance(found, source)
-    if isinstance(widened, Affine) and "E" in found.codes:
+    if isinstance(widened, Affine) and "embedding" in found.choices:
         found.choices["input"] = "factorised"
         found.codes["W_e"], bias = widened.map_and_bias()
         if bias is None:

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
 
+READ_AS_REALS = ("vectors", "features", "features-without-bias")
+"""Variants of the embedding that read numbers at every position, where an encoder may do without positions."""
+
 
 class Finding(NamedTuple):
     """Something that is computed otherwise than in any equation of its slot."""
@@ -67,6 +70,7 @@ class EncoderReading(Remarks):
         unlearned: by path, the row of a table that is not learned.
         made_for: for how many positions a table is known that the call makes; 0 if it makes none.
         interleaved: whether the columns of a head do not stand side by side in the array that holds all maps.
+        placed: the numbers of the positions that are added to the call's.
         position_axis: the shape of the sum of tokens and positions, and along which of its axes positions are added.
     """
 
@@ -79,13 +83,20 @@ class EncoderReading(Remarks):
     unlearned: dict[str, int] = field(default_factory=dict)
     made_for: int = 0
     interleaved: bool = False
+    placed: Tensor | None = None
     position_axis: tuple[torch.Size, int] | None = None
 
     @property
     def is_entered(self) -> bool:
         """Return whether it is read what enters the first layer."""
         given = self.choices.get("input") == "given"
-        return "N" in self.sizes and (given or bool({"E", "W_patch", "W_conv"} & self.codes.keys()))
+        embedded = bool({"E", "W_patch", "W_conv"} & self.codes.keys()) or self.places_vectors
+        return "N" in self.sizes and (given or embedded)
+
+    @property
+    def places_vectors(self) -> bool:
+        """Return whether it adds positions to vectors, or to mapped features; a set of those needs none."""
+        return self.choices.get("embedding") in READ_AS_REALS and "position" in self.choices
 
     def reached(self) -> set[str]:
         """Return the names of the parameters from which the output is computed."""

@@ -95,6 +95,8 @@ class Wiring:
     def _mapped(self, value: Value, found: Affine, product: Value) -> Node:
         part = self._maps.get(product.number)
         factor = found.factor()
+        if part is None and not found.has_one_bias():
+            return self._combined(value)
         if part is None or factor is None:
             rows = product.reads[0]
             assert isinstance(rows, Tensor)

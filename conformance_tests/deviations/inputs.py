@@ -1,4 +1,4 @@
-"""Wrong inputs of rarer kinds: bare patches, sounds, two special tokens, factorised tables, given embeddings."""
+"""Wrong inputs of rarer kinds: bare patches, sounds, vectors, features, special tokens, factorised tables."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -8,12 +8,25 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from conformance_tests.deviations import deviation
-from encoder_spec.embedding import cls, patches
+from conformance_tests.deviations import Deviation, deviation, enter
+from encoder_spec.embedding import (
+    cls,
+    embedded,
+    features,
+    features_without_bias,
+    no_cls,
+    no_embedding_norm,
+    no_segments,
+    patches,
+    unscaled,
+    vectors,
+)
+from encoder_spec.equation import equation_of
 from encoder_spec.ffn import gelu, relu
 from encoder_spec.position import sinusoidal
 
 BARE_PATCHES, SOUND = "embedding.patches_without_bias", "embedding.convolutions"
+VECTORS, FEATURES, BARE_FEATURES = "embedding.vectors", "embedding.features", "embedding.features_without_bias"
 TWO_TOKENS, FACTORISED, GIVEN = "embedding.cls_and_distillation", "embedding.factorised", "embedding.given"
 
 F: TypeAlias = Callable[..., Tensor]
@@ -21,6 +34,7 @@ PatchMap: TypeAlias = Float[Tensor, "patch_area d_model"]
 Taps: TypeAlias = Float[Tensor, "3 channels d_model"]
 InnerTaps: TypeAlias = Float[Tensor, "3 d_model d_model"]
 Vector: TypeAlias = Float[Tensor, "d_model"]
+FeatureMap: TypeAlias = Float[Tensor, "channels d_model"]
 
 # Patches and sounds ------------------------------------------------------------------------
 
@@ -68,6 +82,92 @@ def of_odd_times(signal: Tensor, *, W_conv: Taps, b_conv: Vector, W_step: InnerT
     """The second convolution is taken about the odd times instead of the even ones."""
     U = gelu(convolved(signal.mT, W_conv) + b_conv)
     return gelu(convolved(U, W_step, 2, first=1) + b_step)
+
+
+# Vectors and features ----------------------------------------------------------------------
+
+
+@deviation("vectors-added-twice", VECTORS, ("EMB-17", "EMB-2"), "commonly seen")
+def added_twice(x: Tensor) -> Tensor:
+    """The vectors are added to the sum of vectors and positions once more."""
+    return x + x
+
+
+@deviation("vectors-normalised", VECTORS, "EMB-17")
+def vectors_normalised(x: Tensor) -> Tensor:
+    """Every vector is scaled to length 1."""
+    return torch.nn.functional.normalize(x, dim=-1)
+
+
+@deviation("vectors-of-other-sequences", VECTORS, ("EMB-17", "ENC-5"), "commonly seen")
+def of_other_sequences(x: Tensor) -> Tensor:
+    """The axes of batch and positions are exchanged by a reshape, which mixes the sequences."""
+    B, n, d = x.shape
+    return x.reshape(n, B, d).transpose(0, 1)
+
+
+def time_first(u: Tensor) -> Tensor:
+    """The numbers of (B, n, channels) as they stand in memory, read as (B, channels, n)."""
+    return u.reshape(len(u), u.shape[2], u.shape[1]).mT
+
+
+@deviation("features-by-reshape", FEATURES, "EMB-18", "commonly seen")
+def by_reshape(u: Tensor, *, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
+    """The axes of time and features are exchanged by a reshape, so that a moment holds numbers of several."""
+    return features(time_first(u), W_feature=W_feature, b_feature=b_feature)
+
+
+@deviation("features-bias-twice", FEATURES, "EMB-18")
+def bias_twice(u: Tensor, *, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
+    """The bias of the map is added once more, behind the map."""
+    return features(u, W_feature=W_feature, b_feature=b_feature) + b_feature
+
+
+@deviation("features-bias-ignored", FEATURES, ("EMB-18", "ENC-8"))
+def feature_bias_ignored(u: Tensor, *, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
+    """The map of the features has a bias, which is never added."""
+    return features_without_bias(u, W_feature=W_feature)
+
+
+@deviation("features-activated", FEATURES, "EMB-18", "commonly seen")
+def features_activated(u: Tensor, *, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
+    """A ReLU follows the map of the features."""
+    return relu(features(u, W_feature=W_feature, b_feature=b_feature))
+
+
+@deviation("features-standardised", FEATURES, ("EMB-18", "ENC-11"), "commonly seen")
+def standardised(u: Tensor, *, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
+    """Each feature is standardised over its sequence, not over the data, before it is mapped."""
+    spread = u.std(dim=1, keepdim=True, correction=0) + 1e-5
+    return features((u - u.mean(dim=1, keepdim=True)) / spread, W_feature=W_feature, b_feature=b_feature)
+
+
+deviation(
+    "features-without-bias",
+    FEATURES,
+    ("ENC-17", "EMB-18"),
+    "commonly seen",
+    definition="The map of the features has no bias.",
+)(features_without_bias)
+deviation(
+    "features-with-bias",
+    BARE_FEATURES,
+    ("ENC-17", "EMB-19"),
+    "commonly seen",
+    definition="The map of the features has a bias, where none is due.",
+)(features)
+
+
+@deviation("bare-features-by-reshape", BARE_FEATURES, "EMB-19", "commonly seen")
+def bare_by_reshape(u: Tensor, *, W_feature: FeatureMap) -> Tensor:
+    """The axes of time and features are exchanged by a reshape; the map of the features has no bias."""
+    return features_without_bias(time_first(u), W_feature=W_feature)
+
+
+@deviation("bare-features-in-reverse", BARE_FEATURES, "EMB-19")
+def in_reverse(u: Tensor, *, W_feature: FeatureMap) -> Tensor:
+    """The features are read in reverse order; their map has no bias."""
+    return features_without_bias(u.flip(-1), W_feature=W_feature)
 
 
 # Special tokens ----------------------------------------------------------------------------
@@ -153,10 +253,19 @@ def map_activated(
     return gelu(embedding_norm(segment(X + position(X), *segment_ids)) @ W_e + b_e)
 
 
-@deviation("given-embeddings-with-positions", GIVEN, ("EMB-9", "MH-7"), "commonly seen")
-def with_positions(X: Tensor) -> Tensor:
-    """Sinusoids are added to embeddings that are given with their positions."""
-    return X + sinusoidal(X)
+ADDING: tuple[F, ...] = (embedded, vectors, unscaled, no_cls, sinusoidal, no_segments, no_embedding_norm)
+"""The input of an encoder that adds sinusoids to its vectors, and nothing else."""
+
+enter(
+    Deviation(
+        "given-embeddings-with-positions",
+        "Sinusoids are added to embeddings that are given with their positions.",
+        (GIVEN,),
+        ("EMB-9", "MH-7"),
+        {e.slot: e for e in map(equation_of, ADDING)},
+        ("commonly seen",),
+    )
+)
 
 
 @deviation("given-embeddings-scaled", GIVEN, "EMB-9", "commonly seen")

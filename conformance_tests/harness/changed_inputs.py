@@ -87,9 +87,16 @@ class Departure(NamedTuple):
 def giver_to_input(there: Departure) -> Equation | None:
     """The equation before the layers whose value is changed before the one at this place reads it, if that is right."""
     slot, reads = there.step.equation.slot, there.step.equation.variant
-    search = before_cls if slot == "cls" else before_map if reads == "factorised" else before_sum
-    giver = search(there) if slot in ("cls", *SUMS) else None
+    search = before_map if reads == "factorised" else BEFORE.get(slot, before_sum)
+    giver = search(there) if slot in (*BEFORE, *SUMS) else None
     return there.profile[giver] if giver else None
+
+
+def before_scale(there: Departure) -> str | None:
+    """What makes the embedding, if its scale is right with another one, which is no multiple."""
+    X, scaled = there.before("embedding"), there.equation_at(there.place)
+    others = (other for other in there.others_like(X) if not is_multiple(other, X))
+    return "embedding" if any(there.recorded.has(scaled(other)) for other in others) else None
 
 
 def before_cls(there: Departure) -> str | None:
@@ -124,6 +131,10 @@ def before_sum(there: Departure) -> str | None:
         if not is_same(other, X) and there.recorded.has(other + PE, after=place):
             return maker_of_embedding(other, X)
     return "position" if any(there.recorded.has(X + other) for other in there.others_like(PE)) else None
+
+
+BEFORE = {"embedding_scale": before_scale, "cls": before_cls}
+"""Where the search begins for what is changed before the equation in a slot reads it."""
 
 
 def maker_of_embedding(other: Tensor, X: Tensor) -> str:

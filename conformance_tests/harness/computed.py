@@ -53,8 +53,8 @@ UNPADDED = (
 PADDED = (Case(probe="scattered"), Case(probe="right"))
 FAST = tuple(case._replace(gradients=False) for case in (Case(), *PADDED))
 
-ENTRANCES = {"E", "W_patch", "W_conv"}
-"""The parameters that meet the input first: ids, an image or a signal."""
+ENTRANCES = {"E", "W_patch", "W_conv", "W_feature"}
+"""The parameters that meet the input first: ids, an image, a signal or features."""
 
 
 @dataclass

@@ -109,7 +109,7 @@ class Run(Computed):
         profile = self.encoder.profile
         if profile["head"].variant not in ("none", "mlm"):
             raise Unsupported("the head does not give an output for each position")
-        if profile["input"].variant == "embedded" and profile["embedding"].variant != "lookup":
+        if not self.probes["plain"].by_position:
             raise Unsupported("an image is not a sequence of positions")
 
     def demand_shaped(self, case: Case) -> None:

@@ -21,7 +21,7 @@ from conformance_tests.subjects.subject import Subject
 
 PERTURBED, FAINT, OFFSET, SHARP, LOUD, GIVEN = "perturbed", "faint", "offset", "sharp", "loud", "given"
 
-FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "x_cls", "b_e")
+FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "b_feature", "x_cls", "b_e")
 """The arrays that are made small so that the inputs of the norms are small too."""
 
 FAINT_PLACES = ("norm_1", "norm_embedding")

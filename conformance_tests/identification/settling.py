@@ -195,9 +195,11 @@ class Settling:
 
     def _table(self, mapping: ParameterMapping) -> Tensor | None:
         """Return the sinusoids that the encoder keeps beside its parameters."""
-        if "E" not in mapping.sources or "P" in mapping.sources:
+        widths = {"E": -1, "layers.0.W_Q": 0}
+        source = next((path for path in widths if path in mapping.sources), None)
+        if source is None or "P" in mapping.sources:
             return None
-        width = self.weights[mapping.sources["E"].names[0]].shape[-1]
+        width = mapping.canonical(self.weights)[source].shape[widths[source]]
         fitting = (t.reshape(-1, width) for t in self.tables.values() if t.ndim > 1 and t.shape[-1] == width)
         return next((t for t in fitting if layout_of(t)), None)
 
@@ -251,8 +253,8 @@ def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
 
     Its layers read something else than the embeddings that it is given, or its output depends on parameters of no slot.
     """
-    given = by_names.found.encoder.profile["input"].variant == "given"
-    if given and "N" in shown.sizes and not shown.is_entered:
+    reads = by_names.found.encoder.reads
+    if reads[:-1] == ("B", "n") and "N" in shown.sizes and not shown.is_entered:
         yield from shown.unread
     strange = sorted(shown.reached().intersection(by_names.mapping.unmapped))
     if strange:

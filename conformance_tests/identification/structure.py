@@ -11,6 +11,7 @@ from torch import Tensor
 
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.errors import Undetermined
+from conformance_tests.harness.computed import ENTRANCES
 from conformance_tests.identification.epsilon import EPSILONS
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.assembly import Encoder
@@ -25,6 +26,9 @@ NEEDED = {
     "feed-forward maps": {"W_1", "W_2"},
 }
 """The maps without which there is no encoder."""
+
+ADDED = ENTRANCES | {"P", "E_seg", "x_cls", "x_dist"}
+"""The parameters of an encoder that makes its input itself, of whatever it is given."""
 
 
 def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
@@ -64,7 +68,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     fitting = admissible("norm", of_layers)
     choices["norm"] = "rms" if "rms" in fitting else fitting[0]
     choices["input"] = "given"
-    if {"E", "W_patch", "W_conv"} & letters:
+    if ADDED & letters or "embedding" in hints.stated:
         choices["input"] = "factorised" if "W_e" in letters else "embedded"
     choices["embedding_norm"] = "norm" if "norm_embedding.gamma" in parameters else "none"
     choices["final_norm"] = "norm" if "norm_final.gamma" in parameters else "none"
@@ -102,7 +106,7 @@ def as_declared(declared: Profile, parameters: Mapping[str, Tensor], hints: Hint
     if not {f"layers.0.{letter}" for letter in ("W_Q", "W_V", "W_1")} <= parameters.keys():
         raise SpecificationError("the parameters do not tell d_model, d_k, d_v and d_ff")
     layers = {path.split(".")[1] for path in parameters if path.startswith("layers.")}
-    given = {"input": "given"} if not {"E", "W_patch", "W_conv"} & parameters.keys() else {}
+    given = {"input": "given"} if declared["embedding"].parameters and not ENTRANCES & parameters.keys() else {}
     return Encoder(declared.replace(**given), sizes(parameters, hints, len(layers)))
 
 
@@ -171,6 +175,7 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
         "P": ("max_len", "d_e"),
         "E_seg": ("segments", "d_e"),
         "W_conv": ("3", "channels", "d_model"),
+        "W_feature": ("channels", "d_e"),
         "W_cls": ("d_model", "classes"),
     }.items():
         if path in parameters:

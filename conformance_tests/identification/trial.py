@@ -17,6 +17,7 @@ from conformance_tests.identification.foreign_parts import demand_nothing_outsid
 from conformance_tests.identification.identify import Identification, identify, open_axes
 from conformance_tests.identification.missing_facts import what_is_missing
 from conformance_tests.identification.search import (
+    NEARER,
     Axes,
     candidates,
     first_layer,
@@ -90,12 +91,23 @@ class Reading:
         Raises:
             Undetermined: if the parameters are those of no encoder.
         """
-        axes = open_axes(self.start, self.told)
+        return self._opened(self.start)
+
+    def openings(self) -> list[tuple[Encoder, Axes]]:
+        """The same, and then with positions added to the vectors if ``start`` adds none, or without if it does.
+
+        Sinusoids have no parameters, and a parameter need not be used: outputs alone tell.
+        """
+        others = otherwise_placed(self.start) if self.shown is None else []
+        return [self._opened(start) for start in (self.start, *others)]
+
+    def _opened(self, start: Encoder) -> tuple[Encoder, Axes]:
+        axes = open_axes(start, self.told)
         if self.shown is not None:
             axes = {axis: values for axis, values in axes.items() if axis in LEFT_OPEN}
         if self.declared is None:
-            return self.start, axes
-        begun = Encoder(with_input_of(self.declared, self.start), self.start.dimensions)
+            return start, axes
+        begun = Encoder(with_input_of(self.declared, start), start.dimensions)
         return begun, {axis: values for axis, values in axes.items() if axis == "h"}
 
 
@@ -124,6 +136,9 @@ class Trial:
         """The choice of equations that reproduces the subject's outputs, or comes closest to what it computes."""
         start, axes = self.reading.open()
         found = identify(self.experiments, start, axes, self.recorded)
+        for opening in self.reading.openings()[1:] if not found.agrees else ():
+            other = identify(self.experiments, *opening, self.recorded)
+            found = other if other.agrees or self._is_nearer(other, found) else found
         if self.recorded is None or found.agrees or not axes:
             return found
         found = replace(found, encoder=self._with_its_eps(found.encoder))
@@ -135,27 +150,40 @@ class Trial:
         encoder = with_its_activation(found.encoder, axes, self.experiments[0], self.recorded, stated=stated)
         return replace(found, encoder=encoder)
 
+    def _is_nearer(self, one: Identification, other: Identification) -> bool:
+        """Whether the outputs of one choice, which disagrees as another one does, are much nearer to the subject's.
+
+        Where intermediates are shown, they tell more.
+        """
+        first = self.experiments[0]
+        return self.recorded is None and first.distance(one.encoder) < NEARER * first.distance(other.encoder)
+
     def behind_one_deviation(self, found: Identification) -> Identification:
         """The choices with which some deviation gives the outputs, if there are such; else what was found."""
-        behind = behind_one_deviation(*self.reading.open(), self.experiments)
-        return found if behind is None else replace(found, encoder=behind, behind_something_wrong=True)
+        for opening in self.reading.openings():
+            behind = behind_one_deviation(*opening, self.experiments)
+            if behind is not None:
+                return replace(found, encoder=behind, behind_something_wrong=True)
+        return found
 
     def explained(self) -> int:
         """How many of the first layer's values are among the subject's intermediates."""
         assert self.recorded is not None
-        start, axes = self.reading.open()
-        inside = {axis: values for axis, values in axes.items() if axis not in ("N", "final_norm", "norm_final")}
-        return guided(first_layer(start), inside, self.experiments[0], self.recorded)[1]
+        most = 0
+        for start, axes in self.reading.openings():
+            inside = {axis: values for axis, values in axes.items() if axis not in ("N", "final_norm", "norm_final")}
+            most = max(most, guided(first_layer(start), inside, self.experiments[0], self.recorded)[1])
+        return most
 
     def projections_found(self) -> int:
         """How many of Q, K and V of the first layer are found, in whichever order it norms."""
         assert self.recorded is not None
-        start, axes = self.reading.open()
-        orders = {axis: values for axis, values in axes.items() if axis in ("layer", "norm")}
         most = 0
-        for encoder in candidates(first_layer(start), orders):
-            encoder = fitted(encoder, "eps", self.experiments[0], self.recorded)
-            most = max(most, sum(map(self.recorded.has, projections(encoder, self.experiments[0]))))
+        for start, axes in self.reading.openings():
+            orders = {axis: values for axis, values in axes.items() if axis in ("layer", "norm")}
+            for encoder in candidates(first_layer(start), orders):
+                encoder = fitted(encoder, "eps", self.experiments[0], self.recorded)
+                most = max(most, sum(map(self.recorded.has, projections(encoder, self.experiments[0]))))
         return most
 
     def forms(self, slot: str, encoder: Encoder) -> bool:
@@ -184,5 +212,23 @@ class Trial:
 
 
 def with_input_of(declared: Profile, start: Encoder) -> Profile:
-    """The declared profile; a subject that starts from given embeddings is judged from there on."""
-    return declared.replace(input="given") if start.profile["input"].variant == "given" else declared
+    """The declared profile; a subject that starts from given embeddings, or from vectors, is judged from there on.
+
+    What such a subject does not do itself, a scale or a class token, may have been done before.
+    """
+    entrance, reads = start.profile["input"].variant, start.profile["embedding"].variant
+    if declared["embedding"].variant == "vectors":
+        return declared
+    if entrance == "given":
+        return declared.replace(input="given")
+    if reads == "vectors":
+        before = {slot: "none" for slot in ("embedding_scale", "cls") if start.profile[slot].variant == "none"}
+        return declared.replace(embedding="vectors", **before)
+    return declared
+
+
+def otherwise_placed(start: Encoder) -> list[Encoder]:
+    """The encoder that adds positions to its vectors, for one that adds none; the reverse; none for other inputs."""
+    if start.profile["input"].variant == "given":
+        return [start.replace(input="embedded", embedding="vectors")]
+    return [start.replace(input="given")] if start.profile["embedding"].variant == "vectors" else []

@@ -20,6 +20,9 @@ UNPADDED = ("plain", "faint", "single", "extreme", "few", "many")
 PADDED = ("everything-kept", "scattered", "right", "one-all-padded", "all-end-padded")
 NAMES = (*UNPADDED, *PADDED)
 PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
+BY_POSITION = ("given", "lookup", "vectors", "features", "features-without-bias")
+"""Kinds of inputs whose second axis is that of the positions."""
+
 SCALES = {"faint": 1e-4, "extreme": 1000.0}
 FEW = 2
 MANY = 41
@@ -92,7 +95,9 @@ class Probe:
         keep = None if self.keep is None else self.keep[:samples]
         if not self.by_position:
             return replace(self._each(lambda x: x[:samples]), keep=keep)
-        return replace(self._each(lambda x: x[:samples, :length]), keep=None if keep is None else keep[:, :length])
+        if keep is not None:
+            keep = keep[:, : keep.shape[1] - self.inputs[0].shape[1] + length]  # what stands before the input stays
+        return replace(self._each(lambda x: x[:samples, :length]), keep=keep)
 
     def strided(self) -> "Probe":
         """Return the probe with its numbers in another memory order."""
@@ -141,7 +146,8 @@ class Probes:
         self.seed = seed
         self.dtype = dtype
         self._made: dict[str, Probe] = {}
-        taken = {getattr(encoder.dimensions, size) for size in ("N", "h", "d_k", "d_v", "d_model", "d_ff")}
+        axes = ("N", "h", "d_k", "d_v", "d_model", "d_ff", *encoder.reads)
+        taken = {size for letter, size in encoder.dimensions.sizes().items() if letter in axes}
         self.batch = next(p for p in PRIMES if p not in taken)
         self.length = next(p for p in PRIMES[2:] if p not in taken and p != self.batch)
         self.longest = MANY
@@ -149,9 +155,10 @@ class Probes:
         learned = bool(encoder.profile["position"].parameters)
         if self._kind == "convolutions" and learned:
             self.length = encoder.dimensions.max_len  # such encoders take sounds of one length alone
-        if self._kind == "lookup" and learned:
+        if self._kind in BY_POSITION and self._kind != "given" and learned:
             # Two rows are spared: the offset is not known before it is identified.
-            usable = encoder.dimensions.max_len - max(2, int(encoder.profile.constants["offset"]))
+            spared = self._prepended + max(2, int(encoder.profile.constants["offset"]))
+            usable = encoder.dimensions.max_len - spared
             self.length, self.longest = (max(1, min(length, usable)) for length in (self.length, MANY))
         self.batch, self.length = self._fixed(self.batch, self.length)
         self.tells_axes_apart = self.batch not in {*taken, self.length}
@@ -186,7 +193,7 @@ class Probes:
         inputs = tuple(self._held(x * SCALES.get(name, 1.0)) if x.is_floating_point() else x for x in inputs)
         keep = self._keep(name, self._positions(inputs))
         patch = self.encoder.dimensions.patch if self._kind.startswith("patches") else 0
-        return Probe(inputs, keep, self._kind in ("given", "lookup"), patch)
+        return Probe(inputs, keep, self._kind in BY_POSITION, patch)
 
     def _sizes(self, name: str) -> tuple[int, int]:
         """Return how many sequences of how many tokens; images and signals have their own length."""
@@ -207,11 +214,14 @@ class Probes:
 
     def _inputs(self, generator: torch.Generator, batch: int, length: int) -> tuple[Tensor, ...]:
         sizes = self.encoder.dimensions
-        if self._kind == "given":
-            x = torch.randn(batch, length, sizes.d_model, generator=generator, dtype=torch.float64)
-            x[0, 1 % length] *= 1e-3
-            x[1 % batch, 2 % length] += 30
-            return (x,)
+        if self._kind in BY_POSITION and self._kind != "lookup":
+            width = getattr(sizes, self.encoder.reads[-1])
+            x = torch.randn(batch, length, width, generator=generator, dtype=torch.float64)
+            if self._kind == "given":
+                # The first norm reads them as they are; positions or a map would hide what they show.
+                x[0, 1 % length] *= 1e-3
+                x[1 % batch, 2 % length] += 30
+            return (x, *self._segments(generator, batch, length))
         if self._kind.startswith("patches"):
             rows, columns = self._grid
             shape = (batch, sizes.channels, rows * sizes.patch, columns * sizes.patch)
@@ -221,9 +231,12 @@ class Probes:
             return (torch.randn(batch, sizes.channels, times, generator=generator, dtype=torch.float64),)
         # The first few ids are often special: padding, unknown, beginning, end.
         tokens = torch.randint(4 if sizes.V > 12 else 0, sizes.V, (batch, length), generator=generator)
-        if self.encoder.profile["segment"].variant == "none":
-            return (tokens,)
-        return tokens, torch.randint(sizes.segments, (batch, length), generator=generator)
+        return (tokens, *self._segments(generator, batch, length))
+
+    def _segments(self, generator: torch.Generator, batch: int, length: int) -> tuple[Tensor, ...]:
+        if self._kind == "given" or self.encoder.profile["segment"].variant == "none":
+            return ()
+        return (torch.randint(self.encoder.dimensions.segments, (batch, length), generator=generator),)
 
     def _positions(self, inputs: tuple[Tensor, ...]) -> int:
         rows, columns = self._grid

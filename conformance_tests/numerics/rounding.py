@@ -104,8 +104,8 @@ def distance(
     ordered, orders = computing(encoder, way), way.orders
     axes = ordered.symbolic_shapes()
     placed = {path: permuted(value, axes[path], orders) for path, value in parameters.items() if path in axes}
-    given = encoder.profile["input"].variant == "given"
-    read = tuple(permuted(x, ("B", "n", "d_model"), orders) if given else x for x in inputs)
+    first, *others = inputs
+    read = (permuted(first, encoder.reads, orders), *others)
     is_hidden = encoder.profile["head"].variant == "none"
     want = permuted(exact, ("B", "n", "d_model"), orders) if is_hidden else exact
     if orders:

@@ -62,6 +62,7 @@ EVIDENCE = {
     "conv": "conv 1, first 2",
     "step": "conv 1, second 2",
     "e": "embed 1, map 2, project 2",
+    "feature": "feature 4, in 1, project 1",
     "norm_embedding": "norm .5, embed 3, before 2, in 2, first -4, second -4",
     "norm_final": "norm 1, final 2, after 4, o 1, first -4, second -4",
 }
@@ -94,7 +95,20 @@ KNOWN |= {word: concept for concept, same in CONCEPTS.items() for word in (conce
 PACKED = {"QKV": "QKV", "KV": "KV", "1G": "1G"}
 """Parts that hold several maps, with the letters of those."""
 
-OUTSIDE = ("E", "P", "E_seg", "x_cls", "x_dist", "patch", "conv", "step", "e", "norm_embedding", "norm_final")
+OUTSIDE = (
+    "E",
+    "P",
+    "E_seg",
+    "x_cls",
+    "x_dist",
+    "patch",
+    "conv",
+    "step",
+    "e",
+    "feature",
+    "norm_embedding",
+    "norm_final",
+)
 IN_LAYER = tuple(part for part in EVIDENCE if part not in OUTSIDE)
 
 ATTENTION, FEED_FORWARD = ("Q", "K", "V", "O", "QKV", "KV"), ("1", "1G", "2", "G")
@@ -107,6 +121,9 @@ TIE = 1e-2
 
 UNKNOWN = 0.1
 """How much an unknown word counts against a part: the plain name is the better one."""
+
+CLEAR = {"e": 2, "feature": 1.5}
+"""How strongly words must speak for a map outside of the layers: one word speaks for many maps."""
 
 SHAPE = 0.5
 """How much it counts that a map has the shape of a part as most store it, output × input."""
@@ -189,7 +206,8 @@ def of_shape(part: str, shape: tuple[int, ...], width: int, inner: int, spoken: 
         return (SHAPE + TIE * (part == "norm_2")) * (part in IN_LAYER) if fits else None
     if part.startswith("x_"):
         return 0.0 if spoken and prod(shape) == width else None
-    axes = {"E": 2, "P": 2, "E_seg": 2, "e": 2, "patch": 4, "conv": 3, "step": 3}[part]
+    axes = {"E": 2, "P": 2, "E_seg": 2, "e": 2, "feature": 2, "patch": 4, "conv": 3, "step": 3}[part]
     fits = len(shape) == axes or (part == "P" and shape[0] == 1) or (part == "patch" and spoken > 2)
     fits = fits and (part not in ("conv", "step") or 3 in shape)
-    return 0.0 if spoken and fits and (part != "e" or (width in shape and spoken > 2)) else None
+    fits = fits and (part not in CLEAR or (width in shape and spoken > CLEAR[part]))
+    return 0.0 if spoken and fits else None

@@ -41,7 +41,7 @@ def open_storage(
     if {"norm_1", "norm_2"} <= first:
         questions.append([{"norms": order} for order in ("12", "21")])
     norms = [part.first.shape for name, part in outside.items() if name.startswith("norm")]
-    if norms == [(width,)] and outside.keys() & {"E", "patch"}:
+    if norms == [(width,)] and outside.keys() & {"E", "P", "patch", "feature"}:
         questions.append([{"outer_norm": place} for place in ("as named", "the other")])
     packed = [part.arrays[0].name for part in of_layers if part.part == "QKV"]
     if packed and not all(name.endswith(DOCUMENTED) for name in packed):

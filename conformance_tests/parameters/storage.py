@@ -97,8 +97,8 @@ def oriented(part: str, kind: str, shape: Sequence[int], width: int, storage: St
         return lambda w: heads_side_by_side(w, part == "O", width)
     rows, columns = shape if len(shape) == 2 else (0, 0)
     if rows != columns:
-        # W_2, W_O and W_e give the hidden width, all others read it.
-        as_stored = (columns if part in ("2", "O", "e") else rows) == width
+        # W_2, W_O, W_e and W_feature give the hidden width, all others read it.
+        as_stored = (columns if part in ("2", "O", "e", "feature") else rows) == width
     else:
         as_stored = kind == "kernel" or (storage.turned and kind != "transposed")
     return torch.Tensor.contiguous if as_stored else lambda w: w.mT

@@ -24,6 +24,9 @@ LENGTH = 5
 MOST_WIDTHS = 8
 """The width of the hidden states is among the sizes that occur most often in the shapes of the weights."""
 
+MAP, SEQUENCE = 2, 3
+"""The number of axes of a map, and of hidden states."""
+
 LONGEST, MOST_LENGTHS = 256, 10
 """Lengths that a call is tried with are at most so large and so many: scores grow with their square."""
 
@@ -132,7 +135,10 @@ def with_noise(weights: Mapping[str, Tensor], frozen: Collection[str]) -> dict[s
 
 
 def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterator[Tensor]:
-    """Yield what may be the input of an encoder with these weights, the likeliest first: ids, embeddings, images."""
+    """Yield what may be the input of an encoder with these weights, the likeliest first: ids, vectors, images, sounds.
+
+    A single feature comes last: an encoder of wider vectors may take it as well, and repeat it.
+    """
     generator = torch.Generator().manual_seed(0)
     shapes = [tuple(w.shape) for w in weights.values()]
     # Neither 0 nor 1, which are ids of padding in many vocabularies; different ones beside each other.
@@ -152,6 +158,8 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
             yield torch.randn(batch, kernel[1], time, generator=generator, dtype=torch.float64)
+    if any(1 in shape for shape in shapes if len(shape) == MAP):
+        yield torch.randn(batch, length, 1, generator=generator, dtype=torch.float64)
 
 
 def of_any_width(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterator[Tensor]:
@@ -238,6 +246,7 @@ def first_call(
     )
     passable: FirstCall | None = None
     tried = 0
+    odd: FirstCall | None = None
     for given, of_lengths, inputs, most in rounds:
         for names, n, batch in islice(product(given, of_lengths, batches), MOST_SIZES):
             keep = torch.ones(batch, n, dtype=torch.bool)
@@ -245,7 +254,7 @@ def first_call(
                 for forms in likeliest(names, most):
                     tried += 1
                     if tried > trials:
-                        return passable
+                        return passable or odd
                     beside = dict(zip(names, forms, strict=True))
                     named = dict(stated) | {name: value_of(form, keep, x) for name, form in beside.items()}
                     try:
@@ -255,12 +264,27 @@ def first_call(
                     except Exception:
                         continue
                     accepted = FirstCall(x, named, batch, n, beside)
-                    if tensors and all(bool(t.isfinite().all()) for t in tensors):
+                    if not has_positions(tensors, x, batch, n):
+                        odd = odd or accepted
+                    elif tensors and all(bool(t.isfinite().all()) for t in tensors):
                         return accepted
-                    passable = passable or (accepted if tensors else None)
+                    else:
+                        passable = passable or (accepted if tensors else None)
             if passable:
                 return passable
-    return None
+    return odd
+
+
+def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> bool:
+    """Return whether a sequence comes back with every position, in either order of axes; True where x has none.
+
+    One sequence that is added to a table of another length is repeated for each of its rows: these come back, and
+    what was given is none of what such an encoder takes.
+    """
+    sequences = [t.shape[:2] for t in returned if t.ndim == SEQUENCE]
+    if x.ndim > SEQUENCE or sorted(x.shape[:2]) != sorted((batch, n)) or not sequences:
+        return True
+    return any((one == batch and other >= n) or (other == batch and one >= n) for one, other in sequences)
 
 
 def first_hidden_states(returned: Any) -> Tensor:

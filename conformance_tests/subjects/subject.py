@@ -27,8 +27,8 @@ Boundary = Callable[[], AbstractContextManager[Any]]
 class ArraySubject(Protocol):
     """The minimum of a subject: arrays in, arrays out, in float64 where it can.
 
-    ``encode`` takes ``x`` of shape (B, n, d_model), or token ids (B, n), and a boolean mask
-    (B, n) with True = keep or None; it returns the hidden states (B, n, d_model).
+    ``encode`` takes ``x`` of shape (B, n, d_model), features (B, n, channels), or token ids (B, n), and a boolean
+    mask (B, n) with True = keep or None; it returns the hidden states (B, n, d_model).
     """
 
     weights: Mapping[str, Any]

@@ -70,6 +70,25 @@ def _gelu(x: Array) -> Array:
     return np.array([entry * math.erfc(-entry / math.sqrt(2)) / 2 for entry in x.flat]).reshape(x.shape)
 
 
+def vectors(x: Array) -> Array:
+    """X[b, j, c] = x[b, j, c]."""
+    return x
+
+
+def features(u: Array, *, W_feature: Array, b_feature: Array) -> Array:
+    """X[b, j, c] = Σ_i u[b, j, i] W_feature[i, c] + b_feature[c]."""
+    X = np.zeros((*u.shape[:2], len(b_feature)))
+    for b, j, c in np.ndindex(*X.shape):
+        X[b, j, c] = sum(u[b, j, i] * W_feature[i, c] for i in range(len(W_feature))) + b_feature[c]
+    return X
+
+
+def features_without_bias(u: Array, *, W_feature: Array) -> Array:
+    """X[b, j, c] = Σ_i u[b, j, i] W_feature[i, c]."""
+    X: Array = np.einsum("bji,ic->bjc", u, W_feature)
+    return X
+
+
 def cls(X: Array, *, x_cls: Array) -> Array:
     """X'[b, 0] = x_cls and X'[b, j + 1] = X[b, j]."""
     B, n, d_model = X.shape

@@ -49,7 +49,7 @@ def stack_with(attention: type[PlainAttention] | None = None, layer: type[PlainL
 
 
 class PlusPositions(nn.Module):
-    """Given embeddings, it adds sines of the positions."""
+    """Given embeddings, it adds the sine of the position to each feature."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class PlusPositions(nn.Module):
         return hidden
 
 
-@ambiguous("what enters its first layer has a part that is argument x")
+@ambiguous("its positions are fixed numbers, which no slot of the specification has")
 def positions_added_to_embeddings_that_are_given() -> nn.Module:
     return PlusPositions()
 

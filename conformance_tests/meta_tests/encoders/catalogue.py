@@ -22,6 +22,7 @@ from conformance_tests.meta_tests.encoders import (  # noqa: F401
     tutorials_packing,
     tutorials_stacked,
     tutorials_told_by_shape,
+    tutorials_vectors,
     tutorials_wholes,
 )
 from conformance_tests.meta_tests.encoders.ambiguous import AMBIGUOUS, Ambiguous

@@ -196,7 +196,8 @@ def flowing(
     grown = prepended(encoder) if equation.slot == "stack" else 0
     for name, hint in equation.flowing.items():
         if hint is Tensor:
-            read = flowing(encoder, encoder.profile[READ_BY[name]], sizes, draw, rng)
+            width = equation.widths.get(READ_BY[name], "d_model")
+            read = flowing(encoder, encoder.profile[READ_BY[name]], sizes | {"d_model": sizes[width]}, draw, rng)
             yield from list(read)[name == "segment_ids" :]
             continue
         if hint is int:

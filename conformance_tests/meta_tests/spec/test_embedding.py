@@ -17,6 +17,8 @@ from encoder_spec.embedding import (
     embedded,
     embedding_norm,
     factorised,
+    features,
+    features_without_bias,
     given,
     lookup,
     no_cls,
@@ -27,6 +29,7 @@ from encoder_spec.embedding import (
     scale,
     segments,
     unscaled,
+    vectors,
 )
 from encoder_spec.profiles import ALBERT, BERT, TORCH_POST_LN, VASWANI_2017, VIT
 
@@ -129,6 +132,65 @@ def test_the_stem_equals_two_convolutions_of_torch() -> None:
     U = gelu(conv1d(signal, first, b_conv, padding=1))
     close(X, gelu(conv1d(U, second, b_step, stride=2, padding=1)).mT)
     assert X.shape == (2, 6, 7), X.shape
+
+
+@shows("EMB-17")
+def test_vectors_are_the_embedding_that_positions_are_added_to() -> None:
+    """d_model = 4: the vector (1, 0, 0, 2) at position 0 gets PE(0) = (0, 1, 0, 1), which makes (1, 1, 0, 3).
+
+    Scaled by √4 first it is 2 · (1, 0, 0, 2) + (0, 1, 0, 1) = (2, 1, 0, 5).
+    """
+    x = tensor([[[1, 0, 0, 2]]])
+    same(vectors(x), tensor([[[1, 0, 0, 2]]]))
+    sizes = Dimensions(d_model=4, h=2, d_ff=3, N=1)
+    for scaled, first in (("none", [1, 1, 0, 3]), ("sqrt-d-model", [2, 1, 0, 5])):
+        encoder = Encoder(VASWANI_2017.replace(embedding="vectors", embedding_scale=scaled), sizes)
+        close(encoder.bind({}, slot="input")(x), tensor([[first]]))
+
+
+@shows("EMB-17")
+def test_a_class_token_stands_before_vectors() -> None:
+    """x_cls = (7, 8) and x = (1, 2) with the rows (10, 20) and (30, 40) of P: (17, 28) and (31, 42)."""
+    profile = VIT.replace(embedding="vectors")
+    parameters = {"x_cls": tensor([7, 8]), "P": tensor([[10, 20], [30, 40]])}
+    X = Encoder(profile, Dimensions(d_model=2, h=1, N=1, max_len=2)).bind(parameters, slot="input")(tensor([[[1, 2]]]))
+    same(X, tensor([[[17, 28], [31, 42]]]))
+
+
+@shows("EMB-18")
+def test_features_are_mapped_moment_by_moment() -> None:
+    """Two moments of three features, (1, 2, 3) and (0, 1, 0); W has the rows (1, 10), (2, 20), (3, 30), b = (100, 200).
+
+    1·1 + 2·2 + 3·3 = 14 and 10 + 40 + 90 = 140, with b (114, 340); the second moment is row 2 of W with b: (102, 220).
+    """
+    u = tensor([[[1, 2, 3], [0, 1, 0]]])
+    W_feature = tensor([[1, 10], [2, 20], [3, 30]])
+    X = features(u, W_feature=W_feature, b_feature=tensor([100, 200]))
+    same(X, tensor([[[114, 340], [102, 220]]]))
+
+
+@shows("EMB-18")
+def test_features_equal_a_convolution_of_width_one() -> None:
+    """A kernel of width 1 over the moments reads the features of one moment."""
+    u, W, b = normal(0, 2, 11, 3), normal(1, 3, 7), normal(2, 7)
+    close(features(u, W_feature=W, b_feature=b), conv1d(u.mT, W.mT[..., None], b).mT)
+
+
+@shows("EMB-19")
+def test_features_without_bias_are_maps_alone() -> None:
+    """(1, 2, 3) with the column (1, 10, 100)ᵀ gives 321, and no features give nothing."""
+    X = features_without_bias(tensor([[[1, 2, 3], [0, 0, 0]]]), W_feature=tensor([[1], [10], [100]]))
+    same(X, tensor([[[321], [0]]]))
+
+
+@shows("EMB-18", "EMB-17")
+def test_an_input_of_another_width_is_refused() -> None:
+    """Three features where the map reads five; vectors of width 3 where the layers have width 4."""
+    sizes = Dimensions(d_model=4, h=2, d_ff=3, N=1, channels=5)
+    for embedding, width in (("features", "channels = 5"), ("vectors", "d_model = 4")):
+        encoder = Encoder(VASWANI_2017.replace(embedding=embedding), sizes)
+        with refused(match=f"the input must have width {width}, but has shape"):
+            encoder(random_parameters(encoder), normal(0, 2, 7, 3))
 
 
 @shows("EMB-15")

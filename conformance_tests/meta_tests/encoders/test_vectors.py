@@ -1,0 +1,123 @@
+"""Encoders of vectors or features: held to a declared choice, and left open where nothing tells positions."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from conformance_tests import check
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainPreNorm, plain_layers
+from conformance_tests.meta_tests.encoders.tutorials_inputs import interleaved
+from conformance_tests.meta_tests.encoders.tutorials_vectors import Measuring, Placing, WithClassToken, bare
+from encoder_spec.position import sinusoidal
+from encoder_spec.profiles import ANNOTATED_TRANSFORMER, VASWANI_2017, VIT, Profile
+
+FEATURES = VASWANI_2017.replace(
+    **{"name": "features", "embedding": "features", "embedding_scale": "none", "position": "learned"},
+    **{"projections": "affine", "output": "affine", "eps": 1e-5},
+)
+
+
+TABLE = sinusoidal(torch.zeros(1, 47, 28, dtype=torch.float64))
+
+
+class Altered(Plain):
+    """Changes its vectors by a function that is no module."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(plain_layers())
+        self.change = change
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(self.change(x), mask)
+
+
+class Set(Plain):
+    """Maps 11 features, and adds nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.project = nn.Linear(11, 28)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(self.project(x))
+
+
+class SetWithClassToken(WithClassToken):
+    """A class token before the vectors, and no positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times = 0
+        del self.pos_embedding
+
+
+def without_bias() -> nn.Module:
+    """Its map has a bias, which is never added."""
+    encoder = Measuring(11, plain_layers())
+    encoder.map = bare
+    return encoder
+
+
+def sinusoids(x: Tensor) -> Tensor:
+    """The formula's, in float32."""
+    return x + interleaved(x.shape[1], 28)
+
+
+@pytest.mark.parametrize(
+    ("make", "profile", "verdict", "departs_at"),
+    [
+        (lambda: Measuring(11, plain_layers()), FEATURES, "conformant", None),
+        (without_bias, FEATURES, "nonconformant", "embedding.features"),
+        (lambda: Measuring(11, plain_layers(), bias=False), FEATURES, "nonconformant", "embedding.features"),
+        (WithClassToken, VIT.replace(activation="relu", eps=1e-5), "conformant", None),
+        (
+            lambda: Placing(plain_layers(PlainPreNorm), TABLE, final=nn.LayerNorm(28)),
+            ANNOTATED_TRANSFORMER.replace(norm="layer-norm", eps=1e-5),
+            "conformant",
+            None,
+        ),
+    ],
+    ids=["features", "bias unused", "no bias", "class token", "before positions"],
+)
+def test_a_declared_profile_is_held_from_where_the_encoder_starts(
+    make: Callable[[], nn.Module], profile: Profile, verdict: str, departs_at: str | None
+) -> None:
+    """Vectors stand for tokens or patches that were embedded, and scaled, before; features do not."""
+    report = check(make, profile=profile).targets[0]
+    assert (report.verdict, report.departs_at) == (verdict, departs_at), [r.message for r in report.of("fail")]
+
+
+@pytest.mark.parametrize("make", [Set, SetWithClassToken])
+def test_an_encoder_of_sets_is_not_accused(make: Callable[[], nn.Module]) -> None:
+    """Nothing tells positions: it may be right, but no equation says so."""
+    report = check(make).targets[0]
+    assert report.verdict == "undetermined", [r.message for r in report.of("fail")]
+    assert "nothing is added to its input that tells positions" in " ".join(report.notes)
+
+
+def test_given_embeddings_that_are_scaled_are_no_set() -> None:
+    """Nothing but a factor stands between them and the layers, and no slot has it there."""
+    report = check(lambda: Altered(lambda x: 28**0.5 * x)).targets[0]
+    assert report.verdict == "nonconformant"
+    assert "EMB-9" in {r.id for r in report.of("fail")}
+
+
+def test_an_encoder_that_adds_nothing_has_its_embeddings_given() -> None:
+    """A class token, a position or a map would make them an embedding of its own."""
+    report = check(lambda: Altered(lambda x: 1.0 * x)).targets[0]
+    assert (report.verdict, report.profile["choices"]["input"]) == ("conformant", "given")
+
+
+def test_positions_that_are_computed_in_the_call_are_found() -> None:
+    """No table is kept: the formula is evaluated for each call, in float32."""
+    report = check(lambda: Altered(sinusoids)).targets[0]
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
+    assert report.profile["choices"].items() >= {"embedding": "vectors", "position": "sinusoidal"}.items()
+
+
+def test_vectors_that_are_added_once_more_are_found_out() -> None:
+    """A residual connection around a positional encoding that has one already: 2x + PE."""
+    report = check(lambda: Altered(lambda x: x + sinusoids(x))).targets[0]
+    assert (report.verdict, report.departs_at) == ("nonconformant", "embedding.vectors")
