@@ -223,13 +223,18 @@ WAVES = 1e-5
 """How far a wave of amplitude 1 that is stored in float32 may be from v(p + 1) + v(p − 1) = 2 cos ω · v(p)."""
 
 
+ANGLES = 2**-20
+"""How much further it may be off with every position: an angle in float32 is off by 2⁻²⁴ of its size, in four terms."""
+
+
 def read_fixed(found: EncoderReading, table: Tensor) -> None:
     """Say of positions that are neither learned nor sinusoids of the specification what they are."""
     if sinusoid(table[:LONGEST_SOUGHT]) is not None:
         return
     here, beside = table[1:-1], table[2:] + table[:-2]
     twice_cos = (here * beside).sum(0) / (here * here).sum(0).clamp(min=WAVES**2)
-    waves = len(table) > FEWEST_WAVING and bool(((beside - twice_cos * here).abs() <= WAVES).all())
+    allowed = WAVES + ANGLES * torch.arange(len(here), dtype=torch.float64)[:, None]
+    waves = len(table) > FEWEST_WAVING and bool(((beside - twice_cos * here).abs() <= allowed).all())
     one_for_all = bool((table == table[:, :1]).all())  # no two features differ, as those of any sinusoids do
     if waves and not one_for_all and bool((table.abs() <= 1 + WAVES).all()):
         says = f"the positions are sinusoids with other frequencies than the formula gives{first_apart(table)}"

@@ -88,7 +88,11 @@ class CalledSubject(Subject):
         lengths = [length or said.length] if length or said.length else []
         batches = [said.batch] if said.batch else BATCHES
         arguments = self.open_arguments()
-        return first_call(self.weights(), self.tables(), arguments, call, lengths, batches, said.arguments, trials)
+        return first_call(self.weights(), self.kept(), arguments, call, lengths, batches, said.arguments, trials)
+
+    def kept(self) -> Mapping[str, Tensor]:
+        """Return the arrays beside the weights whose sizes may be those of a call."""
+        return self.tables()
 
     def accepted(self) -> Sizes | None:
         """See ``Subject``: those that its author states, or else those of the first call that was recorded."""

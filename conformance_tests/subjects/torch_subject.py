@@ -233,6 +233,10 @@ class TorchSubject(CalledSubject):
         self._entry = ""
         return None
 
+    def kept(self) -> Mapping[str, Tensor]:
+        """See ``CalledSubject``: buffers of whole numbers too, such as masks."""
+        return self._constants()
+
     def _constants(self) -> dict[str, Tensor]:
         return dict(self.module.named_buffers()) | plain_tensors(self.module)
 
