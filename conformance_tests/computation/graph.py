@@ -29,8 +29,9 @@ class Value:
 
     Attributes:
         number: the place in the order of execution.
-        operation: ``"parameter"``, ``"constant"`` (a buffer, too) or ``"argument"`` of a leaf; ``"product"``,
-            ``"look-up"``, ``"layer-norm"`` or ``"softmax"``; else the name of an elementwise operation or a reduction.
+        operation: ``"parameter"``, ``"constant"`` (a buffer, too), ``"random"`` or ``"argument"`` of a leaf;
+            ``"product"``, ``"look-up"``, ``"layer-norm"`` or ``"softmax"``; else the name of an elementwise operation
+            or a reduction.
         reads: codes in the shape in which they are read, elementwise operations' in that of the result. A product
             reads rows (T, M, K) and columns (T, K, N), and gives (T, M, N); weights are among the columns if they
             are on one side alone.

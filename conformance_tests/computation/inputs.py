@@ -1,6 +1,6 @@
 """Reading what enters the first layer: look-ups, vectors, positions, segments, class tokens, patches, features."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from conformance_tests.computation.convolutions import read_convolution
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.computation.stream import Node
-from conformance_tests.computation.walking import unchanged
+from conformance_tests.computation.walking import along_axis, unchanged
 from encoder_spec.equation import variants
 from encoder_spec.notation import SpecificationError
 
@@ -359,9 +359,10 @@ def is_mixed(at: Tensor, of: Value) -> bool:
 
 def read_patches(found: EncoderReading, what: Affine, rows: Tensor, owner: Value) -> None:
     """Read a map of patches of an image; its entries are put in the order channel, row, column."""
-    _, C, H, W = owner.data.shape
-    at = places(rows[0, 0])
-    channel, y, x = at // (H * W) % C, at // W % H, at % W
+    shape, at = owner.data.shape, places(rows[0, 0])
+    axes = (3, 1, 2) if channels_are_last(shape) else (1, 2, 3)
+    C, H, W = (shape[axis] for axis in axes)
+    channel, y, x = (along_axis(at, shape, axis) for axis in axes)
     area = len(at) // C
     side = round(area**0.5)
     if side * side * C != len(at):
@@ -372,6 +373,11 @@ def read_patches(found: EncoderReading, what: Affine, rows: Tensor, owner: Value
     found.codes |= {"W_patch": W_patch[order]} | ({} if bias is None else {"b_patch": bias})
     found.choices["embedding"] = "patches-without-bias" if bias is None else "patches"
     found.sizes |= {"patch": side, "channels": C}
+
+
+def channels_are_last(shape: Sequence[int]) -> bool:
+    """Return whether the sides of a square image stand before its channels."""
+    return shape[1] == shape[2] != shape[3]
 
 
 def read_stem(found: EncoderReading, value: Value) -> bool:
@@ -405,14 +411,15 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
         found.unread.append(f"several parts stand side by side ({term})")
         return
     mine = torch.tensor([v.depends for v in graph.values])[codes >> PLACES]
-    by_position = mine.all(dim=-1).all(dim=0)
-    before = int((~by_position).nonzero().numel())
-    if before not in (1, 2) or not bool(by_position[before:].all()):
+    beside = (~mine.all(dim=-1).all(dim=0)).nonzero().flatten().tolist()
+    if len(beside) not in (1, 2):
         found.unread.append("something other than class tokens stands beside the positions")
         return
-    found.codes["x_cls"] = codes[0, 0]
+    if beside != list(range(len(beside))):
+        found.findings.append(Finding("cls", "the class token does not stand before the positions"))
+    found.codes["x_cls"] = codes[0, beside[0]]
     found.choices["cls"] = "cls"
-    if before == 2:
-        found.codes["x_dist"] = codes[0, 1]
+    if len(beside) == 2:
+        found.codes["x_dist"] = codes[0, beside[1]]
         found.choices["cls"] = "cls-and-distillation"
     read_term(found, 1.0, term.parts[0])

@@ -39,7 +39,17 @@ def read(graph: Graph) -> EncoderReading:
     assert isinstance(first, Attention)
     if found.position_axis is not None:
         find_axis(found, first, *found.position_axis)
+    find_random(found)
     return found
+
+
+def find_random(found: EncoderReading) -> None:
+    """Find random numbers in what the output is computed of; beside them numbers tell nothing else."""
+    for value in found.graph.ancestors(found.graph.output):
+        if value.operation == "random":
+            where = next((reader.where for reader in found.graph.readers(value)), "")
+            found.findings = [Finding("dropout", f"random numbers enter the output in evaluation{where}")]
+            return
 
 
 def find_axis(found: EncoderReading, attention: Attention, shape: torch.Size, axis: int) -> None:
@@ -220,10 +230,14 @@ def numbers_of(owners: Sequence[Value | None], codes: Sequence[int]) -> list[int
     names = [NUMBER.split(owner.name) if owner else [] for owner in owners]
     if len({len(name) for name in names}) > 1:
         return []
-    differing = [column for column in zip(*names, strict=True) if len(set(column)) > 1]
-    if len(differing) != 1 or not all(map(str.isdigit, differing[0])):
+    columns = list(zip(*names, strict=True))
+    differing = [place for place, column in enumerate(columns) if len(set(column)) > 1]
+    if len(differing) != 1 or not all(map(str.isdigit, columns[differing[0]])):
         return []
-    return list(map(int, differing[0]))
+    numbered = columns[differing[0] - 1][0].rstrip("._").rpartition(".")[2]
+    if numbered[:1].isupper():
+        return []  # Flax numbers the parts of each class as they are made: Block(Block(x)) makes the outer one first
+    return list(map(int, columns[differing[0]]))
 
 
 def codes_in_turn(codes: Sequence[int]) -> list[int]:

@@ -60,6 +60,7 @@ class CalledSubject(Subject):
         self.segments: str | None = None
         self.width = 0
         self.first_sizes: tuple[int, int] | None = None
+        self.channels_last = False
         self._added = 0
         self._refusal = ""
         self._undisturbed: Boundary = nullcontext
@@ -130,6 +131,7 @@ class CalledSubject(Subject):
     def conventions(self) -> dict[str, str]:
         """See ``Subject``: what was learned."""
         order = {} if self.batch_first else {"input": "(n, B, d_model)"}
+        order |= {"input": "(B, height, width, channels)"} if self.channels_last else {}
         return order | ({"mask": str(self.mask_form)} if self.mask_form else {})
 
     def remarks(self) -> tuple[str, ...]:
@@ -296,7 +298,7 @@ class CalledSubject(Subject):
     def returned(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
         """Return everything that the encoder returns, in its own order of axes."""
         named: dict[str, Any] = dict(self.hints.arguments)
-        positional = [self._turned(inputs[0])]
+        positional = [inputs[0].movedim(1, -1) if self.channels_last else self._turned(inputs[0])]
         if len(inputs) > 1 and self.segments:
             if self.segments.startswith("*"):
                 positional.append(self._turned(inputs[1]))

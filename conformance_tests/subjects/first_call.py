@@ -155,6 +155,9 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
         sides = dict.fromkeys((2 * shape[2], *(k * shape[2] for k in range(1, 17)), 224))
         for side in sides:
             yield torch.randn(batch, shape[1], side, side, generator=generator, dtype=torch.float64)
+    for shape in dict.fromkeys(s for s in shapes if len(s) == 4 and s[0] == s[1] > 1):
+        for side in dict.fromkeys((2 * shape[0], *(k * shape[0] for k in range(1, 17)), 224)):
+            yield torch.randn(batch, side, side, shape[2], generator=generator, dtype=torch.float64)
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
             yield torch.randn(batch, kernel[1], time, generator=generator, dtype=torch.float64)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
+from conformance_tests.computation.inputs import channels_are_last
 from conformance_tests.errors import Unsupported
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.first_call import FirstCall, TryCall, with_noise
@@ -31,6 +32,7 @@ def noisy_call(
     if called is None:
         raise Unsupported("no call was found that the encoder accepts")
     subject.first_sizes = called.batch, called.length
+    subject.channels_last = called.inputs.ndim > 3 and channels_are_last(called.inputs.shape)
     try:
         noisy = with_noise(held, frozen)
         subject.set_weights(noisy)

@@ -133,6 +133,8 @@ class TorchRecording(TorchDispatchMode):
         for kind, record in BY_NAME:
             if call.name in kind:
                 return record(self, call)
+        if torch.Tag.nondeterministic_seeded in call.tags:
+            return self.recording.leaf("random", call.result)
         if torch.Tag.pointwise in call.tags:
             return self._elementwise(call)
         if torch.Tag.reduction in call.tags and isinstance(call.args[0], Tensor):
@@ -153,6 +155,11 @@ class TorchRecording(TorchDispatchMode):
 
     def _same(self, call: "Call") -> Tensor:
         return call.codes(call.args[0])
+
+    def _dropped(self, call: "Call") -> Tensor:
+        x = call.args[0].detach()
+        factor = self.recording.leaf("random", torch.where(x == 0, torch.zeros_like(x), call.result / x))
+        return self.recording.elementwise("mul", (call.codes(call.args[0]), factor), call.result, line=call.line)
 
     def _norm(self, call: "Call") -> Tensor:
         x, shape, gamma, *rest = call.args
@@ -309,6 +316,7 @@ BY_NAME: tuple[tuple[Collection[str], Callable[[TorchRecording, Call], Tensor]],
     (("fill", "zero"), TorchRecording._filled),
     (("clone", "_to_copy", "lift_fresh_copy"), TorchRecording._same),
     (MOVES, TorchRecording._moved),
+    (("native_dropout",), TorchRecording._dropped),
     (NORMS, TorchRecording._norm),
     (SOFTMAX, TorchRecording._softmax),
     (("mm", "bmm", "mv", "dot"), TorchRecording._product),

@@ -44,6 +44,7 @@ PASSES_ON = ("copy", "copy_p", "stop_gradient", "optimization_barrier", "shardin
 MOVES: dict[str, tuple[int, ...]] = {
     "pad": (),
     "split": (),
+    "tile": (),
     "gather": (1,),
     "dynamic_slice": tuple(range(1, 16)),
     "dynamic_update_slice": tuple(range(2, 16)),
