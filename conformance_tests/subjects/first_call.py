@@ -151,13 +151,12 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
         # Where only one length goes, it matters which axis has it.
         for width in likely:
             yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
-    for shape in dict.fromkeys(s for s in shapes if len(s) == 4 and s[2] == s[3] > 1):
-        sides = dict.fromkeys((2 * shape[2], *(k * shape[2] for k in range(1, 17)), 224))
-        for side in sides:
-            yield torch.randn(batch, shape[1], side, side, generator=generator, dtype=torch.float64)
-    for shape in dict.fromkeys(s for s in shapes if len(s) == 4 and s[0] == s[1] > 1):
-        for side in dict.fromkeys((2 * shape[0], *(k * shape[0] for k in range(1, 17)), 224)):
-            yield torch.randn(batch, side, side, shape[2], generator=generator, dtype=torch.float64)
+    kernels = dict.fromkeys(s for s in shapes if len(s) == 4)
+    stored = [(s[2], s[1]) for s in kernels if s[2] == s[3] > 1] + [(s[0], s[2]) for s in kernels if s[0] == s[1] > 1]
+    for patch, channels in dict.fromkeys(stored):
+        sides = dict.fromkeys((2 * patch, *(k * patch for k in range(1, 17)), 224))
+        for shape in [(channels, side, side) for side in sides] + [(side, side, channels) for side in sides]:
+            yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
             yield torch.randn(batch, kernel[1], time, generator=generator, dtype=torch.float64)

@@ -137,6 +137,14 @@ class DistillationTokenFirst(Looking):
         return self.dist_token, self.cls_token
 
 
+@breaks("embedding.cls_and_distillation", "EMB-15")
+class TokensBehindThePatches(Looking):
+    """The two tokens stand last."""
+
+    def placed(self, first: Tensor, second: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([patches, first, second], 1) + self.pos_embedding
+
+
 @breaks("position.learned", "POS-7")
 class TokensWithoutPositions(Looking):
     """The two tokens are put before patches that have their positions."""

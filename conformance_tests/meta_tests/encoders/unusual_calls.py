@@ -165,3 +165,19 @@ class OtherFrequencies(nn.Module):
 
 
 excused("position.learned", "sinusoids with other frequencies")(OtherFrequencies)
+
+
+@unusual
+class ChannelsLast(nn.Module):
+    """Images have their channels behind their sides, as in JAX and Keras."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 28, 2, 2)
+        self.places = nn.Parameter(torch.randn(1, 9, 28))
+        self.stack = Calls()
+
+    def forward(self, images: Tensor) -> Tensor:
+        patches = self.patches(images.movedim(-1, 1)).flatten(2).mT
+        stacked: Tensor = self.stack(patches + self.places)
+        return stacked
