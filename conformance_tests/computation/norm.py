@@ -1,8 +1,8 @@
 """Reading norms: by the specification's own equations, whatever operations they are written in."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -166,35 +166,56 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
     two = None if beta is None else of_features(beta, axis)
     if (gamma is not None and one is None) or (beta is not None and two is None) or len(axes) > 1:
         return Norm(value, x_codes, "", 0.0, of_one_axis(gamma), of_one_axis(beta), axes)
-    d = x.shape[-1]
     given = {
-        "gamma": torch.ones(d, dtype=torch.float64) if one is None else graph.numbers(one),
-        "beta": torch.zeros(d, dtype=torch.float64) if two is None else graph.numbers(two),
+        "gamma": torch.ones(x.shape[-1], dtype=torch.float64) if one is None else graph.numbers(one),
+        "beta": torch.zeros(x.shape[-1], dtype=torch.float64) if two is None else graph.numbers(two),
     }
-    statistics = variants("statistics")["features"].function
     close = CLOSE if reduction.data.dtype is torch.float64 else CLOSE_IN_FLOAT32
-    best, form, at = close, "", numbers[0] if numbers else 0.0
+    fit = fitted(x, y, given, numbers, close, shifts=two is not None)
+    return Norm(value, x_codes, fit.form, fit.eps, one, two, (axis,), fit.nearest, fit.uncentred)
+
+
+class Fit(NamedTuple):
+    """The form and ε of a norm, and what is known of it where it has no form: see ``Norm``."""
+
+    form: str
+    eps: float
+    nearest: str
+    uncentred: bool
+
+
+def fitted(
+    x: Tensor, y: Tensor, given: Mapping[str, Tensor], numbers: Sequence[float], close: float, *, shifts: bool
+) -> Fit:
+    """Return the variant that leads from x to y, features last, with the parameters and one of the numbers as its ε.
+
+    Args:
+        x: what is normed.
+        y: the result.
+        given: γ and β.
+        numbers: those that may be ε.
+        close: how far a variant may be from the result.
+        shifts: whether there is a β; a layer norm without one is another variant.
+    """
+    statistics = variants("statistics")["features"].function
+    off, form, eps = close, "", numbers[0] if numbers else 0.0
     wanted = directions(y, given)
-    distances: list[tuple[float, int, str]] = []
+    turned: list[tuple[float, int, str]] = []
     for name, equation in variants("norm").items():
-        shifts = "beta" in equation.parameters
-        # A layer norm without β is another variant.
-        if d < 2 or (two is not None and not shifts) or (two is None and name == "layer-norm"):
+        if x.shape[-1] < 2 or (shifts and "beta" not in equation.parameters) or (not shifts and name == LAYER_NORM):
             continue
-        for eps in (*numbers, 0.0):
-            supplied: dict[str, Any] = {k: v for k, v in given.items() if k in equation.parameters} | {"eps": eps}
+        for tried in (*numbers, 0.0):
+            supplied: dict[str, Any] = {k: v for k, v in given.items() if k in equation.parameters} | {"eps": tried}
             if "statistics" in equation.slots:
                 supplied["statistics"] = statistics
-            given_so = equation.function(x, **supplied)
-            turned = float((directions(given_so, given) - wanted).norm())
-            distances.append((round(turned, DIGITS), len(distances), name))
-            off = apart(given_so, y)
+            normed = equation.function(x, **supplied)
+            turned.append((round(float((directions(normed, given) - wanted).norm()), DIGITS), len(turned), name))
             # In float32 no ε at all may come nearer than the one that is written.
-            if off < best and (eps or not form):
-                best, form, at = off, name, eps
-    _, _, nearest = min(distances, default=(0.0, 0, LAYER_NORM))
+            if apart(normed, y) < off and (tried or not form):
+                off, form, eps = apart(normed, y), name, tried
+    _, _, nearest = min(turned, default=(0.0, 0, LAYER_NORM))
     uncentred = nearest != "rms" and apart(torch.nn.functional.normalize(x, dim=-1), wanted) <= close
-    return Norm(value, x_codes, form, at, one, two, (axis,), nearest, uncentred)
+    return Fit(form, eps, nearest, uncentred)
 
 
 DIGITS = 9
