@@ -1,5 +1,6 @@
 """torch modules as subjects: called both ways, in float64, with weights that are put back."""
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -39,6 +40,10 @@ from encoder_spec.module import EncoderModule
 
 MOST_FURTHER = 2
 """So many inputs beside the first one are tried for a method that takes any number: a mask, and segments."""
+
+
+MIXED_TYPES = re.compile(r"double.*float|float.*double|same dtype", re.IGNORECASE)
+"""What torch says where numbers in float32 and in float64 meet."""
 
 
 class TorchSubject(CalledSubject):
@@ -196,9 +201,15 @@ class TorchSubject(CalledSubject):
 
     def computation(self, length: int | None = None) -> Graph:
         """See ``Subject``: of the first call that goes through, with noise on what is learned."""
+        mixes_types = False
 
         def call(x: Tensor, named: Mapping[str, Any]) -> Any:
-            return self.call([x], named, gradients=True)
+            nonlocal mixes_types
+            try:
+                return self.call([x], named, gradients=True)
+            except Exception as refusal:
+                mixes_types = mixes_types or bool(MIXED_TYPES.search(str(refusal)))
+                raise
 
         def recorded() -> Graph:
             with noisy_call(self, call, length) as (called, _, frozen):
@@ -209,6 +220,8 @@ class TorchSubject(CalledSubject):
             try:
                 return recorded()
             except Unsupported:
+                if not mixes_types:
+                    raise
                 # A cast to float32 that then meets float64 is a matter of precision, and not of what is computed.
                 with widened():
                     return recorded()
