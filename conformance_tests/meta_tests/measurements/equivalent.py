@@ -15,7 +15,7 @@ UNREAD = "The slices end at the second entry behind u: a third zero there is not
 PROMOTED = "Whole numbers below 2⁵³ divided or multiplied by a float64 array are those float64 numbers."
 BETWEEN = "No even number lies between 3 and 4."
 STACKS = "The first place is the stack's own, and no stack of the specification has parameters of its own."
-ALONE = "Embeddings that are given are the only input."
+NAMELESS = "No size bears this name, nor none."
 BATCH = "All inputs have one axis of samples."
 ZERO = "Whole numbers have one zero."
 
@@ -57,7 +57,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("head.mean_pool", "m = keep.transpose(-2, -1).expand(len(Z), Z.shape[1], 1)"): EXCHANGED,
     ("assembly.Encoder.symbolic_shapes", "for place in [*self.places()][1:]:"): STACKS,
     ("assembly.Encoder._run", "demand(inputs, …)"): TRUTH,
-    ("assembly.Encoder._run", "demand(not given or inputs[-1].shape[-1] == width, …)"): ALONE,
+    ("assembly.Encoder._run", "letter = self.reads[-1] if self.reads else 'x'"): NAMELESS,
     ("assembly.Encoder._run", "demand(keep.ndim in (3, 2) and len(keep) in (1, len(inputs[0])), …)"): UNORDERED,
     ("assembly.Encoder._run", "demand(keep.ndim in (2, 3) and len(keep) in (len(inputs[0]), 1), …)"): UNORDERED,
     ("assembly.Encoder._run", "demand(keep.ndim in (2, 3) and len(keep) in (1, len(inputs[-1])), …)"): BATCH,

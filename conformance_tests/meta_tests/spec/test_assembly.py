@@ -1,6 +1,7 @@
 """What an encoder refuses, how it says so, and that shapes are checked while these tests run."""
 
 import inspect
+from dataclasses import replace
 
 import pytest
 import torch
@@ -44,6 +45,40 @@ def test_every_parameter_must_be_there() -> None:
             STACK({other: p[other] for other in p if other != path}, normal(0, 2, 5, 6))
     with refused(match=r"^parameter layers.0.W_Q of shape \(6, 6\) is missing$"):
         STACK({}, normal(0, 2, 5, 6))
+
+
+NARROW = Dimensions(d_model=6, h=3, d_ff=11, N=2, V=13, max_len=7, patch=2, d_e=4, channels=5, segments=3)
+READ = {
+    "B n d_model": TORCH_POST_LN,
+    "B n": VASWANI_2017,
+    "B channels height width": VIT,
+    "B n d_model ": VASWANI_2017.replace(embedding="vectors"),
+    "B n d_e": VASWANI_2017.replace(embedding="vectors", input="factorised"),
+    "B n channels": VASWANI_2017.replace(embedding="features"),
+}
+
+
+@pytest.mark.parametrize("axes", READ)
+def test_axes_of_the_input_are_those_that_its_reader_declares(axes: str) -> None:
+    """The embedding reads what is given, in the narrow width where the embedding is factorised."""
+    assert Encoder(READ[axes], NARROW).reads == tuple(axes.split())
+
+
+def test_an_equation_without_shapes_declares_no_axes() -> None:
+    """A function of one's own need not say what it reads."""
+    bare = replace(equations()["embedding.vectors"], function=lambda x: x)
+    assert Encoder(VASWANI_2017.replace(embedding=bare), NARROW).reads == ()
+
+
+def test_the_width_is_demanded_of_the_first_input_alone() -> None:
+    """Segment ids, which stand behind vectors or an image, have no width."""
+    vectors = Encoder(BERT.replace(embedding="vectors"), NARROW)
+    p, segments = random_parameters(vectors), ids(2, 5)
+    assert vectors(p, normal(0, 2, 5, 6), segments).shape == (2, 5, 6)
+    with refused(match=r"^the input must have width d_model = 6, but has shape \(2, 6, 7\)$"):
+        vectors(p, normal(0, 2, 6, 7), ids(2, 6))
+    image = Encoder(VIT.replace(segment="added"), NARROW)
+    assert image(random_parameters(image), normal(0, 2, 5, 4, 4), ids(2, 5)).shape == (2, 5, 6)
 
 
 def test_embeddings_of_another_width_are_refused() -> None:
