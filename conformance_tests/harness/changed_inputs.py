@@ -17,20 +17,20 @@ from encoder_spec.equation import Equation
 from encoder_spec.profiles import Profile
 
 PARALLEL = 1e-9
-"""In units of its own length, how far an array may lie from a multiple of another one."""
+"""Largest distance of an array from a multiple of another one, relative to the array's length."""
 
 NORMED = 1e-3
-"""The same for what a norm makes of an array, whose ε is not asked for."""
+"""This limit for an array that has passed a norm, whose ε is not asked for."""
 
 BEYOND = -1e3
 """Scores below this one have been masked."""
 
 SUMS = ("segment", "embedding_norm", "dropout", "input")
-"""What may be the first to show the sum of embedding and position."""
+"""Slots that may be the first to show the sum of embedding and position."""
 
 
 class Departure(NamedTuple):
-    """Where a subject departs: the place in the specification's trace of a case, beside the subject's arrays."""
+    """The place where a subject departs, in the specification's trace of a case, beside the subject's arrays."""
 
     run: Computed
     case: Case
@@ -40,7 +40,7 @@ class Departure(NamedTuple):
 
     @property
     def step(self) -> Intermediate:
-        """What the specification gives there."""
+        """The intermediate that the specification gives there."""
         return self.trace[self.place]
 
     @property
@@ -49,29 +49,29 @@ class Departure(NamedTuple):
         return self.run.encoder.profile
 
     def before(self, *slots: str) -> Tensor:
-        """The last value before this place in one of these slots."""
+        """Return the last value before this place in one of these slots."""
         step = next(step for step in reversed(self.trace[: self.place]) if step.equation.slot in slots)
         return cast(Tensor, step.value)
 
-    def behind(self, place: int, *slots: str) -> int:
-        """The first place, from this one on, with one of these slots."""
+    def next_place(self, place: int, *slots: str) -> int:
+        """Return the first place, from this one on, with one of these slots."""
         return next(i for i, step in enumerate(self.trace) if i >= place and step.equation.slot in slots)
 
     def arrays_like(self, like: Tensor) -> Iterator[Tensor]:
-        """The subject's arrays with as many entries, in this shape, in the order in which they were computed."""
+        """Yield the subject's arrays with as many entries, in this shape, in the order in which they were computed."""
         yield from (flat.reshape(like.shape) for flat in self.recorded.of_size(like.numel()))
 
     def others_like(self, like: Tensor) -> Iterator[Tensor]:
-        """The same without those that hold just these numbers, up to rounding."""
+        """Yield these arrays, except those that hold just these numbers, up to rounding."""
         return (x for x in self.arrays_like(like) if not is_same(x, like))
 
     def parameter(self, letter: str) -> Tensor:
-        """The subject's parameter of this letter for the equation at this place; 0 if there is none."""
+        """Return the subject's parameter of this letter for the equation at this place; 0 if there is none."""
         path = self.run.encoder.home(f"{self.step.path}.{letter}".removeprefix("."))
         return self.run.parameters(self.case.weights).get(path, torch.zeros(()))
 
     def equation_at(self, place: int) -> Callable[[Tensor], Any]:
-        """The equation at a place of the trace, with the subject's parameters, as a function of its input alone."""
+        """Return the equation at a place, with the subject's parameters, as a function of its input alone."""
         path, slot = self.trace[place].path, self.trace[place].equation.slot
         if slot == "residual":
             return lambda x: x + self.trace[place - 1].value
@@ -85,7 +85,10 @@ class Departure(NamedTuple):
 
 
 def giver_to_input(there: Departure) -> Equation | None:
-    """The equation before the layers whose value is changed before the one at this place reads it, if that is right."""
+    """Return the equation before the layers whose value is changed before the one at this place reads it.
+
+    Return None if the one at this place is wrong itself.
+    """
     slot, reads = there.step.equation.slot, there.step.equation.variant
     search = before_map if reads == "factorised" else BEFORE.get(slot, before_sum)
     giver = search(there) if slot in (*BEFORE, *SUMS) else None
@@ -93,14 +96,17 @@ def giver_to_input(there: Departure) -> Equation | None:
 
 
 def before_scale(there: Departure) -> str | None:
-    """What makes the embedding, if its scale is right with another one, which is no multiple."""
+    """Return the slot of the embedding, if its scale is right with another one, which is not a multiple."""
     X, scaled = there.before("embedding"), there.equation_at(there.place)
     others = (other for other in there.others_like(X) if not is_multiple(other, X))
     return "embedding" if any(there.recorded.has(scaled(other)) for other in others) else None
 
 
 def before_cls(there: Departure) -> str | None:
-    """What makes the embedding, if other ones stand behind the class token, or the position, if it is added before."""
+    """Return the slot of the embedding, if other ones stand behind the class token.
+
+    Return that of the position, if it is added before.
+    """
     X, formed = there.before("embedding_scale"), there.step.value
     if any(other.any() and there.recorded.has(X + other) for other in there.arrays_like(X[0])):
         return "position"
@@ -112,7 +118,7 @@ def before_cls(there: Departure) -> str | None:
 
 
 def before_map(there: Departure) -> str | None:
-    """What makes the narrow sum, if the map behind it is right with another one."""
+    """Return the slot that gives the narrow sum, if the map behind it is right with another one."""
     X, W_e, b_e = there.before("embedding_norm"), there.parameter("W_e"), there.parameter("b_e")
     for other in there.others_like(X):
         if there.recorded.has(other @ W_e + b_e):
@@ -121,7 +127,7 @@ def before_map(there: Departure) -> str | None:
 
 
 def before_sum(there: Departure) -> str | None:
-    """What makes the embedding or the position, if their sum is right with another one of the two."""
+    """Return the slot of the embedding or of the position, if their sum is right with another one of the two."""
     if all(step.equation.slot != "position" for step in there.trace[: there.place]):
         return None
     X, PE = there.before("embedding_scale"), there.before("position")
@@ -134,16 +140,19 @@ def before_sum(there: Departure) -> str | None:
 
 
 BEFORE = {"embedding_scale": before_scale, "cls": before_cls}
-"""Where the search begins for what is changed before the equation in a slot reads it."""
+"""Searches, by slot, for what is changed before the equation in it reads it."""
 
 
 def maker_of_embedding(other: Tensor, X: Tensor) -> str:
-    """What has made an embedding another one: a multiple is the fault of its scale."""
+    """Return the slot that gives a wrong embedding: a multiple is the fault of its scale."""
     return "embedding_scale" if is_multiple(other, X) else "embedding"
 
 
 def giver_within(there: Departure) -> Equation | None:
-    """The equation whose value is changed before the one at this place reads it; None if that one is wrong itself."""
+    """Return the equation whose value is changed before the one at this place reads it.
+
+    Return None if the one at this place is wrong itself.
+    """
     find = {
         "projections": before_first_layer,
         "statistics": before_first_layer,
@@ -159,11 +168,11 @@ def giver_within(there: Departure) -> Equation | None:
 
 
 def before_first_layer(there: Departure) -> str | None:
-    """Dropout, if the first equation of the first layer reads the input as that leaves it."""
+    """Return dropout, if the first equation of the first layer reads the input as dropout leaves it."""
     given = there.trace[there.place - 1]
     if given.equation.slot != "input":
         return None
-    reads = there.equation_at(there.behind(there.place, "projections", "norm"))
+    reads = there.equation_at(there.next_place(there.place, "projections", "norm"))
     for other in there.arrays_like(given.value):
         if is_dropped(other, given.value, there):
             read = reads(other)
@@ -173,7 +182,7 @@ def before_first_layer(there: Departure) -> str | None:
 
 
 def before_weights(there: Departure) -> str | None:
-    """The mask or the scores, if in every layer some array is the softmax of another one."""
+    """Return the mask or the scores, if in every layer some array is the softmax of another one."""
     S, weights = there.before("scores"), there.profile["weights"].function
     held = [(x, A) for x in there.arrays_like(S) if there.recorded.has(A := weights(x))]
     different = {tuple(A.sum(dim=(0, 1)).flatten().round(decimals=9).tolist()) for _, A in held}
@@ -184,7 +193,7 @@ def before_weights(there: Departure) -> str | None:
 
 
 def before_values(there: Departure) -> str | None:
-    """The weights, or dropout, if the average is right with other ones."""
+    """Return the weights, or dropout, if the average is right with other ones."""
     A, V = there.before("weights"), there.before("split")
     for other in there.others_like(A):
         if there.recorded.has(other @ V):
@@ -193,17 +202,17 @@ def before_values(there: Departure) -> str | None:
 
 
 def before_ffn(there: Departure) -> str | None:
-    """The activation, if the second map is right with other inner features."""
+    """Return the activation, if the second map is right with other inner features."""
     W_2, b_2 = there.parameter("W_2"), there.parameter("b_2")
     others = there.arrays_like(there.before("activation"))
     return "activation" if any(there.recorded.has(other @ W_2 + b_2) for other in others) else None
 
 
 def before_residual(there: Departure) -> str | None:
-    """What ends the sublayer, if the sum is right with something else than the sublayer's value; or dropout.
+    """Return the slot that ends the sublayer, if the sum is right with another value than the sublayer's; or dropout.
 
-    A multiple of it may be its weight in the sum, and 0 at some positions stochastic depth; normed by the layer, it
-    is right, and the sum wrong.
+    A multiple of that value may be its weight in the sum, and 0 at some positions may be stochastic depth. If the
+    layer norms it, the value is right, and the sum is wrong.
     """
     given = there.before("multihead", "ffn")
     X = there.step.value - given
@@ -224,7 +233,7 @@ def before_residual(there: Departure) -> str | None:
 
 
 def is_dropped(x: Tensor, of: Tensor, there: Departure) -> bool:
-    """Whether an array is what dropout makes of another one: some of it 0, and the rest larger by one factor.
+    """Return whether an array is another one after dropout: some of it 0, and the rest larger by one factor.
 
     Where nothing is 0, the factor is that by which dropout divides in training, or which it might multiply by.
     """
@@ -236,22 +245,22 @@ def is_dropped(x: Tensor, of: Tensor, there: Departure) -> bool:
 
 
 def is_same(x: Tensor, other: Tensor) -> bool:
-    """Whether two arrays hold the same numbers, up to rounding."""
+    """Return whether two arrays hold the same numbers, up to rounding."""
     return bool((x - other).norm() <= PARALLEL * other.norm())
 
 
 def is_multiple(x: Tensor, of: Tensor) -> bool:
-    """Whether an array is another one times a number."""
+    """Return whether an array is another one times a number."""
     return bool((x - factor_of(x, of) * of).norm() <= PARALLEL * x.norm())
 
 
 def factor_of(x: Tensor, of: Tensor) -> float:
-    """The number that another array must be multiplied by to come nearest to an array."""
+    """Return the number that another array must be multiplied by to come nearest to an array."""
     return float((x * of).sum() / of.square().sum())
 
 
 def is_standardised(x: Tensor, of: Tensor) -> bool:
-    """Whether every position of an array is an affine map, the same for all, of the other one's with its norm taken."""
+    """Return whether one affine map turns every position of the other array, after a norm, into that of this array."""
     unit = torch.nn.functional.layer_norm(of, of.shape[-1:]).flatten(0, -2)
     rows = x.flatten(0, -2)
     slope = ((rows - rows.mean(0)) * (unit - unit.mean(0))).sum(0) / (unit - unit.mean(0)).square().sum(0)

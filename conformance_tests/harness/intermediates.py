@@ -3,7 +3,7 @@
 An encoder does not say which of its arrays are the scores. But an array that holds the
 numbers of the scores, up to the order of its axes, is the scores: no name is needed, and
 no hook. What is not found was either never formed (a fused kernel) or is wrong; the order
-of computation tells which.
+of computation decides which.
 """
 
 import re
@@ -21,7 +21,7 @@ from encoder_spec.assembly import Intermediate, Trace
 SMALLEST = 1e-2
 """Values below this one are compared as if they were this large: they may be differences of numbers near 1.
 
-Of outputs nothing is known, and the bound is 1; but a faint intermediate, which a norm will magnify, is
+Nothing is known of outputs, and the bound is 1. But a faint intermediate, which a norm will magnify, is
 another one if it differs by what is little beside 1.
 """
 
@@ -29,7 +29,7 @@ SIDE_BY_SIDE = {"projections", "merge"}
 """The slots whose values hold all heads in one axis; an encoder may form them with an axis for each."""
 
 READ_BY = {"split": (0, 1, 2), "scores": (0, 1), "values": (2,)}
-"""Which of Q, K and V the equation in a slot reads."""
+"""Places, among Q, K and V, of those that the equation in a slot reads."""
 
 SAYING_LITTLE = ("position", "statistics")
 """Slots whose values may be right though what stands before them is wrong."""
@@ -53,7 +53,7 @@ class Aligned:
     look: Callable[[], "Aligned"] | None = None
 
     def nearest(self) -> "Aligned":
-        """The same with the nearest array of the right size, if none equals the value."""
+        """Return this one with the nearest array of the right size, if none equals the value."""
         return self.look() if self.look else self
 
     @property
@@ -65,13 +65,13 @@ class Aligned:
         return found[1] if found else "value"
 
     @property
-    def found(self) -> bool:
-        """Whether the subject computes this value."""
+    def is_found(self) -> bool:
+        """True if the subject computes this value."""
         return self.error <= self.budget
 
 
 def values_of(intermediate: Intermediate) -> list[Tensor]:
-    """The tensors among the values of an equation: several for Q, K, V or for μ, σ².
+    """Return the tensors among the values of an equation: several for Q, K, V or for μ, σ².
 
     The variance is left out: most encoders form 1/√(σ² + ε) at once.
     """
@@ -94,20 +94,23 @@ class Recorded:
         self._sums = {size: moments(flat) for size, flat in self._flat.items()}
 
     def of_size(self, size: int) -> Tensor:
-        """All arrays with this many entries, one a row."""
+        """Return all arrays with this many entries, one a row."""
         return self._flat.get(size, torch.empty(0, size, dtype=torch.float64))
 
     def has(self, want: Tensor, after: int = -1) -> bool:
-        """Whether some array may be ``want`` in another order of axes: one behind a place among those of its size."""
+        """Return whether some array may be ``want`` in another order of axes.
+
+        It must stand behind the place ``after`` among those of its size.
+        """
         return any(place > after for place in self.places_of(want))
 
     def places_of(self, want: Tensor) -> list[int]:
-        """The places, among the arrays of its size, of those that may be ``want`` in another order of axes."""
+        """Return the places, among the arrays of its size, of those that may be ``want`` in another order of axes."""
         near = self._near(want, self.budget * max(1.0, float(want.abs().max())))
         return near.nonzero().flatten().tolist()
 
     def like(self, want: Tensor, budget: float) -> Tensor:
-        """The arrays that may be ``want`` in another order of axes."""
+        """Return the arrays that may be ``want`` in another order of axes."""
         return self.of_size(want.numel())[self._near(want, budget)]
 
     def _near(self, want: Tensor, budget: float) -> Tensor:
@@ -118,7 +121,7 @@ class Recorded:
 
 
 def moments(flat: Tensor) -> Tensor:
-    """Σ x and Σ x² of every row."""
+    """Return Σ x and Σ x² of every row."""
     return torch.stack([flat.sum(dim=-1), flat.square().sum(dim=-1)], dim=-1)
 
 
@@ -128,7 +131,7 @@ def align(trace: Trace, recorded: Recorded, h: int, keep: Tensor | None = None) 
     Args:
         trace: the specification's intermediates, from the same input and parameters.
         recorded: the subject's arrays, its inputs among them.
-        h: the number of heads, which an encoder may keep as an axis of its own throughout.
+        h: the number of heads, which an encoder may keep as a separate axis throughout.
         keep: (B, n); padded query rows are not compared.
     """
     return [
@@ -139,7 +142,7 @@ def align(trace: Trace, recorded: Recorded, h: int, keep: Tensor | None = None) 
 
 
 def valid_rows(intermediate: Intermediate, want: Tensor, keep: Tensor | None) -> Tensor | None:
-    """Where an intermediate belongs to a valid query: its batch and its first position axis."""
+    """Return where an intermediate belongs to a valid query: its batch and its first position axis."""
     if keep is None or not keep.any():
         return None
     if intermediate.equation.topic == "position":
@@ -154,7 +157,7 @@ def valid_rows(intermediate: Intermediate, want: Tensor, keep: Tensor | None) ->
 def match(
     intermediate: Intermediate, part: int, want: Tensor, arrays: Recorded, valid: Tensor | None, h: int
 ) -> Aligned:
-    """The array that equals ``want`` under some order of its axes, or the nearest one."""
+    """Return the array that equals ``want`` under some order of its axes, or the nearest one."""
     finite = want[want.isfinite()]
     budget = BUDGET * max(SMALLEST, float(finite.abs().max()) if finite.numel() else 1.0)
     by_heads = intermediate.equation.slot in SIDE_BY_SIDE and want.shape[-1] % h == 0
@@ -181,10 +184,10 @@ def match(
 
     if len(finite) == want.numel():
         likely = nearest(arrays.like(want, budget))
-        if likely.found:
+        if likely.is_found:
             return likely
         pieces = [match(intermediate, part, p, arrays, v, 1) for p, v in head_by_head(intermediate, split, valid)]
-        got = [p.got for p in pieces if p.found and p.got is not None]
+        got = [p.got for p in pieces if p.is_found and p.got is not None]
         if pieces and len(got) == len(pieces):
             whole = torch.stack(got, dim=heads_axis(intermediate)).reshape(want.shape)
             return replace(likely, got=whole, error=max(p.error for p in pieces))
@@ -195,7 +198,7 @@ def match(
 
 
 def head_by_head(intermediate: Intermediate, value: Tensor, valid: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
-    """The values of all heads one by one, with where each is valid; nothing where there is no axis for the heads."""
+    """Return the values of all heads one by one, with where each is valid; nothing without an axis for the heads."""
     slot, axis = intermediate.equation.slot, heads_axis(intermediate)
     if value.ndim != 4 or value.shape[axis] == 1 or slot in ("merge", "output"):
         return []
@@ -203,12 +206,12 @@ def head_by_head(intermediate: Intermediate, value: Tensor, valid: Tensor | None
 
 
 def heads_axis(intermediate: Intermediate) -> int:
-    """Where the heads are in a value with an axis for them: behind the positions in projections, else before."""
+    """Return the axis for the heads in a value that has one: behind the positions in projections, else before."""
     return 2 if intermediate.equation.slot == "projections" else 1
 
 
 def axis_orders(want: Tensor) -> list[tuple[int, ...]]:
-    """The orders of axes that differ, the specification's own first; axes of length 1 stay."""
+    """Return the orders of axes that differ, the specification's own first; axes of length 1 stay."""
     seen: dict[tuple[int, ...], tuple[int, ...]] = {}
     for order in permutations(range(want.ndim)):
         long = tuple(axis for axis in order if want.shape[axis] > 1)
@@ -217,7 +220,7 @@ def axis_orders(want: Tensor) -> list[tuple[int, ...]]:
 
 
 def is_concatenation(order: tuple[int, ...], heads: Tensor) -> bool:
-    """Whether the heads (axis 2) and their entries (axis 3) lie side by side, as the map behind them reads them.
+    """Return whether the heads (axis 2) and their entries (axis 3) lie side by side, as the map behind them reads them.
 
     In any other order they are what the heads gave, not yet their concatenation.
     """
@@ -226,22 +229,22 @@ def is_concatenation(order: tuple[int, ...], heads: Tensor) -> bool:
 
 
 def departure(aligned: list[Aligned]) -> int:
-    """The place of the first intermediate that is wrong, behind the last one that is found.
+    """Return the place of the first intermediate that is wrong, behind the last one that is found.
 
     What is missing before that was never formed; with nothing wrong the place is behind the end.
-    Positions do not depend on content, and a mean hides the order of what it is taken over: that they are
+    Positions do not depend on content, and a mean hides the order of what it is taken over. That they are
     found does not vouch for what stands before them. An equation that leaves its input as it is cannot be
     where a value is first missing: what hands that value to it is.
-    Scores need no V, and the weights do not vouch for it: what is wrong behind a projection that
-    is missing too is that projection.
+    Scores need no V, and the weights do not vouch for it. Behind a projection that is missing too,
+    what is wrong is that projection.
     """
-    told = (place for place, a in enumerate(aligned) if a.found and a.spec.equation.slot not in SAYING_LITTLE)
+    told = (place for place, a in enumerate(aligned) if a.is_found and a.spec.equation.slot not in SAYING_LITTLE)
     place = 1 + max(told, default=-1)
-    place += next((ahead for ahead, a in enumerate(aligned[place:]) if not a.found), len(aligned) - place)
+    place += next((ahead for ahead, a in enumerate(aligned[place:]) if not a.is_found), len(aligned) - place)
     needed = READ_BY.get(aligned[place].spec.equation.slot, ()) if place < len(aligned) else ()
     path = aligned[place].spec.path if needed else ""
     for before, a in enumerate(aligned[:place]):
-        if (a.spec.equation.slot, a.spec.path) == ("projections", path) and a.part in needed and not a.found:
+        if (a.spec.equation.slot, a.spec.path) == ("projections", path) and a.part in needed and not a.is_found:
             return before
     if place < len(aligned) and aligned[place].spec.equation.variant == "none":
         slot = aligned[place].spec.equation.slot

@@ -148,7 +148,7 @@ class Run(Computed):
         if not here:
             raise Blocked(f"the encoder departs from the specification at {aligned[end].spec.equation.id}")
         unformed = next(
-            (a for place, a in enumerate(aligned[:end]) if a.spec.equation.slot == slot and not a.found), None
+            (a for place, a in enumerate(aligned[:end]) if a.spec.equation.slot == slot and not a.is_found), None
         )
         if unformed is not None:
             raise Unsupported(f"the encoder forms no array that holds {unformed.spec.equation.id}")
@@ -230,7 +230,7 @@ class ExpectedValue:
 
     def _demand_formed(self, here: Aligned, case: Case) -> None:
         what = f"{here.spec.equation.id}: {here.letter}"
-        if here.found:
+        if here.is_found:
             self.run.comparisons.append(Comparison(here.error, here.budget))
         elif here.got is None:
             raise Disagreement(f"{what} is not among the encoder's intermediates [{self.run.context(case)}]")

@@ -34,9 +34,9 @@ class Misread(NamedTuple):
 
 
 def misread(run: Computed, case: Case) -> Misread | None:
-    """What is right at another input, where the subject departs: the input's sum, scores, a part, or the layer.
+    """Return what is right at another input, where the subject departs: the input's sum, scores, a part, or the layer.
 
-    None if it departs elsewhere, or if the part itself is wrong.
+    Return None if it departs elsewhere, or if the part itself is wrong.
     """
     aligned = run.aligned(case)
     place = departure(aligned)
@@ -53,8 +53,8 @@ def misread(run: Computed, case: Case) -> Misread | None:
     giver = giver_within(there) or omits(there)
     if giver is not None:
         return Misread(there.step, giver)
-    part = there.behind(first, *PARTS)
-    layer = there.behind(part, "layer")
+    part = there.next_place(first, *PARTS)
+    layer = there.next_place(part, "layer")
     # Where all layers are one, that something holds once may be said of any of them.
     alike = run.encoder.dimensions.N if there.profile["sharing"].variant == "all" else 1
     if not holds(there, part, times=1 if trace[part].equation.slot == "residual" else alike):
@@ -65,10 +65,10 @@ def misread(run: Computed, case: Case) -> Misread | None:
 
 
 def omits(there: Departure) -> Equation | None:
-    """What leaves out the part that begins with the norm at this place; None if something is computed of it.
+    """Return what leaves out the part that begins with the norm at this place; None if something is computed of it.
 
-    Of a part that is left out no map influences anything, those of other layers do: a layer leaves out a sublayer,
-    the stack a layer.
+    The maps of a part that is left out influence nothing, and those of other layers do. A layer leaves out a
+    sublayer, the stack a layer.
     """
     layer, _, norm = there.step.path.rpartition(".")
     if norm not in SUBLAYERS:
@@ -88,9 +88,9 @@ def omits(there: Departure) -> Equation | None:
 
 
 def giver_to_layer(there: Departure, layer: int) -> Equation:
-    """What should have given a layer its input: the stack, or the last equation of what makes the first one's.
+    """Return what should have given a layer its input: the stack, or the last equation before the first layer.
 
-    What is given is always among the arrays of the subject, and a sum is formed before it is normed: that
+    What is given is always among the arrays of the subject, and a sum is formed before it is normed. That
     they are found does not vouch for what the first layer reads.
     """
     layers = [place for place, step in enumerate(there.trace) if step.equation.slot == "layer"]
@@ -102,7 +102,7 @@ def giver_to_layer(there: Departure, layer: int) -> Equation:
 
 
 def are_of_other_heads(there: Departure) -> bool:
-    """Whether scores are right for queries and keys whose entries go to the heads in another order of axes."""
+    """Return whether scores are right for queries and keys whose entries go to the heads in another order of axes."""
     Q, K, _ = next(s.value for s in reversed(there.trace[: there.place]) if s.equation.slot == "projections")
     scores, h = there.profile["scores"].function, there.run.encoder.dimensions.h
     split = zip(*(splits(x, h) for x in (Q, K)), strict=True)
@@ -110,7 +110,7 @@ def are_of_other_heads(there: Departure) -> bool:
 
 
 def splits(x: Tensor, h: int) -> Iterator[Tensor]:
-    """The heads (B, h, n, d) that result if the memory of (B, n, h·d) is read as any other order of these axes."""
+    """Yield the heads (B, h, n, d) that result from reading the memory of (B, n, h·d) in another order of axes."""
     B, n, width = x.shape
     sizes = (B, h, n, width // h)
     for order in set(permutations(range(4))) - {(0, 2, 1, 3)}:
@@ -118,7 +118,7 @@ def splits(x: Tensor, h: int) -> Iterator[Tensor]:
 
 
 def holds(there: Departure, place: int, times: int = 1) -> bool:
-    """Whether the equation at a place leads from arrays of the subject to so many other ones."""
+    """Return whether the equation at a place leads from arrays of the subject to so many other ones."""
     step, apply = there.trace[place], there.equation_at(place)
     others: Iterator[tuple[int, Tensor]] = hidden_states(step.value, there.recorded)
     if step.equation.slot == "residual":
@@ -137,9 +137,9 @@ def holds(there: Departure, place: int, times: int = 1) -> bool:
 
 
 def hidden_states(like: Tensor, recorded: Recorded) -> Iterator[tuple[int, Tensor]]:
-    """The subject's arrays that may be hidden states (B, n, d), stored so or with the sequence first.
+    """Yield the subject's arrays that may be hidden states (B, n, d), stored so or with the sequence first.
 
-    Each with its place in the order of computation.
+    Each comes with its place in the order of computation.
     """
     B, n, d = like.shape
     for place, flat in enumerate(recorded.of_size(like.numel())):

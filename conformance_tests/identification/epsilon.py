@@ -1,4 +1,4 @@
-"""Finding ε, which may be any number: a root of one equation, and no matter of trying a list."""
+"""Finding ε, which may be any number: a root of one equation, not found by trying a list."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -31,13 +31,13 @@ LEFT_OVER = 0.1
 """There an encoder with this one thing unknown has less than this part of the distance a decade away."""
 
 PLACES = {"eps": "layers.0.norm_1", "norm_final.eps": "norm_final", "norm_embedding.eps": "norm_embedding"}
-"""Where the norm stands whose value tells a constant."""
+"""Path of the norm whose value shows each constant."""
 
 
 def fitted(encoder: Encoder, constant: str, experiment: Experiment, recorded: Recorded) -> Encoder:
-    """The encoder with the ε for which the value of a norm stands among the subject's intermediates.
+    """Return the encoder with the ε for which the value of a norm stands among the subject's intermediates.
 
-    Values in use come first, then, if the subject computes what the norm reads, every value at which the
+    Values in use come first. If the subject computes what the norm reads, every value follows at which the
     norm's value has the sum of squares of some array. Where there is none, the encoder stays as it is.
     """
     argument = argument_of_norm(encoder, PLACES[constant], experiment)
@@ -62,12 +62,12 @@ def fitted(encoder: Encoder, constant: str, experiment: Experiment, recorded: Re
 
 
 def as_written(eps: float) -> Iterator[float]:
-    """The numbers near to one that people write, those with the fewest digits first."""
+    """Yield the numbers near to one that people write, those with the fewest digits first."""
     yield from (float(f"{eps:.{digits - 1}e}") for digits in (1, 2, 3, 6))
 
 
 def argument_of_norm(encoder: Encoder, path: str, experiment: Experiment) -> Tensor | None:
-    """What the norm at a path reads: the value computed before its own; None if there is no such norm."""
+    """Return what the norm at a path reads: the value computed before its own; None if there is no such norm."""
     try:
         trace = encoder.trace(experiment.parameters, *experiment.inputs)
     except SpecificationError:
@@ -77,7 +77,7 @@ def argument_of_norm(encoder: Encoder, path: str, experiment: Experiment) -> Ten
 
 
 def crossings(value: Callable[[float], Tensor], arrays: Tensor) -> Iterator[float]:
-    """The ε at which the sum of squares of a norm's value is that of one of the arrays, and its sum may be."""
+    """Yield each ε at which the sum of squares of a norm's value is that of one of the arrays, and its sum may be."""
 
     def at(power: float) -> tuple[float, float]:
         total, squares = moments(value(10.0**power).reshape(1, -1))[0].tolist()
@@ -97,7 +97,7 @@ def crossings(value: Callable[[float], Tensor], arrays: Tensor) -> Iterator[floa
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that changes its sign between two numbers is zero, by the Illinois method."""
+    """Return where a function that changes its sign between two numbers is zero, by the Illinois method."""
     a, b = function(low), function(high)
     middle, kept = low, 0
     for _ in range(STEPS):
@@ -113,7 +113,7 @@ def root(function: Callable[[float], float], low: float, high: float) -> float:
 
 
 def settled(encoder: Encoder, constant: str, experiments: Sequence[Experiment]) -> Encoder:
-    """The encoder with the ε that brings its outputs nearest to the subject's, as people write numbers.
+    """Return the encoder with the ε that brings its outputs nearest to the subject's, as people write numbers.
 
     The search is among all magnitudes first, then within the best, and ends early where no ε brings them near.
     """
@@ -137,7 +137,7 @@ def settled(encoder: Encoder, constant: str, experiments: Sequence[Experiment]) 
 
 
 def golden(function: Callable[[float], float], low: float, high: float, sections: int) -> tuple[float, float]:
-    """What golden sections leave of an interval in which a function has one minimum: the minimum is in there."""
+    """Return what golden sections leave of an interval in which a function has one minimum, which is in there."""
     ratio = (5**0.5 - 1) / 2
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     at_a, at_b = function(a), function(b)

@@ -30,7 +30,7 @@ class Evidence:
     recorded: Recorded | None
 
     def read_as(self, mapping: ParameterMapping) -> list[Experiment]:
-        """The same calls with the parameters read in another way."""
+        """Return these calls with the parameters read in another way."""
         return [
             replace(e, parameters=mapping.canonical(self.sets[case.weights]))
             for e, case in zip(self.experiments, self.cases, strict=True)
@@ -55,7 +55,7 @@ class Calls:
             self.sets.use(GIVEN)
 
     def evidence(self, mapping: ParameterMapping, start: Encoder, stored: Mapping[str, str]) -> Evidence:
-        """A few calls, with weights perturbed as a reading of the parameters suggests.
+        """Make a few calls, with weights perturbed as a reading of the parameters suggests.
 
         Raises:
             Undetermined, SubjectError: if it cannot be called.
@@ -128,7 +128,7 @@ class Calls:
         return Experiment(mapping.canonical(sets[case.weights]), probe.inputs, output.double(), self.subject.dtype)
 
     def takes_tokens(self, x: Tensor) -> bool:
-        """Whether it can be called with ids, though no parameter is known as their table."""
+        """Return whether it can be called with ids, though no parameter is known as their table."""
         try:
             self.subject.encode((torch.zeros(x.shape[:2], dtype=torch.long),), None)
         except Exception:
@@ -136,7 +136,7 @@ class Calls:
         return True
 
     def recording(self, sets: WeightSets, first: Case, experiment: Experiment) -> Recorded | None:
-        """The subject's intermediates in an experiment, if it shows them."""
+        """Return the subject's intermediates in an experiment, if it shows them."""
         sets.use(first.weights)
         try:
             return Recorded(self.subject.record(experiment.inputs, None), search_budget(self.subject.dtype))

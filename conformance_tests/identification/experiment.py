@@ -17,7 +17,7 @@ FAR = 1e4
 
 
 def scale_of(value: Tensor) -> float:
-    """The largest magnitude, at least 1."""
+    """Return the largest magnitude, at least 1."""
     return max(1.0, float(value.abs().nan_to_num(posinf=0.0).max()))
 
 
@@ -31,7 +31,7 @@ class Experiment:
     dtype: torch.dtype = torch.float64
 
     def residual(self, encoder: Encoder) -> float:
-        """The largest difference to the specification in units of the budget: ≤ 1 agrees."""
+        """Return the largest difference to the specification in units of the budget: ≤ 1 agrees."""
         try:
             want = encoder(self.parameters, *self.inputs)
             allowed = None
@@ -49,7 +49,10 @@ class Experiment:
         return found.error / found.budget
 
     def distance(self, encoder: Encoder) -> float:
-        """The median difference to the specification: a few positions where a wrong ε matters most do not move it."""
+        """Return the median difference to the specification.
+
+        A few positions where a wrong ε matters most do not move it.
+        """
         try:
             want = encoder(self.parameters, *self.inputs)
         except SpecificationError:

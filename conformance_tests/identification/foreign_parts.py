@@ -1,4 +1,4 @@
-"""What an encoder has beside the slots of the specification: the reason why no choice of equations fits it.
+"""Parts of an encoder beside the slots of the specification: the reason why no choice of equations fits it.
 
 Wrong outputs are a finding only where everything that makes them is understood. A relative bias, a gate,
 rotary positions: an encoder with such a part computes other equations, and may do so rightly. A whole model,
@@ -20,18 +20,18 @@ MOST_NAMED = 6
 
 
 def parts_outside(mapping: ParameterMapping, hints: Hints) -> list[str]:
-    """The parameters that no slot has, and parts without parameters; what stands beside the encoder is none of it."""
+    """Return the parameters that no slot has, and parts without parameters, but not what stands beside the encoder."""
     return [*(name for name in mapping.unmapped if not is_beside(name)), *hints.parts]
 
 
 def listed(parts: Sequence[str]) -> str:
-    """The first few parts, and how many more there are."""
+    """Return the first few parts, and how many more there are."""
     more = len(parts) - MOST_NAMED
     return ", ".join(parts[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def encoder_inside(mapping: ParameterMapping) -> str:
-    """The part of a whole model that holds its encoder, as one writes it behind the model: ``.bert``, ``[0].model``.
+    """Return the part of a whole model that holds its encoder, as code to follow the model: ``.bert``, ``[0].model``.
 
     Empty if the parameters of the encoder have no owner in common but the list of its layers, as in an encoder itself.
     """
@@ -75,7 +75,7 @@ def demand_hidden_states(output: Tensor, encoder: Encoder, mapping: ParameterMap
             f"{found}: name a function that makes an encoder which returns those of its last layer alone"
         )
     if encoder.profile["head"].variant == "none" and (on_top or output.ndim == 2):
-        made = f"what its {listed(on_top)} makes of them" if on_top else "one vector for each sequence"
+        made = f"what its {listed(on_top)} turns them into" if on_top else "one vector for each sequence"
         raise Undetermined(f"{found}, and this is {made}: name a function that makes an encoder which returns them")
 
 

@@ -38,7 +38,7 @@ class Identification:
 
 
 def open_axes(start: Encoder, hints: Hints) -> Axes:
-    """The choices that parameters and hints leave open, each with its possible values."""
+    """Return the choices that parameters and hints leave open, each with its possible values."""
     shapes = start.symbolic_shapes()
     letters = {path.rpartition(".")[2] for path in shapes if not path.startswith(("norm_final", "norm_embedding"))}
     used = {e.slot for e in start.equations()}
@@ -92,7 +92,7 @@ def identify(
 
 
 def differences(encoder: Encoder, profile: Profile) -> dict[str, tuple[str | float, str | float]]:
-    """Where an encoder chooses otherwise than a profile: name → (its choice, the profile's)."""
+    """Return where an encoder chooses otherwise than a profile: name → (its choice, the profile's)."""
     mine = {k: v for k, v in encoder.choices().items() if k in encoder.profile.choices()}
     theirs = profile.choices()
     # A place or a constant of a place, norm_final or norm_final.eps, is compared with its slot or constant.
@@ -101,7 +101,7 @@ def differences(encoder: Encoder, profile: Profile) -> dict[str, tuple[str | flo
 
 
 def nearest_profile(encoder: Encoder) -> tuple[Profile, dict[str, tuple[str | float, str | float]]]:
-    """The published profile with the fewest differences, and these."""
+    """Return the published profile with the fewest differences, and these differences."""
     ranked = {name: differences(encoder, profile) for name, profile in PROFILES.items()}
     best = min(ranked, key=lambda name: (len(ranked[name]), "input" in ranked[name]))
     return PROFILES[best], ranked[best]

@@ -1,4 +1,4 @@
-"""What could not be found out, said precisely, with the lines that supply it."""
+"""Notes on what could not be found out, said precisely, with the lines that supply it."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ NEEDED = ("W_Q", "W_K", "W_V", "W_O", "W_1", "W_2")
 
 
 def what_is_missing(reason: str, mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> str:
-    """A note on parameters that could not be assigned, with the lines in which the author says what they are.
+    """Return a note on parameters that could not be assigned, with the lines in which the author says what they are.
 
     Where every map of an encoder is found, what is left over is something else: no line can supply an equation.
     """
@@ -40,12 +40,12 @@ def what_is_missing(reason: str, mapping: ParameterMapping, weights: Mapping[str
 
 
 def guesses(mapping: ParameterMapping) -> list[tuple[str, str]]:
-    """The parameters that neither name nor shape tells apart, each with what it was taken for."""
+    """Return the parameters that neither name nor shape tells apart, each with what it was taken for."""
     return [(n, path) for path, source in mapping.sources.items() for n in source.names if n in mapping.guessed]
 
 
 def table_is_missing(weights: Mapping[str, Tensor], mapping: ParameterMapping) -> str:
-    """A note on an encoder of token ids, none of whose parameters is known as their table."""
+    """Return a note on an encoder of token ids, none of whose parameters is known as their table."""
     tables = [name for name in mapping.unmapped if weights[name].ndim == 2] or ["…"]
     return (
         "it reads token ids, but no name tells which of its parameters is their table "
@@ -54,6 +54,6 @@ def table_is_missing(weights: Mapping[str, Tensor], mapping: ParameterMapping) -
 
 
 def by_layer(names: Iterable[str]) -> Sequence[str]:
-    """Names with ``{l}`` for the number of the layer, each pattern once; biases come with their maps."""
+    """Return names with ``{l}`` for the number of the layer, each pattern once; biases come with their maps."""
     patterns = (re.sub(r"(^|\.)\d+(?=\.)", r"\1{l}", name, count=1) for name in names if not name.endswith("bias"))
     return list(dict.fromkeys(patterns))

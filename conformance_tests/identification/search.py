@@ -16,7 +16,7 @@ MOST_TRIED = 1000
 """After so many choices the search gives up; a handful of variants in six slots are fewer."""
 
 MOST_OF_A_SMALL_ONE = 4000
-"""The same where a choice takes a millisecond to try, which is so below ``SMALL`` parameters."""
+"""This limit where a choice takes a millisecond to try, which is so below ``SMALL`` parameters."""
 
 SMALL = 100_000
 
@@ -27,13 +27,13 @@ NEAR = 1e-2
 """Outputs of order 1 whose median is nearer than that differ in ε alone, or in nearly nothing."""
 
 NEARER = 0.5
-"""More changes are believed only if they bring the outputs so much nearer: beside something wrong little else tells."""
+"""More changes are believed only if they bring the outputs so much nearer: beside something wrong little counts."""
 
 Axes = dict[str, list[str | float]]
 
 
 def candidates(start: Encoder, axes: Axes, most: int | None = None) -> Iterator[Encoder]:
-    """Every choice along the axes, the fewest changes to ``start`` first, up to ``most`` changes."""
+    """Yield every choice along the axes, the fewest changes to ``start`` first, up to ``most`` changes."""
     sizes = start.dimensions
     now = start.profile.choices() | {"h": sizes.h, "N": sizes.N}
     others = {axis: [v for v in values if v != now.get(axis, now.get("eps"))] for axis, values in axes.items()}
@@ -69,7 +69,7 @@ FITTED = {"norm": "eps", "norm_final": "norm_final.eps"}
 
 
 def evidence_of(intermediate: Intermediate, d_k: int) -> list[Tensor]:
-    """The values whose presence speaks for a choice.
+    """Return the values whose presence speaks for a choice.
 
     Every encoder forms QKᵀ on its way to scaled scores, and most form it for unscaled ones:
     it tells the heads apart, but not the scale. That shows in the weights.
@@ -81,26 +81,26 @@ def evidence_of(intermediate: Intermediate, d_k: int) -> list[Tensor]:
 
 
 def explained(trace: Sequence[Intermediate], encoder: Encoder, recorded: Recorded) -> int:
-    """How many of a choice's intermediates stand among the subject's; −1 if there are none: it cannot be evaluated."""
+    """Return how many of a choice's intermediates stand among the subject's; −1 if it cannot be evaluated."""
     speaking = (value for i in trace for value in evidence_of(i, encoder.dimensions.d_k))
     return sum(map(recorded.has, speaking)) if trace else -1
 
 
 def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded) -> tuple[Encoder, int]:
-    """The choice whose intermediates stand among the subject's in the greatest number, and that number.
+    """Return the choice whose intermediates stand among the subject's in the greatest number, and that number.
 
-    One group of choices after the other takes its best values, until nothing changes; where nothing else tells
-    values apart, there are as many heads as some array has room for the scores of, or ``start`` stays. This
+    One group of choices after the other takes its best values, until nothing changes. Where nothing else tells
+    values apart, the number of heads is one whose scores have the size of some array, or ``start`` stays. This
     needs no agreement at the end, so that an encoder which is wrong in one place is still recognised in all others.
     """
 
-    def found(encoder: Encoder) -> tuple[int, bool]:
+    def fit_of(encoder: Encoder) -> tuple[int, bool]:
         trace = traced(encoder, experiment)
         scores = next((i.value for i in trace if i.equation.slot == "scores"), None)
         room = scores is not None and len(recorded.of_size(scores.numel())) > 0
         return explained(trace, encoder, recorded), room
 
-    best, most = start, found(start)
+    best, most = start, fit_of(start)
     before = None
     while best is not before:
         before = best
@@ -110,19 +110,19 @@ def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorde
             for encoder in candidates(best, within) if within else ():
                 for constant in constants:
                     encoder = fitted(encoder, constant, experiment, recorded)
-                count = found(encoder)
+                count = fit_of(encoder)
                 if count > most:
                     best, most = encoder, count
     return best, most[0]
 
 
 def first_layer(start: Encoder) -> Encoder:
-    """The first layer alone: what it has is told there as well as in a deep stack, and at a fraction of the cost."""
+    """Return the first layer alone: what it has shows there as in a deep stack, and at a fraction of the cost."""
     return Encoder(start.profile.replace(final_norm="none", head="none"), start.dimensions.replace(N=1))
 
 
 def first_layer_is_found(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> bool:
-    """Whether all that the first layer of a choice computes stands among the subject's intermediates."""
+    """Return whether all that the first layer of a choice computes stands among the subject's intermediates."""
     layer = first_layer(encoder)
     trace = traced(layer, experiment)
     values = sum(len(evidence_of(i, layer.dimensions.d_k)) for i in trace)
@@ -130,7 +130,7 @@ def first_layer_is_found(encoder: Encoder, experiment: Experiment, recorded: Rec
 
 
 def attention_is_found(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> bool:
-    """Whether the first layer's attention stands among the subject's intermediates, added to what the layer read."""
+    """Return whether the first layer's attention, added to what it read, is among the subject's intermediates."""
     trace = traced(first_layer(encoder), experiment)
     residual = next((i for i in trace if i.equation.slot == "residual"), None)
     return residual is not None and recorded.has(residual.value)
@@ -139,7 +139,7 @@ def attention_is_found(encoder: Encoder, experiment: Experiment, recorded: Recor
 def nearest(
     start: Encoder, axes: Axes, experiments: Sequence[Experiment], most: int | None = None
 ) -> tuple[Encoder, int]:
-    """The choice whose outputs come nearest to the subject's, and how many were tried.
+    """Return the choice whose outputs come nearest to the subject's, and how many were tried.
 
     ε is left out of the search, and solved for in whatever comes near without it. Up to ``most`` other
     choices differ from ``start``.
@@ -163,12 +163,12 @@ def nearest(
 
 
 def most_tried(experiment: Experiment) -> int:
-    """After how many choices a search by outputs gives up."""
+    """Return after how many choices a search by outputs gives up."""
     return MOST_OF_A_SMALL_ONE if sum(w.numel() for w in experiment.parameters.values()) < SMALL else MOST_TRIED
 
 
 def with_eps(encoder: Encoder, axes: Axes, experiments: Sequence[Experiment]) -> Encoder:
-    """The encoder with the constants of its norms solved for, as far as its outputs tell them."""
+    """Return the encoder with the constants of its norms solved for, as far as its outputs show them."""
     for constant in PLACES:
         if constant in axes and not agrees(encoder, experiments):
             encoder = settled(encoder, constant, experiments)
@@ -176,12 +176,12 @@ def with_eps(encoder: Encoder, axes: Axes, experiments: Sequence[Experiment]) ->
 
 
 def agrees(encoder: Encoder, experiments: Iterable[Experiment]) -> bool:
-    """Whether a choice reproduces every experiment; the first one that it does not settles it."""
+    """Return whether a choice reproduces every experiment; the first one that it does not settles it."""
     return all(e.residual(encoder) <= 1 for e in experiments)
 
 
 def traced(encoder: Encoder, experiment: Experiment) -> list[Intermediate]:
-    """What an encoder computes in an experiment; nothing if a declared profile has parameters that are not there."""
+    """Return what an encoder computes in an experiment; nothing if parameters of a declared profile are missing."""
     try:
         return encoder.trace(experiment.parameters, *experiment.inputs)
     except SpecificationError:
@@ -189,11 +189,11 @@ def traced(encoder: Encoder, experiment: Experiment) -> list[Intermediate]:
 
 
 def projections(encoder: Encoder, experiment: Experiment) -> tuple[Tensor, ...]:
-    """Q, K and V of the first layer; nothing if the encoder cannot be evaluated."""
+    """Return Q, K and V of the first layer; nothing if the encoder cannot be evaluated."""
     return next((i.value for i in traced(encoder, experiment) if i.equation.slot == "projections"), ())
 
 
 def forms(slot: str, encoder: Encoder, experiment: Experiment, recorded: Recorded) -> bool:
-    """Whether a value of a slot in the first layer is among the subject's intermediates."""
+    """Return whether a value of a slot in the first layer is among the subject's intermediates."""
     of_slot = (i for i in traced(encoder, experiment) if i.equation.slot == slot and i.path.startswith("layers.0"))
     return any(recorded.has(i.value) for i in of_slot)

@@ -40,7 +40,7 @@ from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
 
 MOST_READINGS = 24
-"""So many readings are tried by outputs alone: each is a search of its own."""
+"""So many readings are tried by outputs alone: each is a separate search."""
 
 NOTHING_REPRODUCES = "no choice of equations reproduces its outputs"
 

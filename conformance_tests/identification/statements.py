@@ -1,4 +1,4 @@
-"""Statements on the parameters of an encoder, held against what its computation makes of them."""
+"""Statements on the parameters of an encoder, held against what its computation does with them."""
 
 from collections.abc import Iterator, Mapping
 

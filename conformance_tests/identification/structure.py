@@ -1,4 +1,4 @@
-"""What the parameters alone tell of an encoder: its sizes, and the variant of every slot that has parameters."""
+"""Facts that the parameters alone show of an encoder: its sizes, and the variant of every slot that has parameters."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,10 +32,10 @@ ADDED = ENTRANCES | {"P", "E_seg", "x_cls", "x_dist"}
 
 
 def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
-    """The encoder that the parameters alone determine; open slots as hinted, as is customary, or as in Vaswani 2017.
+    """Return the encoder that the parameters alone determine.
 
-    A norm behind the last layer goes with Pre-LN, and a norm that only scales is RMSNorm, unless calls show
-    that it is otherwise.
+    Open slots are as hinted, as is customary, or as in Vaswani 2017. A norm behind the last layer goes with Pre-LN,
+    and a norm that only scales is RMSNorm, unless calls show that it is otherwise.
 
     Raises:
         SpecificationError: if the shapes are those of no encoder.
@@ -84,7 +84,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     keys, queries = (parameters[f"layers.0.{letter}"].shape[1] for letter in ("W_K", "W_Q"))
     if keys < queries and queries % keys == 0:
         raise SpecificationError(
-            f"its queries have {queries} columns and its keys {keys}: no slot of the specification has several heads "
+            f"its queries have {queries} columns and its keys {keys}: no slot of the specification has heads "
             "that share one key (multi-query or grouped-query attention)"
         )
     encoder = Encoder(VASWANI_2017.replace(**({"eps": EPSILONS[0]} | choices | stated)), sizes(parameters, hints, N))
@@ -98,10 +98,10 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
 
 
 def as_declared(declared: Profile, parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
-    """The declared profile in the sizes that the parameters tell, whatever of it they lack.
+    """Return the declared profile in the sizes that the parameters show, whatever of it they lack.
 
     Raises:
-        SpecificationError: if they lack too much to tell the sizes.
+        SpecificationError: if they lack too much to show the sizes.
     """
     if not {f"layers.0.{letter}" for letter in ("W_Q", "W_V", "W_1")} <= parameters.keys():
         raise SpecificationError("the parameters do not tell d_model, d_k, d_v and d_ff")
@@ -111,7 +111,7 @@ def as_declared(declared: Profile, parameters: Mapping[str, Tensor], hints: Hint
 
 
 def as_shown(shown: EncoderReading) -> Encoder:
-    """The encoder that a computation shows.
+    """Return the encoder that a computation shows.
 
     Raises:
         Undetermined: if its parts fit no encoder together.
@@ -130,7 +130,7 @@ def as_shown(shown: EncoderReading) -> Encoder:
 
 
 def as_kept(slot: str, number: float) -> Equation:
-    """The equation of a slot with its constant as an encoder keeps it: √d, say, in float32."""
+    """Return the equation of a slot with its constant as an encoder keeps it, such as √d in float32."""
     forms: dict[str, tuple[str, Callable[..., Tensor]]] = {
         "scores": ("scaled", lambda Q, K: number * (Q @ K.mT)),
         "embedding_scale": ("sqrt-d-model", lambda X: number * X),
@@ -141,14 +141,14 @@ def as_kept(slot: str, number: float) -> Equation:
 
 
 def admissible(slot: str, letters: set[str]) -> list[str]:
-    """The variants of a slot whose parameters are all there, those that use most of them."""
+    """Return the variants of a slot whose parameters are all there, and only those that use most of them."""
     fits = {name: len(e.parameters) for name, e in variants(slot).items() if set(e.parameters) <= letters}
     most = max(fits.values(), default=0)
     return [name for name, used in fits.items() if used == most]
 
 
 def is_shared(parameters: Mapping[str, Tensor], layers: set[str]) -> bool:
-    """Whether all layers use one set of arrays: a single set, or the same memory in each and nothing of their own."""
+    """Return whether all layers use one set of arrays: a single set, or the same memory in each and nothing else."""
     paths = [f"layers.{l}.W_1" for l in layers]
     if len({parameters[path].data_ptr() if path in parameters else 0 for path in paths}) > 1:
         return False
@@ -158,14 +158,14 @@ def is_shared(parameters: Mapping[str, Tensor], layers: set[str]) -> bool:
 
 
 def heads_sharing_maps(parameters: Mapping[str, Tensor]) -> int:
-    """How many heads share one map of d_k × d_k each for queries, keys and values; 0 if they have maps of their own."""
+    """Return how many heads share one d_k × d_k map each for queries, keys and values; 0 if they have separate maps."""
     shapes = {parameters[path].shape for l in "QKV" if (path := f"layers.0.W_{l}") in parameters}
     (rows, columns), width = next(iter(shapes)), len(parameters["layers.0.W_1"])
     return width // rows if len(shapes) == 1 and rows == columns < width and width % rows == 0 else 0
 
 
 def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
-    """The sizes that the shapes of the parameters tell."""
+    """Return the sizes that the shapes of the parameters show."""
     found = {"N": N}
     for path, axes in {
         "layers.0.W_Q": ("d_model", "hd_k"),

@@ -61,8 +61,8 @@ class Reading:
     shown: EncoderReading | None = None
 
     @property
-    def told(self) -> Hints:
-        """What the subject states; arrays with an axis for the heads, or one for each, tell their number."""
+    def hints_with_heads(self) -> Hints:
+        """The subject's hints; arrays with an axis for the heads, or one array for each, show their number."""
         heads = {"h": self.mapping.heads} if self.mapping.heads else {}
         return replace(self.hints, sizes=heads | self.hints.sizes)
 
@@ -77,16 +77,16 @@ class Reading:
             return as_shown(self.shown)
         parameters = self.mapping.canonical(self.weights)
         try:
-            return structure(parameters, self.told)
+            return structure(parameters, self.hints_with_heads)
         except SpecificationError as reason:
             if self.declared is not None:
                 with suppress(SpecificationError):
-                    return as_declared(self.declared, parameters, self.told)
+                    return as_declared(self.declared, parameters, self.hints_with_heads)
             demand_nothing_outside(self.mapping, self.hints, str(reason))
             raise Undetermined(what_is_missing(str(reason), self.mapping, self.weights)) from None
 
     def open(self) -> tuple[Encoder, Axes]:
-        """Where the search begins, and the choices left open: of a declared profile the number of heads alone.
+        """Return where the search begins, and the choices left open: of a declared profile the number of heads alone.
 
         Raises:
             Undetermined: if the parameters are those of no encoder.
@@ -94,15 +94,15 @@ class Reading:
         return self._opened(self.start)
 
     def openings(self) -> list[tuple[Encoder, Axes]]:
-        """The same, and then with positions added to the vectors if ``start`` adds none, or without if it does.
+        """Return where the search begins, and then the same with positions added to vectors, or without if they are.
 
-        Sinusoids have no parameters, and a parameter need not be used: outputs alone tell.
+        Sinusoids have no parameters, and a parameter need not be used: only outputs show which start is right.
         """
         others = otherwise_placed(self.start) if self.shown is None else []
         return [self._opened(start) for start in (self.start, *others)]
 
     def _opened(self, start: Encoder) -> tuple[Encoder, Axes]:
-        axes = open_axes(start, self.told)
+        axes = open_axes(start, self.hints_with_heads)
         if self.shown is not None:
             axes = {axis: values for axis, values in axes.items() if axis in LEFT_OPEN}
         if self.declared is None:
@@ -129,11 +129,11 @@ class Trial:
         return self.evidence.recorded
 
     def of(self, reading: Reading) -> "Trial":
-        """The same calls, to be explained by another reading."""
+        """Return these calls, to be explained by another reading."""
         return Trial(reading, self.evidence)
 
     def identified(self) -> Identification:
-        """The choice of equations that reproduces the subject's outputs, or comes closest to what it computes."""
+        """Return the choice of equations that reproduces the subject's outputs, or comes closest to its computation."""
         start, axes = self.reading.open()
         found = identify(self.experiments, start, axes, self.recorded)
         for opening in self.reading.openings()[1:] if not found.agrees else ():
@@ -151,15 +151,15 @@ class Trial:
         return replace(found, encoder=encoder)
 
     def _is_nearer(self, one: Identification, other: Identification) -> bool:
-        """Whether the outputs of one choice, which disagrees as another one does, are much nearer to the subject's.
+        """Return whether one choice's outputs are much nearer to the subject's than another's, where both disagree.
 
-        Where intermediates are shown, they tell more.
+        Where intermediates are shown, they say more, and the answer is False.
         """
         first = self.experiments[0]
         return self.recorded is None and first.distance(one.encoder) < NEARER * first.distance(other.encoder)
 
     def behind_one_deviation(self, found: Identification) -> Identification:
-        """The choices with which some deviation gives the outputs, if there are such; else what was found."""
+        """Return the choices with which some deviation gives the outputs, if there are such; else what was found."""
         for opening in self.reading.openings():
             behind = behind_one_deviation(*opening, self.experiments)
             if behind is not None:
@@ -167,7 +167,7 @@ class Trial:
         return found
 
     def explained(self) -> int:
-        """How many of the first layer's values are among the subject's intermediates."""
+        """Return how many of the first layer's values are among the subject's intermediates."""
         assert self.recorded is not None
         most = 0
         for start, axes in self.reading.openings():
@@ -176,7 +176,7 @@ class Trial:
         return most
 
     def projections_found(self) -> int:
-        """How many of Q, K and V of the first layer are found, in whichever order it norms."""
+        """Return how many of Q, K and V of the first layer are found, in whichever order it norms."""
         assert self.recorded is not None
         most = 0
         for start, axes in self.reading.openings():
@@ -187,22 +187,22 @@ class Trial:
         return most
 
     def forms(self, slot: str, encoder: Encoder) -> bool:
-        """Whether what an encoder forms in a slot is among the subject's intermediates."""
+        """Return whether what an encoder forms in a slot is among the subject's intermediates."""
         return self.recorded is not None and forms(slot, encoder, self.experiments[0], self.recorded)
 
     def forms_projections(self, encoder: Encoder) -> bool:
-        """Whether Q, K and V of the first layer are among the subject's intermediates."""
+        """Return whether Q, K and V of the first layer are among the subject's intermediates."""
         if self.recorded is None:
             return False
         values = projections(encoder, self.experiments[0])
         return bool(values) and all(map(self.recorded.has, values))
 
     def forms_first_layer(self, encoder: Encoder) -> bool:
-        """Whether all that the first layer computes is among the subject's intermediates."""
+        """Return whether all that the first layer computes is among the subject's intermediates."""
         return self.recorded is not None and first_layer_is_found(encoder, self.experiments[0], self.recorded)
 
     def _with_its_eps(self, encoder: Encoder) -> Encoder:
-        """The encoder, which disagrees, with the ε that the subject states instead of one that nobody would write.
+        """Return a disagreeing encoder with the ε that the subject states, if its own is one that nobody would write.
 
         A norm of a multiple of its input is that of the input for another ε.
         """
@@ -212,7 +212,7 @@ class Trial:
 
 
 def with_input_of(declared: Profile, start: Encoder) -> Profile:
-    """The declared profile; a subject that starts from given embeddings, or from vectors, is judged from there on.
+    """Return the declared profile; a subject that starts from given embeddings or vectors is judged from there on.
 
     What such a subject does not do itself, a scale or a class token, may have been done before.
     """
@@ -228,7 +228,7 @@ def with_input_of(declared: Profile, start: Encoder) -> Profile:
 
 
 def otherwise_placed(start: Encoder) -> list[Encoder]:
-    """The encoder that adds positions to its vectors, for one that adds none; the reverse; none for other inputs."""
+    """Return the encoder that adds positions to vectors for one that adds none, or the reverse; else nothing."""
     if start.profile["input"].variant == "given":
         return [start.replace(input="embedded", embedding="vectors")]
     return [start.replace(input="given")] if start.profile["embedding"].variant == "vectors" else []

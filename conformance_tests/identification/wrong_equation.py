@@ -38,7 +38,7 @@ INPUT_SLOTS = ("embedding", "embedding_scale", "position", "segment", "cls", "em
 
 
 def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded) -> Encoder | None:
-    """The encoder with the choices of its layers as they show behind a wrong input; None if none explains them.
+    """Return the encoder with its layers' choices as they show behind a wrong input; None if none explains them.
 
     Args:
         encoder: what the subject comes closest to, in vain.
@@ -58,7 +58,7 @@ def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, rec
 
 
 def behind_one_deviation(start: Encoder, axes: Axes, experiments: Sequence[Experiment]) -> Encoder | None:
-    """The choice, nearest to ``start``, with which some deviation gives the subject's outputs; None if there is none.
+    """Return the choice nearest to ``start`` with which some deviation gives the subject's outputs, or else None.
 
     ε stays as stated: another one is a deviation itself. As many are tried as of choices without a deviation.
     """
@@ -82,7 +82,10 @@ def behind_one_deviation(start: Encoder, axes: Axes, experiments: Sequence[Exper
 def behind_any_array(
     encoder: Encoder, inside: Axes, orders: Axes, experiment: Experiment, recorded: Recorded
 ) -> Encoder | None:
-    """The same where the first layer reads any of the subject's arrays, as layers in the wrong order do."""
+    """Return what ``behind_wrong_input`` does, where the first layer reads any of the subject's arrays.
+
+    Layers in the wrong order do so.
+    """
     width = encoder.dimensions.d_model
     given = encoder.replace(input="given")
     shape = (*experiment.inputs[0].shape[:2], width)
@@ -99,7 +102,7 @@ def behind_any_array(
 
 
 def wrong_inputs(encoder: Encoder) -> Iterator[Deviation]:
-    """The deviations of what the first layer reads."""
+    """Yield the deviations of what the first layer reads."""
     used = {e.id for e in encoder.equations()}
     for d in deviations().values():
         if d.slot in INPUT_SLOTS and used & set(d.of) and not d.is_variant and d.applies(encoder.profile):
@@ -107,7 +110,7 @@ def wrong_inputs(encoder: Encoder) -> Iterator[Deviation]:
 
 
 def reads_what_the_subject_reads(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> bool:
-    """Whether Q, K and V of the first layer are among the subject's intermediates."""
+    """Return whether Q, K and V of the first layer are among the subject's intermediates."""
     try:
         values = projections(fitted(encoder, "eps", experiment, recorded), experiment)
     except NOT_DEFINED:
@@ -118,7 +121,9 @@ def reads_what_the_subject_reads(encoder: Encoder, experiment: Experiment, recor
 def with_its_activation(
     encoder: Encoder, axes: Axes, experiment: Experiment, recorded: Recorded, *, stated: bool
 ) -> Encoder:
-    """The encoder with the activation that gives the subject's arrays; if none does, as stated, or the nearest one.
+    """Return the encoder with the activation that gives the subject's arrays.
+
+    If none does, the activation is as stated, or the nearest one.
 
     Args:
         encoder: what the subject comes closest to, in vain.
@@ -143,15 +148,18 @@ def with_its_activation(
 
 
 def gives_another(activation: str, array: Tensor, recorded: Recorded) -> bool:
-    """Whether an array, activated, is one of the subject's, and not itself: ReLU leaves what is not negative."""
+    """Return whether an array, activated, is another one of the subject's.
+
+    It must not be the array itself: ReLU leaves what is not negative as it is.
+    """
     value = variants("activation")[activation].function(array)
     return bool(value.any()) and not torch.equal(value, array) and recorded.has(value)
 
 
 def far_from_any(activation: str, own: Intermediate, experiment: Experiment, recorded: Recorded) -> float:
-    """How far the value of an activation is from the nearest of the subject's arrays, in units of what it changes.
+    """Return the distance of an activation's value from the nearest of the subject's arrays.
 
-    It reads what the first map gives of any array.
+    The unit is what the activation changes. The activation reads what the first map gives of any array.
     """
     W_1, b_1 = (experiment.parameters.get(f"layers.0.{letter}") for letter in ("W_1", "b_1"))
     assert W_1 is not None

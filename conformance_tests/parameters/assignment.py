@@ -1,4 +1,4 @@
-"""Which array is which part: for each layer the one assignment for which most evidence speaks.
+"""The assignment of arrays to parts: for each layer the one for which most evidence speaks.
 
 What a name says, which shape an array has and beside what it stands are counted together, so that a part is known
 by what the others are as well. The order of definition decides where nothing else does.
@@ -267,7 +267,7 @@ def best_parts(
         seen: the words, the shape and the kind of each, whether it is more than a bias, and whether it has one.
         width: d_model.
         squares: the order in which square maps are defined that nothing else tells apart.
-        norms: the same for norms.
+        norms: the order in which norms are defined that nothing else tells apart.
         taken: the parts that are known already.
         roles: the parts that there may be.
     """

@@ -114,19 +114,19 @@ IN_LAYER = tuple(part for part in EVIDENCE if part not in OUTSIDE)
 ATTENTION, FEED_FORWARD = ("Q", "K", "V", "O", "QKV", "KV"), ("1", "1G", "2", "G")
 
 FADING = 0.95
-"""How much less a word counts than the one behind it: the end of a name is more specific than its owners."""
+"""Factor by which a word counts less than the one behind it: the end of a name is more specific than its owners."""
 
 TIE = 1e-2
 """Evidence that differs by less is the same."""
 
 UNKNOWN = 0.1
-"""How much an unknown word counts against a part: the plain name is the better one."""
+"""Weight of an unknown word against a part: the plain name is the better one."""
 
 CLEAR = {"e": 2, "feature": 1.5}
-"""How strongly words must speak for a map outside of the layers: one word speaks for many maps."""
+"""Weight that words must have for a map outside of the layers: one word speaks for many maps."""
 
 SHAPE = 0.5
-"""How much it counts that a map has the shape of a part as most store it, output × input."""
+"""Weight of a map's having the shape of a part as most store it, output × input."""
 
 
 def said(words: Words) -> dict[str, float]:
@@ -144,14 +144,14 @@ def said(words: Words) -> dict[str, float]:
 
 
 def stands_outside(words: Words) -> bool:
-    """Whether a name speaks of tables and tokens, which stand outside of layers, more than of anything in one."""
+    """Return whether a name speaks more of tables and tokens, which stand outside of layers, than of parts of one."""
     spoken = said(words)
     tables = max(spoken.get(part, 0.0) for part in ("E", "P", "E_seg", "x_cls", "x_dist", "patch"))
     return tables > max(spoken.get(part, 0.0) for part in IN_LAYER)
 
 
 def is_on_top(words: Words, but: str = "") -> bool:
-    """Whether words speak of what stands on top of an encoder, or is addressed by further inputs alone.
+    """Return whether words speak of what stands on top of an encoder, or is addressed by further inputs alone.
 
     ``but`` is a phrase that does not count: a class token stands in the encoder.
     """
@@ -186,7 +186,7 @@ def evidence(
 
 
 def of_shape(part: str, shape: tuple[int, ...], width: int, inner: int, spoken: float) -> float | None:
-    """Return what a shape adds to what words say for a part; None if an array of this shape is no such part."""
+    """Return what a shape adds to what words say for a part; None if no array of that part has this shape."""
     square = len(shape) == 2 and shape[0] == shape[1]
     if part in FEED_FORWARD:
         fits = sorted(shape) == sorted((width, inner * len(part)))

@@ -41,7 +41,7 @@ def gathered(found: EncoderReading, weights: Mapping[str, Tensor]) -> tuple[Para
 
 
 def source_of(graph: Graph, codes: Tensor, weights: Mapping[str, Tensor]) -> Source | None:
-    """Return where entries come from; None if they are no entries of weights, nor a number more than those."""
+    """Return where entries come from; None if they are neither entries of weights nor such entries plus a number."""
     undone = one_of_weights(graph, codes)
     if undone is None:
         return None

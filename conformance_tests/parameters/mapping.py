@@ -25,7 +25,7 @@ OTHER_END = {"norm_final": "norm_embedding", "norm_embedding": "norm_final"}
 
 @dataclass(frozen=True)
 class Source:
-    """Where a canonical parameter comes from: weights, what to take of them, and what to add.
+    """The origin of a canonical parameter: weights, what to take of them, and what to add.
 
     Without any weight it is a constant of the encoder, such as γ = 1 of a norm without parameters. ``kept`` takes the
     entries that the encoder has, where zeros stand beside them.
@@ -54,7 +54,7 @@ class ParameterMapping:
     spare: tuple[str, ...] = ()
 
     def canonical(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The subject's weights by canonical path."""
+        """Return the subject's weights by canonical path."""
         found = {path: s.take(*(weights[name] for name in s.names)) for path, s in self.sources.items()}
         return {path: w + self.sources[path].plus if self.sources[path].plus else w for path, w in found.items()}
 
@@ -64,48 +64,48 @@ class ParameterMapping:
         return {path: w for path, w in (self.canonical(weights) | partly).items() if not self.is_absent(path)}
 
     def gradients(self, by_name: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The subject's gradients by canonical path; constants have none."""
+        """Return the subject's gradients by canonical path; constants have none."""
         learned = {path: s for path, s in self.sources.items() if s.names}
         return {path: s.take(*(by_name[name] for name in s.names)) for path, s in learned.items()}
 
     def with_constants(self, constants: Mapping[str, Tensor]) -> "ParameterMapping":
-        """The same with these numbers of the encoder where no parameter was found."""
+        """Return this mapping with these numbers of the encoder where no parameter was found."""
         added = {path: Source((), partial(torch.clone, value)) for path, value in constants.items()}
         return replace(self, sources=added | dict(self.sources))
 
     def with_one_segment(self) -> "ParameterMapping":
-        """The same with a table of segments that has its first row alone."""
+        """Return this mapping with the first row alone of its table of segments."""
         found = {path: replace(s, take=first_row(s.take)) for path, s in self.sources.items() if path == "E_seg"}
         return replace(self, sources=dict(self.sources) | found)
 
     def restricted(self, paths: Collection[str]) -> "ParameterMapping":
-        """The same with these canonical paths alone; the others count as unmapped."""
+        """Return this mapping with these canonical paths alone; the others count as unmapped."""
         kept = {path: source for path, source in self.sources.items() if path in paths}
         used = {name for s in kept.values() for name in s.names}
         left = {name for s in self.sources.values() for name in s.names} - used
         return replace(self, sources=kept, unmapped=(*self.unmapped, *sorted(left)))
 
     def is_absent(self, path: str) -> bool:
-        """Whether the encoder has no such map, so that the identity stands in its place."""
+        """Return whether the encoder has no such map, so that the identity stands in its place."""
         return path.endswith(".W_O") and path in self.sources and not self.sources[path].names
 
     def conventions(self) -> dict[str, str]:
-        """How the parameters are stored, in words, where it is not as the equations write them."""
+        """Return how the parameters are stored, in words, where it is not as the equations write them."""
         found = {"Q, K, V": self.packing} if self.packing else {}
         gammas = {path.split(".")[-2]: s for path, s in self.sources.items() if path.endswith("gamma")}
         for place, source in gammas.items():
             if source.plus:
-                found[place] = "γ is stored less 1"
+                found[place] = "γ is stored as γ − 1"
             if not source.names:
                 found[place] = "no parameters: γ = 1"
         return found
 
     def names_of(self, *letters: str) -> set[str]:
-        """The subject's names for these canonical letters, in every layer."""
+        """Return the subject's names for these canonical letters, in every layer."""
         return {name for path, s in self.sources.items() if path.rpartition(".")[2] in letters for name in s.names}
 
     def names_at(self, *places: str) -> set[str]:
-        """The subject's names for everything at places such as ``norm_1``, in every layer."""
+        """Return the subject's names for everything at places such as ``norm_1``, in every layer."""
         return {
             name for path, s in self.sources.items() if path.rpartition(".")[0].endswith(places) for name in s.names
         }
@@ -179,7 +179,7 @@ def taken(take: Take, own: Take, array: Tensor) -> Tensor:
 
 
 def side_by_side(takes: Sequence[Take], axis: int, *heads: Tensor) -> Tensor:
-    """Take the same of the array of every head, and put them beside each other."""
+    """Take the same from the array of every head, and put the results side by side."""
     return torch.cat([take(w) for take, w in zip(takes, heads, strict=True)], dim=axis)
 
 
@@ -198,12 +198,12 @@ def packing(storage: Storage) -> str:
 
 
 def first_row(take: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Of the same the first row, as a table."""
+    """Return a function that takes the first row of what another one takes, as a table."""
     return lambda *held: take(*held)[:1]
 
 
 def norms_without_parameters(mapping: ParameterMapping, width: int) -> dict[str, Tensor]:
-    """γ = 1 for the norms of layers that have no parameters of any norm."""
+    """Return γ = 1 for the norms of layers that have no parameters of any norm."""
     layers = {".".join(path.split(".")[:2]) for path in mapping.sources if path.startswith("layers.")}
     normed = {".".join(path.split(".")[:2]) for path in mapping.sources if ".norm_" in path}
     gamma = torch.ones(width, dtype=torch.float64)
@@ -211,7 +211,7 @@ def norms_without_parameters(mapping: ParameterMapping, width: int) -> dict[str,
 
 
 def absent_outputs(mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """W_O = I for the layers that have W_V and no W_O: what the encoder computes is then still understood."""
+    """Return W_O = I for the layers that have W_V and no W_O, so that their computation is still understood."""
     values = {path.rpartition(".")[0]: path for path in mapping.sources if path.endswith(".W_V")}
     absent = {layer: path for layer, path in values.items() if f"{layer}.W_O" not in mapping.sources}
     found = {layer: mapping.sources[path] for layer, path in absent.items()}

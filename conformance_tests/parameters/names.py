@@ -33,7 +33,7 @@ def known(piece: str) -> Words:
 
 
 def is_beside(name: str) -> bool:
-    """Whether a part stands on top of an encoder and not in it, or is addressed by further inputs alone."""
+    """Return whether a part stands on top of an encoder and not in it, or is addressed by further inputs alone."""
     return is_on_top(words(name))
 
 
@@ -58,7 +58,7 @@ def layers_of(spoken: Mapping[str, Words], maps: Collection[str]) -> dict[str, t
 
     Args:
         spoken: the words of every name.
-        maps: the names of arrays that are no vectors.
+        maps: the names of arrays that are not vectors.
     """
     runs: dict[Words, set[int]] = {}
     for said in spoken.values():

@@ -1,4 +1,4 @@
-"""What names and shapes leave open of how an encoder stores its parameters: left to experiment."""
+"""Questions that names and shapes leave open on how an encoder stores its parameters: left to experiment."""
 
 from collections.abc import Mapping
 from itertools import permutations
@@ -19,7 +19,7 @@ Answer = Mapping[str, Any]
 def open_storage(
     weights: Mapping[str, Tensor], h: int | None = None, stated: Mapping[str, str] | None = None
 ) -> list[list[Answer]]:
-    """What names and shapes leave open: for each question its answers, the customary one first.
+    """Return what names and shapes leave open: for each question its answers, the customary one first.
 
     Args:
         weights: the arrays by the subject's names.

@@ -1,4 +1,4 @@
-"""How an array holds the canonical parameters of a part, and how to take each out of it.
+"""The ways in which an array holds the canonical parameters of a part, and how to take each out of it.
 
 Canonical maps are input × output, with the heads side by side. Encoders store them the other
 way round, several in one array, with an axis for the heads, or as kernels of convolutions.
@@ -15,15 +15,15 @@ Take = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Storage:
-    """How an encoder stores and defines its parts, as far as names and shapes do not tell.
+    """The way in which an encoder stores and defines its parts, as far as names and shapes do not show it.
 
     Attributes:
         order: that of the packed Q, K and V.
         by_head: they are packed head by head, with so many heads.
         turned: square maps without a telling name are stored input × output.
         squares: which map each square one without a name is, in the order of definition.
-        norms: the same for norms without a name.
-        gates: the same for the two inner maps of a gated feed-forward network, or their order in one array.
+        norms: which norm each one without a name is, in the order of definition.
+        gates: which is which of the two inner maps of a gated feed-forward network, or their order in one array.
         plus: what is added to a stored γ.
         outer_norm: whether the only norm outside of the layers, behind or before them, stands where its name says.
     """
@@ -39,7 +39,7 @@ class Storage:
 
 
 def places(part: str, kind: str, shape: Sequence[int], width: int, storage: Storage) -> Sequence[tuple[str, Take]]:
-    """The canonical letters that an array holds, below its layer, and how to take each.
+    """Return the canonical letters that an array holds, below its layer, and how to take each.
 
     Args:
         part: the part of the encoder, as ``evidence`` calls it.
@@ -56,7 +56,7 @@ def places(part: str, kind: str, shape: Sequence[int], width: int, storage: Stor
     if part in ("x_cls", "x_dist"):
         return [(part, torch.flatten)]
     if part == "patch" and len(shape) > 4:
-        return []  # a piece of a film is no patch
+        return []  # a piece of a film is not a patch
     if part == "patch":
         return [("b_patch", torch.flatten)] if is_bias else [("W_patch", lambda w: w.flatten(1).mT)]
     if part in ("conv", "step") and not is_bias:
@@ -71,7 +71,7 @@ def places(part: str, kind: str, shape: Sequence[int], width: int, storage: Stor
     if not part or (len(shape) < 2 and not is_bias):
         return []  # a vector with the name of a map is something else: a gate by channel, say
     if part in ("1", "2", "G") and len(shape) > 2:
-        return []  # a convolution over several positions is no map
+        return []  # a convolution over several positions is not a map
     part = {"1": storage.gates[0], "G": storage.gates[1]}.get(part, part)
     return [(f"b_{part}", torch.flatten)] if is_bias else [(f"W_{part}", oriented(part, kind, shape, width, storage))]
 
@@ -105,9 +105,9 @@ def oriented(part: str, kind: str, shape: Sequence[int], width: int, storage: St
 
 
 def heads_side_by_side(w: Tensor, gives_width: bool, width: int) -> Tensor:
-    """A map with an axis for the heads as input × output: of (d, h, d_k), (h, d, d_k) or (h, d_k, d).
+    """Return a map with an axis for the heads as input × output: of (d, h, d_k), (h, d, d_k) or (h, d_k, d).
 
-    What gives the hidden width, W_O, has the customary order (h, d_k, d).
+    W_O, which gives the hidden width, has the customary order (h, d_k, d).
     """
     hidden = [axis for axis in range(3) if w.shape[axis] == width]
     axis = (hidden[-1] if gives_width else hidden[0]) if hidden else (2 if gives_width else 0)

@@ -10,11 +10,11 @@ from encoder_spec.equation import variants
 from encoder_spec.notation import SpecificationError
 
 STORED = 1e-6
-"""How far a row of a table may be from the sinusoid, by its position: angles are usually computed in float32."""
+"""Allowed distance of a row of a table from the sinusoid, by its position: angles are usually computed in float32."""
 
 
 def stored_sinusoids(mapping: ParameterMapping, weights: Mapping[str, Tensor], frozen: set[str]) -> dict[str, str]:
-    """The canonical tables that are frozen and hold a sinusoid: path → variant of the slot ``position``.
+    """Return the canonical tables that are frozen and hold a sinusoid: path → variant of the slot ``position``.
 
     Such a table is judged as it is: it is neither perturbed nor differentiated.
     """
@@ -31,7 +31,7 @@ LAYOUTS = ("sinusoidal", "sinusoidal-concatenated", "sinusoidal-tensor2tensor")
 
 
 def layout_of(P: Tensor) -> str | None:
-    """The layout of the sinusoid that a table holds, if it holds one; rows of zeros, for padding, aside."""
+    """Return the layout of the sinusoid that a table holds, if it holds one; zero rows, for padding, do not count."""
     filled = P.any(dim=-1)
     for name in LAYOUTS:
         equation = variants("position")[name]
