@@ -11,6 +11,9 @@ from conformance_tests.computation.shown import Facts, Finding
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness.run import PADDED, Case, ExpectedValue, Run
 from conformance_tests.meta_tests.harness.conftest import Runs
+from conformance_tests.numerics.probes import Probes
+from conformance_tests.quality.kill_matrix import SMALL
+from encoder_spec.assembly import Encoder
 from encoder_spec.equation import equations
 from encoder_spec.profiles import PROFILES
 
@@ -90,12 +93,14 @@ def run_with(
     profile: str = "torch-post-ln", shape: tuple[int, ...] = (3, 7, 24), agreeing: bool = True, head: str = "none"
 ) -> Any:
     """A run whose output has this shape, where the specification gives (3, 7, 24)."""
+    made = PROFILES[profile].replace(head=head)
     run: Any = SimpleNamespace(
         case=Case,
+        probes=Probes(Encoder(made, SMALL), 0),
         output=lambda case: torch.zeros(shape),
         expected=lambda case: torch.zeros(3, 7, 24),
         agrees=lambda case: agreeing or case == Case(),
-        encoder=SimpleNamespace(profile=PROFILES[profile].replace(head=head)),
+        encoder=SimpleNamespace(profile=made),
         subject=SimpleNamespace(takes_mask=agreeing),
     )
     run.demand_shaped = lambda case: Run.demand_shaped(run, case)
