@@ -52,6 +52,9 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
         for slot in ("embedding", "cls", "position", "segment", "projections", "output", "norm", "ffn", "head")
         if (fitting := admissible(slot, letters))
     }
+    entrances = ENTRANCES & letters
+    if entrances and not variants("embedding")[choices["embedding"]].parameters:
+        raise SpecificationError(f"no embedding has {', '.join(sorted(entrances))} alone")
     of_layers = {path.rpartition(".")[2] for path in parameters if ".norm_1." in path}
     for place in ("norm_final", "norm_embedding"):
         here = {path.rpartition(".")[2] for path in parameters if path.startswith(f"{place}.")}
