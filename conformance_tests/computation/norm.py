@@ -239,7 +239,7 @@ def of_features(codes: Tensor, axis: int) -> Tensor | None:
 
 
 def of_one_axis(codes: Tensor | None) -> Tensor | None:
-    """Return the entries along the one axis along which they change; None if there is no such axis."""
+    """Return the entries along the only axis on which they vary; None if they vary on several."""
     if codes is None:
         return None
     along = (of_features(codes, axis) for axis in range(codes.ndim))

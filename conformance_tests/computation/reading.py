@@ -1,7 +1,6 @@
 """An encoder as its computation shows it: the weights of each canonical path, the choices, and what departs."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,7 +10,7 @@ from torch import Tensor
 from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, names
 from conformance_tests.computation.feed_forward import FeedForward
-from conformance_tests.computation.graph import Graph, Value, places
+from conformance_tests.computation.graph import Graph, places
 from conformance_tests.computation.inputs import NEAR, SAME, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Finding, Remarks
@@ -136,7 +135,7 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     find_repeated(found, len(layers))
     find_merge(found)
     find_shared_heads(found)
-    find_order(found, len(layers))
+    find_partly_shared(found, len(layers))
     first_of = {p.split(".", 2)[2]: c for p, c in found.codes.items() if p.startswith("layers.0.")}
     alike = all(
         torch.equal(found.codes.get(f"layers.{l}.{name}", codes), codes)
@@ -204,45 +203,11 @@ def packed(found: EncoderReading) -> bool:
     return owners[0] is not None and owners.count(owners[0]) == len(owners)
 
 
-def find_order(found: EncoderReading, N: int) -> None:
-    """Find layers that run in another order than they are numbered, or that share their parameters in part."""
-    firsts = [int(found.codes[f"layers.{l}.W_Q"].min()) for l in range(N)]
-    made = sorted(set(firsts))
-    if 1 < len(made) < N:
-        found.foreign.append(f"its {N} layers have the parameters of {len(made)}")
-        return
-    numbered = numbers_of([found.graph.owner(found.codes[f"layers.{l}.W_Q"][:1, :1]) for l in range(N)], firsts)
-    if len(made) > 1 and numbered != sorted(numbered):
-        in_words = ", ".join(map(str, numbered))
-        found.findings.append(Finding("layer", f"the layers run in the order {in_words}, as they are numbered"))
-
-
-NUMBER = re.compile(r"(\d+)")
-
-
-def numbers_of(owners: Sequence[Value | None], codes: Sequence[int]) -> list[int]:
-    """Return the number of each layer, which is all that the names of their parameters differ in; else nothing.
-
-    Layers in one array are numbered by their places in it.
-    """
-    if len(set(owners)) == 1:
-        return codes_in_turn(codes)
-    names = [NUMBER.split(owner.name) if owner else [] for owner in owners]
-    if len({len(name) for name in names}) > 1:
-        return []
-    columns = list(zip(*names, strict=True))
-    differing = [place for place, column in enumerate(columns) if len(set(column)) > 1]
-    if len(differing) != 1 or not all(map(str.isdigit, columns[differing[0]])):
-        return []
-    numbered = columns[differing[0] - 1][0].rstrip("._").rpartition(".")[2]
-    if numbered[:1].isupper():
-        return []  # Flax numbers the parts of each class as they are made: Block(Block(x)) makes the outer one first
-    return list(map(int, columns[differing[0]]))
-
-
-def codes_in_turn(codes: Sequence[int]) -> list[int]:
-    """Return which of some codes each is, in ascending order."""
-    return [sorted(codes).index(code) for code in codes]
+def find_partly_shared(found: EncoderReading, N: int) -> None:
+    """Find layers that share their parameters with some of the others, but not with all."""
+    made = len({int(found.codes[f"layers.{l}.W_Q"].min()) for l in range(N)})
+    if 1 < made < N:
+        found.foreign.append(f"its {N} layers have the parameters of {made}")
 
 
 def read_projections(found: EncoderReading, place: str, attention: Attention) -> None:

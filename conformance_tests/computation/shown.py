@@ -98,6 +98,11 @@ class EncoderReading(Remarks):
         """Return whether it adds positions to vectors, or to mapped features; a set of those needs none."""
         return self.choices.get("embedding") in READ_AS_REALS and "position" in self.choices
 
+    def learned(self) -> set[str]:
+        """Return the names of the parameters that are not frozen and from which the output is computed."""
+        reached = self.graph.ancestors(self.graph.output)
+        return {v.name for v in reached if v.operation == "parameter" and v.learned}
+
     def reached(self) -> set[str]:
         """Return the names of the parameters from which the output is computed."""
         return {v.name for v in self.graph.ancestors(self.graph.output) if v.operation == "parameter"}

@@ -136,7 +136,7 @@ class Settling:
             return None
         found = trial.identified()
         findings = (*contradicted(shown, self.subject.hints), *shown.findings, *unused(shown, mapping, self.weights))
-        strange = set(mapping.unmapped) - set(mapping.spare) - self.subject.fixed()  # frozen ones are constants
+        strange = shown.learned().intersection(mapping.unmapped)  # frozen ones are constants
         if not found.agrees and (strange or (not findings and (shown.unread or ungathered))):
             return None
         demand_stated(trial, found)

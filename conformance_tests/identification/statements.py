@@ -1,10 +1,12 @@
 """Statements on the parameters of an encoder, held against what its computation does with them."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.graph import Value
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.parameters.gathered import packing
 from conformance_tests.parameters.mapping import ParameterMapping
@@ -21,6 +23,7 @@ def contradicted(shown: EncoderReading, hints: Hints) -> Iterator[Finding]:
     yield from packed_otherwise(shown)
     yield from turned(shown, hints, slots)
     yield from configured_otherwise(shown, hints)
+    yield from numbered_otherwise(shown)
     for letter, pattern in hints.parameters.items():
         for path, codes in shown.codes.items() if letter in slots else ():
             layer = path.split(".")[1] if path.startswith("layers.") else ""
@@ -95,3 +98,42 @@ def turned(shown: EncoderReading, hints: Hints, slots: Mapping[str, str]) -> Ite
             says = f"{owner.name} is a weight of nn.Linear, output × input, and is used transposed"
             said.setdefault(letter, Finding(slots[letter], says))
     yield from said.values()
+
+
+def numbered_otherwise(shown: EncoderReading) -> Iterator[Finding]:
+    """Yield the order of layers that run otherwise than their names, or their places in one array, number them."""
+    if shown.choices["sharing"] == "all":
+        return
+    maps = [shown.codes[f"layers.{l}.W_Q"] for l in range(shown.sizes["N"])]
+    numbers = numbers_of([shown.graph.owner(W_Q[:1, :1]) for W_Q in maps], [int(W_Q.min()) for W_Q in maps])
+    if numbers != sorted(numbers):
+        in_words = ", ".join(map(str, numbers))
+        yield Finding("layer", f"the layers run in the order {in_words}, as they are numbered")
+
+
+NUMBER = re.compile(r"(\d+)")
+
+
+def numbers_of(owners: Sequence[Value | None], codes: Sequence[int]) -> list[int]:
+    """Return the number of each layer, which is all that the names of their parameters differ in; else nothing.
+
+    Layers in one array are numbered by their places in it.
+    """
+    if len(set(owners)) == 1:
+        return codes_in_turn(codes)
+    names = [NUMBER.split(owner.name) if owner else [] for owner in owners]
+    if len({len(name) for name in names}) > 1:
+        return []
+    columns = list(zip(*names, strict=True))
+    differing = [place for place, column in enumerate(columns) if len(set(column)) > 1]
+    if len(differing) != 1 or not all(map(str.isdigit, columns[differing[0]])):
+        return []
+    numbered = columns[differing[0] - 1][0].rstrip("._").rpartition(".")[2]
+    if numbered[:1].isupper():
+        return []  # Flax numbers the parts of each class as they are made: Block(Block(x)) makes the outer one first
+    return list(map(int, columns[differing[0]]))
+
+
+def codes_in_turn(codes: Sequence[int]) -> list[int]:
+    """Return which of some codes each is, in ascending order."""
+    return [sorted(codes).index(code) for code in codes]

@@ -43,7 +43,7 @@ MOST_FURTHER = 2
 
 
 MIXED_TYPES = re.compile(r"double.*float|float.*double|same dtype", re.IGNORECASE)
-"""What torch says where numbers in float32 and in float64 meet."""
+"""Messages of torch where float32 and float64 meet in one operation."""
 
 
 class TorchSubject(CalledSubject):

@@ -23,7 +23,7 @@ TABLE = sinusoidal(torch.zeros(1, 47, 28, dtype=torch.float64))
 
 
 class Altered(Plain):
-    """Changes its vectors by a function that is no module."""
+    """Passes its vectors through a plain function before the layers read them."""
 
     def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
         super().__init__(plain_layers())
@@ -105,7 +105,7 @@ def test_given_embeddings_that_are_scaled_are_no_set() -> None:
 
 
 def test_an_encoder_that_adds_nothing_has_its_embeddings_given() -> None:
-    """A class token, a position or a map would make them an embedding of its own."""
+    """With a class token, positions or a map, the vectors would be embedded and not given."""
     report = check(lambda: Altered(lambda x: 1.0 * x)).targets[0]
     assert (report.verdict, report.profile["choices"]["input"]) == ("conformant", "given")
 
