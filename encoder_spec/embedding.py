@@ -149,7 +149,7 @@ def vectors(x: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
     return x
 
 
-@requirement("EMB-18", "Each position is an affine map of its own features, the same map at every position.")
+@requirement("EMB-18", "Each position is an affine map of the features there, the same map everywhere.")
 @equation("embedding.features", slot="embedding")
 def features(
     u: Float[Tensor, "B n channels"],
@@ -168,7 +168,7 @@ def features(
     return u @ W_feature + b_feature
 
 
-@requirement("EMB-19", "Each position is a linear map of its own features, without a bias.")
+@requirement("EMB-19", "Each position is a linear map of the features there, without a bias.")
 @equation("embedding.features_without_bias", slot="embedding")
 def features_without_bias(
     u: Float[Tensor, "B n channels"], *, W_feature: Float[Tensor, "channels d_model"]

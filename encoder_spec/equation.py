@@ -15,7 +15,7 @@ nowhere else.
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, TypeVar, get_args, get_origin
@@ -251,6 +251,7 @@ def places() -> frozenset[str]:
     return frozenset(named - {"layers"} - set(slots()))
 
 
-def slots() -> Sequence[str]:
+@cache
+def slots() -> tuple[str, ...]:
     """Return the names of all slots, in the order of the specification."""
-    return list(dict.fromkeys(e.slot for e in equations().values()))
+    return tuple(dict.fromkeys(e.slot for e in equations().values()))

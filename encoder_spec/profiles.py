@@ -93,10 +93,10 @@ def fill(slot: str, choice: str | Equation | Callable[..., Any]) -> Equation:
     if callable(choice):
         name = getattr(choice, "__name__", type(choice).__name__)
         return Equation(f"{slot}.{name}", slot, name, choice)
-    if choice not in variants(slot):
-        known = ", ".join(variants(slot))
-        raise SpecificationError(f"slot {slot} has no variant {choice!r}: choose among {known}")
-    return variants(slot)[choice]
+    known_here = variants(slot)
+    if choice not in known_here:
+        raise SpecificationError(f"slot {slot} has no variant {choice!r}: choose among {', '.join(known_here)}")
+    return known_here[choice]
 
 
 def define(name: str, source: str, **choices: Any) -> Profile:

@@ -131,13 +131,17 @@ class Computed:
     def _expected(self, case: Case) -> Tensor:
         return self.trace(case)[-1].value  # type: ignore[no-any-return]
 
-    def trace(self, case: Case) -> Trace:
+    def trace(self, case: Case, probe: Probe | None = None) -> Trace:
         """Return the specification's intermediates; the last one is its output.
+
+        Args:
+            case: the weights, and the probe unless another one is given.
+            probe: what is read in the place of the case's probe.
 
         Raises:
             Blocked: if the subject lacks parameters that the profile needs.
         """
-        probe = self.probes[case.probe]
+        probe = self.probes[case.probe] if probe is None else probe
         try:
             with torch.no_grad():
                 return self.encoder.trace(self.parameters(case.weights), *probe.inputs, keep=probe.keep)

@@ -11,6 +11,7 @@ from functools import cache
 from math import prod
 from typing import Self
 
+import torch
 from torch import Tensor
 
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
@@ -18,9 +19,13 @@ from conformance_tests.harness import wiring
 from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case, Computed
 from conformance_tests.harness.intermediates import Aligned, departure
 from conformance_tests.numerics.compare import Comparison, demand_equal
+from conformance_tests.numerics.probes import Probe
 from encoder_spec.equation import earliest
 
 __all__ = ["FAST", "PADDED", "UNPADDED", "Case", "Run"]
+
+LARGEST_SCORE = 5000.0
+"""Up to here a mask must hide padding: half of the 10000 that BERT's released code takes from masked scores."""
 
 
 @dataclass
@@ -102,6 +107,40 @@ class Run(Computed):
         if not decidable:
             raise reason
         return decidable
+
+    def with_other_padding(self, *cases: Case) -> Iterator[tuple[Case, Probe, Tensor]]:
+        """Yield padded cases, their probes with other content at padded positions, and the outputs to compare.
+
+        The content is up to a thousand times larger. Samples whose scores go beyond ``LARGEST_SCORE`` are left out.
+
+        Raises:
+            Unsupported: if there are no others in any case.
+        """
+        is_any = False
+        for case in self.with_numbers(*cases):
+            probe, valid = self.probes[case.probe], self.valid(case)
+            assert valid is not None, f"probe {case.probe} has no mask"
+            within = self._largest_scores(case, probe) <= LARGEST_SCORE
+            # float16 has no number for the squares of content so much larger.
+            times = 1.0 if self.subject.dtype is torch.float16 else 1000.0
+            other = probe.with_other_padding(times)
+            beyond = float((self._largest_scores(case, other) * within).max()) / LARGEST_SCORE
+            if beyond > 1:
+                # Scores of padded keys grow as their content does; a tenth less leaves room for what is added to it.
+                other = probe.with_other_padding(0.9 * times / beyond)
+                within &= self._largest_scores(case, other) <= LARGEST_SCORE
+            if within.any():
+                is_any = True
+                yield case, other, valid & (within[:, None] if valid.ndim > 1 else within)
+        if not is_any:
+            raise Unsupported(f"its scores go beyond ±{LARGEST_SCORE:g}, where a finite fill does not hide padding")
+
+    def _largest_scores(self, case: Case, probe: Probe) -> Tensor:
+        """Return the magnitude of each sample's largest score of a valid query, as the specification computes it."""
+        assert probe.keep is not None
+        valid = probe.keep[:, None, :, None]
+        scores = [i.value.abs() * valid for i in self.trace(case, probe) if i.equation.slot == "scores"]
+        return torch.stack([S.flatten(1).amax(dim=1) for S in scores]).amax(dim=0)
 
     def demand_output_per_position(self) -> None:
         """Go on only where the output has the positions of the input, one for one."""

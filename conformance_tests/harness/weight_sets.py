@@ -19,7 +19,13 @@ from conformance_tests.errors import Unsupported
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.subject import Subject
 
-PERTURBED, FAINT, OFFSET, SHARP, LOUD, GIVEN = "perturbed", "faint", "offset", "sharp", "loud", "given"
+PERTURBED, FAINT, OFFSET, LOUD, GIVEN = "perturbed", "faint", "offset", "loud", "given"
+KEEN, SHARP, SHARPEST = "keen", "sharp", "sharpest"
+SHARPNESS = {KEEN: 8, SHARP: 24, SHARPEST: 40}
+"""How many times larger queries and keys are made.
+
+With the last, the scores of normed vectors reach 5000; with the others, those without a scale or of larger vectors.
+"""
 
 FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "b_feature", "x_cls", "b_e")
 """The arrays that are made small so that the inputs of the norms are small too."""
@@ -57,7 +63,10 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
             PERTURBED: perturbed,
             FAINT: {name: 1e-4 * w if name in small else w for name, w in perturbed.items()},
             OFFSET: {name: w + self._offset(name) if name in moved else w for name, w in perturbed.items()},
-            SHARP: {name: 60 * w if name in sharpened else w for name, w in perturbed.items()},
+            **{
+                sharp: {name: times * w if name in sharpened else w for name, w in perturbed.items()}
+                for sharp, times in SHARPNESS.items()
+            },
             LOUD: {name: 30 * w if name in loud else w for name, w in perturbed.items()},
         }
         return {GIVEN: self.given} | {name: self._held(weights) for name, weights in sets.items()}

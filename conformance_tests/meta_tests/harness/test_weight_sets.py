@@ -8,7 +8,17 @@ import torch
 from torch import Tensor
 
 from conformance_tests.errors import Unsupported
-from conformance_tests.harness.weight_sets import FAINT, GIVEN, LOUD, OFFSET, PERTURBED, SHARP, WeightSets
+from conformance_tests.harness.weight_sets import (
+    FAINT,
+    GIVEN,
+    KEEN,
+    LOUD,
+    OFFSET,
+    PERTURBED,
+    SHARP,
+    SHARPEST,
+    WeightSets,
+)
 from conformance_tests.parameters.mapping import ParameterMapping, Source
 
 D = 4
@@ -72,10 +82,10 @@ def ratios(sets: WeightSets, name: str) -> dict[str, float]:
     return {own: round(factor, 9) for own, factor in factors.items() if factor != 1}
 
 
-def test_given_weights_are_one_of_six_sets() -> None:
+def test_given_weights_are_one_of_eight_sets() -> None:
     sets = weight_sets()
-    assert list(sets) == [GIVEN, PERTURBED, FAINT, OFFSET, SHARP, LOUD]
-    assert len(sets) == 6
+    assert list(sets) == [GIVEN, PERTURBED, FAINT, OFFSET, KEEN, SHARP, SHARPEST, LOUD]
+    assert len(sets) == 8
     assert sets[GIVEN] is sets.given
 
 
@@ -95,7 +105,9 @@ def test_maps_are_drawn_anew_and_vectors_are_moved() -> None:
     ("name", "changed"),
     [
         (FAINT, {"w_o": 1e-4, "b_o": 1e-4, "norm_1.gamma": 1e-4}),
-        (SHARP, {"w_q": 60, "w_k": 60}),
+        (KEEN, {"w_q": 8, "w_k": 8}),
+        (SHARP, {"w_q": 24, "w_k": 24}),
+        (SHARPEST, {"w_q": 40, "w_k": 40}),
         (LOUD, {"w_1": 30}),
     ],
 )
@@ -116,7 +128,7 @@ def test_tied_arrays_stay_equal() -> None:
     """The values use the array of the queries: where those are sharpened, they are."""
     sets = weight_sets(tied=True)
     assert all(weights["w_v"].equal(weights["w_q"]) for weights in sets.values())
-    assert ratios(sets, SHARP) == {"w_q": 60, "w_k": 60, "w_v": 60}
+    assert ratios(sets, SHARP) == {"w_q": 24, "w_k": 24, "w_v": 24}
 
 
 def test_what_is_fixed_is_neither_drawn_nor_made_small() -> None:
