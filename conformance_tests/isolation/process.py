@@ -17,6 +17,8 @@ from typing import Any
 
 import encoder_spec
 from conformance_tests.errors import Lost
+from conformance_tests.isolation import forking
+from conformance_tests.isolation.forking import ForkServer
 from conformance_tests.isolation.worker import CHANNEL_LOST, STANDARD
 
 STARTING = 600.0
@@ -30,19 +32,30 @@ COMPUTING = re.compile(r"site-packages/(?:torch|numpy|jaxtyping|beartype)/")
 """The libraries that the specification's equations call."""
 
 
+def warm() -> None:
+    """Begin to import what workers need, so that the first one waits less."""
+    if forking.AVAILABLE:
+        ForkServer.running()
+
+
+def fresh() -> subprocess.Popen[bytes]:
+    """Return a new interpreter, which must import torch first: where no process can be forked."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", BOOT, str(Path(__file__).resolve().parents[2])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
 class Worker:
-    """A child process that judges targets."""
+    """A child process that judges a target."""
 
     def __init__(self, memory: float | None) -> None:
         self._said: deque[str] = deque(maxlen=64)
         self._answers: SimpleQueue[str | None] = SimpleQueue()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", BOOT, str(Path(__file__).resolve().parents[2])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._process = ForkServer.running().fork() if forking.AVAILABLE else fresh()
         readers = [
             threading.Thread(target=read, args=arguments, daemon=True)
             for read, arguments in ((self._listen, ()), (self._drain, ()))
@@ -53,7 +66,7 @@ class Worker:
         self._waiter.start()
         path = [str(Path.cwd()) if folder == "" else folder for folder in sys.path]
         self._ready = False
-        self._write({"path": path, "memory": memory})
+        self._write({"path": path, "folder": str(Path.cwd()), "environment": dict(os.environ), "memory": memory})
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -78,14 +91,17 @@ class Worker:
         self.kill()
         for reader in readers:
             reader.join(5)
+        self._close()
+        self._answers.put(None)
+
+    def _close(self) -> None:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.close()
-        self._answers.put(None)
 
     def _write(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
+        with suppress(BrokenPipeError, ValueError):  # closed there, or here
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
 
@@ -128,7 +144,8 @@ class Worker:
             return
         self._said.clear()
         with suppress(ProcessLookupError):
-            os.kill(self._process.pid, signal.SIGUSR1)
+            if self._process.pid is not None:
+                os.kill(self._process.pid, signal.SIGUSR1)
         time.sleep(0.2)
 
     def _frames(self) -> list[re.Match[str]]:
@@ -145,7 +162,7 @@ class Worker:
 
     def _end(self) -> str:
         """Describe how the process ended."""
-        status = self._process.returncode
+        status = self._process.returncode or 0
         if status == CHANNEL_LOST:
             return "closed the suite's own file descriptors"
         if status < 0:
@@ -167,12 +184,15 @@ class Worker:
         self._waiter.join(10)
 
     def kill(self) -> None:
-        """End the process and whatever it started."""
+        """End the process and its group; one that has not been forked yet ends when it finds nobody to listen to."""
+        if self._process.pid is None:
+            self._close()
+            return
         with suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, signal.SIGKILL)
             else:
-                self._process.kill()
+                os.kill(self._process.pid, signal.SIGTERM)
 
 
 def computes_equations(files: Iterable[str]) -> bool:

@@ -1,7 +1,6 @@
 """Subjects in separate processes: a crash of one costs neither results nor other targets.
 
-Nothing here imports torch: only the worker does. A worker serves one target after the
-other as long as it lives and is as it was; otherwise a fresh one takes its place. What a
+Nothing here imports torch: only the worker does, and each serves one target. What a
 subject prints is not shown; of a subject that ended its process the last line is quoted.
 """
 
@@ -14,7 +13,7 @@ from typing import Any, Protocol, Self
 
 from conformance_tests.errors import Lost, TargetError, WorkerFault
 from conformance_tests.harness.question import Question
-from conformance_tests.isolation.process import Worker
+from conformance_tests.isolation.process import Worker, warm
 from conformance_tests.reports.expected import Expected, apply_expected, expected_failures
 from conformance_tests.reports.report import Level, Report, Result, TargetReport
 from conformance_tests.reports.watching import Progress, silent
@@ -114,22 +113,26 @@ class Followed:
         self.undecided = []
 
 
+FINAL = {"report", "unusable", "fault"}
+"""One of these is in the last answer of a worker."""
+
+
 class Workers:
-    """Judges targets in worker processes, one after the other; the first starts at once."""
+    """Judges targets one after the other, each in a separate process."""
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self.limits = limits
         self._worker: Worker | None = None
 
     def __enter__(self) -> Self:
-        self._worker = Worker(self.limits.memory)
+        warm()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._replace()
+        self._end_worker()
 
-    def _replace(self) -> None:
-        """End the worker; the next target gets a fresh one."""
+    def _end_worker(self) -> None:
+        """End the worker, if there is one, and all that it has started."""
         if self._worker is not None:
             self._worker.end()
         self._worker = None
@@ -157,13 +160,12 @@ class Workers:
             try:
                 last = self._follow(followed, question, progress)
             except Lost as loss:
-                self._replace()
                 followed.lose(str(loss))
                 if not followed.undecided:
                     break
                 continue
-            if not last["clean"]:
-                self._replace()
+            finally:
+                self._end_worker()
             if "unusable" in last:
                 raise TargetError(last["unusable"])
             if "fault" in last:
@@ -175,11 +177,11 @@ class Workers:
 
     def _follow(self, followed: Followed, question: Question, progress: Progress) -> dict[str, Any]:
         """Let the worker judge a target; return its last answer."""
-        worker = self._worker = self._worker or Worker(self.limits.memory)
+        worker = self._worker = Worker(self.limits.memory)
         decided = [asdict(r) for r in followed.report.requirements]
         worker.ask(target=followed.report.target, question=question.in_words(), decided=decided)
         followed.doing = "importing"
-        while "clean" not in (answer := worker.answer(self.limits.timeout)):
+        while not FINAL.intersection(answer := worker.answer(self.limits.timeout)):
             followed.take(answer, progress)
         return answer
 

@@ -1,10 +1,10 @@
-"""The process in which subjects run; ``isolation`` starts it and speaks with it.
+"""The process in which one subject runs; ``process`` starts it and speaks with it.
 
-Requests come in on what was standard input, answers go out on what was standard output,
-one line of JSON each. Both are moved away before any subject is loaded: a subject reads
+The request comes in on what was standard input, answers go out on what was standard output,
+one line of JSON each. Both are moved away before the subject is loaded: a subject reads
 nothing, and what it prints goes where standard error goes, to the parent's drain.
 
-A request names a target; the answers are what is being done, then every result as it is
+The request names a target; the answers are what is being done, then every result as it is
 decided, then the whole report. The memory limit counts private writable memory
 (``RLIMIT_DATA``), not addresses, of which CUDA reserves more than any machine has. It
 needs Linux; elsewhere, and on Windows in any case, there is none.
@@ -17,11 +17,10 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NoReturn
 
 from conformance_tests.errors import TargetError, one_line
 from conformance_tests.harness.question import Question
@@ -30,9 +29,6 @@ from conformance_tests.reports.watching import Watcher
 
 CHANNEL_LOST = 97
 """The exit status of a worker that can no longer speak: the subject closed its file descriptors."""
-
-LITTLE = 2**29
-"""Bytes that a target may leave in use; after more, the next one gets a fresh worker."""
 
 STANDARD = (str(Path(os.__file__).parent), str(Path(os.__file__).parent / "lib-dynload"))
 """Where the standard library is."""
@@ -73,30 +69,31 @@ class Channel:
             os._exit(CHANNEL_LOST)
 
 
-def main() -> None:
-    """Serve requests until the parent ends this process."""
+def main() -> NoReturn:
+    """Judge one target, and end this process."""
     channel = Channel()
     last_words = os.dup(2)
     faulthandler.enable(last_words, all_threads=False)
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGUSR1, last_words, all_threads=False)
     start = channel.receive()
+    # One that was forked stands where its parent stood, and as that was.
+    os.chdir(start["folder"])
+    os.environ.clear()
+    os.environ.update(start["environment"])
     sys.path[:] = sorted(start["path"], key=lambda folder: folder not in STANDARD)
 
     from conformance_tests.harness.checks import registry
 
     registry()
-    state = State()
     allowed = int(start["memory"] * 2**30) if start["memory"] else free_memory() * 3 // 4
     channel.send(ready=True)
-    while True:
-        request = channel.receive()
-        limit_memory(allowed)
-        modules = set(sys.modules)
-        answer = judged(request, channel, allowed)
-        limit_memory(None)
-        forget_siblings(request["target"], modules)
-        channel.send(**answer, clean=state.is_unchanged())
+    request = channel.receive()
+    limit_memory(allowed)
+    answer = judged(request, channel, allowed)
+    limit_memory(None)
+    channel.send(**answer)
+    os._exit(0)
 
 
 def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str, Any]:
@@ -143,56 +140,6 @@ class Reporting(Watcher):
         news = [asdict(r) for r in report.requirements[self.sent :]]
         self.channel.send(profile=report.profile, results=news, undecided=[asdict(r) for r in undecided])
         self.sent = len(report.requirements)
-
-
-class State:
-    """The condition in which a worker must still be when it judges the next target."""
-
-    def __init__(self) -> None:
-        self._functions = dict(deep_functions())
-        self._threads = threading.active_count()
-        self._memory = memory_in_use()
-
-    def is_unchanged(self) -> bool:
-        """Return whether no function is replaced, no thread has stayed, little memory is in use, and output is open."""
-        now = dict(deep_functions())
-        same = all(now.get(place) is value for place, value in self._functions.items())
-        grown = memory_in_use() - self._memory
-        try:
-            os.fstat(1), os.fstat(2)
-        except OSError:
-            return False
-        return same and threading.active_count() <= self._threads and grown <= LITTLE
-
-
-def deep_functions() -> Iterator[tuple[tuple[int, str], Any]]:
-    """Yield the functions that the guard watches, and the methods of torch's modules."""
-    from torch import nn
-
-    from conformance_tests.subjects.guard import functions
-
-    for place, named in functions().items():
-        yield from (((id(place), name), value) for name, value in named.items())
-    for module in {value for value in vars(nn).values() if isinstance(value, type)}:
-        for name, value in vars(module).items():
-            if callable(value):
-                yield (id(module), name), value
-
-
-def forget_siblings(target: str, before: set[str]) -> None:
-    """Forget the modules that a target file imported from its own folder: the next one's may have the same names."""
-    file, _, _ = target.rpartition(":")
-    if not file.endswith(".py"):
-        return
-    folder = Path(file).resolve().parent
-    siblings = {
-        name
-        for name, module in sys.modules.items()
-        if name not in before and name not in ("conformance_tests", "encoder_spec")
-        if Path(getattr(module, "__file__", None) or "/") in (folder / f"{name}.py", folder / name / "__init__.py")
-    }
-    for name in [name for name in sys.modules if name.partition(".")[0] in siblings]:
-        del sys.modules[name]
 
 
 def memory_in_use() -> int:

@@ -2,86 +2,78 @@
 
 import json
 import re
-import subprocess
-import sys
-from typing import Any
+from io import StringIO
+from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
+from rich.console import Console
 
 from conformance_tests.engine.judging import check
+from conformance_tests.frontends.command_line import main
 from conformance_tests.meta_tests.encoders.catalogue import all_defects
 from conformance_tests.meta_tests.encoders.subjects import PreNormEncoder, Sound
+from conformance_tests.meta_tests.judgements import Judgements
+from conformance_tests.reports.report import Report, TargetReport
+from conformance_tests.reports.terminal import print_report
 
 PLACE_GOT_WANT_ALLOWED = re.compile(
     r"^[a-z_.]+: .+\[[\d, ]+\] = \S+, but the spec gives \S+ \(off by \S+, allowed \S+\) \[.*d_k=\d+.*; seed 0\]$"
 )
 
-WORKER = """
-import json, re, sys
-from itertools import groupby
-from pathlib import Path
-from click.testing import CliRunner
-from conformance_tests.frontends.command_line import main
-from conformance_tests.meta_tests.encoders.catalogue import all_defects
 
-globals().update({name: defect.make for name, defect in all_defects().items()})
-file = Path(f"report-{sys.argv[1]}.json")
-judged = {}
-half = list(all_defects().items())[int(sys.argv[1])::2] if __name__ == "__main__" else ()
-profile_of = lambda item: item[1].profile
-for profile, defects in groupby(sorted(half, key=profile_of), key=profile_of):
-    names = [name for name, _ in defects]
-    targets = [f"worker.py:{name}" for name in names]
-    called = CliRunner().invoke(main, ["check", *targets, "--profile", profile, "--json", str(file)])
-    printed = {part.split()[0]: part for part in re.split(r"^(?=worker[.]py:)", called.output, flags=re.M) if part}
-    reports = json.loads(file.read_text())["targets"] if file.exists() else [None] * len(names)
-    file.unlink(missing_ok=True)
-    for name, target, report in zip(names, targets, reports, strict=True):
-        judged[name] = called.exit_code, printed[target] if report else called.output, report
-if judged:
-    print(json.dumps(judged))
-"""
-"""Calls the command line for every second broken encoder; the same file, imported, holds the encoders as targets."""
-
-Judged = dict[str, tuple[int, str, dict[str, Any] | None]]
-
-
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    """What the command line says of every broken encoder: exit status, its part of the output, its report.
-
-    Two processes share the work. All encoders with one declared profile are targets of one call, so that a
-    broken encoder that disturbed the next one would be noticed too.
-    """
-    folder = tmp_path_factory.mktemp("verdicts")
-    (folder / "worker.py").write_text(WORKER)
-    (folder / "torch-post-ln-gelu.toml").write_text('base = "torch-post-ln"\nactivation = "gelu"\n')
-    commands = [[sys.executable, "-W", "error", "worker.py", half] for half in "01"]
-    workers = [subprocess.Popen(c, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for c in commands]
-    said = [worker.communicate() for worker in workers]
-    assert [(w.returncode, err) for w, (_, err) in zip(workers, said, strict=True)] == [(0, b"")] * 2
-    return {name: tuple(found) for out, _ in said for name, found in json.loads(out.splitlines()[-1]).items()}
+def shown(report: TargetReport) -> str:
+    """What the terminal shows of a report, in lines as long as they need."""
+    console = Console(file=StringIO(), width=10_000)
+    print_report(console, Report(0, [report]), quiet=False, verbose=False)
+    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", all_defects())
-def test_broken_encoder_is_found_out(name: str, judged: Judged) -> None:
-    """Exit status 1, the equation it departs at, the requirements it fails, and messages that show numbers."""
+def test_broken_encoder_is_found_out(
+    name: str, judged: Judgements, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict, the equation it departs at, the requirements it fails, and messages that show numbers."""
+    (tmp_path / "torch-post-ln-gelu.toml").write_text('base = "torch-post-ln"\nactivation = "gelu"\n')
+    monkeypatch.chdir(tmp_path)
     defect = all_defects()[name]
-    status, printed, target = judged[name]
-    assert target is not None, printed
-    failed = {r["id"]: r for r in target["requirements"] if r["outcome"] == "fail"}
-    assert (status, target["verdict"]) == (1, "nonconformant"), target["notes"]
-    assert target["departs_at"] == defect.departs_at, sorted(failed)
+    target = judged(defect.make, known_as=name, profile=defect.profile)
+    printed = shown(target)
+    failed = {r.id: r for r in target.of("fail")}
+    assert target.verdict == "nonconformant", target.notes
+    assert target.departs_at == defect.departs_at, sorted(failed)
     assert set(defect.fails) <= set(failed), sorted(failed)
-    assert [r["message"] for r in failed.values() if not r["message"] or "\n" in r["message"]] == []
-    assert [id for id, r in failed.items() if f"FAIL {id}  {r['message']}" not in printed] == []
+    assert [r.message for r in failed.values() if not r.message or "\n" in r.message] == []
+    assert [id for id, r in failed.items() if f"FAIL {id}  {r.message}" not in printed] == []
     assert f"Departs from the specification at {defect.departs_at}" in printed
     output = failed.get("ENC-2") or failed.get("ENC-3")
-    if output and output["error"] is not None:
-        assert PLACE_GOT_WANT_ALLOWED.match(output["message"]), output["message"]
-        assert output["error"] > output["budget"]
-        assert any(r["equation"] == defect.departs_at for r in failed.values()), sorted(failed)
+    if output and output.error is not None:
+        assert PLACE_GOT_WANT_ALLOWED.match(output.message), output.message
+        assert output.error > output.budget
+        assert any(r.equation == defect.departs_at for r in failed.values()), sorted(failed)
+
+
+def test_command_says_the_same_of_broken_encoders(tmp_path: Path, judged: Judgements) -> None:
+    """Every tenth of those without a declared profile: exit status 1, and of each what judging it in Python says."""
+    names = [name for name, defect in all_defects().items() if defect.profile == "auto"][::10]
+    file = tmp_path / "encoders.py"
+    file.write_text(
+        f"from {all_defects.__module__} import all_defects\n"
+        + "".join(f"{name} = all_defects()[{name!r}].make\n" for name in names)
+    )
+    command = ["check", *(f"{file}:{name}" for name in names), "--json", str(tmp_path / "report.json")]
+    called = CliRunner().invoke(main, command)
+    assert called.exit_code == 1, called.output
+    reports = json.loads((tmp_path / "report.json").read_text())["targets"]
+    for name, report in zip(names, reports, strict=True):
+        here = judged(all_defects()[name].make, known_as=name)
+        assert (report["verdict"], report["departs_at"]) == (here.verdict, here.departs_at), name
+        assert [d["says"] for d in report["diagnosis"]] == [d["says"] for d in here.diagnosis], name
+        assert [(r["id"], r["outcome"]) for r in report["requirements"]] == [
+            (r.id, r.outcome) for r in here.requirements
+        ], name
+        assert f"Departs from the specification at {here.departs_at}" in called.output
 
 
 @pytest.mark.parametrize("make", [Sound, PreNormEncoder])

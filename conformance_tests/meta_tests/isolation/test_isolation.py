@@ -298,7 +298,7 @@ class FaultyWorker:
 
     def answer(self, seconds: float) -> dict[str, object]:
         fine = {"target": self.target, "verdict": "conformant", "requirements": []}
-        return {"clean": True} | ({"fault": "ZeroDivisionError"} if self.target == "broken" else {"report": fine})
+        return {"fault": "ZeroDivisionError"} if self.target == "broken" else {"report": fine}
 
     def end(self) -> None:
         """Nothing runs."""

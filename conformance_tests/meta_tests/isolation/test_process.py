@@ -17,7 +17,7 @@ import pytest
 
 import encoder_spec
 from conformance_tests.errors import Lost
-from conformance_tests.isolation import process
+from conformance_tests.isolation import forking, process
 from conformance_tests.isolation.process import COMPUTING, FRAME, STARTING, Worker, computes_equations
 from conformance_tests.isolation.worker import CHANNEL_LOST, STANDARD
 
@@ -188,7 +188,7 @@ def test_a_worker_that_does_not_answer_is_interrupted_ended_and_its_place_said(
     assert (str(caught.value), worker.killed) == (said, 1)
 
 
-def test_a_request_waits_for_the_first_worker_to_be_ready_once() -> None:
+def test_a_request_waits_for_the_worker_to_be_ready_once() -> None:
     """The first answer says so, and is nobody's."""
     worker = Ended(answers=('{"ready": true}', '{"clean": true}'))
     worker.ask(target="a")
@@ -282,6 +282,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Worker]]:
     workers: list[Worker] = []
 
     def start(program: str, memory: float | None = None) -> Worker:
+        monkeypatch.setattr(forking, "AVAILABLE", False)
         monkeypatch.setattr(process, "BOOT", program)
         workers.append(Worker(memory))
         return workers[-1]
@@ -294,11 +295,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Worker]]:
 def test_a_worker_is_told_the_path_and_its_memory_and_then_asked(
     started: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The current folder has its name on the path: a worker may stand elsewhere."""
+    """The current folder has its name on the path, and is told as well: a worker may stand elsewhere."""
     monkeypatch.setattr(sys, "path", ["", "/theirs"])
     worker = started(ECHO, 2.5)
     worker.ask(target="a", decided=[])
-    assert worker.answer(10) == {"path": [str(Path.cwd()), "/theirs"], "memory": 2.5}
+    told = worker.answer(10)
+    assert told.pop("environment") == dict(os.environ)
+    assert told == {"path": [str(Path.cwd()), "/theirs"], "folder": str(Path.cwd()), "memory": 2.5}
     assert worker.answer(10) == {"target": "a", "decided": []}
 
 

@@ -85,21 +85,22 @@ class Scripted:
     """Answers as a worker does, by a script for each target."""
 
     started = 0
+    running = 0
 
     def __init__(self, memory: float | None) -> None:
         type(self).started += 1
+        type(self).running += 1
         self.memory = memory
         self.script: list[Any] = []
 
     def ask(self, target: str, question: dict[str, Any], decided: list[Any]) -> None:
         assert (question["profile"], question["seed"]) == ("auto", 3)
-        fine = {"report": asdict(TargetReport(target, verdict="conformant")), "clean": True}
+        fine = {"report": asdict(TargetReport(target, verdict="conformant"))}
         self.script = {
             "fine": [fine],
-            "dirty": [fine | {"clean": False}],
             "lost": [{"doing": "lost: making", "done": 0, "of": 1}, Lost("ended")],
-            "unusable": [{"unusable": "no such profile", "clean": True}],
-            "fault": [{"fault": "ZeroDivisionError", "clean": True}],
+            "unusable": [{"unusable": "no such profile"}],
+            "fault": [{"fault": "ZeroDivisionError"}],
             "crashing": self.crashing([r["id"] for r in decided]),
             "interrupted": [KeyboardInterrupt()],
         }[target]
@@ -125,7 +126,7 @@ class Scripted:
         return found
 
     def end(self) -> None:
-        """Nothing runs."""
+        type(self).running -= 1
 
 
 @pytest.fixture
@@ -138,6 +139,7 @@ def told() -> list[TargetReport]:
 def judged(told: list[TargetReport], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Judge targets with scripted workers; say the verdicts, how many workers that took, and the fault."""
     monkeypatch.setattr(supervisor, "Worker", Scripted)
+    monkeypatch.setattr(supervisor, "warm", lambda: None)
 
     def judge(*targets: str) -> Any:
         Scripted.started = 0
@@ -149,14 +151,15 @@ def judged(told: list[TargetReport], monkeypatch: pytest.MonkeyPatch) -> Callabl
     return judge
 
 
-def test_worker_serves_targets_until_one_leaves_a_trace(judged: Callable[..., Any]) -> None:
-    assert judged("fine", "fine") == (["conformant", "conformant"], 1, None)
-    assert judged("dirty", "fine") == (["conformant", "conformant"], 2, None)
+def test_each_target_has_a_worker_that_is_ended_behind_it(judged: Callable[..., Any]) -> None:
+    assert judged("fine", "fine") == (["conformant", "conformant"], 2, None)
+    assert Scripted.running == 0
 
 
 def test_lost_target_costs_the_others_nothing(judged: Callable[..., Any]) -> None:
     """Nothing was left to decide, so that no second worker is tried for it."""
     assert judged("lost", "fine") == (["error", "conformant"], 2, None)
+    assert Scripted.running == 0
     assert ATTEMPTS == 2
 
 

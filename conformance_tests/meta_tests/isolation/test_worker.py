@@ -1,111 +1,31 @@
-"""What a worker does: it serves requests, forgets modules, limits memory, and sees whether it is as it was."""
+"""What a worker does: it stands where its parent stands, limits memory, judges one target, and ends."""
 
 import json
 import os
 import resource
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from queue import SimpleQueue
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
-from torch import nn
 
-import encoder_spec.attention
 from conformance_tests.engine import judging
 from conformance_tests.harness.question import Question
 from conformance_tests.isolation import worker
 from conformance_tests.isolation.worker import (
     CHANNEL_LOST,
-    LITTLE,
     STANDARD,
     Channel,
-    State,
-    deep_functions,
-    forget_siblings,
     free_memory,
     limit_memory,
     memory_in_use,
 )
 from conformance_tests.reports.report import Result, TargetReport
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder of a target; the modules that a test adds are removed."""
-    before = dict(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - set(before):
-        del sys.modules[name]
-    sys.modules.update(before)
-
-
-def imported(name: str, file: Path | None) -> None:
-    """Have a module imported from a file, or from none."""
-    module = ModuleType(name)
-    module.__file__ = None if file is None else str(file)
-    sys.modules[name] = module
-
-
-@pytest.mark.parametrize(
-    ("name", "file", "forgotten"),
-    [
-        ("sibling_m", "sibling_m.py", True),
-        ("sibling_p", "sibling_p/__init__.py", True),
-        ("sibling_n", "other.py", False),
-        ("sibling_d", "deeper/sibling_d.py", False),
-        ("sibling_e", "../elsewhere/sibling_e.py", False),
-        ("sibling_x", None, False),
-    ],
-)
-def test_modules_from_the_folder_of_a_target_are_forgotten(
-    name: str, file: str | None, forgotten: bool, folder: Path
-) -> None:
-    """A file or a package there, by its own name; what lies elsewhere, or nowhere, stays."""
-    imported(name, None if file is None else folder / file)
-    forget_siblings(f"{folder}/target.py:make", set())
-    assert (name not in sys.modules) == forgotten
-
-
-def test_a_package_is_forgotten_with_all_its_modules(folder: Path) -> None:
-    """What begins with its name and is another stays."""
-    imported("sibling_p", folder / "sibling_p" / "__init__.py")
-    imported("sibling_p.inner", folder / "sibling_p" / "inner.py")
-    imported("sibling_pq", None)
-    forget_siblings(f"{folder}/target.py:make", set())
-    assert [name for name in ("sibling_p", "sibling_p.inner", "sibling_pq") if name in sys.modules] == ["sibling_pq"]
-
-
-def test_modules_that_were_there_before_and_the_suite_itself_stay(folder: Path) -> None:
-    """A target may stand beside the suite."""
-    imported("sibling_m", folder / "sibling_m.py")
-    forget_siblings(f"{folder}/target.py:make", {"sibling_m"})
-    assert "sibling_m" in sys.modules
-    for root in ("conformance_tests", "encoder_spec"):
-        place = Path(sys.modules[root].__file__ or "").parents[1]
-        forget_siblings(f"{place}/target.py:make", set(sys.modules) - {root})
-        assert root in sys.modules
-
-
-@pytest.mark.parametrize("target", ["torch-post-ln", "package.module:make", "sibling.onnx"])
-def test_a_target_that_is_no_file_has_no_siblings(target: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    imported("sibling_m", folder / "sibling_m.py")
-    forget_siblings(target, set())
-    assert "sibling_m" in sys.modules
-
-
-def test_a_target_is_found_from_where_the_process_stands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    imported("sibling_m", folder / "sibling_m.py")
-    forget_siblings("target.py:make", set())
-    assert "sibling_m" not in sys.modules
 
 
 def test_the_standard_library_is_known_by_its_folders() -> None:
@@ -173,71 +93,6 @@ def test_no_limit_is_set_where_the_system_does_not_tell(monkeypatch: pytest.Monk
     monkeypatch.setattr(resource, "setrlimit", lambda *_: pytest.fail("a limit was set"))
     limit_memory(700)
     limit_memory(None)
-
-
-def test_the_functions_watched_reach_into_torchs_modules() -> None:
-    """Those that the guard watches, and the methods of each module class."""
-    watched = dict(deep_functions())
-    assert watched[id(torch), "softmax"] is torch.softmax
-    assert watched[id(encoder_spec.attention), "scores"] is encoder_spec.attention.scores
-    kinds = [kind for kind in vars(nn).values() if isinstance(kind, type)]
-    assert nn.Linear in kinds
-    methods = [(id(kind), name, f) for kind in kinds for name, f in vars(kind).items() if callable(f)]
-    assert [name for place, name, function in methods if watched.get((place, name)) is not function] == []
-
-
-@pytest.fixture
-def memory(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """The memory in use, as a test sets it."""
-    used = {"bytes": 1000}
-    monkeypatch.setattr(worker, "memory_in_use", lambda: used["bytes"])
-    return used
-
-
-def test_a_worker_is_as_it_was_while_nothing_is_done_to_it(memory: dict[str, int]) -> None:
-    """Half a GiB more is little; one byte more is not."""
-    state = State()
-    assert state.is_unchanged()
-    memory["bytes"] = 1000 + LITTLE
-    assert state.is_unchanged()
-    memory["bytes"] += 1
-    assert not state.is_unchanged()
-    assert LITTLE == 2**29
-
-
-@pytest.mark.parametrize("place", [torch, nn.Linear, encoder_spec.attention], ids=["torch", "Linear", "attention"])
-def test_a_worker_with_a_function_replaced_is_not_as_it_was(
-    place: Any, memory: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = {torch: "softmax", nn.Linear: "forward", encoder_spec.attention: "scores"}[place]
-    state = State()
-    monkeypatch.setattr(place, name, lambda *_: None)
-    assert not state.is_unchanged()
-    monkeypatch.undo()
-
-
-def test_a_worker_with_a_thread_that_has_stayed_is_not_as_it_was(memory: dict[str, int]) -> None:
-    """One that has ended costs nothing."""
-    state, end = State(), threading.Event()
-    thread = threading.Thread(target=end.wait, daemon=True)
-    thread.start()
-    assert not state.is_unchanged()
-    end.set()
-    thread.join()
-    assert state.is_unchanged()
-
-
-@pytest.mark.parametrize("closed", [1, 2])
-def test_a_worker_with_its_output_closed_is_not_as_it_was(
-    closed: int, memory: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fstat(descriptor: int) -> None:
-        if descriptor == closed:
-            raise OSError(descriptor)
-
-    state = State()
-    monkeypatch.setattr(worker, "os", SimpleNamespace(fstat=fstat))
-    assert not state.is_unchanged()
 
 
 # Serving -------------------------------------------------------------------------------
@@ -343,51 +198,53 @@ def test_a_target_without_memory_is_told_how_much_there_was(
     assert notes == [note, *(["a target may allocate 1.5 GiB here (--memory)"] if told else [])]
 
 
+class Ended(Exception):
+    """In the place of the end of this process."""
+
+
 @pytest.fixture
 def serving(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Sent, list[Any]]]:
-    """Serve requests in this process: with these, return what was sent and what else was done, in order."""
+    """Serve a request in this process: return what was sent, and what else was done, in order."""
     done: list[Any] = []
 
-    def serve(memory: float | None, *requests: dict[str, Any], path: tuple[str, ...] = ()) -> tuple[Sent, list[Any]]:
-        sent = Sent({"path": list(path), "memory": memory}, *requests)
+    def serve(memory: float | None, **start: Any) -> tuple[Sent, list[Any]]:
+        usual = {"path": [], "folder": str(Path.cwd()), "environment": dict(os.environ), "memory": memory}
+        sent = Sent(usual | start, {"target": "a"})
         monkeypatch.setattr(worker, "Channel", lambda: sent)
-        with pytest.raises(EOFError):
+        with pytest.raises(Ended):
             worker.main()
         return sent, done
 
     def judged(asked: dict[str, Any], channel: Sent, allowed: int) -> dict[str, Any]:
         done.append((asked["target"], allowed))
-        sys.modules["made_by_target"] = ModuleType("made_by_target")
         return {"report": asked["target"]}
 
-    def forget_siblings(target: str, before: set[str]) -> None:
-        done.append((target, "made_by_target" in before))
-        sys.modules.pop("made_by_target", None)
+    def end(status: int) -> None:
+        done.append(status)
+        raise Ended
 
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(worker, "faulthandler", SimpleNamespace(enable=lambda *_, **__: None))
     monkeypatch.setattr(worker, "judged", judged)
-    monkeypatch.setattr(worker, "forget_siblings", forget_siblings)
     monkeypatch.setattr(worker, "limit_memory", done.append)
     monkeypatch.setattr(worker, "free_memory", lambda: 4000)
-    monkeypatch.setattr(State, "is_unchanged", lambda self: len(done) < 5)
+    monkeypatch.setattr(os, "_exit", end)
     return serve
 
 
-def test_a_worker_says_that_it_is_ready_and_serves_one_request_after_the_other(
+def test_a_worker_says_that_it_is_ready_judges_one_target_and_ends(
     serving: Callable[..., tuple[Sent, list[Any]]],
 ) -> None:
-    """Memory is limited while a target is judged. What that imported is forgotten, and each answer says what stayed."""
-    sent, done = serving(0.5, {"target": "a"}, {"target": "b"})
-    assert sent.answers == [{"ready": True}, {"report": "a", "clean": True}, {"report": "b", "clean": False}]
-    of_one = [2**29, ("a", 2**29), None, ("a", False)]
-    assert done == [*of_one, 2**29, ("b", 2**29), None, ("b", False)]
+    """Memory is limited while the target is judged."""
+    sent, done = serving(0.5)
+    assert sent.answers == [{"ready": True}, {"report": "a"}]
+    assert done == [2**29, ("a", 2**29), None, 0]
 
 
 def test_three_quarters_of_the_free_memory_are_allowed_where_nobody_says_how_much(
     serving: Callable[..., tuple[Sent, list[Any]]],
 ) -> None:
-    _, done = serving(None, {"target": "a"})
+    _, done = serving(None)
     assert done[0] == 3000
 
 
@@ -395,8 +252,22 @@ def test_the_parents_path_is_searched_behind_the_standard_library(
     serving: Callable[..., tuple[Sent, list[Any]]],
 ) -> None:
     """A target's folder must not hide what the suite imports."""
-    serving(1, path=("/theirs", STANDARD[1], "/site-packages", STANDARD[0]))
+    serving(1, path=["/theirs", STANDARD[1], "/site-packages", STANDARD[0]])
     assert sys.path == [STANDARD[1], STANDARD[0], "/theirs", "/site-packages"]
+
+
+def test_a_worker_stands_where_its_parent_stands(
+    serving: Callable[..., tuple[Sent, list[Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same folder, with the same environment and no other: the process that forks it is older than both."""
+    monkeypatch.chdir(Path.cwd())
+    monkeypatch.setenv("FORGOTTEN", "by the parent")
+    environment = {name: value for name, value in os.environ.items() if name != "FORGOTTEN"} | {"SET": "later"}
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "environ", os.environ.copy())
+        serving(1, folder=str(tmp_path), environment=environment)
+        assert dict(os.environ) == environment
+    assert Path.cwd() == tmp_path
 
 
 # The channel ---------------------------------------------------------------------------
