@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import Affine, affine, one_step
@@ -123,6 +124,11 @@ class Wiring:
             kept = [read for read in data if not bool((graph.numbers(read) == 1).all())]
             if len(kept) == 1:
                 return self.of(kept[0])  # a mask that keeps every position
+        if value.operation in CHOOSING:
+            numbers = graph.numbers(value.codes)
+            kept = [read for read in data if torch.equal(graph.numbers(read).broadcast_to(numbers.shape), numbers)]
+            if len(kept) == 1:
+                return self.of(kept[0])  # nothing is hidden in this call
         step = one_step(graph, value)
         if step is None:
             return self._passing(value) or Node("unknown", value, tuple(map(self.of, data)))
@@ -174,6 +180,9 @@ def one_attention(parts: tuple[Node, ...]) -> Attention | None:
     second = other if first is one else one
     return replace(first, heads=[*first.heads, *second.heads], b_O=biases[0] if biases else None)
 
+
+CHOOSING = ("masked_fill", "where")
+"""Operations that take each entry from one array or another, by a mask."""
 
 EMBEDDED = ("look-up", "sum", "map", "side by side")
 """Kinds of values that a stream begins with, which may be multiplied."""

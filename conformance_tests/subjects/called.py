@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Undetermined, Unsupported, one_line
 from conformance_tests.numerics.probes import Probe, Probes, Sizes
 from conformance_tests.subjects.calling import Arguments, batch_comes_first, hidden_states, required
@@ -54,6 +55,7 @@ class CalledSubject(Subject):
 
     def __init__(self) -> None:
         self.batch_first = True
+        self.returns_turned = False
         self.mask_form: MaskForm | None = None
         self.neutral: dict[str, Filling] = {}
         self._instead: dict[str, Any] = {}
@@ -132,6 +134,7 @@ class CalledSubject(Subject):
         """See ``Subject``: what was learned."""
         order = {} if self.batch_first else {"input": "(n, B, d_model)"}
         order |= {"input": "(B, height, width, channels)"} if self.channels_last else {}
+        order |= {"output": "(n, B, d_model)" if self.batch_first else "(B, n, d_model)"} if self.returns_turned else {}
         return order | ({"mask": str(self.mask_form)} if self.mask_form else {})
 
     def remarks(self) -> tuple[str, ...]:
@@ -166,6 +169,7 @@ class CalledSubject(Subject):
             self._demand_nothing_else([name for name in asked if not tells_of_a_mask(name)])
         if len(self._orders(plain)) > 1:
             self.batch_first = batch_comes_first(self._handed, plain.inputs[0], self._orders(plain))
+        self.returns_turned = self._returns_turned(plain)
         self.mask_form = self._padding_mask(probes)
         self.takes_mask = self.mask_form is not None
         if self.mask_form is not None and not is_sure(self.neutral.get(self.mask_form.argument)):
@@ -177,6 +181,12 @@ class CalledSubject(Subject):
         if len(plain.inputs) > 1 or plain.inputs[0].ndim > 3:
             return (True,)
         return (True, False) if self.stated_order() is not False else (False, True)
+
+    def _returns_turned(self, plain: Probe) -> bool:
+        """Return whether what it returns has the positions before the sequences, other than what it is given."""
+        sizes = len(plain.inputs[0]), read_positions(plain.inputs[0]) + self._added
+        returned = self._attempt(plain.inputs, None)
+        return returned is not None and tuple(returned.shape[:2]) == sizes[::-1] != sizes
 
     def _handed(self, x: Tensor, batch_first: bool) -> Tensor | None:
         """Return the output for an input that is handed over in this order of axes."""
@@ -255,16 +265,22 @@ class CalledSubject(Subject):
         return found, hides
 
     def _filled(self, plain: Probe) -> dict[str, Filling] | None:
-        """Return the values of further arguments with which a call goes through; None if there are none such."""
+        """Return the values of further arguments with which a call goes through; None if there are none such.
+
+        Those come last with which all numbers of the output are one: a mask that hides everything does that.
+        """
+        dead: tuple[dict[str, Filling], bool] | None = None
         for given in plans(self._beside_segments()):
             for forms in by_rank([fillings(argument) for argument in given]):
                 self.neutral = dict(zip(given, forms, strict=True))
                 for batch_first in self._orders(plain):
                     self.batch_first = batch_first
-                    if self._attempt(plain.inputs, None) is not None:
+                    output = self._attempt(plain.inputs, None)
+                    if output is not None and not is_even(output):
                         return self.neutral
-        self.neutral, self.batch_first = {}, True
-        return None
+                    dead = dead or (None if output is None else (self.neutral, batch_first))
+        self.neutral, self.batch_first = dead or ({}, True)
+        return self.neutral if dead else None
 
     def _asked(self) -> list[str]:
         """Return the required arguments other than tokens, embeddings and segments."""
@@ -293,6 +309,7 @@ class CalledSubject(Subject):
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
         """See ``Subject``."""
         hidden = self._turned(hidden_states(self.returned(inputs, keep, gradients), self.width))
+        hidden = hidden.transpose(0, 1) if self.returns_turned else hidden
         return hidden if hidden.is_meta else hidden.cpu()  # one without values cannot be moved; the guard reports it
 
     def returned(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
