@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import torch
@@ -27,9 +27,20 @@ from conformance_tests.subjects.calling import (
     required,
     tensors_in,
 )
-from conformance_tests.subjects.first_call import FEW_TRIALS, MOST_TRIALS, FirstCall, TryCall, first_call
+from conformance_tests.subjects.first_call import (
+    BATCHES,
+    FEW_TRIALS,
+    LENGTH,
+    MOST_TRIALS,
+    MOST_WIDTHS,
+    FirstCall,
+    TryCall,
+    first_call,
+    inputs_of,
+)
 from conformance_tests.subjects.masks import DOCUMENTED, MaskForm
 from conformance_tests.subjects.noisy_call import noisy_call
+from conformance_tests.subjects.structured import Structure, structure_of
 from conformance_tests.subjects.subject import Boundary, Precision
 from conformance_tests.subjects.torch_hints import documented_masks, hints_of
 from conformance_tests.subjects.torch_recording import TorchRecording
@@ -56,6 +67,7 @@ class TorchSubject(CalledSubject):
         self.module = module
         self.device = "cpu"
         self._further = 0
+        self._structure: Structure | None = None
         self._entry = ""
         with registered(module) as self._unregistered:
             self.hints = hints_of(module)
@@ -155,6 +167,8 @@ class TorchSubject(CalledSubject):
         Further inputs of one that takes any number are named by their place: ``*1``, ``*2``.
         """
         stated = arguments_of(stating(self.module))
+        if self._structure is not None:
+            stated = self._structure.arguments(stated)
         further: dict[str, Any] = {f"*{place}": REQUIRED for place in range(1, self._further + 1)}
         if self._entry:
             return {self._entry: stated[self._entry]} | dict(stated)
@@ -167,9 +181,12 @@ class TorchSubject(CalledSubject):
             warnings.simplefilter("ignore")
             placed = {name: self._placed(x) if isinstance(x, Tensor) else x for name, x in named.items()}
             beside = [placed.pop(name) for name in sorted(placed) if name.startswith("*")]
-            if self._entry or input_by_name(self.module.forward):
+            if self._entry or self._structure or input_by_name(self.module.forward):
                 placed |= zip(self.arguments(), map(self._placed, positional), strict=False)
                 positional = ()
+            if self._structure is not None:
+                structure, placed = self._structure.made(placed)
+                return self.module(structure, **placed)
             return self.module(*map(self._placed, positional), *beside, **placed)
 
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
@@ -177,6 +194,11 @@ class TorchSubject(CalledSubject):
         super().learn(probes, undisturbed)
         if isinstance(self.module, EncoderModule):
             self.mask_form, self.takes_mask = MaskForm("keep", "keep", "B n"), True
+
+    def conventions(self) -> dict[str, str]:
+        """See ``CalledSubject``: the entries of a structure too."""
+        entries = {"input": str(self._structure)} if self._structure else {}
+        return super().conventions() | entries
 
     def stated_order(self) -> bool | None:
         """See ``CalledSubject``: what the parts that know an order say."""
@@ -238,6 +260,16 @@ class TorchSubject(CalledSubject):
             if found is not None:
                 return found
         self._further = 0
+        found = self._entered_elsewhere(call, length, trials)
+        if found is None and self._structure is None:
+            self._structure = self._looked_for()
+            if self._structure is not None:
+                found = super().first_call(call, length, trials) or self._entered_elsewhere(call, length, trials)
+            self._structure = self._structure if found else None
+        return found
+
+    def _entered_elsewhere(self, call: TryCall, length: int | None, trials: int) -> FirstCall | None:
+        """Return a call with the input in another place than the first."""
         for name in required(self.arguments()):
             self._entry = name
             found = super().first_call(call, length, min(trials, FEW_TRIALS))
@@ -245,6 +277,14 @@ class TorchSubject(CalledSubject):
                 return found
         self._entry = ""
         return None
+
+    def _looked_for(self) -> Structure | None:
+        """Return the structure that the module looks for in its first argument, if it does."""
+        if len(required(self.arguments())) > 0 or not self.arguments():
+            return None
+        likely = islice(inputs_of(self.weights(), BATCHES[0], LENGTH), MOST_WIDTHS)
+        with torch.no_grad():
+            return structure_of(next(iter(self.arguments())), self.module, map(self._placed, likely))
 
     def kept(self) -> Mapping[str, Tensor]:
         """See ``CalledSubject``: buffers of whole numbers too, such as masks."""
