@@ -85,7 +85,7 @@ class Structure:
         return {name: default for name, (_, default) in self.entries.items()} | further
 
     def made(self, values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the structure that holds these values, and the values that are no entries of it."""
+        """Return the structure that holds these values, and the values that belong beside it."""
         held = {key: values.get(name, default) for name, (key, default) in self.entries.items()}
         beside = {name: value for name, value in values.items() if name not in self.entries}
         if all(isinstance(key, int) for key in held):
