@@ -267,7 +267,8 @@ class CalledSubject(Subject):
     def _filled(self, plain: Probe) -> dict[str, Filling] | None:
         """Return the values of further arguments with which a call goes through; None if there are none such.
 
-        Those come last with which all numbers of the output are one: a mask that hides everything does that.
+        Of several for the same arguments those come last with which all numbers of the output are one: a mask that
+        hides everything does that.
         """
         dead: tuple[dict[str, Filling], bool] | None = None
         for given in plans(self._beside_segments()):
@@ -276,11 +277,14 @@ class CalledSubject(Subject):
                 for batch_first in self._orders(plain):
                     self.batch_first = batch_first
                     output = self._attempt(plain.inputs, None)
-                    if output is not None and not is_even(output):
+                    if output is not None and (all(map(is_sure, forms)) or not is_even(output)):
                         return self.neutral
                     dead = dead or (None if output is None else (self.neutral, batch_first))
-        self.neutral, self.batch_first = dead or ({}, True)
-        return self.neutral if dead else None
+            if dead is not None:
+                self.neutral, self.batch_first = dead
+                return self.neutral
+        self.neutral, self.batch_first = {}, True
+        return None
 
     def _asked(self) -> list[str]:
         """Return the required arguments other than tokens, embeddings and segments."""

@@ -267,8 +267,10 @@ def first_call(
                     except Exception:
                         continue
                     accepted = FirstCall(x, named, batch, n, beside)
-                    if not has_positions(tensors, x, batch, n) or (tensors and all(map(is_even, tensors))):
-                        odd = odd or accepted  # zeros are what a mask gives that hides everything
+                    # A mask that hides everything, since true means ignore, may give zeros everywhere.
+                    is_hidden = tensors and not all(map(is_sure, forms)) and all(map(is_even, tensors))
+                    if is_hidden or not has_positions(tensors, x, batch, n):
+                        odd = odd or accepted
                     elif tensors and all(bool(t.isfinite().all()) for t in tensors):
                         return accepted
                     else:
