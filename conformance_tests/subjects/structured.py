@@ -42,7 +42,8 @@ class Entries(dict[Key, Any]):
         return self.__dict__["_missing"]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        """Return an entry; code that asks for what every tensor has, such as its shape, takes a tensor."""
+        if name.startswith("_") or hasattr(Tensor, name):
             raise AttributeError(name)
         return self[name]
 

@@ -34,7 +34,9 @@ def test_what_code_looks_for_is_noted(code: Callable[[Any], Any], entries: dict[
     assert list(structure.entries) == list(entries)
 
 
-@pytest.mark.parametrize("code", [lambda batch: batch + 1, lambda batch: batch.__secret__, lambda batch: None])
+@pytest.mark.parametrize(
+    "code", [lambda batch: batch + 1, lambda x: x.__secret__, lambda x: x.shape[1], lambda x: x.size(), lambda x: None]
+)
 def test_code_that_looks_for_nothing_takes_no_structure(code: Callable[[Any], Any]) -> None:
     assert structure_of("batch", code, [X]) is None
 
