@@ -42,9 +42,11 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        root = str(Path(__file__).resolve().parents[2])
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", BOOT, str(Path(__file__).resolve().parents[2]), str(theirs.fileno())],
+                [sys.executable, "-P", "-c", BOOT, root, str(theirs.fileno())],
+                cwd=root,  # a folder that will be there; each process goes to where its parent stands
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -54,8 +56,9 @@ class ForkServer:
         atexit.register(self.end)
 
     def end(self) -> None:
-        """Let the server end, which it does when nobody can ask it any more."""
+        """End the server, whatever it is importing; the processes that it has forked go on."""
         self._socket.close()
+        self._process.terminate()
         self._process.wait()
 
     @classmethod

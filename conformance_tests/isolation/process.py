@@ -38,6 +38,13 @@ def warm() -> None:
         ForkServer.running()
 
 
+def working_directory() -> str:
+    """Return the folder in which this process stands; nothing if it has been deleted."""
+    with suppress(FileNotFoundError):
+        return str(Path.cwd())
+    return ""
+
+
 def fresh() -> subprocess.Popen[bytes]:
     """Return a new interpreter, which must import torch first: where no process can be forked."""
     return subprocess.Popen(
@@ -64,9 +71,10 @@ class Worker:
             reader.start()
         self._waiter = threading.Thread(target=self._wait, args=(readers,), daemon=True)
         self._waiter.start()
-        path = [str(Path.cwd()) if folder == "" else folder for folder in sys.path]
+        here = working_directory()
+        path = [here if folder == "" else folder for folder in sys.path]
         self._ready = False
-        self._write({"path": path, "folder": str(Path.cwd()), "environment": dict(os.environ), "memory": memory})
+        self._write({"path": path, "folder": here, "environment": dict(os.environ), "memory": memory})
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

@@ -78,7 +78,8 @@ def main() -> NoReturn:
         faulthandler.register(signal.SIGUSR1, last_words, all_threads=False)
     start = channel.receive()
     # One that was forked stands where its parent stood, and as that was.
-    os.chdir(start["folder"])
+    if start["folder"]:
+        os.chdir(start["folder"])
     os.environ.clear()
     os.environ.update(start["environment"])
     sys.path[:] = sorted(start["path"], key=lambda folder: folder not in STANDARD)
