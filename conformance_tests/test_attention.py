@@ -55,7 +55,7 @@ def test_masked_scores_vanish_and_kept_scores_stay(run: Run) -> None:
 
 @decides("MASK-2", "MASK-7", level="black-box")
 def test_content_of_padding_reaches_no_valid_position(run: Run) -> None:
-    """Other content at padded positions, much larger if scores may be, changes no valid output."""
+    """Other content at padded positions, up to a thousand times larger, changes no valid output."""
     run.demand_mask()
     without_gradients = (c._replace(gradients=False) for c in PADDED)
     sharp = (c._replace(weights=weights) for weights in (KEEN, SHARP, SHARPEST) for c in PADDED)

@@ -120,15 +120,11 @@ class Wiring:
             if together is not None:
                 return Node("sublayer", value, parts[0].parts, together)
             return Node("sum" if value.operation == "add" else "unknown", value, parts)
-        if value.operation == "mul" and len(data) == 2:
-            kept = [read for read in data if not bool((graph.numbers(read) == 1).all())]
-            if len(kept) == 1:
-                return self.of(kept[0])  # a mask that keeps every position
-        if value.operation in CHOOSING:
+        if value.operation in MASKING and len(data) == 2:
             numbers = graph.numbers(value.codes)
             kept = [read for read in data if torch.equal(graph.numbers(read).broadcast_to(numbers.shape), numbers)]
             if len(kept) == 1:
-                return self.of(kept[0])  # nothing is hidden in this call
+                return self.of(kept[0])  # a mask that keeps every position
         step = one_step(graph, value)
         if step is None:
             return self._passing(value) or Node("unknown", value, tuple(map(self.of, data)))
@@ -181,8 +177,8 @@ def one_attention(parts: tuple[Node, ...]) -> Attention | None:
     return replace(first, heads=[*first.heads, *second.heads], b_O=biases[0] if biases else None)
 
 
-CHOOSING = ("masked_fill", "where")
-"""Operations that take each entry from one array or another, by a mask."""
+MASKING = ("mul", "masked_fill", "where")
+"""Operations by which a mask in the call hides positions of the stream; an activation may keep every entry too."""
 
 EMBEDDED = ("look-up", "sum", "map", "side by side")
 """Kinds of values that a stream begins with, which may be multiplied."""

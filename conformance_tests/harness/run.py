@@ -108,32 +108,32 @@ class Run(Computed):
             raise reason
         return decidable
 
-    def with_other_padding(self, *cases: Case) -> Iterator[tuple[Case, Probe, Tensor]]:
-        """Yield padded cases, their probes with other content at padded positions, and the outputs to compare.
+    def with_other_padding(self, *cases: Case) -> list[tuple[Case, Probe, Tensor]]:
+        """Return padded cases, their probes with other content at padded positions, and the outputs to compare.
 
         The content is up to a thousand times larger. Samples whose scores go beyond ``LARGEST_SCORE`` are left out.
 
         Raises:
-            Unsupported: if there are no others in any case.
+            Unsupported: if none is left in any case.
         """
-        is_any = False
-        for case in self.with_numbers(*cases):
-            probe, valid = self.probes[case.probe], self.valid(case)
-            assert valid is not None, f"probe {case.probe} has no mask"
-            within = self._largest_scores(case, probe) <= LARGEST_SCORE
-            # float16 has no number for the squares of content so much larger.
-            times = 1.0 if self.subject.dtype is torch.float16 else 1000.0
-            other = probe.with_other_padding(times)
-            beyond = float((self._largest_scores(case, other) * within).max()) / LARGEST_SCORE
-            if beyond > 1:
-                # Scores of padded keys grow as their content does; a tenth less leaves room for what is added to it.
-                other = probe.with_other_padding(0.9 * times / beyond)
-                within &= self._largest_scores(case, other) <= LARGEST_SCORE
-            if within.any():
-                is_any = True
-                yield case, other, valid & (within[:, None] if valid.ndim > 1 else within)
-        if not is_any:
+        changed = list(filter(None, map(self._with_other_padding, self.with_numbers(*cases))))
+        if not changed:
             raise Unsupported(f"its scores go beyond ±{LARGEST_SCORE:g}, where a finite fill does not hide padding")
+        return changed
+
+    def _with_other_padding(self, case: Case) -> tuple[Case, Probe, Tensor] | None:
+        probe, valid = self.probes[case.probe], self.valid(case)
+        assert valid is not None, f"probe {case.probe} has no mask"
+        within = self._largest_scores(case, probe) <= LARGEST_SCORE
+        # float16 has no number for the squares of content so much larger.
+        times = 1.0 if self.subject.dtype is torch.float16 else 1000.0
+        other = probe.with_other_padding(times)
+        beyond = float((self._largest_scores(case, other) * within).max()) / LARGEST_SCORE
+        if beyond > 1:
+            # Scores of padded keys grow as their content does; a tenth less leaves room for what is added to it.
+            other = probe.with_other_padding(0.9 * times / beyond)
+            within &= self._largest_scores(case, other) <= LARGEST_SCORE
+        return (case, other, valid & (within[:, None] if valid.ndim > 1 else within)) if within.any() else None
 
     def _largest_scores(self, case: Case, probe: Probe) -> Tensor:
         """Return the magnitude of each sample's largest score of a valid query, as the specification computes it."""

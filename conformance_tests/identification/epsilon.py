@@ -67,7 +67,7 @@ def as_written(eps: float) -> Iterator[float]:
 
 
 def argument_of_norm(encoder: Encoder, path: str, experiment: Experiment) -> Tensor | None:
-    """Return the input of the norm at a path, the value computed just before it; None if there is no such norm."""
+    """Return the value computed just before the norm at a path, which it reads; None without such a norm."""
     try:
         trace = encoder.trace(experiment.parameters, *experiment.inputs)
     except SpecificationError:

@@ -137,22 +137,20 @@ def warm_up() -> None:
 
 
 def keep(stdin: int, stdout: int, stderr: int, fate: int) -> None:
-    """Fork the process of a target, wait for its end, end what it started, and report both to the parent."""
+    """Fork the process of a target, wait for its end, end what it started, and tell the parent how it ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     worker = os.fork()
     if worker == 0:
-        os.close(fate)
         os.setpgid(0, 0)
+        os.write(fate, b"%d\n" % os.getpid())  # before any target runs; from here on the group can be ended
+        os.close(fate)
         for place, descriptor in enumerate((stdin, stdout, stderr)):
             os.dup2(descriptor, place)
             os.close(descriptor)
         main()
     for descriptor in (stdin, stdout, stderr):
         os.close(descriptor)
-    with suppress(OSError):  # whichever of the two comes first; behind this line the group can be ended
-        os.setpgid(worker, worker)
-    os.write(fate, b"%d\n" % worker)
     _, status = os.waitpid(worker, 0)
     end_children()
     os.write(fate, b"%d\n" % os.waitstatus_to_exitcode(status))

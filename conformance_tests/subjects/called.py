@@ -270,7 +270,7 @@ class CalledSubject(Subject):
         Of several for the same arguments those come last with which all numbers of the output are one: a mask that
         hides everything does that.
         """
-        dead: tuple[dict[str, Filling], bool] | None = None
+        hiding: tuple[dict[str, Filling], bool] | None = None
         for given in plans(self._beside_segments()):
             for forms in by_rank([fillings(argument) for argument in given]):
                 self.neutral = dict(zip(given, forms, strict=True))
@@ -279,9 +279,9 @@ class CalledSubject(Subject):
                     output = self._attempt(plain.inputs, None)
                     if output is not None and (all(map(is_sure, forms)) or not is_even(output)):
                         return self.neutral
-                    dead = dead or (None if output is None else (self.neutral, batch_first))
-            if dead is not None:
-                self.neutral, self.batch_first = dead
+                    hiding = hiding or (None if output is None else (self.neutral, batch_first))
+            if hiding is not None:
+                self.neutral, self.batch_first = hiding
                 return self.neutral
         self.neutral, self.batch_first = {}, True
         return None

@@ -14,7 +14,7 @@ from torch import Tensor
 from conformance_tests.subjects.calling import REQUIRED, Arguments
 
 EXPECTED = re.compile(r"too many values to unpack \(expected (\d+)")
-"""What Python says where endless entries are unpacked."""
+"""Python's message when more entries come than the code unpacks: with endless ones it names the number."""
 
 Key = str | int
 

@@ -197,8 +197,10 @@ class TorchSubject(CalledSubject):
 
     def conventions(self) -> dict[str, str]:
         """See ``CalledSubject``: the entries of a structure too."""
-        entries = {"input": str(self._structure)} if self._structure else {}
-        return super().conventions() | entries
+        learned = super().conventions()
+        if self._structure is None:
+            return learned
+        return learned | {"input": "; ".join(filter(None, (str(self._structure), learned.get("input"))))}
 
     def stated_order(self) -> bool | None:
         """See ``CalledSubject``: what the parts that know an order say."""
@@ -280,8 +282,8 @@ class TorchSubject(CalledSubject):
 
     def _looked_for(self) -> Structure | None:
         """Return the structure that the module looks for in its first argument, if it does."""
-        if len(required(self.arguments())) > 0 or not self.arguments():
-            return None
+        if required(self.arguments()) or not self.arguments():
+            return None  # it is called with nothing else
         likely = islice(inputs_of(self.weights(), BATCHES[0], LENGTH), MOST_WIDTHS)
         with torch.no_grad():
             return structure_of(next(iter(self.arguments())), self.module, map(self._placed, likely))

@@ -24,7 +24,7 @@ PLACE_GOT_WANT_ALLOWED = re.compile(
 
 
 def shown(report: TargetReport) -> str:
-    """What the terminal shows of a report, in lines as long as they need."""
+    """A report as the terminal shows it, without line breaks inside a message."""
     console = Console(file=StringIO(), width=10_000)
     print_report(console, Report(0, [report]), quiet=False, verbose=False)
     return console.file.getvalue()  # type: ignore[attr-defined]
@@ -55,7 +55,7 @@ def test_broken_encoder_is_found_out(
 
 
 def test_command_says_the_same_of_broken_encoders(tmp_path: Path, judged: Judgements) -> None:
-    """Every tenth of those without a declared profile: exit status 1, and of each what judging it in Python says."""
+    """Every tenth of those without a declared profile: the exit status is 1, and each report is that of ``check``."""
     names = [name for name, defect in all_defects().items() if defect.profile == "auto"][::10]
     file = tmp_path / "encoders.py"
     file.write_text(

@@ -1,5 +1,6 @@
 """Correct encoders that are called in ways of their authors, and wrong ones that a call in another way would excuse."""
 
+import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -79,6 +80,32 @@ class OneMaskForAll(Calls):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         return self.run(x, None if mask is None else ~mask[None].repeat(len(x), 1, 1)[:, None])
+
+
+@unusual
+class PositionsFirst(Calls):
+    """Sequences come first in what it is given, and positions in what it returns."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(x, mask).transpose(0, 1)
+
+
+@unusual
+class ZeroWhereHidden(Calls):
+    """It sets hidden positions to zero, and a mask of ones hides everything."""
+
+    def forward(self, x: Tensor, mask: Tensor, attn_mask: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(x, attn_mask[:, None]).masked_fill(mask[..., None], 0)
+
+
+@unusual
+def compiled_with_dropout() -> nn.Module:
+    """TorchScript calls dropout in evaluation too."""
+    layer = nn.TransformerEncoderLayer(28, 4, 37, dropout=0.3, batch_first=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        scripted: nn.Module = torch.jit.script(layer)
+    return scripted
 
 
 class ScaledByOne(PlainLayer):

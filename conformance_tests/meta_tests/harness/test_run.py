@@ -8,13 +8,16 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.shown import Facts, Finding
+from conformance_tests.engine.judging import check
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness.run import PADDED, Case, ExpectedValue, Run
+from conformance_tests.harness.weight_sets import PERTURBED, SHARPNESS
 from conformance_tests.meta_tests.harness.conftest import Runs
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.quality.kill_matrix import SMALL
 from encoder_spec.assembly import Encoder
 from encoder_spec.equation import equations
+from encoder_spec.module import EncoderModule
 from encoder_spec.profiles import PROFILES
 
 SCALED = "scores-scaled-by-d-model"
@@ -234,3 +237,44 @@ def test_a_change_is_looked_for_where_outputs_are_wrong(run_of: Runs) -> None:
     expected = run.expect("scores")
     assert expected.is_not_changed_by(doubled) is expected
     run_of().expect("scores").is_not_changed_by(without_root)
+
+
+# Finite fills --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["bert", "torch-post-ln", "pre-ln", "whisper"])
+def test_padding_changes_as_far_as_a_finite_fill_hides_it(profile: str, run_of: Runs) -> None:
+    """No score of a sample that is compared goes beyond 5000, and in some case they come near it."""
+    run = run_of(profile)
+    cases = [case._replace(weights=weights) for case in PADDED for weights in (PERTURBED, *SHARPNESS)]
+    largest = []
+    for case, other, valid in run.with_other_padding(*cases):
+        assert not other.equals(run.probes[case.probe])
+        assert bool((~valid | run.keep(case)).all())
+        scores = [i.value for i in run.trace(case, other) if i.equation.slot == "scores"]
+        largest += [
+            float(S.abs()[b, :, other.keep[b]].max()) for S in scores for b in range(len(valid)) if valid[b].any()
+        ]
+    assert 4000 < max(largest) <= 5000
+
+
+def test_padding_is_not_changed_where_all_scores_are_beyond_a_finite_fill(
+    run_of: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conformance_tests.harness.run.LARGEST_SCORE", 1e-9)
+    with pytest.raises(Unsupported, match="its scores go beyond ±1e-09"):
+        run_of().with_other_padding(*PADDED)
+
+
+@pytest.mark.parametrize("entrance", ["given", "embedded"])
+@pytest.mark.parametrize(("taken", "failed"), [(10_000.0, []), (1000.0, ["MASK-2"]), (100.0, ["MASK-2"])])
+def test_a_mask_may_subtract_what_berts_does_and_not_much_less(entrance: str, taken: float, failed: list[str]) -> None:
+    """10000, as its released code does; weights of 100 or 1000 less leak where scores are large."""
+
+    def finite(S: Tensor, keep: Tensor) -> Tensor:
+        return S - taken * (~keep[:, None]).to(S)
+
+    bert = PROFILES["bert"].replace(input=entrance)
+    report = check(EncoderModule(Encoder(bert.replace(mask=finite), SMALL)), profile=bert, explain=False).targets[0]
+    assert [r.id for r in report.of("fail") if r.id.startswith("MASK")] == failed
+    assert report.verdict == ("nonconformant" if failed else "conformant")

@@ -61,7 +61,7 @@ def close(process: Forked) -> None:
 
 
 def is_running(number: int) -> bool:
-    """Whether a process runs: one that has ended has no command any more."""
+    """Whether a process is running; a zombie has an empty command line."""
     command = Path(f"/proc/{number}/cmdline")
     return command.exists() and command.read_bytes() != b""
 
@@ -96,7 +96,7 @@ def test_a_process_starts_as_the_server_is_whatever_the_one_before_did(forked: C
 
 
 def test_what_a_target_starts_ends_with_it_wherever_it_went(forked: Callable[[str], Forked]) -> None:
-    """In sessions and groups of its own, and behind a process that has ended."""
+    """Children in other sessions and process groups, and an orphan whose parent has ended already."""
     process = forked("""
 import subprocess
 def start(**how):

@@ -279,7 +279,7 @@ def is_gone(process: int) -> bool:
 
 
 def test_fault_of_the_suite_costs_one_target_and_is_told_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that reports a fault of its own goes on; the traceback comes with the report of all targets."""
+    """The targets behind it are judged; the traceback comes with the report of all targets."""
     monkeypatch.setattr("conformance_tests.isolation.supervisor.Worker", FaultyWorker)
     with Workers() as workers:
         judgement = workers.judge(["broken", "fine"], Question())

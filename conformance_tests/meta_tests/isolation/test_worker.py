@@ -1,4 +1,4 @@
-"""What a worker does: it stands where its parent stands, limits memory, judges one target, and ends."""
+"""A worker: it takes over its parent's folder and environment, limits memory, judges one target, and ends."""
 
 import json
 import os

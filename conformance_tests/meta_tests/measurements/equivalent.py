@@ -72,7 +72,6 @@ WHOLE = "What is there is each of some things once, whatever order they are put 
 FOUND_BEFORE = "A single sample that is shorter would have been found before; looking again finds nothing."
 ASKED_AGAIN = "What is found out twice is found out the same; it takes longer."
 LARGEST = "The larger one of two numbers is the same whichever is named first."
-NAUGHT = "The negative of False is 0, which is as false."
 ALIKE = "Both have as many entries."
 ANY_OF_SEVERAL = "All equations of a deviation fill one slot."
 TYPES_ALONE = "What stands in brackets is read by type checkers alone."
@@ -93,7 +92,6 @@ EQUIVALENT_IN_ROOMS: dict[tuple[str, str], str] = {
     ): LARGEST,
     ("harness.run.Run.__post_init__", "self.misread = self._misread"): ASKED_AGAIN,
     ("diagnosis.shrinking.smallest_failing_input", "if wrong and wrong[0] > 0:"): FOUND_BEFORE,
-    ("isolation.worker.State.is_unchanged", "return -False"): NAUGHT,
     (
         "frontends.listing.traceability",
         "out.print(Text.assemble(('HOLE ', 'bold redx'), hole), soft_wrap=True)",
