@@ -19,7 +19,11 @@ FAILING_WITH_OTHERS = ("DROP-1", "ENC-5")
 
 
 def located(
-    by_value: str | None, explanations: Sequence[Explanation], failed: Sequence[Result], encoder: Encoder
+    by_value: str | None,
+    explanations: Sequence[Explanation],
+    failed: Sequence[Result],
+    encoder: Encoder,
+    sublayer: str | None = None,
 ) -> str | None:
     """Return the id of the equation that is wrong; None if nothing failed.
 
@@ -28,13 +32,14 @@ def located(
         explanations: what reproduces the subject, the likeliest first.
         failed: the requirements that fail.
         encoder: what the subject was judged against.
+        sublayer: the equation of the sublayer inside of which its outputs depart.
     """
     exact = [e for e in explanations if e.residual is not None]
     slots = {d.slot for e in exact for d in e.deviations}
     if exact and not (by_value and any(is_seen_at(by_value, slot, encoder) for slot in slots)):
         return earliest(encoder.profile[d.slot].id for d in exact[0].defects)
     causes = [r for r in failed if r.id in FAILING_WITH_OTHERS]
-    return by_value or earliest(r.equation for r in causes or failed)
+    return by_value or (sublayer if failed and not causes else None) or earliest(r.equation for r in causes or failed)
 
 
 def is_seen_at(by_value: str, slot: str, encoder: Encoder) -> bool:

@@ -246,7 +246,11 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
                 lambda done, of: watcher.doing(f"{report.target}: explaining", done, of),
                 {finding.slot for finding in shown},
             )
-    report.departs_at = by_value if shown else located(by_value, matching, report.of("fail"), run.encoder)
+    if shown:
+        report.departs_at = by_value
+    else:
+        sublayer = run.departing_sublayer if by_value is None else None
+        report.departs_at = located(by_value, matching, report.of("fail"), run.encoder, sublayer)
     report.diagnosis = [read_off(run, finding) for finding in shown]
     report.diagnosis += [
         {

@@ -18,7 +18,16 @@ from conformance_tests.computation.shown import Facts
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness.intermediates import Aligned, Recorded, align, departure
 from conformance_tests.harness.question import Question
-from conformance_tests.harness.weight_sets import FAINT, GIVEN, LOUD, PERTURBED, WeightSets
+from conformance_tests.harness.weight_sets import (
+    FAINT,
+    GIVEN,
+    LOUD,
+    NO_ATTENTION,
+    NO_FFN,
+    PERTURBED,
+    SILENT,
+    WeightSets,
+)
 from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.probes import Probe, Probes, Sizes, sizes_in_words
 from conformance_tests.numerics.rounding import budget
@@ -290,6 +299,21 @@ class Computed:
             return case, aligned[place]
         last = "final_norm" if self.encoder.profile["head"].variant == "none" else "head"
         return case, next(a for a in aligned if a.spec.equation.slot == last)
+
+    @cached_property
+    def departing_sublayer(self) -> str | None:
+        """The equation of the sublayer inside of which the subject departs, by its outputs alone.
+
+        They agree where both sublayers add nothing, and where the other one is added. None if that is not so.
+        """
+        if not {SILENT, NO_ATTENTION, NO_FFN} <= set(self.weight_sets):
+            return None
+        try:
+            agrees = {weights: self.agrees(Case(weights)) for weights in (SILENT, NO_ATTENTION, NO_FFN)}
+        except (Blocked, Unsupported):
+            return None
+        wrong = [slot for slot, weights in (("multihead", NO_FFN), ("ffn", NO_ATTENTION)) if not agrees[weights]]
+        return self.encoder.profile[wrong[0]].id if agrees[SILENT] and len(wrong) == 1 else None
 
     @cached_property
     def first_wrong(self) -> Case | None:

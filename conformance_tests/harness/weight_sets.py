@@ -5,8 +5,9 @@ is judged with perturbed weights too; with faint sublayers, whose small variance
 where ε stands; with a large offset in the sublayers' biases, or in their last maps where there
 are none, which a norm takes out again if it computes its variance with care; with queries and
 keys so large that scores run into the thousands, where fills of masks that are merely large are
-beaten and exponentials overflow; and with inner features of the feed-forward network as large
-as dozens, where an activation that is cut off shows it.
+beaten and exponentials overflow; with inner features of the feed-forward network as large as
+dozens, where an activation that is cut off shows it; and with sublayers that add nothing, where
+the rest shows by itself.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -26,6 +27,10 @@ SHARPNESS = {KEEN: 8, SHARP: 24, SHARPEST: 40}
 
 With the last, the scores of normed vectors reach 5000; with the others, those without a scale or of larger vectors.
 """
+
+SILENT, NO_ATTENTION, NO_FFN = "silent", "no attention", "no feed-forward network"
+ZEROS = {SILENT: ("W_O", "b_O", "W_2", "b_2"), NO_ATTENTION: ("W_O", "b_O"), NO_FFN: ("W_2", "b_2")}
+"""The arrays that are zero, so that sublayers add nothing."""
 
 FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "b_feature", "x_cls", "b_e")
 """The arrays that are made small so that the inputs of the norms are small too."""
@@ -48,7 +53,7 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         self._in_use = GIVEN
 
     @cached_property
-    def _sets(self) -> dict[str, Mapping[str, Tensor]]:
+    def _sets(self) -> Mapping[str, Mapping[str, Tensor]]:
         try:
             self.subject.set_weights(self.given)
         except Unsupported:
@@ -68,20 +73,18 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
                 for sharp, times in SHARPNESS.items()
             },
             LOUD: {name: 30 * w if name in loud else w for name, w in perturbed.items()},
+            **{name: self._with_zeros(perturbed, letters) for name, letters in ZEROS.items()},
         }
-        return {GIVEN: self.given} | {name: self._held(weights) for name, weights in sets.items()}
+        return {GIVEN: self.given} | {name: self.subject.rounded(weights) for name, weights in sets.items()}
+
+    def _with_zeros(self, weights: Mapping[str, Tensor], letters: Collection[str]) -> dict[str, Tensor]:
+        silent = self._with_equals(self.mapping.names_of(*letters)) - self.fixed
+        return {name: torch.zeros_like(w) if name in silent else w for name, w in weights.items()}
 
     def _with_equals(self, names: Collection[str]) -> set[str]:
         """Return these names and those that share memory with one of them, which must stay equal to it."""
         memory = {id(self.given[name]) for name in names}
         return {name for name, w in self.given.items() if id(w) in memory}
-
-    def _held(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Round weights to what the precision of the computation can hold; the result is in float64."""
-        if self.subject.dtype is torch.float64:
-            return weights
-        held = {id(w): w.to(self.subject.dtype).double() for w in weights.values()}
-        return {name: held[id(w)] for name, w in weights.items()}
 
     def perturbed(self) -> dict[str, Tensor]:
         """Draw maps anew with standard deviation 0.8/√(what they read), so that attention is far from uniform.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -14,6 +15,9 @@ from encoder_spec.notation import SpecificationError
 
 FAR = 1e4
 """In units of roundoff: no order of sums loses more of its digits, with the weights of an experiment."""
+
+LAST_MAPS = {"multihead": ("W_O", "b_O"), "ffn": ("W_2", "b_2")}
+"""The arrays of the map that each sublayer ends with."""
 
 
 def scale_of(value: Tensor) -> float:
@@ -30,10 +34,27 @@ class Experiment:
     output: Tensor
     dtype: torch.dtype = torch.float64
 
+    @cached_property
+    def silent(self) -> frozenset[str]:
+        """The sublayers that end with a map of zeros in every layer: nothing inside of them shows."""
+        by_letter: dict[str, list[Tensor]] = {}
+        for path, w in self.parameters.items():
+            by_letter.setdefault(path.rpartition(".")[2], []).append(w)
+        return frozenset(
+            sublayer
+            for sublayer, (map_, bias) in LAST_MAPS.items()
+            if map_ in by_letter and not any(bool(w.any()) for w in by_letter[map_] + by_letter.get(bias, []))
+        )
+
+    @property
+    def _given(self) -> tuple[Tensor, ...]:
+        """The inputs, copied: some deviations write into theirs."""
+        return tuple(map(torch.clone, self.inputs))
+
     def residual(self, encoder: Encoder) -> float:
         """Return the largest difference to the specification in units of the budget: ≤ 1 agrees."""
         try:
-            want = encoder(self.parameters, *self.inputs)
+            want = encoder(self.parameters, *self._given)
             allowed = None
             if self.dtype is not torch.float64:
                 # What is far off needs no derivation.
@@ -55,7 +76,7 @@ class Experiment:
         that parameters are not checked first: what cannot be evaluated is infinitely far.
         """
         try:
-            want = encoder.bind(self.parameters)(everything(None, self.inputs)[:, None], *self.inputs)
+            want = encoder.bind(self.parameters)(everything(None, self.inputs)[:, None], *self._given)
         except (SpecificationError, KeyError, RuntimeError):
             return float("inf")
         if want.shape != self.output.shape:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from conformance_tests.harness.intermediates import Recorded
 from conformance_tests.identification.epsilon import EPSILONS
 from conformance_tests.identification.experiment import Experiment
-from conformance_tests.identification.search import Axes, agrees, candidates, guided, most_tried, nearest
+from conformance_tests.identification.outputs import Search, nearest
+from conformance_tests.identification.search import Axes, agrees, candidates, guided
 from conformance_tests.identification.structure import admissible
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.assembly import Encoder
@@ -26,7 +27,8 @@ class Identification:
     """The choice found, whether it agrees with the subject, how many were tried, and how much it explains.
 
     ``given_up`` says that there are more choices, and nothing told which of them to try; ``behind_something_wrong``
-    that the choices are those that show behind a wrong input, or beside a deviation.
+    that the choices are those that show behind a wrong input, or beside a deviation; ``search`` is the search by
+    outputs, where they alone decide.
     """
 
     encoder: Encoder
@@ -35,6 +37,12 @@ class Identification:
     explained: int = 0
     given_up: bool = False
     behind_something_wrong: bool = False
+    search: Search | None = None
+
+    @property
+    def stages_agreed(self) -> int:
+        """In how many stages of the search by outputs the encoder agrees."""
+        return len(self.search.agreed) if self.search is not None else 0
 
 
 def open_axes(start: Encoder, hints: Hints) -> Axes:
@@ -64,9 +72,8 @@ def identify(
 ) -> Identification:
     """Find the choice of equations that reproduces the experiments.
 
-    First ``start`` and what differs from it in one choice; then the choice that the
-    subject's intermediates point to, if it shows them; then everything else. Without
-    agreement the answer is the one that explains most, or comes nearest.
+    With intermediates, that is ``start`` and what differs from it in one choice, and then the choice that they point
+    to; without, the search by outputs decides. Without agreement the answer is the choice that explains most.
 
     Args:
         experiments: calls of the subject; the first is the one that was recorded.
@@ -74,21 +81,20 @@ def identify(
         axes: the choices to search, each with its values.
         recorded: the subject's intermediates in the first experiment.
     """
+    if not recorded:
+        search = nearest(start, axes, experiments)
+        given_up = search.tried >= search.most_tried
+        return Identification(search.best, search.is_settled, search.tried, given_up=given_up, search=search)
     tried = 0
     for encoder in candidates(start, axes, most=1):
         tried += 1
         if agrees(encoder, experiments):
             return Identification(encoder, True, tried)
-    if not recorded:
-        closest, more = nearest(start, axes, experiments)
-        given_up = more >= most_tried(experiments[0])
-        return Identification(closest, agrees(closest, experiments), tried + more, given_up=given_up)
     closest, found = guided(start, axes, experiments[0], recorded)
     # What the intermediates tell needs no search; they leave open few choices, and the last digits of ε.
-    near, more = nearest(closest, axes, experiments, most=2)
-    if agrees(near, experiments):
-        return Identification(near, True, tried + more, found)
-    return Identification(closest, False, tried + more, found)
+    search = nearest(closest, axes, experiments, most=2)
+    best = search.best if search.is_settled else closest
+    return Identification(best, search.is_settled, tried + search.tried, found)
 
 
 def differences(encoder: Encoder, profile: Profile) -> dict[str, tuple[str | float, str | float]]:

@@ -1,4 +1,4 @@
-"""The search among choices of equations: by what stands among the intermediates, or by the outputs alone."""
+"""The search among choices of equations: by what stands among the intermediates."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
@@ -11,23 +11,6 @@ from conformance_tests.identification.epsilon import PLACES, fitted, settled
 from conformance_tests.identification.experiment import Experiment
 from encoder_spec.assembly import Encoder, Intermediate
 from encoder_spec.notation import SpecificationError
-
-MOST_TRIED = 1000
-"""After so many choices the search gives up; a handful of variants in six slots are fewer."""
-
-MOST_OF_A_SMALL_ONE = 4000
-"""This limit where a choice takes a millisecond to try, which is so below ``SMALL`` parameters."""
-
-SMALL = 100_000
-
-MOST_SOLVED = 12
-"""For so many choices ε is solved for by outputs alone."""
-
-NEAR = 1e-2
-"""Outputs of order 1 whose median is nearer than that differ in ε alone, or in nearly nothing."""
-
-NEARER = 0.5
-"""More changes are believed only if they bring the outputs so much nearer: beside something wrong little counts."""
 
 Axes = dict[str, list[str | float]]
 
@@ -134,37 +117,6 @@ def attention_is_found(encoder: Encoder, experiment: Experiment, recorded: Recor
     trace = traced(first_layer(encoder), experiment)
     residual = next((i for i in trace if i.equation.slot == "residual"), None)
     return residual is not None and recorded.has(residual.value)
-
-
-def nearest(
-    start: Encoder, axes: Axes, experiments: Sequence[Experiment], most: int | None = None
-) -> tuple[Encoder, int]:
-    """Return the choice whose outputs come nearest to the subject's, and how many were tried.
-
-    ε is left out of the search, and solved for in whatever comes near without it. Up to ``most`` other
-    choices differ from ``start``.
-    """
-    best, least, tried, solved_for = start, float("inf"), 0, 0
-    limit = most_tried(experiments[0])
-    without = {axis: values for axis, values in axes.items() if not axis.endswith("eps")}
-    for encoder in candidates(start, without, most):
-        tried += 1
-        distance = experiments[0].distance(encoder)
-        if distance < NEARER * least:
-            best, least = encoder, distance
-        if distance < NEAR and solved_for < MOST_SOLVED:
-            solved_for += 1
-            solved = with_eps(encoder, axes, experiments)
-            if agrees(solved, experiments):
-                return solved, tried
-        if tried >= limit:
-            break
-    return best, tried
-
-
-def most_tried(experiment: Experiment) -> int:
-    """Return after how many choices a search by outputs gives up."""
-    return MOST_OF_A_SMALL_ONE if sum(w.numel() for w in experiment.parameters.values()) < SMALL else MOST_TRIED
 
 
 def with_eps(encoder: Encoder, axes: Axes, experiments: Sequence[Experiment]) -> Encoder:

@@ -219,8 +219,10 @@ class Settling:
             for other in others[:MOST_READINGS]:
                 tried = trial.of(self._read(other))
                 found_so = tried.identified()
-                if found_so.agrees:
-                    return tried, found_so
+                if found_so.stages_agreed > found.stages_agreed:
+                    trial, found = tried, found_so
+                if found.agrees:
+                    break
             return trial, found
         best = self._best(storage, unsettled(questions, trial, found), trial)
         if best == storage:

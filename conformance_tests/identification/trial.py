@@ -16,8 +16,8 @@ from conformance_tests.identification.experiment import Experiment
 from conformance_tests.identification.foreign_parts import demand_nothing_outside
 from conformance_tests.identification.identify import Identification, identify, open_axes
 from conformance_tests.identification.missing_facts import what_is_missing
+from conformance_tests.identification.outputs import NEARER, Search
 from conformance_tests.identification.search import (
-    NEARER,
     Axes,
     candidates,
     first_layer,
@@ -136,7 +136,7 @@ class Trial:
         """Return the choice of equations that reproduces the subject's outputs, or comes closest to its computation."""
         start, axes = self.reading.open()
         found = identify(self.experiments, start, axes, self.recorded)
-        for opening in self.reading.openings()[1:] if not found.agrees else ():
+        for opening in self.reading.openings()[1:] if not found.agrees and not found.stages_agreed else ():
             other = identify(self.experiments, *opening, self.recorded)
             found = other if other.agrees or self._is_nearer(other, found) else found
         if self.recorded is None or found.agrees or not axes:
@@ -151,17 +151,20 @@ class Trial:
         return replace(found, encoder=encoder)
 
     def _is_nearer(self, one: Identification, other: Identification) -> bool:
-        """Return whether one choice's outputs are much nearer to the subject's than another's, where both disagree.
+        """Return whether one choice agrees with more outputs than another, or comes much nearer, where both disagree.
 
         Where intermediates are shown, they say more, and the answer is False.
         """
+        if self.recorded is not None or one.stages_agreed != other.stages_agreed:
+            return self.recorded is None and one.stages_agreed > other.stages_agreed
         first = self.experiments[0]
-        return self.recorded is None and first.distance(one.encoder) < NEARER * first.distance(other.encoder)
+        return first.distance(one.encoder) < NEARER * first.distance(other.encoder)
 
     def behind_one_deviation(self, found: Identification) -> Identification:
         """Return the choices with which some deviation gives the outputs, if there are such; else what was found."""
-        for opening in self.reading.openings():
-            behind = behind_one_deviation(*opening, self.experiments)
+        ended = [found.search] if found.search is not None and found.search.agreed else []
+        for search in ended or [Search(*opening, self.experiments) for opening in self.reading.openings()]:
+            behind = behind_one_deviation(search)
             if behind is not None:
                 return replace(found, encoder=behind, behind_something_wrong=True)
         return found

@@ -6,7 +6,7 @@ no intermediates nothing else is known than its outputs: the deviation may be in
 nothing before it to be right: it reads one array and gives another of the same size.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -19,15 +19,14 @@ from conformance_tests.deviations import NOT_DEFINED, Deviation, deviations, wit
 from conformance_tests.harness.intermediates import Recorded
 from conformance_tests.identification.epsilon import fitted
 from conformance_tests.identification.experiment import Experiment
+from conformance_tests.identification.outputs import NEARER, Search, without_eps
 from conformance_tests.identification.search import (
-    NEARER,
     Axes,
     agrees,
     attention_is_found,
     candidates,
     first_layer,
     guided,
-    most_tried,
     projections,
     traced,
 )
@@ -57,25 +56,30 @@ def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, rec
     return behind_any_array(encoder, inside, orders, experiment, recorded)
 
 
-def behind_one_deviation(start: Encoder, axes: Axes, experiments: Sequence[Experiment]) -> Encoder | None:
-    """Return the choice nearest to ``start`` with which some deviation gives the subject's outputs, or else None.
+def behind_one_deviation(search: Search) -> Encoder | None:
+    """Return the choice nearest to where a search by outputs ended with which some deviation gives the outputs.
 
-    ε stays as stated: another one is a deviation itself. As many are tried as of choices without a deviation.
+    ε stays as it is in the stage that the deviation shows in: another one is a deviation itself. As many are tried as
+    of choices without a deviation. None if there is no such choice.
     """
-    without = {axis: values for axis, values in axes.items() if not axis.endswith("eps")}
+    at = search.departing
+    stage = search.stages[at]
     wrong = (
-        (candidate, with_deviations(candidate, (d,)))
-        for candidate in candidates(start, without, most=1)
+        (candidate, d)
+        for candidate in candidates(search.best if search.agreed else search.start, without_eps(stage.axes), most=1)
         for d in deviations().values()
         if d.applies(candidate.profile) and not d.is_variant
     )
     with torch.random.fork_rng(devices=[]):
-        for candidate, encoder in islice(wrong, most_tried(experiments[0])):
-            # Some deviations write into their input.
-            copied = (replace(e, inputs=tuple(map(torch.clone, e.inputs))) for e in experiments)
+        for candidate, d in islice(wrong, search.most_tried):
             with suppress(*NOT_DEFINED):
-                if agrees(encoder, copied):
-                    return candidate
+                encoder = with_deviations(candidate, (d,))
+                behind = Search(encoder, search.axes, search.experiments)
+                if agrees(encoder, stage.experiments) and behind.goes_on(encoder, at + 1, frozenset(range(at + 1))):
+                    right = {
+                        slot: candidate.profile[slot] for slot in d.replaces if slot in candidate.profile.equations
+                    }
+                    return behind.best.replace(**right)
     return None
 
 

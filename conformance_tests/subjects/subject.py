@@ -4,6 +4,7 @@ Anything with ``weights`` and ``encode(x, mask)`` is a subject already: ``adapt`
 A subject leaves out what it cannot do, and the checks that need it are unsupported.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -169,6 +170,13 @@ class Subject:
         """Give the encoder other weights, by its own names."""
         raise Unsupported("the subject's weights cannot be set")
 
+    def rounded(self, values: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return weights as the encoder can hold them, in float64; arrays with two names stay one."""
+        if self.dtype is torch.float64:
+            return values
+        found = {id(w): w.to(self.dtype).double() for w in values.values()}
+        return {name: found[id(w)] for name, w in values.items()}
+
     def computation(self, length: int | None = None) -> Graph:
         """Return what the encoder computes in some call, as a graph.
 
@@ -201,12 +209,45 @@ class AdaptedSubject(Subject):
     def __init__(self, subject: ArraySubject) -> None:
         self.subject = subject
         self.hints = Hints()
+        self._is_live = False
+
+    @contextmanager
+    def borrowed(self) -> Iterator[None]:
+        """See ``Subject``: afterwards each array holds what it held."""
+        arrays = [np.asarray(array) for array in self.subject.weights.values()]
+        originals = [array.copy() for array in arrays]
+        try:
+            yield
+        finally:
+            for array, original in zip(arrays, originals, strict=True):
+                if not np.array_equal(array, original, equal_nan=True):
+                    array[...] = original
 
     def weights(self) -> dict[str, Tensor]:
-        """See ``Subject``."""
-        return {
-            name: torch.from_numpy(np.array(array, dtype=np.float64)) for name, array in self.subject.weights.items()
-        }
+        """See ``Subject``: an array with two names is one."""
+        arrays = self.subject.weights
+        found = {id(a): torch.from_numpy(np.array(a, dtype=np.float64)) for a in arrays.values()}
+        return {name: found[id(array)] for name, array in arrays.items()}
+
+    def rounded(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """See ``Subject``: each array has a precision, which need not be that of the computation."""
+        kept = {id(values[name]): np.asarray(array).dtype for name, array in self.subject.weights.items()}
+        found = {id(w): torch.from_numpy(w.numpy().astype(kept[id(w)]).astype(np.float64)) for w in values.values()}
+        return {name: found[id(w)] for name, w in values.items()}
+
+    def set_weights(self, values: Mapping[str, Tensor]) -> None:
+        """See ``Subject``: the arrays that ``weights`` shows are written into.
+
+        Raises:
+            Unsupported: if that was not seen to change what the encoder computes.
+        """
+        if not self._is_live:
+            raise Unsupported("the subject's weights cannot be set")
+        self._write(values)
+
+    def _write(self, values: Mapping[str, Tensor]) -> None:
+        for name, array in self.subject.weights.items():
+            np.asarray(array)[...] = values[name].numpy()
 
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
         """See ``Subject``; the suite calls with one array, so further inputs are refused."""
@@ -221,6 +262,25 @@ class AdaptedSubject(Subject):
         with suppress(Exception), undisturbed():
             returned = self.encode(probes["plain"].inputs, None).dtype
             self.dtype = returned if returned.is_floating_point else self.dtype
+        with suppress(Exception), undisturbed():
+            self._is_live = self._computes_with_its_weights(probes["plain"].inputs)
+
+    def _computes_with_its_weights(self, inputs: tuple[Tensor, ...]) -> bool:
+        """Return whether the encoder computes with the arrays in ``weights``, rather than with copies of them.
+
+        Each kind of array is changed, in all layers at once, and must change the output.
+        """
+        given, before, random = self.weights(), self.encode(inputs, None), torch.Generator().manual_seed(0)
+        noisy = {id(w): w + torch.randn(w.shape, generator=random, dtype=w.dtype) for w in given.values()}
+        kinds = {re.sub(r"\d+", "", name) for name in given}
+        try:
+            for kind in sorted(kinds):
+                self._write({n: noisy[id(w)] if re.sub(r"\d+", "", n) == kind else w for n, w in given.items()})
+                if torch.equal(self.encode(inputs, None), before):
+                    return False
+        finally:
+            self._write(given)
+        return torch.equal(self.encode(inputs, None), before)
 
 
 def has_values(array: Tensor) -> bool:

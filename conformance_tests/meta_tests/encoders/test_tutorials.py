@@ -20,7 +20,7 @@ def test_an_encoder_in_a_tutorials_style_is_conformant(name: str, seed: int, jud
 
 @pytest.mark.parametrize("name", all_tutorials())
 def test_the_same_encoder_with_one_thing_wrong_is_found_out(name: str, judged: Judgements) -> None:
-    """It departs where it was broken; of an object of arrays, which shows no intermediates, the encoder alone is named.
+    """It departs where it was broken; of an object of arrays, which shows no intermediates, its sublayer is named.
 
     What the diagnosis says of it is no matter here, and takes its time.
     """

@@ -111,16 +111,16 @@ def wrong_scale(encoder: Any) -> None:
     encoder.scale = lambda q: 20**0.5
 
 
-@tutorial(wrong_scale, "encoder", norm="layer-norm", eps=2e-5, **ARRAYS)
+@tutorial(wrong_scale, "multihead", norm="layer-norm", eps=2e-5, **ARRAYS)
 def arrays_of_float32() -> Any:
     return Arrays()
 
 
-@tutorial(wrong_scale, "encoder", norm="std-plus-eps", eps=1e-6, **ARRAYS)
+@tutorial(wrong_scale, "multihead", norm="std-plus-eps", eps=1e-6, **ARRAYS)
 def arrays_with_epsilon_outside() -> Any:
     return ArraysWithEpsilonOutside()
 
 
-@tutorial(wrong_scale, "encoder", norm="layer-norm", eps=1e-6, position="learned", embedding_scale="none", **ARRAYS)
+@tutorial(wrong_scale, "multihead", norm="layer-norm", eps=1e-6, position="learned", embedding_scale="none", **ARRAYS)
 def arrays_from_tokens() -> Any:
     return ArraysFromTokens()

@@ -221,7 +221,7 @@ class ArraysOfVectors(Arrays):
         return super().encode(x + np.stack([np.sin(angles), np.cos(angles)], -1).reshape(-1, 20), mask)
 
 
-@tutorial(wrong_scale, "encoder", input="embedded", embedding="vectors", position="sinusoidal", **ARRAYS)
+@tutorial(wrong_scale, "multihead", input="embedded", embedding="vectors", position="sinusoidal", **ARRAYS)
 def arrays_with_vectors() -> Any:
     return ArraysOfVectors()
 
@@ -244,6 +244,6 @@ class ArraysOfFeatures(Arrays):
         return super().encode(x + w["position_embedding"][: x.shape[1]], mask)
 
 
-@tutorial(wrong_scale, "encoder", embedding="features", cls="cls", position="learned", **ARRAYS)
+@tutorial(wrong_scale, "multihead", embedding="features", cls="cls", position="learned", **ARRAYS)
 def arrays_with_features() -> Any:
     return ArraysOfFeatures()

@@ -13,13 +13,17 @@ from conformance_tests.harness.weight_sets import (
     GIVEN,
     KEEN,
     LOUD,
+    NO_ATTENTION,
+    NO_FFN,
     OFFSET,
     PERTURBED,
     SHARP,
     SHARPEST,
+    SILENT,
     WeightSets,
 )
 from conformance_tests.parameters.mapping import ParameterMapping, Source
+from conformance_tests.subjects.subject import Subject
 
 D = 4
 """Every map of the example reads four entries."""
@@ -29,27 +33,22 @@ def as_it_is(w: Tensor) -> Tensor:
     return w
 
 
-class Holder:
+class Holder(Subject):
     """A subject that keeps the weights which it is given, and counts how often."""
-
-    dtype = torch.float64
 
     def __init__(self, given: Mapping[str, Tensor]) -> None:
         self.given = dict(given)
         self.held: list[Mapping[str, Tensor]] = []
 
-    def weights(self) -> Mapping[str, Tensor]:
+    def weights(self) -> dict[str, Tensor]:
         return self.given
 
-    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        self.held.append(weights)
-
-    def fixed(self) -> set[str]:
-        return set()
+    def set_weights(self, values: Mapping[str, Tensor]) -> None:
+        self.held.append(values)
 
 
 class Fixed(Holder):
-    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
+    def set_weights(self, values: Mapping[str, Tensor]) -> None:
         raise Unsupported("its weights cannot be changed")
 
 
@@ -57,7 +56,7 @@ class Halved(Holder):
     dtype = torch.bfloat16
 
 
-PATHS = ("W_Q", "W_K", "W_V", "W_O", "b_O", "W_1", "norm_1.gamma")
+PATHS = ("W_Q", "W_K", "W_V", "W_O", "b_O", "W_1", "W_2", "norm_1.gamma")
 
 
 def weight_sets(
@@ -82,10 +81,11 @@ def ratios(sets: WeightSets, name: str) -> dict[str, float]:
     return {own: round(factor, 9) for own, factor in factors.items() if factor != 1}
 
 
-def test_given_weights_are_one_of_eight_sets() -> None:
+def test_given_weights_are_the_first_of_all_sets() -> None:
     sets = weight_sets()
-    assert list(sets) == [GIVEN, PERTURBED, FAINT, OFFSET, KEEN, SHARP, SHARPEST, LOUD]
-    assert len(sets) == 8
+    all_sets = [GIVEN, PERTURBED, FAINT, OFFSET, KEEN, SHARP, SHARPEST, LOUD, SILENT, NO_ATTENTION, NO_FFN]
+    assert list(sets) == all_sets
+    assert len(sets) == len(all_sets)
     assert sets[GIVEN] is sets.given
 
 
@@ -104,11 +104,14 @@ def test_maps_are_drawn_anew_and_vectors_are_moved() -> None:
 @pytest.mark.parametrize(
     ("name", "changed"),
     [
-        (FAINT, {"w_o": 1e-4, "b_o": 1e-4, "norm_1.gamma": 1e-4}),
+        (FAINT, {"w_o": 1e-4, "b_o": 1e-4, "w_2": 1e-4, "norm_1.gamma": 1e-4}),
         (KEEN, {"w_q": 8, "w_k": 8}),
         (SHARP, {"w_q": 24, "w_k": 24}),
         (SHARPEST, {"w_q": 40, "w_k": 40}),
         (LOUD, {"w_1": 30}),
+        (SILENT, {"w_o": 0, "b_o": 0, "w_2": 0}),
+        (NO_ATTENTION, {"w_o": 0, "b_o": 0}),
+        (NO_FFN, {"w_2": 0}),
     ],
 )
 def test_a_set_scales_the_arrays_that_it_is_about(name: str, changed: dict[str, float]) -> None:
@@ -118,7 +121,7 @@ def test_a_set_scales_the_arrays_that_it_is_about(name: str, changed: dict[str, 
 
 def test_the_offset_is_in_the_bias_or_in_the_map_where_there_is_none() -> None:
     """10⁴ in a bias; 5000/√4 = 2500 in each entry of a map that reads four."""
-    for without, moved in (((), {"b_o": 1e4}), (("b_O",), {"w_o": 2500.0})):
+    for without, moved in (((), {"b_o": 1e4}), (("b_O",), {"w_o": 2500.0, "w_2": 2500.0})):
         sets = weight_sets(without=without)
         shifts = {own: (w - sets[PERTURBED][own]).mean().item() for own, w in sets[OFFSET].items()}
         assert {own: round(shift, 6) for own, shift in shifts.items() if shift} == moved
@@ -134,7 +137,7 @@ def test_tied_arrays_stay_equal() -> None:
 def test_what_is_fixed_is_neither_drawn_nor_made_small() -> None:
     sets = weight_sets(fixed=("layers.0.norm_1.gamma",))
     assert sets[PERTURBED]["norm_1.gamma"] is sets.given["norm_1.gamma"]
-    assert ratios(sets, FAINT) == {"w_o": 1e-4, "b_o": 1e-4}
+    assert ratios(sets, FAINT) == {"w_o": 1e-4, "b_o": 1e-4, "w_2": 1e-4}
     assert sets.is_fixed("layers.0.norm_1.gamma")
     assert not sets.is_fixed("layers.0.W_Q")
 

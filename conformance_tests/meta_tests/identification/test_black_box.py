@@ -66,12 +66,25 @@ def test_a_deviation_in_a_black_box_is_named_beside_what_is_right(
     assert not [note for note in target.notes if "random" in note]
 
 
-def test_a_black_box_with_a_defect_of_no_catalogue_is_judged_against_the_simplest_choice() -> None:
-    """Nothing is claimed of what is wrong but that outputs are, and no odd choice is made up that comes nearer."""
-    wrong = attending(weigh=lambda _, scores: scores.softmax(-1) ** 1.5)
+@pytest.mark.parametrize(
+    ("wrong", "sublayer"),
+    [
+        (attending(weigh=lambda _, scores: scores.softmax(-1) ** 1.5), "multihead"),
+        (layered(feed_forward=lambda layer, x: layer.fc2(layer.fc1(x).relu() ** 1.1)), "ffn"),
+    ],
+)
+def test_a_defect_of_no_catalogue_is_placed_in_its_sublayer(wrong: Callable[[], nn.Module], sublayer: str) -> None:
+    """Outputs agree as long as it adds nothing; what else it chooses is right, and no odd choice comes nearer."""
     target = check(lambda: BlackBox(wrong)).targets[0]
-    assert (target.verdict, target.diagnosis, target.departs_at) == ("nonconformant", [], "encoder")
+    assert (target.verdict, target.diagnosis, target.departs_at) == ("nonconformant", [], sublayer)
     assert {name: target.profile["choices"][name] for name in PLAIN_CHOICES} == PLAIN_CHOICES
+
+
+def test_a_defect_around_the_sublayers_is_placed_in_none() -> None:
+    """The output is wrong where both add nothing."""
+    wrong = stacked(lambda s, x, hidden: Plain.run(s, x, hidden) ** 3)
+    target = check(lambda: BlackBox(lambda: wrong()), explain=False).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", "encoder")
 
 
 def test_the_black_box_that_they_change_is_conformant() -> None:

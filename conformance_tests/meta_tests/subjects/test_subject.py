@@ -170,3 +170,95 @@ def test_the_precision_is_that_of_what_is_returned(returns: Any, dtype: torch.dt
     subject = AdaptedSubject(Arrays(returns))
     subject.learn(PROBES)
     assert subject.dtype is dtype
+
+
+class Scaled:
+    """Multiplies by what ``weights`` shows, in whichever way a subclass keeps it."""
+
+    def __init__(self) -> None:
+        self.kept = {"layer.0.w": np.full(4, 2.0), "layer.1.w": np.full(4, 3.0, np.float32), "scale": np.ones(1)}
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        return self.kept
+
+    def encode(self, x: Any, _: Any) -> Any:
+        return x * self.kept["layer.0.w"] * self.kept["layer.1.w"] * self.kept["scale"]
+
+
+class ShowsCopies(Scaled):
+    """What is written into its weights reaches nothing."""
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        return {name: array.copy() for name, array in self.kept.items()}
+
+
+class KeepsACopyOfSome(Scaled):
+    """It multiplied the maps of its layers when it was made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.product = self.kept["layer.0.w"] * self.kept["layer.1.w"]
+
+    def encode(self, x: Any, _: Any) -> Any:
+        return x * self.product * self.kept["scale"]
+
+
+class ReadOnly(Scaled):
+    """Nothing can be written into its weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for array in self.kept.values():
+            array.flags.writeable = False
+
+
+class Forgetful(Scaled):
+    """Equal calls differ."""
+
+    calls = 0
+
+    def encode(self, x: Any, _: Any) -> Any:
+        self.calls += 1
+        return super().encode(x, _) + self.calls
+
+
+def learned(encoder: Any) -> AdaptedSubject:
+    subject = AdaptedSubject(encoder)
+    subject.learn(PROBES)
+    return subject
+
+
+def test_arrays_that_an_encoder_computes_with_are_written_into_and_put_back() -> None:
+    """Each keeps its precision, and afterwards holds what it held."""
+    encoder = Scaled()
+    subject = learned(encoder)
+    before = {name: array.copy() for name, array in encoder.kept.items()}
+    x = torch.ones(1, 1, 4, dtype=torch.float64)
+    with subject.borrowed():
+        other = subject.rounded({name: w + 1 / 3 for name, w in subject.weights().items()})
+        subject.set_weights(other)
+        assert torch.equal(subject.encode((x,), None), x * other["layer.0.w"] * other["layer.1.w"] * other["scale"])
+        assert all(torch.equal(w, other[name]) for name, w in subject.weights().items())
+    assert {name: array.dtype for name, array in encoder.kept.items()} == {n: a.dtype for n, a in before.items()}
+    assert all(np.array_equal(array, before[name]) for name, array in encoder.kept.items())
+
+
+@pytest.mark.parametrize("kind", [ShowsCopies, KeepsACopyOfSome, ReadOnly, Forgetful])
+def test_weights_that_an_encoder_does_not_compute_with_cannot_be_set(kind: type[Scaled]) -> None:
+    """And looking for it leaves them as they were."""
+    encoder = kind()
+    subject = learned(encoder)
+    with pytest.raises(Unsupported, match="the subject's weights cannot be set"):
+        subject.set_weights(subject.weights())
+    assert all(np.array_equal(array, Scaled().kept[name]) for name, array in encoder.kept.items())
+
+
+def test_an_array_with_two_names_is_one() -> None:
+    encoder = Scaled()
+    encoder.kept["tied"] = encoder.kept["layer.0.w"]
+    weights = AdaptedSubject(encoder).weights()
+    assert weights["tied"] is weights["layer.0.w"]
+    rounded = AdaptedSubject(encoder).rounded(weights)
+    assert rounded["tied"] is rounded["layer.0.w"]
