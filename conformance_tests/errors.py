@@ -26,6 +26,14 @@ class Undetermined(Exception):
     """The evidence is not enough for a verdict; the message says what is missing."""
 
 
+class TableUnknown(Undetermined):
+    """Token ids are read, and no name tells through which array; the arrays that it may be are ``tables``."""
+
+    def __init__(self, message: str, tables: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.tables = tables
+
+
 class TargetError(Exception):
     """A target's name that cannot be used: the command exits with status 2."""
 

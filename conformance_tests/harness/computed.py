@@ -101,6 +101,7 @@ class Computed:
         self.recorded = cache(self._recorded)
         self.aligned = cache(self._aligned)
         self.budget = cache(self._budget)
+        self.can_be_asked = cache(self._can_be_asked)
 
     def parameters(self, weights: str = PERTURBED) -> dict[str, Tensor]:
         """Return the subject's weights by canonical path, in float64."""
@@ -237,13 +238,18 @@ class Computed:
 
     def cases(self, *cases: Case) -> list[Case]:
         """Return the cases whose masks this subject can take, with weights that it can take, each once."""
-        possible = [c for c in cases if self._can_be_asked(c.probe)]
+        possible = [c for c in cases if self.can_be_asked(c.probe)]
         return list(dict.fromkeys(c if c.weights in self.weight_sets else c._replace(weights=GIVEN) for c in possible))
 
     def _can_be_asked(self, probe: str) -> bool:
         """Return whether the subject can take a probe's mask, and reads as many tokens."""
         keep = self.probes[probe].keep
         return not (probe == "many" and self.too_many) if keep is None else self.subject.can_hide(keep)
+
+    @cached_property
+    def documented_otherwise(self) -> Mapping[str, str]:
+        """The requirements that the subject's classes document not to meet, by id, each with what they document."""
+        return self.subject.documented_otherwise()
 
     @cached_property
     def too_many(self) -> str:

@@ -124,7 +124,7 @@ class Calls:
             shape = tuple(probe.inputs[0].shape)
             refusal = f"calling the encoder on {shape} {probe.inputs[0].dtype} raised {one_line(fault)}"
             if probe.inputs[0].is_floating_point() and self.takes_tokens(probe.inputs[0]):
-                raise Undetermined(table_is_missing(self.weights, mapping)) from None
+                raise table_is_missing(self.weights, mapping) from None
             demand_understood(refusal, mapping, self.subject.hints)
             raise SubjectError(refusal) from fault
         if not self.has_head:

@@ -1,12 +1,12 @@
-"""Notes on what could not be found out, said precisely, with the lines that supply it."""
+"""Notes on what could not be found out, said precisely."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from torch import Tensor
 
+from conformance_tests.errors import TableUnknown
 from conformance_tests.parameters.mapping import ParameterMapping
-from conformance_tests.subjects.hints import lines
 
 MOST_SHOWN = 6
 
@@ -15,7 +15,7 @@ NEEDED = ("W_Q", "W_K", "W_V", "W_O", "W_1", "W_2")
 
 
 def what_is_missing(reason: str, mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> str:
-    """Return a note on parameters that could not be assigned, with the lines in which the author says what they are.
+    """Return a note on parameters that could not be assigned, and on what the author can say of them.
 
     Where every map of an encoder is found, what is left over is something else: no line can supply an equation.
     """
@@ -32,11 +32,15 @@ def what_is_missing(reason: str, mapping: ParameterMapping, weights: Mapping[str
         return f"{reason}; neither name nor shape tells apart some of its parameters, read here as follows: {read}"
     if not pairs:
         return f"{reason}, and no slot of the specification has its parameters {shown}"
-    stated = ", ".join(f'"{letter}": "{name}"' for letter, name in pairs)
+    patterns = ", ".join(pattern for _, pattern in pairs)
     what = "no slot of the specification has" if mapping.unmapped else "neither name nor shape tells apart"
-    return f"{reason}; {what} its parameters {shown}. Say which are {', '.join(absent)}, for instance:" + lines(
-        f"parameters={{{stated}}}"
-    )
+    return f"{reason}; {what} its parameters {shown}. Say with `described` which of {patterns} is {one_of(absent)}"
+
+
+def one_of(words: Sequence[str]) -> str:
+    """Return words as a choice: ``a, b or c``."""
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def guesses(mapping: ParameterMapping) -> list[tuple[str, str]]:
@@ -44,12 +48,13 @@ def guesses(mapping: ParameterMapping) -> list[tuple[str, str]]:
     return [(n, path) for path, source in mapping.sources.items() for n in source.names if n in mapping.guessed]
 
 
-def table_is_missing(weights: Mapping[str, Tensor], mapping: ParameterMapping) -> str:
-    """Return a note on an encoder of token ids, none of whose parameters is known as their table."""
-    tables = [name for name in mapping.unmapped if weights[name].ndim == 2] or ["…"]
-    return (
-        "it reads token ids, but no name tells which of its parameters is their table "
-        f"(it may be {', '.join(tables[:MOST_SHOWN])}). Say which:" + lines(f'parameters={{"E": "{tables[0]}"}}')
+def table_is_missing(weights: Mapping[str, Tensor], mapping: ParameterMapping) -> TableUnknown:
+    """Return what to raise for an encoder of token ids, none of whose parameters is known as their table."""
+    tables = tuple(name for name in mapping.unmapped if weights[name].ndim == 2)
+    may_be = f" (it may be {', '.join(tables[:MOST_SHOWN])})" if tables else ""
+    return TableUnknown(
+        f"it reads token ids, but neither a name nor its outputs tell which of its parameters is their table{may_be}",
+        tables[:MOST_SHOWN],
     )
 
 

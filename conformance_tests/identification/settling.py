@@ -13,7 +13,7 @@ from torch import Tensor
 
 from conformance_tests.computation.reading import read
 from conformance_tests.computation.shown import EncoderReading, Facts
-from conformance_tests.errors import SubjectError, Undetermined
+from conformance_tests.errors import SubjectError, TableUnknown, Undetermined
 from conformance_tests.harness.weight_sets import WeightSets
 from conformance_tests.identification.evidence import Calls
 from conformance_tests.identification.foreign_parts import (
@@ -34,7 +34,7 @@ from conformance_tests.parameters.mapping import ParameterMapping, absent_output
 from conformance_tests.parameters.questions import Answer, open_storage
 from conformance_tests.parameters.storage import Storage
 from conformance_tests.parameters.tables import layout_of, stored_sinusoids
-from conformance_tests.subjects.hints import lines
+from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.subject import Subject
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
@@ -63,6 +63,7 @@ class Settling:
     def __init__(self, subject: Subject, seed: int, declared: Profile | None) -> None:
         self.subject = subject
         self.declared = declared
+        self.hints: Hints = subject.hints
         self.tables = subject.tables()
         self.calls = Calls(subject, seed, has_head=declared is not None and declared["head"].variant != "none")
         self.weights = self.calls.weights
@@ -82,14 +83,14 @@ class Settling:
         Raises:
             Undetermined: if the parameters are those of no encoder, or cannot be told apart.
         """
-        if self.subject.hints.parameters:
+        if self.hints.parameters:
             self._questions()  # a statement that names no parameter is reported before anything is read
         shown = self._shown()
         settled = None if shown is None else self._settled_by_computation(shown)
         if settled is not None:
             return settled
         try:
-            by_names = self._settled_by_names()
+            by_names = self._settled_by_some_table()
         except (Undetermined, SubjectError) as reason:
             left = [] if shown is None else [*shown.foreign, *shown.unread]
             if not left:
@@ -131,11 +132,11 @@ class Settling:
             return None
         mapping, ungathered = gathered(shown, self.weights)
         try:
-            trial = self._trial(Reading(mapping, self.weights, self.subject.hints, self.declared, shown))
+            trial = self._trial(Reading(mapping, self.weights, self.hints, self.declared, shown))
         except (Undetermined, SubjectError):
             return None
         found = trial.identified()
-        findings = (*contradicted(shown, self.subject.hints), *shown.findings, *unused(shown, mapping, self.weights))
+        findings = (*contradicted(shown, self.hints), *shown.findings, *unused(shown, mapping, self.weights))
         strange = shown.learned().intersection(mapping.unmapped)  # frozen ones are constants
         if not found.agrees and (strange or (not findings and (shown.unread or ungathered))):
             return None
@@ -148,6 +149,21 @@ class Settling:
         if self.calls.sets is not None:
             self.put_back()
             self.calls = Calls(self.subject, self.calls.seed, has_head=self.calls.has_head)
+
+    def _settled_by_some_table(self) -> Settled:
+        """Settle by names and shapes; where no name tells the table of ids, each that may be it is tried."""
+        try:
+            return self._settled_by_names()
+        except TableUnknown as unknown:
+            known = self.hints
+            for name in unknown.tables:
+                self.hints = replace(known, parameters=known.parameters | {"E": name})
+                with suppress(Undetermined, SubjectError):
+                    settled = self._settled_by_names()
+                    if settled.found.agrees:
+                        return settled
+            self.hints = known
+            raise
 
     def _settled_by_names(self) -> Settled:
         """Settle by names and shapes."""
@@ -175,7 +191,7 @@ class Settling:
         return Settled(mapping, trial.evidence.sets, found, self._stored(mapping), sizes=self.calls.sizes)
 
     def _questions(self) -> list[list[Answer]]:
-        hints = self.subject.hints
+        hints = self.hints
         try:
             return open_storage(self.weights, hints.sizes.get("h"), hints.parameters)
         except SpecificationError as reason:
@@ -183,7 +199,7 @@ class Settling:
 
     def _read(self, storage: Storage) -> Reading:
         """Read the parameters as they are stored in one way."""
-        hints = self.subject.hints
+        hints = self.hints
         mapping = reading(self.weights, storage, hints.parameters)
         if not self.subject.takes_segments():
             mapping = mapping.with_one_segment()
@@ -320,8 +336,7 @@ def demand_settled(trial: Trial, found: Identification) -> None:
     if found.given_up:
         raise Undetermined(
             f"none of the first {found.tried} choices of equations reproduces its outputs, and it shows no "
-            "intermediates that would tell more. Say what it chooses, for instance:"
-            + lines("heads=…", 'choices={"layer": "pre-ln", "activation": "gelu"}')
+            "intermediates that would tell more. Say with `described` what you know: its heads, or its choices"
         )
     sure = found.behind_something_wrong or trial.forms_projections(found.encoder)
     if read.mapping.guessed and not sure:

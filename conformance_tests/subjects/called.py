@@ -1,7 +1,8 @@
 """Subjects that are called like a function, with arguments that the suite finds out by experiment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import chain, islice
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from conformance_tests.numerics.probes import Probe, Probes, Sizes
 from conformance_tests.subjects.calling import Arguments, batch_comes_first, hidden_states, required
 from conformance_tests.subjects.first_call import (
     BATCHES,
+    LIKELY,
     MOST_TRIALS,
     Filling,
     FirstCall,
@@ -26,7 +28,6 @@ from conformance_tests.subjects.first_call import (
     plans,
     value_of,
 )
-from conformance_tests.subjects.hints import lines
 from conformance_tests.subjects.masks import (
     DOCUMENTED,
     LENGTHS,
@@ -62,6 +63,7 @@ class CalledSubject(Subject):
         self.segments: str | None = None
         self.width = 0
         self.first_sizes: tuple[int, int] | None = None
+        self.first_forms: Mapping[str, Filling] | None = None
         self.channels_last = False
         self._added = 0
         self._refusal = ""
@@ -260,7 +262,7 @@ class CalledSubject(Subject):
             self._refusal = (
                 f"the encoder accepts no form of padding mask: its argument {offered[0]!r} refused boolean, 0/1 and "
                 f"additive masks, per key and per query and key, the last one with {refusals[-1]}. "
-                f"State what it takes, for instance:" + lines(f'mask=("{offered[0]}", "keep")')
+                "Name a function that makes an encoder with a mask (B, n), True = keep"
             )
         return found, hides
 
@@ -271,8 +273,8 @@ class CalledSubject(Subject):
         hides everything does that.
         """
         hiding: tuple[dict[str, Filling], bool] | None = None
-        for given in plans(self._beside_segments()):
-            for forms in by_rank([fillings(argument) for argument in given]):
+        for given, choices in self._fillings():
+            for forms in choices:
                 self.neutral = dict(zip(given, forms, strict=True))
                 for batch_first in self._orders(plain):
                     self.batch_first = batch_first
@@ -285,6 +287,22 @@ class CalledSubject(Subject):
                 return self.neutral
         self.neutral, self.batch_first = {}, True
         return None
+
+    def _fillings(self) -> Iterator[tuple[tuple[str, ...], Iterator[tuple[Filling, ...]]]]:
+        """Yield names of further arguments, and what these may be given together.
+
+        What a call went through with comes first. Then few others are tried: one that is refused with the former is
+        refused for something else, most likely for its sizes.
+        """
+        beside, known = self._beside_segments(), self.first_forms
+        accepted = {name: form for name, form in (known or {}).items() if name in beside}
+        for given in sorted(plans(beside), key=lambda names: set(names) != set(accepted)):
+            choices = by_rank([fillings(argument) for argument in given])
+            if known is None:
+                yield given, choices
+            else:
+                first = [tuple(accepted[name] for name in given)] if set(given) == set(accepted) else []
+                yield given, chain(first, islice(choices, LIKELY))
 
     def _asked(self) -> list[str]:
         """Return the required arguments other than tokens, embeddings and segments."""

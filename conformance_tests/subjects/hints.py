@@ -36,12 +36,3 @@ class Hints:
     parts: tuple[str, ...] = ()
     configured: dict[str, str | float] = field(default_factory=dict)
     output_by_input: frozenset[str] = frozenset()
-
-
-def lines(*facts: str) -> str:
-    """Return the lines with which an author states facts about an encoder."""
-    return (
-        "\n    from conformance_tests import described"
-        "\n    def make_described():"
-        f"\n        return described(make_encoder(), {', '.join(facts)})"
-    )

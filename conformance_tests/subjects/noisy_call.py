@@ -31,7 +31,7 @@ def noisy_call(
     called = subject.first_call(call, length)
     if called is None:
         raise Unsupported("no call was found that the encoder accepts")
-    subject.first_sizes = called.batch, called.length
+    subject.first_sizes, subject.first_forms = (called.batch, called.length), called.forms
     subject.channels_last = called.inputs.ndim > 3 and channels_are_last(called.inputs.shape)
     try:
         noisy = with_noise(held, frozen)

@@ -268,14 +268,15 @@ class AdaptedSubject(Subject):
     def _computes_with_its_weights(self, inputs: tuple[Tensor, ...]) -> bool:
         """Return whether the encoder computes with the arrays in ``weights``, rather than with copies of them.
 
-        Each kind of array is changed, in all layers at once, and must change the output.
+        Each kind of array is changed, in all layers at once, and must change the output. Names tell the kinds: a number
+        behind a letter, as in ``w1``, is a part of the name.
         """
         given, before, random = self.weights(), self.encode(inputs, None), torch.Generator().manual_seed(0)
         noisy = {id(w): w + torch.randn(w.shape, generator=random, dtype=w.dtype) for w in given.values()}
-        kinds = {re.sub(r"\d+", "", name) for name in given}
+        kind_of = {name: re.sub(r"(?<![A-Za-z])\d+", "", name) for name in given}
         try:
-            for kind in sorted(kinds):
-                self._write({n: noisy[id(w)] if re.sub(r"\d+", "", n) == kind else w for n, w in given.items()})
+            for kind in sorted(set(kind_of.values())):
+                self._write({name: noisy[id(w)] if kind_of[name] == kind else w for name, w in given.items()})
                 if torch.equal(self.encode(inputs, None), before):
                     return False
         finally:

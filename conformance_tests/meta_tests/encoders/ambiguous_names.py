@@ -90,7 +90,6 @@ class ArraysAlone:
         return self.module(torch.from_numpy(x), keep).detach().numpy()
 
 
-@ambiguous("lexicon", parameters={"E": "lexicon"})
 def table_without_a_name() -> Any:
     return ArraysAlone(TableWithoutAName())
 

@@ -12,10 +12,12 @@ from torch import Tensor, nn
 from conformance_tests import described
 from conformance_tests.meta_tests.encoders.ambiguous_names import (
     MAPS,
+    ArraysAlone,
     Opaque,
     TableWithoutAName,
     maps_in_an_array_of_their_own,
     maps_that_shapes_cannot_tell,
+    table_without_a_name,
 )
 from conformance_tests.meta_tests.encoders.catalogue import all_ambiguous
 from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
@@ -66,13 +68,22 @@ def test_what_no_name_tells_a_computation_does(make: Any, judged: Judgements) ->
     assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
 
 
-def test_the_lines_of_a_note_run_as_they_stand(judged: Judgements) -> None:
-    """For a table without a name they are right at once: there is one candidate."""
-    (note,) = judged(AMBIGUOUS["table_without_a_name"].make).notes
-    lines = "\n".join(line[4:] for line in note.split("\n")[1:])
-    scope: dict[str, Any] = {"make_encoder": AMBIGUOUS["table_without_a_name"].make}
-    exec(lines, scope)
-    assert judged(scope["make_described"]).verdict == "conformant"
+def test_a_table_that_no_name_tells_is_the_one_with_which_outputs_agree(judged: Judgements) -> None:
+    """Of an encoder that shows nothing but its outputs."""
+    assert judged(table_without_a_name).verdict == "conformant"
+
+
+def test_an_encoder_of_ids_whose_table_nothing_tells_is_undetermined(judged: Judgements) -> None:
+    """Its outputs agree with no table, since they are wrong."""
+
+    class Cubed(ArraysAlone):
+        def encode(self, x: Any, mask: Any) -> Any:
+            return super().encode(x, mask) ** 3
+
+    (note,) = judged(lambda: Cubed(TableWithoutAName())).notes
+    assert note.endswith(
+        "neither a name nor its outputs tell which of its parameters is their table (it may be lexicon)"
+    )
 
 
 def test_a_wrong_assignment_is_not_called_conformant(judged: Judgements) -> None:
