@@ -55,7 +55,7 @@ def test_broken_encoder_is_found_out(
 
 
 def test_command_says_the_same_of_broken_encoders(tmp_path: Path, judged: Judgements) -> None:
-    """Every twentieth of those without a declared profile: the exit status is 1, and each report is that of ``check``."""
+    """Every twentieth without a declared profile: the exit status is 1, and each report is that of ``check``."""
     names = [name for name, defect in all_defects().items() if defect.profile == "auto"][::20]
     file = tmp_path / "encoders.py"
     file.write_text(
