@@ -53,7 +53,7 @@ def table_is_missing(weights: Mapping[str, Tensor], mapping: ParameterMapping) -
     tables = tuple(name for name in mapping.unmapped if weights[name].ndim == 2)
     may_be = f" (it may be {', '.join(tables[:MOST_SHOWN])})" if tables else ""
     return TableUnknown(
-        f"it reads token ids, but neither a name nor its outputs tell which of its parameters is their table{may_be}",
+        f"it reads token ids, but no name tells which of its parameters is their table{may_be}, and no outputs agree",
         tables[:MOST_SHOWN],
     )
 
