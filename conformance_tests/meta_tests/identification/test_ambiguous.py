@@ -81,9 +81,7 @@ def test_an_encoder_of_ids_whose_table_nothing_tells_is_undetermined(judged: Jud
             return super().encode(x, mask) ** 3
 
     (note,) = judged(lambda: Cubed(TableWithoutAName())).notes
-    assert note.endswith(
-        "neither a name nor its outputs tell which of its parameters is their table (it may be lexicon)"
-    )
+    assert note.endswith("which of its parameters is their table (it may be lexicon), and no outputs agree")
 
 
 def test_a_wrong_assignment_is_not_called_conformant(judged: Judgements) -> None:
