@@ -360,7 +360,8 @@ class Computed:
         probe = self.probes[case.probe]
         self.weight_sets.use(case.weights)
         _, by_name = self.subject.gradients(probe.inputs, probe.keep, self.cotangent(case))
-        idle = [name for name in self.mapping.unmapped if not by_name[name].any()]
+        # An array without entries is that of a map which an option leaves out.
+        idle = [name for name in self.mapping.unmapped if by_name[name].numel() and not by_name[name].any()]
         return [
             name for name in idle if not is_beside(name) and not self.subject.influences_anything(name, probe.inputs)
         ]

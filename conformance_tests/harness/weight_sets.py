@@ -97,7 +97,7 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
             if id(w) not in drawn:
                 noise = torch.randn(w.shape, generator=generator, dtype=torch.float64)
                 reads = self._reads.get(name, w.shape[-1] if w.ndim else 1)
-                drawn[id(w)] = w + 0.3 * noise if w.ndim < 2 else 0.8 / reads**0.5 * noise
+                drawn[id(w)] = w + 0.3 * noise if w.ndim < 2 else 0.8 / max(reads, 1) ** 0.5 * noise
         return {name: w if name in self.fixed else drawn[id(w)] for name, w in self.given.items()}
 
     @cached_property

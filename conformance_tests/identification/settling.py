@@ -96,7 +96,7 @@ class Settling:
             if not left:
                 raise
             called = "; ".join((str(reason), *self.subject.remarks()))
-            raise Undetermined(f"{called}; its computation shows that {listed(left)}") from None
+            raise Undetermined(f"its computation shows that {listed(left)}; by names and shapes, {called}") from None
         if shown is not None and shown.foreign and not by_names.found.agrees and self.declared is None:
             raise Undetermined(f"{NOTHING_REPRODUCES}, and its computation shows that {listed(shown.foreign)}")
         if shown is None:

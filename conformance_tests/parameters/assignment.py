@@ -113,15 +113,21 @@ def arrays_of(weights: Mapping[str, Tensor]) -> tuple[list[Array], bool]:
             found += [Array(name, take, tuple(take(w).shape), l, spoken[name], kind) for l, take in enumerate(takes)]
         else:
             layer, left = layers.get(name, (None if layers or stacked else 0, spoken[name]))
-            found.append(Array(name, as_map, tuple(as_map(w).shape), layer, left, kind))
+            take = as_in_layer if name in layers else as_map
+            found.append(Array(name, take, tuple(take(w).shape), layer, left, kind))
     return found, bool(layers or stacked)
 
 
 def as_map(w: Tensor) -> Tensor:
-    """Return an array without the axes of a convolution of size 1."""
+    """Return an array without the axes of a convolution of size 1; a vector without the axes it is spread along."""
     while w.ndim > 2 and w.shape[-1] == 1:
         w = w.squeeze(-1)
-    return w
+    return w.reshape(-1) if w.ndim > 2 and w.numel() == w.shape[-1] else w
+
+
+def as_in_layer(w: Tensor) -> Tensor:
+    """Return an array of a layer, where (1, d) is a vector too: a map of one feature stands outside of the layers."""
+    return w.reshape(-1) if w.ndim == 2 and len(w) == 1 else as_map(w)
 
 
 def of_layer(layer: int, w: Tensor) -> Tensor:

@@ -187,6 +187,8 @@ def evidence(
 
 def of_shape(part: str, shape: tuple[int, ...], width: int, inner: int, spoken: float) -> float | None:
     """Return what a shape adds to what words say for a part; None if no array of that part has this shape."""
+    if not shape:
+        return None  # a number alone is a scale
     square = len(shape) == 2 and shape[0] == shape[1]
     if part in FEED_FORWARD:
         fits = sorted(shape) == sorted((width, inner * len(part)))

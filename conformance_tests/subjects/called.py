@@ -24,6 +24,7 @@ from conformance_tests.subjects.first_call import (
     by_rank,
     fillings,
     first_call,
+    is_attended,
     is_sure,
     plans,
     value_of,
@@ -230,6 +231,7 @@ class CalledSubject(Subject):
         """Return the form that works for a probe, of those given or of those under telling names; and if it hides."""
         padded = probes[padding]
         refusals: list[str] = []
+        taken: list[MaskForm] = []
 
         def masked(form: MaskForm | None, variation: str) -> Tensor | None:
             if form is None and not all(map(is_sure, self.neutral.values())):
@@ -240,7 +242,9 @@ class CalledSubject(Subject):
                 return None
             keep = (probes["everything-kept"] if variation == "everything kept" else probe).keep
             self.mask_form = form
-            return self._attempt(probe.inputs, keep if form else None, refusals)
+            output = self._attempt(probe.inputs, keep if form else None, refusals)
+            taken.extend([form] if form is not None and output is not None else [])
+            return output
 
         assert padded.keep is not None
         found, hides = tried_masks(
@@ -258,7 +262,7 @@ class CalledSubject(Subject):
             if with_mask is not None and without is not None and torch.equal(with_mask, without):
                 return None, False
         offered = mask_arguments(self._beside_segments()) if forms is None else []
-        if found is None and offered and refusals:
+        if found is None and offered and refusals and not taken:
             self._refusal = (
                 f"the encoder accepts no form of padding mask: its argument {offered[0]!r} refused boolean, 0/1 and "
                 f"additive masks, per key and per query and key, the last one with {refusals[-1]}. "
@@ -319,10 +323,13 @@ class CalledSubject(Subject):
     def _attempt(
         self, inputs: tuple[Tensor, ...], keep: Tensor | None, refusals: list[str] | None = None
     ) -> Tensor | None:
-        """Return the output, or None if the encoder refuses: a form that it refuses is not its form."""
+        """Return the output, or None if the encoder refuses: a form that it refuses is not its form.
+
+        Gradients are recorded under a mask: torch's fast path takes masks in shapes that mean nothing.
+        """
         try:
             with self._undisturbed():
-                return with_values(self.encode(inputs, keep, gradients=False)).detach()
+                return with_values(self.encode(inputs, keep, gradients=keep is not None)).detach()
         except Exception as refusal:
             if refusals is not None:
                 refusals.append(one_line(refusal))
@@ -365,7 +372,8 @@ class CalledSubject(Subject):
         """Return whether another value of an argument that is neither mask nor length changes the output."""
         form = self.neutral[name]
         known = name == self._mask_argument or tells_of_a_mask(name) or "len" in name
-        if known or form == Plain("nothing"):
+        again = form == Plain("input") and is_attended(name)
+        if known or again or form == Plain("nothing"):
             return False
         before = self._attempt(plain.inputs, None)
         self._instead = {name: another(self._beside(plain.inputs[0])[name])}

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from conformance_tests.computation.walking import is_even
 from conformance_tests.subjects.calling import SEGMENTS, Arguments, hidden_states, required, tensors_in
-from conformance_tests.subjects.masks import LENGTHS, MaskForm
+from conformance_tests.subjects.masks import LENGTHS, MaskForm, tells_of_a_mask
 
 BATCHES = (2, 1)
 LENGTH = 5
@@ -175,6 +175,9 @@ SHAPES = ("B n", "B 1 n", "B 1 1 n", "B n n", "B 1 n n", "n n", "B n 1")
 """The axes of arrays that hide nothing."""
 
 
+ATTENDED = ("query", "queries", "key", "value")
+
+
 def fillings(argument: str) -> list[Filling]:
     """Return what an argument may be given that is neither input nor mask, the likeliest first: nothing is hidden.
 
@@ -186,7 +189,13 @@ def fillings(argument: str) -> list[Filling]:
     # A number may scale whatever it meets.
     others += [Plain("input"), Plain("length"), Plain("no")]
     is_number = "len" in argument or SEGMENTS.search(argument)
-    return [Plain("nothing"), *(numbers + masks if is_number else masks + numbers), *others]
+    first: list[Filling] = [Plain("input")] if is_attended(argument) else []
+    return [*first, Plain("nothing"), *(numbers + masks if is_number else masks + numbers), *others]
+
+
+def is_attended(argument: str) -> bool:
+    """Return whether an argument is called as what attention reads: with the input for each, that is self-attention."""
+    return not tells_of_a_mask(argument) and any(word in argument.lower() for word in ATTENDED)
 
 
 def by_rank(choices: Sequence[Sequence[T]]) -> Iterator[tuple[T, ...]]:
@@ -266,7 +275,7 @@ def first_call(
                         return None  # whatever it is given, and slow
                     except Exception:
                         continue
-                    accepted = FirstCall(x, named, batch, n, beside)
+                    accepted = FirstCall(x, named, batch, positions_in(tensors, x, batch, n), beside)
                     # A mask that hides everything, since true means ignore, may give zeros everywhere.
                     is_hidden = tensors and not all(map(is_sure, forms)) and all(map(is_even, tensors))
                     if is_hidden or not has_positions(tensors, x, batch, n):
@@ -278,6 +287,18 @@ def first_call(
             if passable:
                 return passable
     return odd
+
+
+def positions_in(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> int:
+    """Return the number of positions of a call: ``n``, unless hidden states come back with other sizes of the input.
+
+    What was made as a signal, (B, channels, time), may be taken for vectors.
+    """
+    sizes = x.shape[:2]
+    alike = x.ndim == SEQUENCE and any(t.ndim == SEQUENCE and t.shape[:2] == sizes for t in returned)
+    if not alike or n in sizes or batch not in sizes:
+        return n
+    return sizes[1] if sizes[0] == batch else sizes[0]
 
 
 def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> bool:

@@ -50,7 +50,8 @@ class MaskForm:
     Attributes:
         argument: the argument that takes it.
         values: a key of ``MEANINGS``.
-        axes: the axes of the array: the batch ``B``, positions ``n``, of which the last are the keys, ``h`` heads.
+        axes: the axes of the array: the batch ``B``, positions ``n``, of which the last are the keys, ``h`` heads;
+            ``B*h`` for one axis with the heads of one sequence after the other.
         heads: the number of heads.
     """
 
@@ -83,7 +84,7 @@ class MaskForm:
 
     def _shaped(self, keep: Tensor) -> Tensor:
         """Return the mask with these axes."""
-        axes = self.axes.split()
+        axes = self._separate_axes
         if "B" not in axes and not bool((keep == keep[:1]).all()):
             raise Unsupported("a mask without a batch hides the same positions in all sequences")
         B, n = keep.shape
@@ -91,12 +92,17 @@ class MaskForm:
         sizes = [{"B": B, "n": n, "h": self.heads}.get(axis, 1) for axis in axes]
         held = [size if axis == "B" or i == key else 1 for i, (axis, size) in enumerate(zip(axes, sizes, strict=True))]
         entries = keep[:1] if "B" not in axes else keep if axes.index("B") < key else keep.T
-        return entries.reshape(held).expand(sizes).clone()
+        shaped = entries.reshape(held).expand(sizes).clone()
+        return shaped.flatten(0, 1) if self.axes.startswith("B*h") else shaped
+
+    @property
+    def _separate_axes(self) -> list[str]:
+        return self.axes.replace("*", " ").split()
 
     @property
     def is_by_sequence(self) -> bool:
         """True if each sequence has separate entries."""
-        return "B" in self.axes.split()
+        return "B" in self._separate_axes
 
     def tells_lengths(self) -> bool:
         """Return whether it hands over lengths, under a name that says so."""
@@ -113,7 +119,7 @@ class MaskForm:
 
     def __str__(self) -> str:
         """Describe the form in words, for the report."""
-        shape = f"({self.axes.replace(' ', ', ')})"
+        shape = f"({self.axes.replace(' ', ', ').replace('*', '·')})"
         return f"{self.argument}: {shape if self.values != LENGTHS else '(B,)'}, {MEANINGS[self.values]}"
 
 
@@ -137,7 +143,7 @@ STATEMENTS = {
 }
 """Statements of an author on a mask, and the values that each leaves open."""
 
-AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n", "1 n B", "n n B", "B h n n")
+AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n", "1 n B", "n n B", "B h n n", "B*h n n")
 """The axes that masks have, the likeliest first."""
 
 
@@ -176,7 +182,7 @@ def mask_forms(arguments: Arguments, heads: int = 1) -> Iterator[MaskForm]:
         if argument == "attention_mask":
             values = ("keep 0/1", "keep", "ignore")
         for axes in AXES:
-            count = heads if "h" in axes.split() else 1
+            count = heads if "h" in axes else 1
             yield from (MaskForm(argument, value, axes, count) for value in (*values, "additive", "keep 0.0/1.0"))
 
 

@@ -53,7 +53,7 @@ MOST_FURTHER = 2
 """So many inputs beside the first one are tried for a method that takes any number: a mask, and segments."""
 
 
-MIXED_TYPES = re.compile(r"double.*float|float.*double|same dtype", re.IGNORECASE)
+MIXED_TYPES = re.compile(r"double.*float|float.*double|same dtype|mixed dtype", re.IGNORECASE)
 """Messages of torch where float32 and float64 meet in one operation."""
 
 

@@ -108,6 +108,57 @@ def compiled_with_dropout() -> nn.Module:
     return scripted
 
 
+@unusual
+class HeadsAndSequencesOnOneAxis(Calls):
+    """The mask is (B·h, n, n) as torch's attention takes it, of which the fast path takes (B, n, n) too."""
+
+    def __init__(self) -> None:
+        nn.Module.__init__(self)
+        layer = nn.TransformerEncoderLayer(28, 4, 37, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).layers
+
+    def forward(self, x: Tensor, attn_mask: Tensor | None = None) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, src_mask=attn_mask)
+        return x
+
+
+@unusual
+class QueriesKeysAndValues(nn.Module):
+    """A block that is called with its input three times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(28, 4, batch_first=True)
+        self.norm1, self.norm2 = nn.LayerNorm(28), nn.LayerNorm(28)
+        self.up, self.down = nn.Linear(28, 37), nn.Linear(37, 28)
+
+    def forward(self, value: Tensor, key: Tensor, query: Tensor, mask: Tensor | None) -> Tensor:
+        hidden = None if mask is None else ~mask
+        x = self.norm1(query + self.attention(query, key, value, key_padding_mask=hidden, need_weights=False)[0])
+        out: Tensor = self.norm2(x + self.down(self.up(x).relu()))
+        return out
+
+
+@unusual
+class MapLeftOut(Calls):
+    """An option leaves a map out: it has no entries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temporal = nn.Parameter(torch.empty(0, 0))
+
+
+@unusual
+class TriesItsMaskAndIgnoresIt(Calls):
+    """A mask of queries that it accepts in two types and does not read."""
+
+    def forward(self, x: Tensor, attn_mask: Tensor | None = None) -> Tensor:
+        if attn_mask is not None and not (attn_mask.is_floating_point() or attn_mask.dtype is torch.bool):
+            raise TypeError("float or bool")
+        return self.run(x, None)
+
+
 class ScaledByOne(PlainLayer):
     """The residual is multiplied by a number that is 1."""
 

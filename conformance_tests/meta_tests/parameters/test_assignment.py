@@ -36,6 +36,25 @@ def test_single_layer_needs_no_number() -> None:
     }
 
 
+def test_a_vector_may_have_axes_of_length_one() -> None:
+    """Gains (1, 1, d) and biases (1, d), which broadcast over batch and positions."""
+    spread = {"norm.gamma": (1, 1, WIDTH), "norm.beta": (1, WIDTH), "w1": (INNER, WIDTH), "b1": (1, INNER)}
+    layers = {f"layers.{l}.{name}": torch.randn(shape) for l in range(2) for name, shape in spread.items()}
+    layers |= {f"layers.{l}.{letter}": torch.randn(WIDTH, WIDTH) for l in range(2) for letter in "qkvo"}
+    layers |= {f"layers.{l}.w2": torch.randn(WIDTH, INNER) for l in range(2)}
+    found = reading(layers)
+    shapes = {path: tuple(w.shape) for path, w in found.canonical(layers).items()}
+    assert shapes["layers.1.norm_2.gamma"] == shapes["layers.1.norm_2.beta"] == (WIDTH,)
+    assert shapes["layers.1.b_1"] == (INNER,)
+    assert found.unmapped == ()
+
+
+@pytest.mark.parametrize("name", ["position", "pos_embedding", "token", "norm", "q", "bias", "cls", "w1", "patch"])
+def test_a_number_alone_is_no_part_whatever_its_name(name: str) -> None:
+    found = reading({**arrays(LAYER), name + ".scalar": torch.tensor(1.0)})
+    assert found.unmapped == (name + ".scalar",)
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [

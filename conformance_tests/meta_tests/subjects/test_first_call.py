@@ -107,3 +107,23 @@ def test_an_encoder_that_refuses_everything_has_no_call() -> None:
         raise TypeError
 
     assert first_call(WEIGHTS, {}, {"x": REQUIRED, "mask": None}, call) is None
+
+
+def test_what_attention_reads_is_first_given_the_input_again() -> None:
+    """A mask of keys is still a mask."""
+    assert fillings("query")[0] == fillings("key")[0] == Plain("input")
+    assert fillings("key_padding_mask")[0] == Plain("nothing")
+
+
+def test_a_signal_that_is_taken_for_vectors_has_as_many_positions_as_come_back() -> None:
+    """One of 12 channels and 24 times, by an encoder of 12 vectors of width 24 alone."""
+
+    def call(x: Tensor, _: Mapping[str, Any]) -> Tensor:
+        if x.shape[1:] != (12, 24):
+            raise ValueError("another size")
+        return x
+
+    weights = {"positions": torch.zeros(1, 12, 24), "W": torch.zeros(24, 24)}
+    found = first_call(weights, {}, {"x": REQUIRED}, call)
+    assert found is not None
+    assert (found.inputs.shape, found.batch, found.length) == ((2, 12, 24), 2, 12)

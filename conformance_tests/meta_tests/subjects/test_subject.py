@@ -201,7 +201,9 @@ class KeepsACopyOfSome(Scaled):
         super().__init__()
         self.product = self.kept["layer.0.w"] * self.kept["layer.1.w"]
 
-    def encode(self, x: Any, _: Any) -> Any:
+    def encode(self, x: Any, mask: Any) -> Any:
+        if mask is not None:
+            raise ValueError("no masks here")
         return x * self.product * self.kept["scale"]
 
 
@@ -245,7 +247,7 @@ def test_arrays_that_an_encoder_computes_with_are_written_into_and_put_back() ->
     assert all(np.array_equal(array, before[name]) for name, array in encoder.kept.items())
 
 
-@pytest.mark.parametrize("kind", [ShowsCopies, KeepsACopyOfSome, ReadOnly, Forgetful])
+@pytest.mark.parametrize("kind", [ShowsCopies, ReadOnly, Forgetful])
 def test_weights_that_an_encoder_does_not_compute_with_cannot_be_set(kind: type[Scaled]) -> None:
     """And looking for it leaves them as they were."""
     encoder = kind()
@@ -258,7 +260,29 @@ def test_weights_that_an_encoder_does_not_compute_with_cannot_be_set(kind: type[
 def test_an_array_with_two_names_is_one() -> None:
     encoder = Scaled()
     encoder.kept["tied"] = encoder.kept["layer.0.w"]
-    weights = AdaptedSubject(encoder).weights()
+    subject = learned(encoder)
+    weights = subject.weights()
     assert weights["tied"] is weights["layer.0.w"]
-    rounded = AdaptedSubject(encoder).rounded(weights)
+    rounded = subject.rounded(weights)
     assert rounded["tied"] is rounded["layer.0.w"]
+
+
+def test_an_array_of_which_it_keeps_a_copy_stays_as_it_is() -> None:
+    """The others are changed."""
+    subject = learned(KeepsACopyOfSome())
+    given = subject.weights()
+    with subject.borrowed():
+        other = subject.rounded({name: w + 1 for name, w in given.items()})
+        subject.set_weights(other)
+        assert {name for name in given if not torch.equal(other[name], given[name])} == {"scale"}
+        assert all(torch.equal(w, other[name]) for name, w in subject.weights().items())
+
+
+def test_an_encoder_that_refuses_every_mask_is_said_to() -> None:
+    """It cannot be judged conformant; one that takes masks can."""
+    refusing, taking = learned(KeepsACopyOfSome()), learned(Scaled())
+    assert not refusing.takes_mask
+    assert refusing.unknown() == (
+        "the encoder accepts no padding mask: encode(x, mask) raised ValueError: no masks here"
+    )
+    assert (taking.takes_mask, taking.unknown()) == (True, "")
