@@ -28,9 +28,12 @@ SHARPNESS = {KEEN: 8, SHARP: 24, SHARPEST: 40}
 With the last, the scores of normed vectors reach 5000; with the others, those without a scale or of larger vectors.
 """
 
+LAST_MAPS = {"multihead": ("W_O", "b_O"), "ffn": ("W_2", "b_2")}
+"""The arrays of the map that each sublayer ends with: where they are zero, nothing inside of it shows."""
+
 SILENT, NO_ATTENTION, NO_FFN = "silent", "no attention", "no feed-forward network"
-ZEROS = {SILENT: ("W_O", "b_O", "W_2", "b_2"), NO_ATTENTION: ("W_O", "b_O"), NO_FFN: ("W_2", "b_2")}
-"""The arrays that are zero, so that sublayers add nothing."""
+SILENCED = {SILENT: ("multihead", "ffn"), NO_ATTENTION: ("multihead",), NO_FFN: ("ffn",)}
+"""The sublayers that end with zeros."""
 
 FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "b_feature", "x_cls", "b_e")
 """The arrays that are made small so that the inputs of the norms are small too."""
@@ -73,13 +76,14 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
                 for sharp, times in SHARPNESS.items()
             },
             LOUD: {name: 30 * w if name in loud else w for name, w in perturbed.items()},
-            **{name: self._with_zeros(perturbed, letters) for name, letters in ZEROS.items()},
+            **{name: self._with_silent(perturbed, sublayers) for name, sublayers in SILENCED.items()},
         }
         return {GIVEN: self.given} | {name: self.subject.rounded(weights) for name, weights in sets.items()}
 
-    def _with_zeros(self, weights: Mapping[str, Tensor], letters: Collection[str]) -> dict[str, Tensor]:
-        silent = self._with_equals(self.mapping.names_of(*letters)) - self.fixed
-        return {name: torch.zeros_like(w) if name in silent else w for name, w in weights.items()}
+    def _with_silent(self, weights: Mapping[str, Tensor], sublayers: Collection[str]) -> dict[str, Tensor]:
+        last = self.mapping.names_of(*(letter for sublayer in sublayers for letter in LAST_MAPS[sublayer]))
+        zeros = self._with_equals(last) - self.fixed
+        return {name: torch.zeros_like(w) if name in zeros else w for name, w in weights.items()}
 
     def _with_equals(self, names: Collection[str]) -> set[str]:
         """Return these names and those that share memory with one of them, which must stay equal to it."""

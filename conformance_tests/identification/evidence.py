@@ -9,7 +9,7 @@ from torch import Tensor
 from conformance_tests.errors import Disagreement, SubjectError, Undetermined, Unsupported, one_line
 from conformance_tests.harness.computed import Case
 from conformance_tests.harness.intermediates import Recorded
-from conformance_tests.harness.weight_sets import FAINT, GIVEN, PERTURBED, ZEROS, WeightSets
+from conformance_tests.harness.weight_sets import FAINT, GIVEN, PERTURBED, SILENCED, WeightSets
 from conformance_tests.identification.experiment import Experiment
 from conformance_tests.identification.foreign_parts import demand_hidden_states, demand_understood
 from conformance_tests.identification.missing_facts import table_is_missing
@@ -71,7 +71,8 @@ class Calls:
         experiments = [self.experiment(mapping, sets, probes, case) for case in cases]
         recorded = self.recording(sets, cases[0], experiments[0])
         if recorded is None and PERTURBED in sets:
-            silent = [Case(weights) for weights in ZEROS]
+            # Outputs alone decide: with some sublayers silent they tell the others apart.
+            silent = [Case(weights) for weights in SILENCED]
             experiments += [self.experiment(mapping, sets, probes, case) for case in silent]
             cases += silent
         if first_time:

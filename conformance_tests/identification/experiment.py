@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.errors import Disagreement
+from conformance_tests.harness.weight_sets import LAST_MAPS
 from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.rounding import budget
 from encoder_spec.assembly import Encoder, everything
@@ -15,9 +16,6 @@ from encoder_spec.notation import SpecificationError
 
 FAR = 1e4
 """In units of roundoff: no order of sums loses more of its digits, with the weights of an experiment."""
-
-LAST_MAPS = {"multihead": ("W_O", "b_O"), "ffn": ("W_2", "b_2")}
-"""The arrays of the map that each sublayer ends with."""
 
 
 def scale_of(value: Tensor) -> float:

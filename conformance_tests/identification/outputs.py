@@ -71,6 +71,8 @@ class Search:
         axes: the open choices.
         experiments: calls of the subject.
         most: up to so many choices of a stage differ from where it begins; None: any number.
+        stages: those of the search, which ``agreed`` and ``departing`` number.
+        most_tried: after so many choices it gives up.
         best: the encoder that agrees in most stages, and then comes nearest.
         agreed: the stages in which it agrees, by their number.
         tried: how many choices were tried.

@@ -93,8 +93,10 @@ class Settling:
             by_names = self._settled_by_some_table()
         except (Undetermined, SubjectError) as reason:
             left = [] if shown is None else [*shown.foreign, *shown.unread]
-            if not left:
+            if shown is None or not left:
                 raise
+            strange = pathless(shown, self.weights)
+            left += [f"its output depends on {listed(strange)}"] if strange else []
             called = "; ".join((str(reason), *self.subject.remarks()))
             raise Undetermined(f"its computation shows that {listed(left)}; by names and shapes, {called}") from None
         if shown is not None and shown.foreign and not by_names.found.agrees and self.declared is None:
@@ -277,6 +279,14 @@ def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
     strange = sorted(shown.reached().intersection(by_names.mapping.unmapped))
     if strange:
         yield f"its output depends on {listed(strange)}"
+
+
+def pathless(shown: EncoderReading, weights: Mapping[str, Tensor]) -> list[str]:
+    """Return the parameters that an output depends on beside those of a computation's layers; none without layers."""
+    if "layers.0.W_Q" not in shown.codes:
+        return []
+    mapping, _ = gathered(shown, weights)
+    return sorted(shown.reached().intersection(mapping.unmapped))
 
 
 def with_one_segment(shown: EncoderReading) -> EncoderReading:

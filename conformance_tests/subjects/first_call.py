@@ -175,7 +175,8 @@ SHAPES = ("B n", "B 1 n", "B 1 1 n", "B n n", "B 1 n n", "n n", "B n 1")
 """The axes of arrays that hide nothing."""
 
 
-ATTENDED = ("query", "queries", "key", "value")
+ATTENDED = {"q", "k", "v", "query", "queries", "key", "keys", "value", "values"}
+"""Words for what attention reads."""
 
 
 def fillings(argument: str) -> list[Filling]:
@@ -195,7 +196,8 @@ def fillings(argument: str) -> list[Filling]:
 
 def is_attended(argument: str) -> bool:
     """Return whether an argument is called as what attention reads: with the input for each, that is self-attention."""
-    return not tells_of_a_mask(argument) and any(word in argument.lower() for word in ATTENDED)
+    words = set(argument.lower().split("_"))
+    return bool(words & ATTENDED) and not words & {"past", "cache"} and not tells_of_a_mask(argument)
 
 
 def by_rank(choices: Sequence[Sequence[T]]) -> Iterator[tuple[T, ...]]:

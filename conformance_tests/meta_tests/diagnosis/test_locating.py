@@ -86,3 +86,13 @@ def test_a_value_inside_the_equation_that_is_wrong_is_the_nearer_sign() -> None:
     )
     value = next(id for id in sorted(parts("layer", ENCODER)) if id != ENCODER.profile["layer"].id)
     assert located(value, [Explanation((wrong_layer,), 0.0)], [], ENCODER) == value
+
+
+def test_a_sublayer_that_outputs_tell_outweighs_failures_and_nothing_else() -> None:
+    """Not a value that is missing, nor a cause of other failures; where nothing fails there is no place."""
+    output, mixed = failure("ENC-2", "encoder"), failure("ENC-5", "encoder")
+    assert located(None, [], [output], ENCODER, "multihead") == "multihead"
+    assert located("attention.scores", [], [output], ENCODER, "multihead") == "attention.scores"
+    assert located(None, [explanation(SCALE)], [output], ENCODER, "ffn") == "attention.scores"
+    assert located(None, [], [output, mixed], ENCODER, "multihead") == "encoder"
+    assert located(None, [], [], ENCODER, "multihead") is None

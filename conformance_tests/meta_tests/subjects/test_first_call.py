@@ -110,9 +110,9 @@ def test_an_encoder_that_refuses_everything_has_no_call() -> None:
 
 
 def test_what_attention_reads_is_first_given_the_input_again() -> None:
-    """A mask of keys is still a mask."""
+    """A mask of keys is still a mask, and what earlier calls have computed is not the input."""
     assert fillings("query")[0] == fillings("key")[0] == Plain("input")
-    assert fillings("key_padding_mask")[0] == Plain("nothing")
+    assert fillings("key_padding_mask")[0] == fillings("past_key_values")[0] == Plain("nothing")
 
 
 def test_a_signal_that_is_taken_for_vectors_has_as_many_positions_as_come_back() -> None:
