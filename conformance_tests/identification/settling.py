@@ -95,8 +95,8 @@ class Settling:
             left = [] if shown is None else [*shown.foreign, *shown.unread]
             if shown is None or not left:
                 raise
-            strange = pathless(shown, self.weights)
-            left += [f"its output depends on {listed(strange)}"] if strange else []
+            if "layers.0.W_Q" in shown.codes:  # without layers every parameter would be strange
+                left += depending(shown, gathered(shown, self.weights)[0])
             called = "; ".join((str(reason), *self.subject.remarks()))
             raise Undetermined(f"its computation shows that {listed(left)}; by names and shapes, {called}") from None
         if shown is not None and shown.foreign and not by_names.found.agrees and self.declared is None:
@@ -276,17 +276,13 @@ def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
     reads = by_names.found.encoder.reads
     if reads[:-1] == ("B", "n") and "N" in shown.sizes and not shown.is_entered:
         yield from shown.unread
-    strange = sorted(shown.reached().intersection(by_names.mapping.unmapped))
-    if strange:
-        yield f"its output depends on {listed(strange)}"
+    yield from depending(shown, by_names.mapping)
 
 
-def pathless(shown: EncoderReading, weights: Mapping[str, Tensor]) -> list[str]:
-    """Return the parameters that an output depends on beside those of a computation's layers; none without layers."""
-    if "layers.0.W_Q" not in shown.codes:
-        return []
-    mapping, _ = gathered(shown, weights)
-    return sorted(shown.reached().intersection(mapping.unmapped))
+def depending(shown: EncoderReading, mapping: ParameterMapping) -> list[str]:
+    """Return a statement on the parameters that an output depends on and that have no path; nothing without any."""
+    strange = sorted(shown.reached().intersection(mapping.unmapped))
+    return [f"its output depends on {listed(strange)}"] if strange else []
 
 
 def with_one_segment(shown: EncoderReading) -> EncoderReading:

@@ -155,8 +155,10 @@ class Trial:
 
         Where intermediates are shown, they say more, and the answer is False.
         """
-        if self.recorded is not None or one.stages_agreed != other.stages_agreed:
-            return self.recorded is None and one.stages_agreed > other.stages_agreed
+        if self.recorded is not None:
+            return False
+        if one.stages_agreed != other.stages_agreed:
+            return one.stages_agreed > other.stages_agreed
         first = self.experiments[0]
         return first.distance(one.encoder) < NEARER * first.distance(other.encoder)
 

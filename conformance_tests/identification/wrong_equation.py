@@ -59,8 +59,8 @@ def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, rec
 def behind_one_deviation(search: Search) -> Encoder | None:
     """Return the choice nearest to where a search by outputs ended with which some deviation gives the outputs.
 
-    ε stays as it is in the stage that the deviation shows in: another one is a deviation itself. As many are tried as
-    of choices without a deviation. None if there is no such choice.
+    ε stays as it is in the stage that the deviation shows in: another ε is a deviation too. The limit is that of the
+    search without a deviation. Return None if no deviation gives the outputs.
     """
     at = search.departing
     stage = search.stages[at]

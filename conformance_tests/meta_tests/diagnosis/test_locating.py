@@ -89,7 +89,7 @@ def test_a_value_inside_the_equation_that_is_wrong_is_the_nearer_sign() -> None:
 
 
 def test_a_sublayer_that_outputs_tell_outweighs_failures_and_nothing_else() -> None:
-    """Not a value that is missing, nor a cause of other failures; where nothing fails there is no place."""
+    """A missing value, an exact diagnosis and a cause of other failures count for more."""
     output, mixed = failure("ENC-2", "encoder"), failure("ENC-5", "encoder")
     assert located(None, [], [output], ENCODER, "multihead") == "multihead"
     assert located("attention.scores", [], [output], ENCODER, "multihead") == "attention.scores"

@@ -28,7 +28,7 @@ SILENCES = ((), (*ATTENTION, *FFN), ATTENTION, FFN)
 
 
 def calls(subject: Encoder, silences: tuple[tuple[str, ...], ...] = SILENCES) -> list[Experiment]:
-    """What an encoder returns for equal inputs, with zeros in the arrays of these letters."""
+    """Call an encoder on one input, once for each group of letters, whose arrays are then zero."""
     random = torch.Generator().manual_seed(0)
     drawn = {
         path: torch.randn(shape, generator=random, dtype=torch.float64) / shape[0] ** 0.5

@@ -61,7 +61,7 @@ def close(process: Forked) -> None:
 
 
 def is_running(number: int) -> bool:
-    """Whether a process is running; a zombie has an empty command line."""
+    """Return whether a process is running; the command line of a zombie is empty."""
     command = Path(f"/proc/{number}/cmdline")
     return command.exists() and command.read_bytes() != b""
 

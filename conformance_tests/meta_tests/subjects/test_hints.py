@@ -1,4 +1,4 @@
-"""What subjects state of themselves."""
+"""The facts that an encoder states about itself."""
 
 from conformance_tests.subjects.hints import Hints
 

@@ -187,7 +187,7 @@ class Scaled:
 
 
 class ShowsCopies(Scaled):
-    """What is written into its weights reaches nothing."""
+    """``weights`` returns copies: writing into them changes no output."""
 
     @property
     def weights(self) -> dict[str, Any]:
