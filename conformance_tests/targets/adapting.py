@@ -5,8 +5,9 @@ from typing import Any
 import torch
 
 from conformance_tests.errors import SubjectError
+from conformance_tests.subjects.adapted import AdaptedSubject
 from conformance_tests.subjects.ready_made import ready_made
-from conformance_tests.subjects.subject import AdaptedSubject, ArraySubject, Subject
+from conformance_tests.subjects.subject import ArraySubject, Subject
 from conformance_tests.subjects.torch_subject import TorchSubject
 
 

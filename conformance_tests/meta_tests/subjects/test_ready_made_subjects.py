@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from conformance_tests.errors import SubjectError
+from conformance_tests.subjects.adapted import AdaptedSubject
 from conformance_tests.subjects.ready_made import READY_MADE, framework_of, ready_made
-from conformance_tests.subjects.subject import AdaptedSubject
 
 
 def of_module(module: str) -> Any:
@@ -17,7 +17,7 @@ def of_module(module: str) -> Any:
 
 def test_the_subject_of_a_framework_is_made_around_the_object(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its module in the room and its class; a list of layers goes in as a whole."""
-    monkeypatch.setitem(READY_MADE, "madeup", "subject:AdaptedSubject")
+    monkeypatch.setitem(READY_MADE, "madeup", "adapted:AdaptedSubject")
     for thing in (of_module("madeup.layers"), [of_module("madeup")], (of_module("madeup.x"), 5)):
         subject = ready_made(thing)
         assert isinstance(subject, AdaptedSubject)

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from conformance_tests.errors import SubjectError
+from conformance_tests.subjects.adapted import AdaptedSubject
 from conformance_tests.subjects.ready_made import READY_MADE
-from conformance_tests.subjects.subject import AdaptedSubject, Subject
+from conformance_tests.subjects.subject import Subject
 from conformance_tests.subjects.torch_subject import TorchSubject
 from conformance_tests.targets.adapting import adapt
 
@@ -58,7 +59,7 @@ def test_an_object_with_weights_and_encode_is_adapted() -> None:
 
 def test_a_layer_of_a_framework_on_torch_is_one_of_the_framework(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its class descends from a torch module as well: the framework is asked first."""
-    monkeypatch.setitem(READY_MADE, "madeup", "subject:AdaptedSubject")
+    monkeypatch.setitem(READY_MADE, "madeup", "adapted:AdaptedSubject")
     layer = type("Layer", (nn.Module,), {"__module__": "madeup.layers"})()
     subject = adapt(layer)
     assert isinstance(subject, AdaptedSubject)
