@@ -290,6 +290,7 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
     for norm in (*there, *outside):
         if not norm.form:
             found.take(another_norm(norm, found.sizes["d_model"]))
+    found.norms_are_read = all(norm.form and norm.eps for norm in (*there, *outside))
     find_missing_norms(found, [place for place, norm in norms.items() if norm is None])
     known = Counter((norm.form, norm.eps) for norm in there if norm.form) or Counter((n.nearest, n.eps) for n in there)
     form, eps = known.most_common(1)[0][0] if known else (LAYER_NORM, 0.0)

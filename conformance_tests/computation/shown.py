@@ -68,6 +68,7 @@ class EncoderReading(Remarks):
         sizes: sizes by letter.
         kept: by slot, its constant as the encoder keeps it, where that is the one that belongs there in float32.
         unlearned: by path, the row of a table that is not learned.
+        norms_are_read: whether each norm is one of a variant, with an ε that stands in the computation.
         made_for: for how many positions a table is known that the call makes; 0 if it makes none.
         interleaved: whether the columns of a head do not stand side by side in the array that holds all maps.
         placed: the numbers of the positions that are added to the call's.
@@ -81,6 +82,7 @@ class EncoderReading(Remarks):
     sizes: dict[str, int] = field(default_factory=dict)
     kept: dict[str, float] = field(default_factory=dict)
     unlearned: dict[str, int] = field(default_factory=dict)
+    norms_are_read: bool = False
     made_for: int = 0
     interleaved: bool = False
     placed: Tensor | None = None

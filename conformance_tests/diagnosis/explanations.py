@@ -8,7 +8,7 @@ not suffice, two are tried together. Where nothing matches, nothing is claimed.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from math import inf, isclose
 
@@ -31,7 +31,7 @@ from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Case, Run
 from conformance_tests.harness.weight_sets import GIVEN
 from conformance_tests.identification.identify import differences
-from conformance_tests.identification.opening import opened
+from conformance_tests.identification.opening import opened, opened_beside
 from conformance_tests.reports.report import Level
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
@@ -96,7 +96,8 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
     """
     known = (d for d in deviations().values() if not slots or d.slot in slots)
     candidates = [d for d in known if d.applies(run.encoder.profile)]
-    asked = list(observations(run))
+    # What reproduces the encoder does so where the specification does not, and most candidates do not.
+    asked = sorted(observations(run), key=lambda o: largest_difference(run, run.encoder, [o]) is not None)
     single = list(reproducing(run, asked, ((d,) for d in candidates), progress, len(candidates))) if asked else []
     if asked and largest_difference(run, run.encoder, asked) is not None:
         return behaving_alike(run, (d for explanation in single for d in explanation.deviations))
@@ -218,20 +219,19 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanatio
 
     What an encoder does beside its numbers, such as writing into its input, shows in the checks alone.
     """
-    failed = failing(run)
+    failed, sets = failing(run), {name: run.parameters(name) for name in run.weight_sets}
     alike: list[Explanation] = []
     for d in candidates:
         module = EncoderModule(with_deviations(run.encoder, (d,)), dtype=torch.float64)
-        needed, parameters = module.encoder.parameter_shapes(), run.parameters(GIVEN)
-        if not needed.keys() <= parameters.keys():
+        needed = module.encoder.parameter_shapes().keys()
+        if not needed <= sets[GIVEN].keys():
             continue
-        module.load({path: parameters[path] for path in needed})
-        against = replace(undeclared(run.question), profile=run.encoder.profile)
-        with suppress(Undetermined, SubjectError), opened(module, against) as other:
+        module.load({path: sets[GIVEN][path] for path in needed})
+        with suppress(Undetermined, SubjectError), opened_beside(run, module) as other:
             # Where a parameter is missing the outputs may be right; which one it is tells the deviations apart.
             if other.stated_parameters().keys() != run.stated_parameters().keys():
                 continue
-            other.weight_sets.adopt({name: run.parameters(name) for name in run.weight_sets})
+            other.weight_sets.adopt(sets)
             amounts = amounts_alike(other, failed)
             if amounts is not None:
                 alike.append(Explanation((d,), 0.0 if amounts else None))

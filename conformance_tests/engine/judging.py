@@ -25,7 +25,7 @@ from conformance_tests.identification.foreign_parts import listed
 from conformance_tests.identification.opening import opened
 from conformance_tests.identification.settling import NOTHING_REPRODUCES
 from conformance_tests.reports.expected import Expected, apply_expected
-from conformance_tests.reports.report import Level, Report, Result, TargetReport
+from conformance_tests.reports.report import Level, Report, Result, TargetReport, verdict_of
 from conformance_tests.reports.watching import Progress, Showing, Watcher, silent
 from conformance_tests.subjects.guard import Guard, GuardedSubject
 from conformance_tests.subjects.subject import BEST, Subject, name_of
@@ -164,11 +164,11 @@ def judge(target: Target, question: Question, watcher: Watcher, guard: Guard, re
             report.notes.extend(below_resolution(report.dtype))
             if question.precision == BEST and subject.dtype is run.narrowed:
                 report.notes.append(f"computes a part in {report.dtype} whatever it is given: judged in {report.dtype}")
-            verify(run, target, watcher, report)
+            verify(run, target, guard, watcher, report)
             known = question.known_failures
             report.requirements, notes = apply_expected(report.requirements, known, target.name, target.repro)
             report.notes.extend(notes)
-            report.level, report.verdict = verdict(report.requirements, question.strongest)
+            report.level, report.verdict = verdict_of(report.requirements, question.strongest)
             if unknown := subject.unknown():
                 report.notes.append(unknown)
                 report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
@@ -207,8 +207,12 @@ def loaded(target: Target, question: Question, watcher: Watcher, guard: Guard) -
     return subject
 
 
-def verify(run: Run, target: Target, watcher: Watcher, report: TargetReport) -> None:
-    """Decide every requirement that applies and is not decided yet."""
+def verify(run: Run, target: Target, guard: Guard, watcher: Watcher, report: TargetReport) -> None:
+    """Decide every requirement that applies and is not decided yet.
+
+    Raises:
+        SubjectError: if the subject has changed the classes that decide.
+    """
     pairs = planned(run, run.question.strongest)
     decided = {(r.test, r.id) for r in report.requirements}
     left = [(check, id) for check, id in pairs if (check.name, id) not in decided]
@@ -216,18 +220,10 @@ def verify(run: Run, target: Target, watcher: Watcher, report: TargetReport) -> 
     for done, (check, id) in enumerate(left):
         watcher.decided(report, undecided[done:])
         watcher.doing(f"{target.name}: {id}", len(pairs) - len(left) + done, len(pairs))
-        report.requirements.append(decide(run, check, id, target.repro))
+        result = decide(run, check, id, target.repro)
+        guard.demand_own_classes()
+        report.requirements.append(result)
     watcher.decided(report, [])
-
-
-def verdict(results: Iterable[Result], asked: Level) -> tuple[str, str]:
-    """Return the level reached and the verdict."""
-    results = list(results)
-    reached = max((Level.named(r.level) for r in results if r.outcome == "pass"), default=Level.STATIC)
-    if any(r.counts_against for r in results):
-        return str(reached), "nonconformant"
-    enough = reached >= min(Level.AGREEMENT, asked)
-    return str(reached), "conformant" if enough else "undetermined"
 
 
 def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:

@@ -7,7 +7,7 @@ check must not ask it twice and compare it with itself.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from math import isinf
 from typing import NamedTuple
 
@@ -96,6 +96,7 @@ class Computed:
 
     def __post_init__(self) -> None:
         self.probes = Probes(self.encoder, self.question.seed, self.subject.dtype, self.sizes)
+        self.parameters = lru_cache(maxsize=1)(self._parameters)  # checks go through one set after the other
         self.output = cache(self._output)
         self.expected = cache(self._expected)
         self.recorded = cache(self._recorded)
@@ -103,7 +104,7 @@ class Computed:
         self.budget = cache(self._budget)
         self.can_be_asked = cache(self._can_be_asked)
 
-    def parameters(self, weights: str = PERTURBED) -> dict[str, Tensor]:
+    def _parameters(self, weights: str = PERTURBED) -> dict[str, Tensor]:
         """Return the subject's weights by canonical path, in float64."""
         return self.mapping.canonical(self.weight_sets[weights])
 

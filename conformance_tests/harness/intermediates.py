@@ -166,12 +166,15 @@ def match(
     if intermediate.equation.slot == "merge" and by_heads:
         orders = [order for order in orders if is_concatenation(order, split)]
 
+    def in_order(order: tuple[int, ...], candidates: Tensor) -> Tensor:
+        shape = [split.shape[axis] for axis in order]
+        back = [order.index(axis) + 1 for axis in range(split.ndim)]
+        return candidates.reshape(-1, *shape).permute(0, *back)
+
     def nearest(candidates: Tensor) -> Aligned:
         best, least, error = None, float("inf"), float("inf")
         for order in orders if len(candidates) else ():
-            shape = [split.shape[axis] for axis in order]
-            back = [order.index(axis) + 1 for axis in range(split.ndim)]
-            got = candidates.reshape(-1, *shape).permute(0, *back).reshape(-1, *want.shape)
+            got = in_order(order, candidates).reshape(-1, *want.shape)
             difference = difference_at(got, want, None if valid is None else valid[None])
             # Summed and capped, so that one infinite difference does not hide all others.
             distances = difference.clamp(max=1e3).flatten(1).sum(dim=1)
@@ -182,19 +185,44 @@ def match(
                 break
         return Aligned(intermediate, part, want, best, error, budget, valid)
 
+    row = first_row(want, valid)
+
+    def equal(candidates: Tensor) -> Aligned | None:
+        """Return a candidate that equals the value; what differs in one row already is not looked at as a whole."""
+        for order in orders if len(candidates) else ():
+            of_all: Any = (slice(None), *row)
+            rows = in_order(order, candidates)[of_all].reshape(len(candidates), -1)
+            alike = (difference_at(rows, want[row].reshape(1, -1), None) <= budget).all(dim=1)
+            if alike.any() and (found := nearest(candidates[alike])).is_found:
+                return found
+        return None
+
+    # Where no array equals it, the nearest one is looked for only if the encoder departs here.
+    missing = Aligned(
+        intermediate, part, want, None, float("inf"), budget, valid, lambda: nearest(arrays.of_size(want.numel()))
+    )
     if len(finite) == want.numel():
-        likely = nearest(arrays.like(want, budget))
-        if likely.is_found:
+        if likely := equal(arrays.like(want, budget)):
             return likely
         pieces = [match(intermediate, part, p, arrays, v, 1) for p, v in head_by_head(intermediate, split, valid)]
         got = [p.got for p in pieces if p.is_found and p.got is not None]
         if pieces and len(got) == len(pieces):
             whole = torch.stack(got, dim=heads_axis(intermediate)).reshape(want.shape)
-            return replace(likely, got=whole, error=max(p.error for p in pieces))
+            return replace(missing, got=whole, error=max(p.error for p in pieces), look=None)
         if valid is None:
-            # No array has its sums, so none equals it; the nearest is looked for where the encoder departs.
-            return replace(likely, look=lambda: nearest(arrays.of_size(want.numel())))
-    return nearest(arrays.of_size(want.numel()))
+            return missing  # no array has its sums, so none equals it
+    return equal(arrays.of_size(want.numel())) or missing
+
+
+def first_row(want: Tensor, valid: Tensor | None) -> tuple[int, ...]:
+    """Return where, along all axes but the last, the first row stands that is valid and has numbers.
+
+    It is the first row of all if none is.
+    """
+    telling = want.isfinite().any(dim=-1)
+    if valid is not None:
+        telling &= valid.reshape(valid.shape + (1,) * (telling.ndim - valid.ndim))
+    return tuple((telling if telling.any() else torch.ones_like(telling)).nonzero()[0].tolist())
 
 
 def head_by_head(intermediate: Intermediate, value: Tensor, valid: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:

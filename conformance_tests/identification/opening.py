@@ -12,8 +12,11 @@ from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Run
 from conformance_tests.harness.weight_sets import GIVEN, WeightSets
 from conformance_tests.identification.settling import Settling
+from conformance_tests.numerics.probes import Probes
+from conformance_tests.parameters.mapping import canonical_names
 from conformance_tests.subjects.subject import BEST, Precision, Subject
 from conformance_tests.targets.adapting import adapt
+from encoder_spec.module import EncoderModule
 
 
 @contextmanager
@@ -58,6 +61,21 @@ def opened(thing: Any, question: Question) -> Iterator[Run]:
         if first.run is None:
             raise first.reason or AssertionError
         yield first.run
+
+
+@contextmanager
+def opened_beside(run: Run, module: EncoderModule) -> Iterator[Run]:
+    """Make a run for a module of the specification, to be judged as another run judges its subject.
+
+    Nothing is identified: its parameters have canonical names, and it is known what it should compute.
+    """
+    subject = adapt(module)
+    question = Question(run.encoder.profile, seed=run.question.seed)
+    with single_thread(), subject.borrowed(), subject.computing_in(BEST):
+        mapping = canonical_names(subject.weights())
+        subject.learn(Probes(run.encoder, question.seed))
+        sets = WeightSets(subject, mapping, question.seed)
+        yield Run(subject, run.encoder, mapping, sets, question, sizes=run.sizes)
 
 
 class Attempt(NamedTuple):

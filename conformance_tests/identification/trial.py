@@ -39,7 +39,7 @@ from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
 
 LEFT_OPEN = ("norm", "eps", "norm_final", "norm_final.eps")
-"""Choices that one call may leave open: an ε of 1e-12 hardly shows where variances are about 1."""
+"""Choices that a computation leaves open whose norms are those of no variant, or show no ε."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ class Reading:
     def _opened(self, start: Encoder) -> tuple[Encoder, Axes]:
         axes = open_axes(start, self.hints_with_heads)
         if self.shown is not None:
-            axes = {axis: values for axis, values in axes.items() if axis in LEFT_OPEN}
+            left_open = () if self.shown.norms_are_read else LEFT_OPEN
+            axes = {axis: values for axis, values in axes.items() if axis in left_open}
         if self.declared is None:
             return start, axes
         begun = Encoder(with_input_of(self.declared, start), start.dimensions)

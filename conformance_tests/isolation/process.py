@@ -19,6 +19,7 @@ import encoder_spec
 from conformance_tests.errors import Lost
 from conformance_tests.isolation import forking
 from conformance_tests.isolation.forking import ForkServer
+from conformance_tests.isolation.signing import Signing, new_key
 from conformance_tests.isolation.worker import CHANNEL_LOST, STANDARD
 
 STARTING = 600.0
@@ -61,7 +62,7 @@ class Worker:
 
     def __init__(self, memory: float | None) -> None:
         self._said: deque[str] = deque(maxlen=64)
-        self._answers: SimpleQueue[str | None] = SimpleQueue()
+        self._answers: SimpleQueue[bytes | None] = SimpleQueue()
         self._process = ForkServer.running().fork() if forking.AVAILABLE else fresh()
         readers = [
             threading.Thread(target=read, args=arguments, daemon=True)
@@ -74,13 +75,15 @@ class Worker:
         here = working_directory()
         path = [here if folder == "" else folder for folder in sys.path]
         self._ready = False
-        self._write({"path": path, "folder": here, "environment": dict(os.environ), "memory": memory})
+        key = new_key()
+        self._signing = Signing(key)
+        self._write({"key": key, "path": path, "folder": here, "environment": dict(os.environ), "memory": memory})
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self._answers.put(line.decode("utf-8", "replace"))
+                self._answers.put(line)
 
     def _drain(self) -> None:
         """Take whatever the subject prints, in pieces, so that it never waits and is never long here."""
@@ -138,7 +141,7 @@ class Worker:
         if line is None:
             raise Lost(self._end())
         try:
-            answer: dict[str, Any] = json.loads(line)
+            answer = self._signing.read(line)
         except ValueError:
             self.kill()
             raise Lost("wrote into the suite's own file descriptors") from None

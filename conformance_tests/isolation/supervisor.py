@@ -15,7 +15,7 @@ from conformance_tests.errors import Lost, TargetError, WorkerFault
 from conformance_tests.harness.question import Question
 from conformance_tests.isolation.process import Worker, warm
 from conformance_tests.reports.expected import Expected, apply_expected, expected_failures
-from conformance_tests.reports.report import Level, Report, Result, TargetReport
+from conformance_tests.reports.report import Level, Report, Result, TargetReport, verdict_of
 from conformance_tests.reports.watching import Progress, silent
 from conformance_tests.targets.resolving import module_exists, resolve
 
@@ -88,8 +88,18 @@ class Followed:
             fatal = replace(self.undecided.pop(0), outcome="error", message=self.loss)
             self.report.requirements.append(fatal)
 
-    def finish(self, report: TargetReport) -> None:
-        """Take over the whole report; a target that cost a worker stays in error."""
+    def finish(self, report: TargetReport, asked: Level) -> None:
+        """Take over the whole report; a target that cost a worker stays in error.
+
+        The verdict on an encoder that could be judged is not the worker's to give: it follows from the results.
+
+        Raises:
+            Lost: if it is about another target.
+        """
+        if report.target != self.report.target:
+            raise Lost(f"answered for another target, {report.target}")
+        if report.verdict in ("conformant", "nonconformant"):
+            report.level, report.verdict = verdict_of(report.requirements, asked)
         report.notes = self.report.notes + report.notes
         if self.loss:
             report.verdict = "error"
@@ -159,20 +169,21 @@ class Workers:
         for _ in range(ATTEMPTS):
             try:
                 last = self._follow(followed, question, progress)
+                if "unusable" in last:
+                    raise TargetError(last["unusable"])
+                if "fault" in last:
+                    raise WorkerFault(last["fault"])
+                report = last["report"]
+                results = [Result(**r) for r in report["requirements"]]
+                followed.finish(TargetReport(**report | {"requirements": results}), question.strongest)
             except Lost as loss:
                 followed.lose(str(loss))
                 if not followed.undecided:
                     break
-                continue
+            else:
+                return
             finally:
                 self._end_worker()
-            if "unusable" in last:
-                raise TargetError(last["unusable"])
-            if "fault" in last:
-                raise WorkerFault(last["fault"])
-            report = last["report"]
-            followed.finish(TargetReport(**report | {"requirements": [Result(**r) for r in report["requirements"]]}))
-            return
         followed.give_up()
 
     def _follow(self, followed: Followed, question: Question, progress: Progress) -> dict[str, Any]:

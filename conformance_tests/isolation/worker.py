@@ -1,8 +1,9 @@
 """The process in which one subject runs; ``process`` starts it and speaks with it.
 
 The request comes in on what was standard input, answers go out on what was standard output,
-one line of JSON each. Both are moved away before the subject is loaded: a subject reads
-nothing, and what it prints goes where standard error goes, to the parent's drain.
+one line of JSON each; those of the answers are signed. Both are moved away before the
+subject is loaded: a subject reads nothing, and what it prints goes where standard error
+goes, to the parent's drain.
 
 The request names a target; the answers are what is being done, then every result as it is
 decided, then the whole report. The memory limit counts private writable memory
@@ -24,6 +25,7 @@ from typing import Any, NoReturn
 
 from conformance_tests.errors import TargetError, one_line
 from conformance_tests.harness.question import Question
+from conformance_tests.isolation.signing import Signing
 from conformance_tests.reports.report import Result, TargetReport
 from conformance_tests.reports.watching import Watcher
 
@@ -59,9 +61,13 @@ class Channel:
         """Wait for the next request."""
         return self._requests.get()
 
+    def sign_with(self, key: str) -> None:
+        """Sign all answers with this key of the parent's."""
+        self._signing = Signing(key)
+
     def send(self, **answer: Any) -> None:
         """Send an answer to the parent."""
-        line = memoryview(json.dumps(answer).encode() + b"\n")
+        line = memoryview(self._signing.signed(answer))
         try:
             while line:
                 line = line[os.write(self._answers, line) :]
@@ -77,6 +83,7 @@ def main() -> NoReturn:
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGUSR1, last_words, all_threads=False)
     start = channel.receive()
+    channel.sign_with(start.pop("key"))
     # One that was forked stands where its parent stood, and as that was.
     if start["folder"]:
         os.chdir(start["folder"])

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -58,6 +59,16 @@ class Result:
     def counts_against(self) -> bool:
         """True if an encoder with this result is not conformant."""
         return self.outcome in ("fail", "xpass", "error")
+
+
+def verdict_of(results: Iterable[Result], asked: Level) -> tuple[str, str]:
+    """Return the level that these results reach, and the verdict on an encoder that could be judged."""
+    results = list(results)
+    reached = max((Level.named(r.level) for r in results if r.outcome == "pass"), default=Level.STATIC)
+    if any(r.counts_against for r in results):
+        return str(reached), "nonconformant"
+    enough = reached >= min(Level.AGREEMENT, asked)
+    return str(reached), "conformant" if enough else "undetermined"
 
 
 @dataclass

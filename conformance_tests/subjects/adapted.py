@@ -3,7 +3,6 @@
 The suite changes the arrays in ``weights`` where the object computes with them, and puts them back.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 
@@ -14,6 +13,7 @@ from torch import Tensor
 from conformance_tests.errors import Unsupported, one_line
 from conformance_tests.numerics.probes import Probe, Probes
 from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.live_arrays import LiveArrays
 from conformance_tests.subjects.subject import ArraySubject, Boundary, Subject
 
 
@@ -23,33 +23,22 @@ class AdaptedSubject(Subject):
     def __init__(self, subject: ArraySubject) -> None:
         self.subject = subject
         self.hints = Hints()
-        self._live: set[str] = set()
+        self._arrays = LiveArrays(lambda: self.subject.weights)
         self._refusal = ""
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
         """See ``Subject``: afterwards each array holds what it held."""
-        arrays = [np.asarray(array) for array in self.subject.weights.values()]
-        originals = [array.copy() for array in arrays]
-        try:
+        with self._arrays.put_back():
             yield
-        finally:
-            for array, original in zip(arrays, originals, strict=True):
-                if not np.array_equal(array, original, equal_nan=True):
-                    array[...] = original
 
     def weights(self) -> dict[str, Tensor]:
         """See ``Subject``: an array with two names is one."""
-        arrays = self.subject.weights
-        found = {id(a): torch.from_numpy(np.array(a, dtype=np.float64)) for a in arrays.values()}
-        return {name: found[id(array)] for name, array in arrays.items()}
+        return self._arrays.read()
 
     def rounded(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """See ``Subject``: each array has a precision; one that it does not compute with stays as it is."""
-        held, given = self.subject.weights, self.weights()
-        kept = {id(values[name]): np.asarray(array).dtype for name, array in held.items()}
-        found = {id(w): torch.from_numpy(w.numpy().astype(kept[id(w)]).astype(np.float64)) for w in values.values()}
-        return {name: found[id(w)] if name in self._live else given[name] for name, w in values.items()}
+        """See ``Subject``."""
+        return self._arrays.rounded(values)
 
     def set_weights(self, values: Mapping[str, Tensor]) -> None:
         """See ``Subject``: the arrays that it computes with are written into.
@@ -57,13 +46,9 @@ class AdaptedSubject(Subject):
         Raises:
             Unsupported: if none was seen to change what the encoder computes.
         """
-        if not self._live:
+        if not self._arrays.live:
             raise Unsupported("the subject's weights cannot be set")
-        self._write({name: values[name] for name in self._live})
-
-    def _write(self, values: Mapping[str, Tensor]) -> None:
-        for name, w in values.items():
-            np.asarray(self.subject.weights[name])[...] = w.numpy()
+        self._arrays.write({name: values[name] for name in self._arrays.live})
 
     def encode(
         self,
@@ -86,28 +71,8 @@ class AdaptedSubject(Subject):
             returned = self.encode(probes["plain"].inputs, None).dtype
             self.dtype = returned if returned.is_floating_point else self.dtype
         with suppress(Exception), undisturbed():
-            self._live = self._names_of_live_arrays(probes["plain"].inputs)
+            self._arrays.observe(lambda: self.encode(probes["plain"].inputs, None))
         self._ask_for_a_mask(probes["scattered"], undisturbed)
-
-    def _names_of_live_arrays(self, inputs: tuple[Tensor, ...]) -> set[str]:
-        """Return the names of the arrays in ``weights`` that the encoder computes with, rather than with copies.
-
-        Each kind of array is changed, in all layers at once, and must change the output. Names tell the kinds: a number
-        behind a letter, as in ``w1``, is a part of the name.
-        """
-        given, before, random = self.weights(), self.encode(inputs, None), torch.Generator().manual_seed(0)
-        kinds: dict[str, list[str]] = {}
-        for name in given:
-            kinds.setdefault(re.sub(r"(?<![A-Za-z])\d+", "", name), []).append(name)
-        live: set[str] = set()
-        for names in kinds.values():
-            of_kind = {name: given[name] for name in names}
-            try:
-                self._write({n: w + torch.randn(w.shape, generator=random, dtype=w.dtype) for n, w in of_kind.items()})
-                live |= set() if torch.equal(self.encode(inputs, None), before) else set(names)
-            finally:
-                self._write(of_kind)
-        return live if torch.equal(self.encode(inputs, None), before) else set()
 
     def _ask_for_a_mask(self, padded: Probe, undisturbed: Boundary) -> None:
         """Find out whether it takes a mask: one that refuses every mask, and no call without, takes none."""

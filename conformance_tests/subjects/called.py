@@ -330,6 +330,8 @@ class CalledSubject(Subject):
         try:
             with self._undisturbed():
                 return with_values(self.encode(inputs, keep, gradients=keep is not None)).detach()
+        except (MemoryError, RecursionError):
+            raise  # whatever it is given, and slow
         except Exception as refusal:
             if refusals is not None:
                 refusals.append(one_line(refusal))

@@ -21,6 +21,10 @@ Arguments = Mapping[str, Any]
 """Arguments of a call, in order, each with its default, or ``Parameter.empty`` where it is required."""
 
 
+EVALUATION = {"deterministic": True, "train": False, "training": False, "is_training": False, "decode": False}
+"""Arguments that switch an encoder to evaluation, with their values, where the encoder has no such state."""
+
+
 def arguments_of(function: Callable[..., Any]) -> Arguments:
     """Return a function's first argument (with an asterisk if it takes several), and those that go by name."""
     if isinstance(function, ScriptMethod):

@@ -6,14 +6,17 @@ specification find it as they left it, and the report names the change. The stat
 numbers is restored only at the end: a subject that draws them must not seem repeatable.
 """
 
+import builtins
+import math
 import os
 import random
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from builtins import all, getattr, isinstance, len, list, map, setattr, vars  # noqa: A004, UP029 -- see PATCHABLE
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import wraps
-from operator import is_, itemgetter
+from operator import is_
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from conformance_tests.errors import SubjectError
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.subject import Boundary, Precision, Subject, has_values, with_values
@@ -92,25 +96,52 @@ SETTINGS = {
 UNREMARKABLE = ("the search path", "the environment", "the filters of warnings")
 """Settings that ordinary imports change."""
 
-PATCHABLE: tuple[Any, ...] = (torch, Tensor, nn, nn.functional, nn.Module, torch.linalg, torch.special, np)
-"""Places of functions that the specification and the suite call, beside the modules of both."""
+PATCHABLE: tuple[Any, ...] = (
+    *(torch, Tensor, nn, nn.functional, nn.Module, torch.linalg, torch.special),
+    *(np, math, builtins),
+)
+"""Places of functions that the specification and the suite call, beside the modules of both.
+
+The guard itself binds what it needs of ``builtins``: otherwise it would look for a replaced ``all`` with that one.
+"""
+
+
+def own_modules() -> list[Any]:
+    """Return the modules of the specification and of the suite that are imported."""
+    ours = [m for name, m in sys.modules.items() if name.partition(".")[0] in ("encoder_spec", "conformance_tests")]
+    return [module for module in ours if ".meta_tests." not in module.__name__]
+
+
+def own_classes() -> list[type]:
+    """Return the classes that these modules define."""
+    return [
+        thing
+        for module in own_modules()
+        for thing in vars(module).values()
+        if isinstance(thing, type) and thing.__module__ == module.__name__
+    ]
 
 
 def functions() -> dict[Any, dict[str, Any]]:
     """Return the functions and classes of ``PATCHABLE``, the specification and the suite, by owner and name."""
-    ours = [m for name, m in sys.modules.items() if name.partition(".")[0] in ("encoder_spec", "conformance_tests")]
-    places = [*PATCHABLE, *(module for module in ours if ".meta_tests." not in module.__name__)]
+    places = [*PATCHABLE, *own_modules()]
     found = {place: {name: value for name, value in vars(place).items() if callable(value)} for place in places}
     return {place: originals for place, originals in found.items() if originals}
 
 
-def reader(names: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what looks up all of these names in a dictionary at once, in their order; raise KeyError if one is gone.
+class Contents:
+    """The objects that a place held when it was last looked through.
 
-    The first one is looked up twice, so that the answer is a tuple for a single name as well.
+    This is asked after each call for thousands of names, hence without a loop in Python.
     """
-    first, *others = names
-    return itemgetter(first, *others, first)
+
+    def __init__(self, place: Any) -> None:
+        self._objects = list(vars(place).values())
+
+    def are_those_of(self, place: Any) -> bool:
+        """Return whether the place still holds these, and no others; by identity, since ``==`` would ask them."""
+        held = vars(place)
+        return len(held) == len(self._objects) and all(map(is_, held.values(), self._objects))
 
 
 class Guard:
@@ -122,14 +153,27 @@ class Guard:
         self._theirs: dict[str, Any] = {}
         self._patches: dict[tuple[Any, str], Any] = {}
         self._originals = functions()
-        self._read = {place: reader(originals) for place, originals in self._originals.items()}
-        self._names = [set(vars(place)) for place in PATCHABLE]
+        self._names = {place: set(vars(place)) for place in PATCHABLE}
+        self._contents = {place: Contents(place) for place in self._originals}
+        self._classes = {each: Contents(each) for each in own_classes()}
         self._process = os.getpid()
 
     def notes(self) -> list[str]:
         """Return what the subject changed, as a sentence; an empty list if it changed nothing."""
         told = [name for name in self.changed if name not in UNREMARKABLE]
         return [f"the encoder changed {', '.join(told)} (put back for everybody else)"] if told else []
+
+    def demand_own_classes(self) -> None:
+        """Go on only while the classes of the suite and of the specification are what they were.
+
+        Nothing can be put back here: what they have decided meanwhile is worth nothing.
+
+        Raises:
+            SubjectError: if one of them was changed.
+        """
+        changed = [each.__qualname__ for each, contents in self._classes.items() if not contents.are_those_of(each)]
+        if changed:
+            raise SubjectError(f"the encoder changed the suite itself: {', '.join(changed)}")
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -153,8 +197,8 @@ class Guard:
         finally:
             if os.getpid() != self._process:
                 os._exit(0)
-            self._put_back(ours)
             self._unpatch()
+            self._put_back(ours)
 
     def _put_back(self, ours: dict[str, Any]) -> None:
         for name, setting in SETTINGS.items():
@@ -169,11 +213,9 @@ class Guard:
 
     def _unpatch(self) -> None:
         for place, originals in self._originals.items():
+            if self._contents[place].are_those_of(place):
+                continue
             names = vars(place)
-            # This runs after each call and rarely finds a change: one pass without a loop in Python.
-            with suppress(KeyError):
-                if all(map(is_, self._read[place](names), originals.values())):
-                    continue
             for name in [name for name, original in originals.items() if names.get(name) is not original]:
                 now = names.get(name)
                 if is_own_of("torch", now):
@@ -182,9 +224,9 @@ class Guard:
                     self.changed[f"{place.__name__}.{name}"] = None
                     self._patches[place, name] = now
                     setattr(place, name, originals[name])
-        for place, known in zip(PATCHABLE, self._names, strict=True):
-            if not known.issuperset(vars(place)):
-                self._remove_added(place, known)
+            if place in self._names:
+                self._remove_added(place, self._names[place])
+            self._contents[place] = Contents(place)
 
     def _remove_added(self, place: Any, known: set[str]) -> None:
         """Remove what hides an inherited function, as ``Tensor.softmax`` is one."""

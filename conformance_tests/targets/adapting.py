@@ -6,6 +6,7 @@ import torch
 
 from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.adapted import AdaptedSubject
+from conformance_tests.subjects.held_arrays import HeldArraysSubject, held_arrays
 from conformance_tests.subjects.ready_made import ready_made
 from conformance_tests.subjects.subject import ArraySubject, Subject
 from conformance_tests.subjects.torch_subject import TorchSubject
@@ -29,7 +30,9 @@ def adapt(thing: Any) -> Subject:
         return TorchSubject(thing)
     if isinstance(thing, ArraySubject):
         return AdaptedSubject(thing)
+    if held_arrays(thing):
+        return HeldArraysSubject(thing)
     raise SubjectError(
-        f"{type(thing).__name__} is not an encoder: give a torch.nn.Module, "
-        "or an object with `weights` and `encode(x, mask)`"
+        f"{type(thing).__name__} is not an encoder: give a torch.nn.Module, an object that is called and holds arrays "
+        "of NumPy, or one with `weights` and `encode(x, mask)`"
     )

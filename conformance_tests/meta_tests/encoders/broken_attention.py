@@ -142,7 +142,7 @@ class WeightsNotNormalised(Attention):
         return scores.sigmoid()
 
 
-@breaks("attention.weights", "ATT-9")
+@breaks("attention.weights", "ATT-9", located_by_catalogue=True)
 class SoftmaxWithoutShift(Attention):
     """exp overflows where scores are large; everywhere else all is well."""
 

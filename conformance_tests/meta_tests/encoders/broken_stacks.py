@@ -37,7 +37,7 @@ class LayersInReverse(Encoder):
         return src
 
 
-@breaks("encoder", "MASK-1", "MASK-2", "ENC-3")
+@breaks("encoder", "MASK-1", "MASK-2", "ENC-3", located_by_catalogue=True)
 class MaskInTheFirstLayerOnly(Encoder):
     """Padding reaches everyone from the second layer on."""
 
@@ -47,7 +47,7 @@ class MaskInTheFirstLayerOnly(Encoder):
         return src
 
 
-@breaks("encoder.final_norm", "ENC-17", profile="torch-pre-ln")
+@breaks("encoder.final_norm", "ENC-17", profile="torch-pre-ln", located_by_catalogue=True)
 class FinalNormMissing(Encoder):
     """Pre-LN without the final norm that the declared profile has."""
 
@@ -121,7 +121,7 @@ class MemoryReadAsItLies(Encoder):
         return super().forward(src.as_strided(src.shape, (length * width, width, 1)), src_key_padding_mask)
 
 
-@breaks("encoder", "ENC-1")
+@breaks("encoder", "ENC-1", located_by_catalogue=True)
 class SinglePrecisionOutput(Encoder):
     """The output is float32 for float64 input."""
 
@@ -176,7 +176,7 @@ class IdleParameter(Encoder):
         self.layers[0].gate = nn.Parameter(torch.ones(3))
 
 
-@breaks("encoder.unshared", "ENC-15", "ENC-10")
+@breaks("encoder.unshared", "ENC-15", "ENC-10", located_by_catalogue=True)
 class FeedForwardShared(Encoder):
     """All layers use the feed-forward network of the first."""
 
@@ -186,7 +186,7 @@ class FeedForwardShared(Encoder):
             layer.linear1, layer.linear2 = self.layers[0].linear1, self.layers[0].linear2
 
 
-@breaks("encoder.unshared", "ENC-15", "ENC-10")
+@breaks("encoder.unshared", "ENC-15", "ENC-10", located_by_catalogue=True)
 class AttentionShared(Encoder):
     """All layers use the attention of the first."""
 

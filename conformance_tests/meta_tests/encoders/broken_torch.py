@@ -11,7 +11,9 @@ from conformance_tests.meta_tests.encoders.defects import DEFECTS, Defect
 Mask = Tensor | None
 
 
-def breaks(departs_at: str, *fails: str, profile: str = "auto", **options: Any) -> Any:
+def breaks(
+    departs_at: str, *fails: str, profile: str = "auto", located_by_catalogue: bool = False, **options: Any
+) -> Any:
     """Register torch's encoder with a broken layer, or broken itself: see ``defects.breaks``."""
 
     def register(broken: type[nn.Module]) -> type[nn.Module]:
@@ -22,7 +24,7 @@ def breaks(departs_at: str, *fails: str, profile: str = "auto", **options: Any) 
             layer = broken(30, 5, 44, batch_first=True, **options)
             return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)  # type: ignore[arg-type]
 
-        DEFECTS[broken.__name__] = Defect(broken.__name__, make, departs_at, fails, profile)
+        DEFECTS[broken.__name__] = Defect(broken.__name__, make, departs_at, fails, profile, located_by_catalogue)
         return broken
 
     return register
@@ -147,7 +149,7 @@ class TorchLastLayerSkipped(nn.TransformerEncoder):
         return src
 
 
-@breaks("encoder", "MASK-1", "MASK-2", "ENC-3")
+@breaks("encoder", "MASK-1", "MASK-2", "ENC-3", located_by_catalogue=True)
 class TorchMaskInTheFirstLayerOnly(nn.TransformerEncoder):
     """Padding reaches everyone from the second layer on."""
 

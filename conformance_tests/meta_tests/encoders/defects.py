@@ -20,7 +20,8 @@ class Defect:
     """A broken encoder and what must be found.
 
     ``departs_at`` is the equation that is named as wrong; ``fails`` are requirements that must be
-    among the failing ones; ``profile`` is what it is judged against.
+    among the failing ones; ``profile`` is what it is judged against. ``located_by_catalogue`` says that values and the
+    computation alone name another equation, or none nearer than the encoder.
     """
 
     name: str
@@ -28,18 +29,19 @@ class Defect:
     departs_at: str
     fails: tuple[str, ...]
     profile: str
+    located_by_catalogue: bool
 
 
 DEFECTS: dict[str, Defect] = {}
 
 
-def breaks(departs_at: str, *fails: str, profile: str = "auto") -> Callable[[C], C]:
+def breaks(departs_at: str, *fails: str, profile: str = "auto", located_by_catalogue: bool = False) -> Callable[[C], C]:
     """Register a broken attention, norm, layer or encoder with what the suite must say of it."""
 
     def register(broken: C) -> C:
         name = broken.__name__
         assert name not in DEFECTS, f"{name} is defined twice"
-        DEFECTS[name] = Defect(name, encoder_with(broken), departs_at, fails, profile)
+        DEFECTS[name] = Defect(name, encoder_with(broken), departs_at, fails, profile, located_by_catalogue)
         return broken
 
     return register

@@ -4,7 +4,10 @@ What they do, they do in ``forward``, unless their name says otherwise.
 """
 
 import atexit
+import builtins
 import ctypes
+import json
+import math
 import os
 import random
 import shutil
@@ -14,6 +17,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from conformance_tests.harness.run import Run
 from conformance_tests.meta_tests.encoders.subjects import Sound
 
 
@@ -257,6 +262,59 @@ class PatchesLinear(Harmful):
         super().__init__()
         forward = nn.Linear.forward
         nn.Linear.forward = lambda self, x: forward(self, x) + 1
+
+
+class Wrong(Harmful):
+    """Adds one to what it should return, and tries to pass all the same."""
+
+    def answer(self, hidden: Tensor) -> Tensor:
+        return hidden + 1
+
+
+class WritesAReport(Wrong):
+    """Says in every open file that it is conformant."""
+
+    def harm(self, src: Tensor, pad: Tensor | None) -> None:
+        report = {"target": f"{__name__}:WritesAReport", "verdict": "conformant", "requirements": []}
+        line = json.dumps({"report": report}).encode() + b"\n"
+        for descriptor in range(3, 64):
+            with suppress(OSError):
+                os.write(descriptor, line)
+
+
+class ReplacesJson(Wrong):
+    """Turns every failure that is written as JSON into a success."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        encode = json.JSONEncoder.encode
+        json.JSONEncoder.encode = lambda self, data: encode(self, data).replace('"fail"', '"pass"')  # type: ignore[method-assign]
+        json.dumps = lambda data, **_: json.JSONEncoder().encode(data)
+
+
+class ReplacesBuiltins(Wrong):
+    """Lets everything be true of all, and nothing of any."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        builtins.all = lambda _: True  # type: ignore[assignment]
+        builtins.any = lambda _: False  # type: ignore[assignment]
+
+
+class ReplacesARoot(Wrong):
+    """Gives everyone another square root."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        math.sqrt = lambda x: x
+
+
+class ChangesTheSuite(Wrong):
+    """Makes the suite find nothing different."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        Run.demand_equal = lambda *_, **__: None  # type: ignore[method-assign]
 
 
 class LeavesDirectory(Harmful):

@@ -11,14 +11,14 @@ from torch import nn
 from conformance_tests.deviations import deviations
 from conformance_tests.diagnosis.explanations import Explanation
 from conformance_tests.engine import judging
-from conformance_tests.engine.judging import Target, check, check_all, check_one, coarsest, requirements_of, verdict
+from conformance_tests.engine.judging import Target, check, check_all, check_one, coarsest, requirements_of
 from conformance_tests.engine.notes import below_resolution
 from conformance_tests.errors import SubjectError, TargetError, Undetermined
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.opening import opened
 from conformance_tests.quality.kill_matrix import SMALL, deviating
-from conformance_tests.reports.report import Level, Result, TargetReport
+from conformance_tests.reports.report import Result, TargetReport
 from conformance_tests.reports.watching import Watcher
 from conformance_tests.subjects.guard import GuardedSubject
 from encoder_spec.assembly import Encoder
@@ -37,28 +37,6 @@ def reference() -> nn.Module:
 
 def broken() -> nn.Module:
     return deviating(deviations()["scores-scaled-by-d-model"], "torch-post-ln")
-
-
-@pytest.mark.parametrize(
-    ("results", "asked", "reached"),
-    [
-        ([], "gradient", ("static", "undetermined")),
-        ([result("pass", "static")], "static", ("static", "conformant")),
-        ([result("pass", "static")], "gradient", ("static", "undetermined")),
-        ([result("pass", "black-box")], "trace", ("black-box", "undetermined")),
-        ([result("pass", "agreement")], "gradient", ("agreement", "conformant")),
-        ([result("pass", "trace"), result("unsupported", "gradient")], "gradient", ("trace", "conformant")),
-        ([result("pass", "trace"), result("blocked")], "gradient", ("trace", "conformant")),
-        ([result("pass", "trace"), result("xfail")], "gradient", ("trace", "conformant")),
-        ([result("pass", "trace"), result("fail", "static")], "gradient", ("trace", "nonconformant")),
-        ([result("pass", "trace"), result("xpass")], "gradient", ("trace", "nonconformant")),
-        ([result("pass", "trace"), result("error")], "gradient", ("trace", "nonconformant")),
-        ([result("error"), result("fail")], "gradient", ("static", "nonconformant")),
-    ],
-)
-def test_verdict_follows_from_the_results(results: list[Result], asked: str, reached: tuple[str, str]) -> None:
-    """Agreement suffices, or less if less was asked for; one failure, or one error of a check, outweighs all."""
-    assert verdict(results, Level.named(asked)) == reached
 
 
 def raising(fault: Exception) -> Callable[[], Any]:

@@ -10,6 +10,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from conformance_tests.harness.question import Question
 from conformance_tests.isolation.process import computes_equations
 from conformance_tests.isolation.supervisor import Limits, Workers
 from conformance_tests.meta_tests.encoders import harmful
-from conformance_tests.reports.report import Report, TargetReport
+from conformance_tests.reports.report import Report, Result, TargetReport
 from conformance_tests.subjects.guard import SETTINGS
 
 PLACE = "conformance_tests.meta_tests.encoders.harmful:"
@@ -58,6 +59,7 @@ UNABLE = {
     "HoardsMemory": "raised RuntimeError: .*can't allocate memory",
     "HoardsPythonMemory": "raised MemoryError",
     "RecursesForever": "raised RecursionError: maximum recursion depth exceeded",
+    "WritesAReport": "the subject wrote into the suite's own file descriptors, while identifying it$",
     "ClosesEveryFile": "the subject closed the suite's own file descriptors, while identifying it$",
     "ReturnsNone": "the encoder returned NoneType, but hidden states are a tensor",
     "ReturnsText": "the encoder returned str, but",
@@ -79,6 +81,9 @@ WRONG = {
     "PatchesSoftmax": "ATT-6",
     "PatchesLinear": "ENC-2",
     "ModifiesInput": "ENC-6",
+    "ReplacesJson": "ENC-2",
+    "ReplacesBuiltins": "ENC-2",
+    "ReplacesARoot": "ENC-2",
     "ReturnsFloat32": "ENC-1",
     "ReturnsNaN": "ENC-2",
     "ReturnsOtherShape": "ENC-1",
@@ -133,7 +138,11 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TargetReport]:
     for name, text in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
-    quick = [f"{PLACE}{name}" for name in ("Harmful", *UNTOUCHED, *UNABLE, *WRONG, *LOST_LATER) if "Hangs" not in name]
+    quick = [
+        f"{PLACE}{name}"
+        for name in ("Harmful", *UNTOUCHED, *UNABLE, *WRONG, "ChangesTheSuite", *LOST_LATER)
+        if "Hangs" not in name
+    ]
     files = [f"{name}:make" for name in ("ends.py", "exits.py", "interrupts.py", *(f"{x}/encoder.py" for x in "abc"))]
     slow = [*(f"{PLACE}{name}" for name in HANGING), "hangs.py:make", f"{PLACE}HangsOnOneSample"]
     parts = [[*quick[::2], *files], quick[1::2], slow[::2], slow[1::2]]
@@ -170,6 +179,13 @@ def test_encoder_that_cannot_be_called_is_named(name: str, judged: dict[str, Tar
     assert (target.verdict, target.requirements, target.notes[1:]) == ("error", [], hint)
     assert re.search((UNABLE | HANGING)[name], target.notes[0]), target.notes
     assert "\n" not in target.notes[0]
+
+
+def test_results_of_a_suite_that_was_changed_are_worth_nothing(judged: dict[str, TargetReport]) -> None:
+    """The encoder that changes a class of the suite gets no verdict, and no result of that class."""
+    target = judged["ChangesTheSuite"]
+    assert (target.verdict, target.requirements) == ("error", [])
+    assert target.notes[-1] == "the encoder changed the suite itself: Run"
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -297,7 +313,8 @@ class FaultyWorker:
         self.target = target
 
     def answer(self, seconds: float) -> dict[str, object]:
-        fine = {"target": self.target, "verdict": "conformant", "requirements": []}
+        agrees = asdict(Result("ENC-2", "encoder", "test_encoder::agreement", "agreement", "pass"))
+        fine = {"target": self.target, "verdict": "conformant", "requirements": [agrees]}
         return {"fault": "ZeroDivisionError"} if self.target == "broken" else {"report": fine}
 
     def end(self) -> None:

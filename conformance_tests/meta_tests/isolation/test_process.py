@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -19,6 +19,7 @@ import encoder_spec
 from conformance_tests.errors import Lost
 from conformance_tests.isolation import forking, process
 from conformance_tests.isolation.process import COMPUTING, FRAME, STARTING, Worker, computes_equations
+from conformance_tests.isolation.signing import Signing, new_key
 from conformance_tests.isolation.worker import CHANNEL_LOST, STANDARD
 
 SPEC = str(Path(encoder_spec.__file__).parent / "attention.py")
@@ -70,11 +71,21 @@ def test_a_frame_of_the_fault_handler_is_read(line: str, frame: tuple[str, str, 
     assert (found and (found["file"], found["line"], found["function"])) == frame
 
 
-class Ended(Worker):
-    """A worker without a process: what it said, what it answered, and its exit status."""
+KEY = new_key()
 
-    def __init__(self, *said: str, status: int = 0, answers: tuple[str | None, ...] = ()) -> None:
+
+def signed(*answers: dict[str, Any]) -> list[bytes]:
+    """The lines in which a worker sends these answers."""
+    signing = Signing(KEY)
+    return [signing.signed(answer) for answer in answers]
+
+
+class Ended(Worker):
+    """A worker without a process: what it said, the lines that it answered, and its exit status."""
+
+    def __init__(self, *said: str, status: int = 0, answers: Iterable[bytes | None] = ()) -> None:
         self._said = deque(said, maxlen=64)
+        self._signing = Signing(KEY)
         self._answers = SimpleQueue()
         for answer in answers:
             self._answers.put(answer)
@@ -143,8 +154,8 @@ def test_the_end_of_a_process_is_said_with_its_last_words(status: int, said: tup
     assert Ended(*said, status=status)._end() == end
 
 
-def test_an_answer_is_a_line_of_json() -> None:
-    worker = Ended(answers=('{"doing": "ATT-1"}', '{"clean": true}'))
+def test_an_answer_is_a_signed_line() -> None:
+    worker = Ended(answers=signed({"doing": "ATT-1"}, {"clean": True}))
     assert worker.answer(1) == {"doing": "ATT-1"}
     assert worker.answer(1) == {"clean": True}
     assert worker.killed == 0
@@ -154,8 +165,9 @@ def test_an_answer_is_a_line_of_json() -> None:
     ("worker", "said", "killed"),
     [
         (Ended(status=3, answers=(None,)), "ended its process with exit status 3", 0),
-        (Ended(answers=("no json",)), "wrote into the suite's own file descriptors", 1),
-        (Ended(answers=('{"raised": "SystemExit: 3"}',)), "raised SystemExit: 3", 0),
+        (Ended(answers=(b"no json\n",)), "wrote into the suite's own file descriptors", 1),
+        (Ended(answers=(b'{"report": {}}\n',)), "wrote into the suite's own file descriptors", 1),
+        (Ended(answers=signed({"raised": "SystemExit: 3"})), "raised SystemExit: 3", 0),
     ],
 )
 def test_what_is_no_answer_loses_the_worker(worker: Ended, said: str, killed: int) -> None:
@@ -190,7 +202,7 @@ def test_a_worker_that_does_not_answer_is_interrupted_ended_and_its_place_said(
 
 def test_a_request_waits_for_the_worker_to_be_ready_once() -> None:
     """The first answer says so, and is nobody's."""
-    worker = Ended(answers=('{"ready": true}', '{"clean": true}'))
+    worker = Ended(answers=signed({"ready": True}, {"clean": True}))
     worker.ask(target="a")
     worker.ask(target="b")
     assert worker.written == [{"target": "a"}, {"target": "b"}]
@@ -241,7 +253,7 @@ def test_a_line_that_comes_in_pieces_is_put_together() -> None:
 
 def test_answers_are_the_lines_that_a_worker_writes() -> None:
     worker = Ended()
-    worker._process.stdout = io.BytesIO(b'{"a": 1}\n{"b": "\xc3\xa9"}\n')
+    worker._process.stdout = io.BytesIO(b"".join(signed({"a": 1}, {"b": "é"})))
     worker._listen()
     assert [worker.answer(1), worker.answer(1)] == [{"a": 1}, {"b": "é"}]
 
@@ -267,11 +279,23 @@ def test_a_process_is_ended_with_all_that_it_started(
 
 # A process of Python alone -------------------------------------------------------------
 
-ECHO = """
-import sys
-print('{"ready": true}', flush=True)
+SENDING = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from conformance_tests.isolation.signing import Signing
+told = sys.stdin.readline()
+signing = Signing(json.loads(told)["key"])
+def send(line):
+    sys.stdout.buffer.write(signing.signed(json.loads(line)))
+    sys.stdout.flush()
+"""
+"""The beginning of a worker that signs what it sends."""
+
+ECHO = f"""{SENDING}
+send('{{"ready": true}}')
+send(told)
 for line in sys.stdin:
-    print(line, end="", flush=True)
+    send(line)
 """
 """A worker that is ready and answers each request with itself."""
 
@@ -301,6 +325,7 @@ def test_a_worker_is_told_the_path_and_its_memory_and_then_asked(
     worker.ask(target="a", decided=[])
     told = worker.answer(10)
     assert told.pop("environment") == dict(os.environ)
+    assert len(told.pop("key")) == len(KEY)
     assert told == {"path": [str(Path.cwd()), "/theirs"], "folder": str(Path.cwd()), "memory": 2.5}
     assert worker.answer(10) == {"target": "a", "decided": []}
 
@@ -324,7 +349,7 @@ def test_last_words_are_complete_however_slowly_they_are_read(
         drain(self)
 
     monkeypatch.setattr(Worker, "_drain", slowly)
-    worker = started("import sys; print('{\"a\": 1}', flush=True); sys.exit('no weights')")
+    worker = started(f"""{SENDING}\nsend('{{"a": 1}}')\nsys.exit("no weights")""")
     assert worker.answer(10) == {"a": 1}
     with pytest.raises(Lost, match='exit status 1; it last printed "no weights"'):
         worker.answer(10)
@@ -332,10 +357,10 @@ def test_last_words_are_complete_however_slowly_they_are_read(
 
 def test_what_a_worker_leaves_running_is_ended_with_it(started: Callable[..., Worker]) -> None:
     """A process that it has started holds its pipes, and would keep the parent waiting for them to close."""
-    program = """
-import subprocess, sys
+    program = f"""{SENDING}
+import subprocess
 left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-print('{"left": %d}' % left.pid, flush=True)
+send('{{"left": %d}}' % left.pid)
 """
     worker = started(program)
     left = worker.answer(10)["left"]

@@ -1,7 +1,7 @@
 """What becomes of a target whose worker answers, is lost, or fails: decided results stay, the rest is blocked."""
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -11,12 +11,13 @@ from conformance_tests.errors import Lost, TargetError
 from conformance_tests.harness.question import Question
 from conformance_tests.isolation import supervisor
 from conformance_tests.isolation.supervisor import ATTEMPTS, Followed, Judgement, Limits, ThisProcess, Workers, judge_of
-from conformance_tests.reports.report import Report, Result, TargetReport
+from conformance_tests.reports.report import Level, Report, Result, TargetReport
 
 STATIC = Result("FFN-9", "ffn", "test_ffn::test", "static", "pass")
 TRACE = Result("ATT-3", "attention.scores", "test_attention::test", "trace", "blocked")
 LAST = Result("ENC-9", "encoder", "test_encoder::test", "gradient", "blocked")
 NEXT = Result("ENC-2", "encoder", "test_encoder::other", "gradient", "blocked")
+AGREES = Result("ENC-2", "encoder", "test_encoder::agreement", "agreement", "pass")
 
 
 def followed(*undecided: Result, expected: Any = None) -> Followed:
@@ -57,11 +58,27 @@ def test_worker_lost_before_any_check_costs_no_result() -> None:
 def test_target_that_cost_a_worker_stays_in_error() -> None:
     target = followed()
     target.lose("ended")
-    target.finish(TargetReport("theirs", verdict="conformant", notes=["said later"]))
+    target.finish(TargetReport("theirs", "conformant", requirements=[AGREES], notes=["said later"]), Level.GRADIENT)
     assert (target.report.verdict, target.report.notes[-1]) == ("error", "said later")
     sound = followed()
-    sound.finish(TargetReport("theirs", verdict="conformant"))
+    sound.finish(TargetReport("theirs", "conformant", requirements=[AGREES]), Level.GRADIENT)
     assert sound.report.verdict == "conformant"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict"), [("fail", "nonconformant"), ("error", "nonconformant"), ("blocked", "undetermined")]
+)
+def test_verdict_follows_from_the_results_whatever_a_worker_says(outcome: str, verdict: str) -> None:
+    target = followed()
+    target.finish(TargetReport("theirs", "conformant", requirements=[replace(AGREES, outcome=outcome)]), Level.GRADIENT)
+    assert target.report.verdict == verdict
+
+
+def test_no_worker_answers_for_another_target() -> None:
+    target = followed()
+    with pytest.raises(Lost, match="another target, ours"):
+        target.finish(TargetReport("ours", "conformant", requirements=[AGREES]), Level.GRADIENT)
+    assert target.report.verdict == "error"
 
 
 def test_rest_is_blocked_with_the_reason_and_the_level_is_that_of_what_passed() -> None:
@@ -95,7 +112,7 @@ class Scripted:
 
     def ask(self, target: str, question: dict[str, Any], decided: list[Any]) -> None:
         assert (question["profile"], question["seed"]) == ("auto", 3)
-        fine = {"report": asdict(TargetReport(target, verdict="conformant"))}
+        fine = {"report": asdict(TargetReport(target, verdict="conformant", requirements=[AGREES]))}
         self.script = {
             "fine": [fine],
             "lost": [{"doing": "lost: making", "done": 0, "of": 1}, Lost("ended")],

@@ -17,6 +17,7 @@ import pytest
 from conformance_tests.engine import judging
 from conformance_tests.harness.question import Question
 from conformance_tests.isolation import worker
+from conformance_tests.isolation.signing import Signing, new_key
 from conformance_tests.isolation.worker import (
     CHANNEL_LOST,
     STANDARD,
@@ -104,6 +105,10 @@ class Sent:
     def __init__(self, *requests: dict[str, Any]) -> None:
         self.requests = list(requests)
         self.answers: list[dict[str, Any]] = []
+        self.key = ""
+
+    def sign_with(self, key: str) -> None:
+        self.key = key
 
     def receive(self) -> dict[str, Any]:
         if not self.requests:
@@ -208,7 +213,7 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Sent, list[A
     done: list[Any] = []
 
     def serve(memory: float | None, **start: Any) -> tuple[Sent, list[Any]]:
-        usual = {"path": [], "folder": str(Path.cwd()), "environment": dict(os.environ), "memory": memory}
+        usual = {"key": "ab", "path": [], "folder": str(Path.cwd()), "environment": dict(os.environ), "memory": memory}
         sent = Sent(usual | start, {"target": "a"})
         monkeypatch.setattr(worker, "Channel", lambda: sent)
         with pytest.raises(Ended):
@@ -311,8 +316,9 @@ def test_an_answer_is_a_line_however_many_pieces_it_takes(ended: list[Any], monk
     monkeypatch.setattr(worker.os, "write", write)
     channel = Channel.__new__(Channel)
     channel._answers = 7
+    channel.sign_with(key := new_key())
     channel.send(doing="é", done=1)
-    assert json.loads(b"".join(written)) == {"doing": "é", "done": 1}
+    assert Signing(key).read(b"".join(written)) == {"doing": "é", "done": 1}
     assert b"".join(written).endswith(b"\n")
     channel._answers = 8
     channel.send(done=2)

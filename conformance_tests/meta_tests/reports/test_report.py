@@ -6,13 +6,18 @@ from typing import Any
 
 import pytest
 
-from conformance_tests.reports.report import OUTCOMES, Level, Report, Result, TargetReport, finite
+from conformance_tests.reports.report import OUTCOMES, Level, Report, Result, TargetReport, finite, verdict_of
 from encoder_spec import SPEC_VERSION, __version__
 
 
 def result(outcome: str = "pass", id: str = "ATT-3", equation: str = "attention.scores", **more: Any) -> Result:
     """One result, at level trace."""
     return Result(id, equation, "test_attention::test_x", "trace", outcome, **more)
+
+
+def evidence(outcome: str, level: str = "agreement") -> Result:
+    """One result, at any level."""
+    return Result("ATT-3", "attention.scores", "test_attention::test_x", level, outcome)
 
 
 LEVELS = ("static", "black-box", "agreement", "trace", "gradient")
@@ -200,3 +205,25 @@ def test_the_json_shows_letters_as_they_are_and_one_entry_a_line() -> None:
 )
 def test_numbers_that_are_not_finite_become_null_wherever_they_stand(value: Any, expected: Any) -> None:
     assert finite(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("results", "asked", "reached"),
+    [
+        ([], "gradient", ("static", "undetermined")),
+        ([evidence("pass", "static")], "static", ("static", "conformant")),
+        ([evidence("pass", "static")], "gradient", ("static", "undetermined")),
+        ([evidence("pass", "black-box")], "trace", ("black-box", "undetermined")),
+        ([evidence("pass", "agreement")], "gradient", ("agreement", "conformant")),
+        ([evidence("pass", "trace"), evidence("unsupported", "gradient")], "gradient", ("trace", "conformant")),
+        ([evidence("pass", "trace"), evidence("blocked")], "gradient", ("trace", "conformant")),
+        ([evidence("pass", "trace"), evidence("xfail")], "gradient", ("trace", "conformant")),
+        ([evidence("pass", "trace"), evidence("fail", "static")], "gradient", ("trace", "nonconformant")),
+        ([evidence("pass", "trace"), evidence("xpass")], "gradient", ("trace", "nonconformant")),
+        ([evidence("pass", "trace"), evidence("error")], "gradient", ("trace", "nonconformant")),
+        ([evidence("error"), evidence("fail")], "gradient", ("static", "nonconformant")),
+    ],
+)
+def test_verdict_follows_from_the_results(results: list[Result], asked: str, reached: tuple[str, str]) -> None:
+    """Agreement suffices, or less if less was asked for; one failure, or one error of a check, outweighs all."""
+    assert verdict_of(results, Level.named(asked)) == reached

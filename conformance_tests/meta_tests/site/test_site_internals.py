@@ -52,8 +52,8 @@ def test_a_name_of_the_guide_is_defined_where_it_says(name: str, path: str) -> N
 
 def test_the_steps_stand_in_the_order_in_which_they_are_taken() -> None:
     """The functions of the engine call each other in the order of the headings 3 to 7."""
-    order = [name for name in calls("engine/judging.py", "judge") if name in ("loaded", "opened", "verify", "verdict")]
-    assert order == ["loaded", "opened", "verify", "verdict"]
+    judging = ["loaded", "opened", "verify", "verdict_of"]
+    assert [name for name in calls("engine/judging.py", "judge") if name in judging] == judging
     assert calls("engine/judging.py", "judge")[-1] == "explain"
     explained = calls("engine/judging.py", "explain")
     steps = ["smallest_failing_input", "explanations", "located"]

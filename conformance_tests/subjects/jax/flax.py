@@ -12,13 +12,10 @@ from flax.core import meta
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from conformance_tests.errors import SubjectError
-from conformance_tests.subjects.calling import Arguments, arguments_of
+from conformance_tests.subjects.calling import EVALUATION, Arguments, arguments_of
 from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors
 from conformance_tests.subjects.numbered import telling_names
 from conformance_tests.subjects.stated import heads_of_kernels, stated_by
-
-EVALUATION = {"deterministic": True, "train": False, "training": False, "is_training": False, "decode": False}
-"""Arguments that switch an encoder to evaluation, with their values."""
 
 Path = tuple[Any, ...]
 

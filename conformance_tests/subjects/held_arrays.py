@@ -1,0 +1,136 @@
+"""Objects that hold arrays of NumPy and are called: encoders without a framework.
+
+Every array of floating numbers in the object, in its parts, or bound to its function counts as one of its weights if a
+change of it changes what the encoder computes. Gradients, caches and moments of an optimiser do not.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from torch import Tensor, from_numpy
+
+from conformance_tests.errors import SubjectError
+from conformance_tests.subjects.called import CalledSubject
+from conformance_tests.subjects.calling import EVALUATION, Arguments, arguments_of
+from conformance_tests.subjects.first_call import first_hidden_states
+from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.live_arrays import LiveArrays
+
+ENTRANCES = ("forward", "encode")
+"""The methods by which such an object is called, if it is not called itself."""
+
+
+def entrance(thing: Any) -> Callable[..., Any] | None:
+    """Return the function that calls an object; None without one."""
+    if callable(thing):
+        return thing  # type: ignore[no-any-return]
+    return next((getattr(thing, name) for name in ENTRANCES if callable(getattr(thing, name, None))), None)
+
+
+def held_arrays(thing: Any) -> dict[str, np.ndarray]:
+    """Return the floating arrays with entries that an object holds, however deep, by dotted names."""
+    found: dict[str, np.ndarray] = {}
+    seen: set[int] = set()
+    waiting = [("", thing)]
+    while waiting:
+        path, here = waiting.pop()
+        if isinstance(here, np.ndarray):
+            if here.size and np.issubdtype(here.dtype, np.floating) and here.flags.writeable:
+                found[path.removeprefix(".")] = here
+            continue
+        if id(here) in seen or isinstance(here, type | ModuleType | str | bytes):
+            continue
+        seen.add(id(here))
+        waiting += [(f"{path}.{name}", value) for name, value in reversed(parts_of(here))]
+    return found
+
+
+def parts_of(thing: Any) -> list[tuple[Any, Any]]:
+    """Return what an object holds, by name or place."""
+    if isinstance(thing, Mapping):
+        return list(thing.items())
+    if isinstance(thing, list | tuple):
+        return list(enumerate(thing))
+    if isinstance(thing, partial):
+        return [*enumerate(thing.args), *thing.keywords.items()]
+    return list(getattr(thing, "__dict__", {}).items())
+
+
+class HeldArraysSubject(CalledSubject):
+    """An object that computes with the arrays of NumPy that it holds.
+
+    Raises:
+        SubjectError: if it cannot be called, or computes with none of its arrays.
+    """
+
+    def __init__(self, thing: Any) -> None:
+        super().__init__()
+        function = entrance(thing)
+        if function is None:
+            raise SubjectError(f"{type(thing).__name__} holds arrays, but it has none of these: {', '.join(ENTRANCES)}")
+        self.hints = Hints()
+        self._function = function
+        stated = arguments_of(function)
+        self._arguments = {name: default for name, default in stated.items() if name not in EVALUATION}
+        self._evaluation = {name: value for name, value in EVALUATION.items() if name in stated}
+        arrays = held_arrays(thing)
+        self._arrays = LiveArrays(lambda: arrays)
+        self._arrays.live = set(arrays)
+        with self._arrays.put_back(), suppress(Exception):
+            self._observe()
+
+    def _observe(self) -> None:
+        """Find out the precision, and leave out the arrays that the encoder does not compute with."""
+        first = self.first_call(lambda x, named: self.call([x], named, gradients=False), None)
+        if first is None:
+            return
+
+        def hidden() -> Tensor:
+            return first_hidden_states(self.call([first.inputs], first.named, gradients=False))
+
+        self.first_sizes, self.first_forms = (first.batch, first.length), first.forms
+        self.dtype = hidden().dtype
+        self._arrays.observe(hidden)
+
+    @contextmanager
+    def borrowed(self) -> Iterator[None]:
+        """See ``Subject``: afterwards each array holds what it held."""
+        with self._arrays.put_back():
+            yield
+
+    def arguments(self) -> Arguments:
+        """See ``CalledSubject``: without those that tell evaluation from training."""
+        return self._arguments
+
+    def call(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:  # noqa: ARG002
+        """See ``CalledSubject``."""
+        inputs = [x.detach().numpy().copy() for x in positional]
+        beside = {name: v.numpy().copy() if isinstance(v, Tensor) else v for name, v in named.items()}
+        return as_tensors(self._function(*inputs, **beside, **self._evaluation))
+
+    def weights(self) -> dict[str, Tensor]:
+        """See ``Subject``."""
+        return {name: w for name, w in self._arrays.read().items() if name in self._arrays.live}
+
+    def rounded(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """See ``Subject``."""
+        return self._arrays.rounded(values)
+
+    def set_weights(self, values: Mapping[str, Tensor]) -> None:
+        """See ``Subject``: the arrays are written into."""
+        self._arrays.write(values)
+
+
+def as_tensors(returned: Any) -> Any:
+    """Return what an encoder returns, with tensors for its arrays, and for those of others that NumPy can read."""
+    if hasattr(returned, "__array__"):
+        return from_numpy(np.array(returned))
+    if isinstance(returned, tuple | list):
+        return [as_tensors(each) for each in returned]
+    if isinstance(returned, Mapping):
+        return {name: as_tensors(each) for name, each in returned.items()}
+    return returned
