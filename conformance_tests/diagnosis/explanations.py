@@ -96,10 +96,10 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
     """
     known = (d for d in deviations().values() if not slots or d.slot in slots)
     candidates = [d for d in known if d.applies(run.encoder.profile)]
-    # What reproduces the encoder does so where the specification does not, and most candidates do not.
-    asked = sorted(observations(run), key=lambda o: largest_difference(run, run.encoder, [o]) is not None)
+    departing, agreeing = divided(run, observations(run))
+    asked = [*departing, *agreeing]  # a candidate that is wrong is nearly always wrong on the first of them
     single = list(reproducing(run, asked, ((d,) for d in candidates), progress, len(candidates))) if asked else []
-    if asked and largest_difference(run, run.encoder, asked) is not None:
+    if asked and not departing:
         return behaving_alike(run, (d for explanation in single for d in explanation.deviations))
     if single or slots:
         return ranked(run, single)
@@ -107,13 +107,23 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
         return [choice]
     if not asked:
         return behaving_alike(run, (d for d in candidates if not is_defined(run, d)))
-    if not has_its_shape(run, asked[0]):
+    if not has_its_shape(run, departing[0]):
         return []  # two wrong equations that change no shape change none together
     if answers_at_random(run):
         return behaving_alike(run, (d for d in candidates if is_random(run, d)))
-    likely = most_explaining(run, asked, candidates)
+    likely = most_explaining(run, departing[0], candidates)
     pairs = [(a, b) for a, b in combinations(candidates, 2) if a.slot != b.slot and (a in likely or b in likely)]
     return ranked(run, reproducing(run, asked, pairs, progress, len(pairs)))
+
+
+def divided(run: Run, asked: Iterable[Observation]) -> tuple[list[Observation], list[Observation]]:
+    """Return the observations that the specification does not give, and those that it does."""
+    departing: list[Observation] = []
+    agreeing: list[Observation] = []
+    for observed in asked:
+        agrees = largest_difference(run, run.encoder, [observed]) is not None
+        (agreeing if agrees else departing).append(observed)
+    return departing, agreeing
 
 
 def other_choice(run: Run) -> Explanation | None:
@@ -179,13 +189,12 @@ def reproducing(
             yield Explanation(wrong, residual)
 
 
-def most_explaining(run: Run, asked: Sequence[Observation], candidates: Sequence[Deviation]) -> list[Deviation]:
+def most_explaining(run: Run, wrong: Observation, candidates: Sequence[Deviation]) -> list[Deviation]:
     """Return the deviations that explain more alone than the specification does: two together may explain all.
 
     More of its intermediates stand among the subject's, and fewer are missing there: one that leaves steps out has
     fewer of both. Of a subject that shows none, the outputs are nearer.
     """
-    wrong = next(o for o in asked if largest_difference(run, run.encoder, [o]) is None)
     if wrong.gradients:
         return []
     case, output = wrong.case, wrong.got[0]

@@ -1,4 +1,4 @@
-"""Answers of a worker, signed: what anyone else writes into the channel is taken for none of them.
+"""Answers of a worker, signed, so that nothing else that is written into the channel passes for one.
 
 A subject lives in the worker's process. It may find the channel and write into it, and it may replace ``json.dumps``.
 So each answer carries its number and a signature with a key that the parent drew, and what writes it is bound here,

@@ -11,7 +11,7 @@ from torch import Tensor
 from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Undetermined, Unsupported, one_line
 from conformance_tests.numerics.probes import Probe, Probes, Sizes
-from conformance_tests.subjects.calling import Arguments, batch_comes_first, hidden_states, required
+from conformance_tests.subjects.calling import EXHAUSTED, Arguments, batch_comes_first, hidden_states, required
 from conformance_tests.subjects.first_call import (
     BATCHES,
     LIKELY,
@@ -330,8 +330,8 @@ class CalledSubject(Subject):
         try:
             with self._undisturbed():
                 return with_values(self.encode(inputs, keep, gradients=keep is not None)).detach()
-        except (MemoryError, RecursionError):
-            raise  # whatever it is given, and slow
+        except EXHAUSTED:
+            raise
         except Exception as refusal:
             if refusals is not None:
                 refusals.append(one_line(refusal))

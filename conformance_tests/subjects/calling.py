@@ -14,7 +14,6 @@ from conformance_tests.errors import Disagreement
 SEGMENTS = re.compile(r"seg|token_?type|type_ids|sentence|sent_")
 """Names of arguments that take segment ids."""
 
-
 REQUIRED = Parameter.empty
 
 Arguments = Mapping[str, Any]
@@ -23,6 +22,9 @@ Arguments = Mapping[str, Any]
 
 EVALUATION = {"deterministic": True, "train": False, "training": False, "is_training": False, "decode": False}
 """Arguments that switch an encoder to evaluation, with their values, where the encoder has no such state."""
+
+EXHAUSTED = (MemoryError, RecursionError)
+"""What a call raises whatever it is given: nothing is learned by calling again, and each call takes its time."""
 
 
 def arguments_of(function: Callable[..., Any]) -> Arguments:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.walking import is_even
-from conformance_tests.subjects.calling import SEGMENTS, Arguments, hidden_states, required, tensors_in
+from conformance_tests.subjects.calling import EXHAUSTED, SEGMENTS, Arguments, hidden_states, required, tensors_in
 from conformance_tests.subjects.masks import LENGTHS, MaskForm, tells_of_a_mask
 
 BATCHES = (2, 1)
@@ -273,8 +273,8 @@ def first_call(
                     named = dict(stated) | {name: value_of(form, keep, x) for name, form in beside.items()}
                     try:
                         tensors = tensors_in(call(x, named))
-                    except (MemoryError, RecursionError):
-                        return None  # whatever it is given, and slow
+                    except EXHAUSTED:
+                        return None
                     except Exception:
                         continue
                     accepted = FirstCall(x, named, batch, positions_in(tensors, x, batch, n), beside)

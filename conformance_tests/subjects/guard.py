@@ -97,8 +97,16 @@ UNREMARKABLE = ("the search path", "the environment", "the filters of warnings")
 """Settings that ordinary imports change."""
 
 PATCHABLE: tuple[Any, ...] = (
-    *(torch, Tensor, nn, nn.functional, nn.Module, torch.linalg, torch.special),
-    *(np, math, builtins),
+    torch,
+    Tensor,
+    nn,
+    nn.functional,
+    nn.Module,
+    torch.linalg,
+    torch.special,
+    np,
+    math,
+    builtins,
 )
 """Places of functions that the specification and the suite call, beside the modules of both.
 
@@ -122,11 +130,21 @@ def own_classes() -> list[type]:
     ]
 
 
-def functions() -> dict[Any, dict[str, Any]]:
-    """Return the functions and classes of ``PATCHABLE``, the specification and the suite, by owner and name."""
-    places = [*PATCHABLE, *own_modules()]
-    found = {place: {name: value for name, value in vars(place).items() if callable(value)} for place in places}
-    return {place: originals for place, originals in found.items() if originals}
+def watched() -> dict[Any, dict[str, Any]]:
+    """Return what a subject may not replace for others, by owner and name.
+
+    In ``PATCHABLE`` these are the functions and classes. In the specification and the suite they are all names, since a
+    budget that was replaced would decide as much as a function.
+    """
+    found = {place: {name: value for name, value in vars(place).items() if callable(value)} for place in PATCHABLE}
+    for module in own_modules():
+        found[module] = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+    return found
+
+
+def methods(owner: type) -> dict[str, Any]:
+    """Return what a class defines that computes, without what Python itself may add to a class later."""
+    return {name: value for name, value in vars(owner).items() if callable(value) or hasattr(value, "__get__")}
 
 
 class Contents:
@@ -152,10 +170,10 @@ class Guard:
         self.raised: BaseException | None = None
         self._theirs: dict[str, Any] = {}
         self._patches: dict[tuple[Any, str], Any] = {}
-        self._originals = functions()
+        self._originals = watched()
         self._names = {place: set(vars(place)) for place in PATCHABLE}
         self._contents = {place: Contents(place) for place in self._originals}
-        self._classes = {each: Contents(each) for each in own_classes()}
+        self._classes = {each: (Contents(each), methods(each)) for each in own_classes()}
         self._process = os.getpid()
 
     def notes(self) -> list[str]:
@@ -171,9 +189,16 @@ class Guard:
         Raises:
             SubjectError: if one of them was changed.
         """
-        changed = [each.__qualname__ for each, contents in self._classes.items() if not contents.are_those_of(each)]
+        changed = [
+            each.__qualname__
+            for each, (contents, known) in self._classes.items()
+            if not contents.are_those_of(each) and methods(each) != known
+        ]
         if changed:
-            raise SubjectError(f"the encoder changed the suite itself: {', '.join(changed)}")
+            raise SubjectError(
+                f"the encoder changed methods of the suite itself ({', '.join(changed)}): no verdict on it means "
+                "anything until it leaves them alone"
+            )
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:

@@ -64,24 +64,31 @@ class HeldArraysSubject(CalledSubject):
     """An object that computes with the arrays of NumPy that it holds.
 
     Raises:
-        SubjectError: if it cannot be called, or computes with none of its arrays.
+        SubjectError: if nothing calls it, or none of its arrays is seen to change what it computes.
     """
 
     def __init__(self, thing: Any) -> None:
         super().__init__()
         function = entrance(thing)
         if function is None:
-            raise SubjectError(f"{type(thing).__name__} holds arrays, but it has none of these: {', '.join(ENTRANCES)}")
+            raise SubjectError(
+                f"{type(thing).__name__} holds arrays, but nothing calls it: make it callable, or give it "
+                "forward(x, mask) or encode(x, mask)"
+            )
         self.hints = Hints()
         self._function = function
         stated = arguments_of(function)
         self._arguments = {name: default for name, default in stated.items() if name not in EVALUATION}
         self._evaluation = {name: value for name, value in EVALUATION.items() if name in stated}
         arrays = held_arrays(thing)
-        self._arrays = LiveArrays(lambda: arrays)
-        self._arrays.live = set(arrays)
+        self._arrays = LiveArrays(lambda: arrays, live=arrays)
         with self._arrays.put_back(), suppress(Exception):
             self._observe()
+        if not self._arrays.live:
+            raise SubjectError(
+                f"{type(thing).__name__} returns the same whatever stands in its arrays, or never the same twice: hold "
+                "the arrays with which it computes, and switch dropout off"
+            )
 
     def _observe(self) -> None:
         """Find out the precision, and leave out the arrays that the encoder does not compute with."""

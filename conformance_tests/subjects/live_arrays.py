@@ -1,7 +1,7 @@
 """Arrays of NumPy that an encoder computes with: read, written into, and put back."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -14,11 +14,12 @@ class LiveArrays:
 
     Args:
         held: returns the arrays by name; two names may stand for one array.
+        live: names of those that the encoder is taken to compute with until ``observe`` has seen it.
     """
 
-    def __init__(self, held: Callable[[], Mapping[str, np.ndarray]]) -> None:
+    def __init__(self, held: Callable[[], Mapping[str, np.ndarray]], live: Iterable[str] = ()) -> None:
         self.held = held
-        self.live: set[str] = set()
+        self.live = set(live)
 
     def read(self) -> dict[str, Tensor]:
         """Return the numbers of each array in float64: one tensor for each array, whatever its names."""

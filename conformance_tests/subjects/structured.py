@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from conformance_tests.subjects.calling import REQUIRED, Arguments
+from conformance_tests.subjects.calling import EXHAUSTED, REQUIRED, Arguments
 
 EXPECTED = re.compile(r"too many values to unpack \(expected (\d+)")
 """Python's message when more entries come than the code unpacks: with endless ones it names the number."""
@@ -117,7 +117,7 @@ def asked_by(call: Callable[[Any], Any], x: Tensor) -> dict[Key, Any]:
     noting = Entries({}, x)
     try:
         call(noting)
-    except (MemoryError, RecursionError):
+    except EXHAUSTED:
         return {}
     except Exception as refusal:
         expected = EXPECTED.search(str(refusal))

@@ -12,6 +12,7 @@ from conformance_tests.diagnosis.explanations import (
     FIRST_OF_TWO,
     Explanation,
     behaving_alike,
+    divided,
     explanations,
     has_its_shape,
     most_explaining,
@@ -105,8 +106,8 @@ def test_those_that_explain_more_alone_are_tried_together(run_with: RunWith) -> 
     """Each half of two wrong equations explains more than the specification; what is wrong elsewhere does not."""
     both = ["norm-eps-outside-root", "scores-scaled-by-d-model"]
     run = run_with(*both)
-    asked = list(observations(run))
-    likely = most_explaining(run, asked, [deviation_named(id) for id in (*OTHERS, *both)])
+    departing, _ = divided(run, observations(run))
+    likely = most_explaining(run, departing[0], [deviation_named(id) for id in (*OTHERS, *both)])
     assert "scores-scaled-by-d-model" in [d.id for d in likely]
     assert "activation-tanh" not in [d.id for d in likely]
     assert len(likely) <= FIRST_OF_TWO
@@ -115,7 +116,10 @@ def test_those_that_explain_more_alone_are_tried_together(run_with: RunWith) -> 
 def test_gradients_alone_tell_nothing_of_two(run_with: RunWith) -> None:
     """Where all outputs agree, no deviation explains more of them."""
     run = run_with("input-detached")
-    assert most_explaining(run, list(observations(run)), [deviation_named("output-detached")]) == []
+    departing, agreeing = divided(run, observations(run))
+    assert agreeing
+    assert [observed.gradients for observed in departing] == [True] * len(departing) != []
+    assert most_explaining(run, departing[0], [deviation_named("output-detached")]) == []
 
 
 def test_a_choice_that_is_right_elsewhere_is_named_in_the_place_of_the_declared_one(

@@ -1,4 +1,4 @@
-"""What a worker answers can be told from what anyone else writes into its channel."""
+"""The parent takes a worker's own answers, and nothing else that reaches it."""
 
 import json
 

@@ -261,6 +261,21 @@ def test_a_mask_that_is_always_refused_is_named_with_the_last_refusal() -> None:
     assert said.endswith("with ValueError: bad. Name a function that makes an encoder with a mask (B, n), True = keep")
 
 
+@pytest.mark.parametrize("fault", [MemoryError, RecursionError])
+def test_an_encoder_that_has_no_room_is_not_called_with_every_form(fault: type[Exception]) -> None:
+    """No other order of axes and no other mask would help, and each such call takes its time."""
+    calls = 0
+
+    def exhausted(x: Tensor, mask: Tensor | None = None) -> Tensor:
+        nonlocal calls
+        calls += 1
+        raise fault
+
+    with pytest.raises(fault):
+        learned(exhausted)
+    assert calls == 1
+
+
 def test_without_a_mask_padding_cannot_be_said() -> None:
     with pytest.raises(Unsupported, match=r"^the subject takes no mask$"):
         learned(plain).encode((torch.zeros(2, 3, 4),), torch.ones(2, 3, dtype=torch.bool))

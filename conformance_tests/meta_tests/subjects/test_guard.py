@@ -15,17 +15,18 @@ import torch
 from torch import Tensor, nn
 
 import encoder_spec.attention
-from conformance_tests.errors import Disagreement
+from conformance_tests.errors import Disagreement, SubjectError
+from conformance_tests.numerics import compare
 from conformance_tests.subjects import guard as module
 from conformance_tests.subjects.guard import (
     SETTINGS,
     UNREMARKABLE,
     Guard,
     GuardedSubject,
-    functions,
     has_values,
     is_own_of,
     tamed,
+    watched,
     with_values,
     working_directory,
     write_default_device,
@@ -39,11 +40,12 @@ from conformance_tests.subjects.subject import Boundary, Subject
 def as_before() -> Iterator[None]:
     """Whatever a test leaves behind is undone by hand, not by what is tested."""
     path, environment, stdin, out, err = [*sys.path], dict(os.environ), sys.stdin, sys.stdout, sys.stderr
-    where, limit, threads = Path.cwd(), sys.getrecursionlimit(), torch.get_num_threads()
+    where, limit, threads, budget = Path.cwd(), sys.getrecursionlimit(), torch.get_num_threads(), compare.BUDGET
     originals = torch.softmax, nn.Module.forward, encoder_spec.attention.scores, np.exp, torch.tanh
     with warnings.catch_warnings():
         yield
     torch.softmax, nn.Module.forward, encoder_spec.attention.scores, np.exp, torch.tanh = originals
+    compare.BUDGET = budget
     sys.path[:], sys.stdin, sys.stdout, sys.stderr = path, stdin, out, err
     os.environ.clear()
     os.environ.update(environment)
@@ -187,6 +189,7 @@ PATCHED: list[tuple[Any, str, str]] = [
     (nn.Module, "forward", "Module.forward"),
     (np, "exp", "numpy.exp"),
     (encoder_spec.attention, "scores", "encoder_spec.attention.scores"),
+    (compare, "BUDGET", "conformance_tests.numerics.compare.BUDGET"),
 ]
 
 
@@ -194,7 +197,7 @@ PATCHED: list[tuple[Any, str, str]] = [
 def test_a_function_that_is_replaced_is_put_back_kept_for_the_subject_and_named(
     place: Any, name: str, told: str
 ) -> None:
-    """Of torch, NumPy and the specification."""
+    """Of torch, NumPy and the specification; and a number that decides in the suite."""
     guard, ours = Guard(), vars(place)[name]
     with guard.undisturbed():
         setattr(place, name, theirs)
@@ -275,14 +278,32 @@ def test_what_torch_replaces_itself_stays() -> None:
     assert torch.softmax is replacement
 
 
-def test_the_functions_watched_are_those_of_torch_the_specification_and_the_suite() -> None:
-    """Not those of the suite's own tests; and nothing that cannot be called."""
-    watched = functions()
-    assert watched[torch]["softmax"] is torch.softmax
-    assert watched[encoder_spec.attention]["scores"] is encoder_spec.attention.scores
-    assert "with_values" in watched[module]
-    assert sys.modules[__name__] not in watched
-    assert "SETTINGS" not in watched[module]
+def test_what_is_watched_is_all_of_the_suite_and_the_functions_of_others() -> None:
+    """Nothing of the suite's own tests; constants too where they are ours, and not where torch may change its own."""
+    originals = watched()
+    assert originals[torch]["softmax"] is torch.softmax
+    assert "pi" not in originals[torch]
+    assert originals[encoder_spec.attention]["scores"] is encoder_spec.attention.scores
+    assert {"with_values", "SETTINGS"} <= originals[module].keys()
+    assert sys.modules[__name__] not in originals
+
+
+def test_methods_of_the_suite_must_stay() -> None:
+    """Python may note something on a class of ours, as it does with annotations; nobody may replace a method."""
+    guard = Guard()
+    guard.demand_own_classes()
+    Guard.noted_by_test = 1  # type: ignore[attr-defined]
+    try:
+        guard.demand_own_classes()
+    finally:
+        del Guard.noted_by_test  # type: ignore[attr-defined]
+    ours = Guard.notes
+    Guard.notes = theirs  # type: ignore[method-assign]
+    try:
+        with pytest.raises(SubjectError, match=r"^the encoder changed methods of the suite itself \(Guard\)"):
+            guard.demand_own_classes()
+    finally:
+        Guard.notes = ours  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,20 @@ def test_an_object_with_arrays_that_nothing_calls_is_no_encoder() -> None:
         def __init__(self) -> None:
             self.rows = np.ones((3, 4))
 
-    with pytest.raises(SubjectError, match="Table holds arrays, but it has none of these: forward, encode"):
+    with pytest.raises(SubjectError, match="Table holds arrays, but nothing calls it: make it callable, or give it"):
         adapt(Table())
+
+
+def test_an_object_that_computes_with_none_of_its_arrays_is_no_encoder() -> None:
+    class Idle:
+        def __init__(self) -> None:
+            self.rows = np.eye(24)
+
+        def __call__(self, x: Array) -> Array:
+            return 2 * x
+
+    with pytest.raises(SubjectError, match="Idle returns the same whatever stands in its arrays, or never"):
+        adapt(Idle())
 
 
 def test_only_floating_arrays_that_can_be_changed_are_held() -> None:

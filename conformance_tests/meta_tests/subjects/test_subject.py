@@ -1,4 +1,4 @@
-"""What a subject refuses unless it can, and where it is judged."""
+"""The defaults of a subject, and the precision and the device in which it is judged."""
 
 from collections.abc import Callable
 from typing import Any
