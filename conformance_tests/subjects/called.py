@@ -14,6 +14,7 @@ from conformance_tests.numerics.probes import Probe, Probes, Sizes
 from conformance_tests.subjects.calling import EXHAUSTED, Arguments, batch_comes_first, hidden_states, required
 from conformance_tests.subjects.first_call import (
     BATCHES,
+    FEW_TRIALS,
     LIKELY,
     MOST_TRIALS,
     Filling,
@@ -44,6 +45,7 @@ from conformance_tests.subjects.masks import (
     tried_masks,
     unforeseen_forms,
 )
+from conformance_tests.subjects.one_by_one import joined, with_batch, without_batch
 from conformance_tests.subjects.segments import segment_argument
 from conformance_tests.subjects.subject import Boundary, Subject, with_values
 
@@ -66,6 +68,7 @@ class CalledSubject(Subject):
         self.first_sizes: tuple[int, int] | None = None
         self.first_forms: Mapping[str, Filling] | None = None
         self.channels_last = False
+        self.one_by_one = False
         self._added = 0
         self._refusal = ""
         self._undisturbed: Boundary = nullcontext
@@ -78,21 +81,52 @@ class CalledSubject(Subject):
         """Call the encoder; arrays among what it returns come as tensors."""
         raise NotImplementedError
 
+    def call_with_batch(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:
+        """Call the encoder; one that takes a sequence without a batch gets the only one of a batch."""
+        if not self.one_by_one:
+            return self.call(positional, named, gradients)
+        alone = {name: without_batch(value) for name, value in named.items()}
+        return with_batch(self.call([x[0] for x in positional], alone, gradients))
+
+    def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """Return every array that the encoder computes on the way, in order."""
+        return super().record(inputs, keep)
+
+    def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """See ``Subject``: what belongs together of sequences that are handed over one by one stands in one array."""
+        if not self.one_by_one:
+            return self.record_call(inputs, keep)
+        each = [self.record_call(*one) for one in sequences(inputs, keep)]
+        if len({len(arrays) for arrays in each}) > 1:
+            raise Unsupported("the encoder computes its sequences in different ways")
+        together = zip(*each, strict=True)
+        return [torch.stack(arrays) for arrays in together if len({array.shape for array in arrays}) == 1]
+
     def open_arguments(self) -> Arguments:
         """Return the arguments of the call except those whose values are stated."""
         return {name: default for name, default in self.arguments().items() if name not in self.hints.arguments}
 
-    def first_call(self, call: TryCall, length: int | None, trials: int = MOST_TRIALS) -> FirstCall | None:
+    def first_call(self, call: TryCall, length: int | None) -> FirstCall | None:
         """Return a call that goes through; None if none of those tried does.
 
+        An encoder that refuses every batch may take one sequence.
+
         Args:
-            call: calls the encoder with a first argument and those that it asks for.
+            call: calls the encoder with a first argument and those that it asks for, by ``call_with_batch``.
             length: the number of positions; by default few.
-            trials: the number of calls that may be tried.
         """
+        for self.one_by_one in (False, True):
+            found = self.tried_calls(call, length, FEW_TRIALS if self.one_by_one else MOST_TRIALS)
+            if found is not None:
+                return found
+        self.one_by_one = False
+        return None
+
+    def tried_calls(self, call: TryCall, length: int | None, trials: int) -> FirstCall | None:
+        """Return a call that goes through; None if none of so many does."""
         said = self.hints
         lengths = [length or said.length] if length or said.length else []
-        batches = [said.batch] if said.batch else BATCHES
+        batches = [1] if self.one_by_one else [said.batch] if said.batch else BATCHES
         arguments = self.open_arguments()
         return first_call(self.weights(), self.kept(), arguments, call, lengths, batches, said.arguments, trials)
 
@@ -131,14 +165,16 @@ class CalledSubject(Subject):
             return True
         if self.mask_form.values == LENGTHS:
             return ends_in_padding(keep) and bool(keep[:, -1].any())
-        return self.mask_form.is_by_sequence or bool((keep == keep[:1]).all())
+        return self.one_by_one or self.mask_form.is_by_sequence or bool((keep == keep[:1]).all())
 
     def conventions(self) -> dict[str, str]:
         """See ``Subject``: what was learned."""
         order = {} if self.batch_first else {"input": "(n, B, d_model)"}
         order |= {"input": "(B, height, width, channels)"} if self.channels_last else {}
         order |= {"output": "(n, B, d_model)" if self.batch_first else "(B, n, d_model)"} if self.returns_turned else {}
-        return order | ({"mask": str(self.mask_form)} if self.mask_form else {})
+        order |= {"input": "one sequence (n, …), without a batch"} if self.one_by_one else {}
+        form = self.mask_form.of_one_sequence() if self.mask_form and self.one_by_one else self.mask_form
+        return order | ({"mask": str(form)} if form else {})
 
     def remarks(self) -> tuple[str, ...]:
         """See ``Subject``: a surprising mask, and arguments that were left at their defaults."""
@@ -181,7 +217,7 @@ class CalledSubject(Subject):
 
     def _orders(self, plain: Probe) -> Sequence[bool]:
         """Return the orders of axes to try, as answers to "batch first?", the likeliest first."""
-        if len(plain.inputs) > 1 or plain.inputs[0].ndim > 3:
+        if len(plain.inputs) > 1 or plain.inputs[0].ndim > 3 or self.one_by_one:
             return (True,)
         return (True, False) if self.stated_order() is not False else (False, True)
 
@@ -345,6 +381,8 @@ class CalledSubject(Subject):
 
     def returned(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
         """Return everything that the encoder returns, in its own order of axes."""
+        if self.one_by_one and len(inputs[0]) > 1:
+            return joined([self.returned(*one, gradients) for one in sequences(inputs, keep)])
         named: dict[str, Any] = dict(self.hints.arguments)
         positional = [inputs[0].movedim(1, -1) if self.channels_last else self._turned(inputs[0])]
         if len(inputs) > 1 and self.segments:
@@ -353,11 +391,12 @@ class CalledSubject(Subject):
             else:
                 named[self.segments] = self._turned(inputs[1])
         if keep is None:
-            return self.call(positional, named | self._beside(inputs[0]), gradients)
+            return self.call_with_batch(positional, named | self._beside(inputs[0]), gradients)
         if self.mask_form is None:
             raise Unsupported(self._refusal or "the subject takes no mask")
         mask = self.mask_form.render(keep)
-        output = self.call(positional, named | self._beside(inputs[0]) | {self.mask_form.argument: mask}, gradients)
+        named |= self._beside(inputs[0]) | {self.mask_form.argument: mask}
+        output = self.call_with_batch(positional, named, gradients)
         if not torch.equal(mask, self.mask_form.render(keep)):
             keep.logical_not_()  # the caller sees in its mask that the encoder wrote into its copy
         return output
@@ -389,6 +428,12 @@ class CalledSubject(Subject):
     def _turned(self, x: Tensor) -> Tensor:
         """Turn batch first into the encoder's own order, or back."""
         return x if self.batch_first else x.transpose(0, 1)
+
+
+def sequences(inputs: tuple[Tensor, ...], keep: Tensor | None) -> Iterator[tuple[tuple[Tensor, ...], Tensor | None]]:
+    """Yield each sequence of a batch as a batch of one, with its mask."""
+    for b in range(len(inputs[0])):
+        yield tuple(x[b : b + 1] for x in inputs), None if keep is None else keep[b : b + 1]
 
 
 def given_arguments(names: Sequence[str]) -> str:

@@ -167,8 +167,10 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
 
 def of_any_width(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterator[Tensor]:
     """Yield embeddings of every width: all weights may be one vector, whose length says nothing of the width."""
+    generator = torch.Generator().manual_seed(0)
     if len({size for w in weights.values() for size in w.shape}) < FEW_SIZES:
-        yield from (torch.randn(batch, length, width, dtype=torch.float64) for width in range(2, LARGEST_WIDTH))
+        for width in range(2, LARGEST_WIDTH):
+            yield torch.randn(batch, length, width, generator=generator, dtype=torch.float64)
 
 
 SHAPES = ("B n", "B 1 n", "B 1 1 n", "B n n", "B 1 n n", "n n", "B n 1")
@@ -277,6 +279,8 @@ def first_call(
                         return None
                     except Exception:
                         continue
+                    if not x.is_floating_point() and takes_fractions(call, x, named, tensors):
+                        continue
                     accepted = FirstCall(x, named, batch, positions_in(tensors, x, batch, n), beside)
                     # A mask that hides everything, since true means ignore, may give zeros everywhere.
                     is_hidden = tensors and not all(map(is_sure, forms)) and all(map(is_even, tensors))
@@ -289,6 +293,18 @@ def first_call(
             if passable:
                 return passable
     return odd
+
+
+def takes_fractions(call: TryCall, ids: Tensor, named: Mapping[str, Any], returned: Sequence[Tensor]) -> bool:
+    """Return whether a call computes with ids as with numbers: fractions in their place give something else.
+
+    Who looks ids up refuses fractions, or rounds them down.
+    """
+    try:
+        fractions = tensors_in(call(ids + 0.25, named))
+    except Exception:
+        return False
+    return not all(map(torch.equal, fractions, returned))
 
 
 def positions_in(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> int:

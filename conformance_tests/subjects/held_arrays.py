@@ -92,12 +92,12 @@ class HeldArraysSubject(CalledSubject):
 
     def _observe(self) -> None:
         """Find out the precision, and leave out the arrays that the encoder does not compute with."""
-        first = self.first_call(lambda x, named: self.call([x], named, gradients=False), None)
+        first = self.first_call(lambda x, named: self.call_with_batch([x], named, gradients=False), None)
         if first is None:
             return
 
         def hidden() -> Tensor:
-            return first_hidden_states(self.call([first.inputs], first.named, gradients=False))
+            return first_hidden_states(self.call_with_batch([first.inputs], first.named, gradients=False))
 
         self.first_sizes, self.first_forms = (first.batch, first.length), first.forms
         self.dtype = hidden().dtype

@@ -4,7 +4,7 @@ Names do not decide this: a mask works if other content at padded positions chan
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -117,10 +117,15 @@ class MaskForm:
         hides = "where it is true" if opposite == "ignore" else "where it is false"
         return f"{self.argument} hides {hides}, the opposite of what that name means elsewhere"
 
+    def of_one_sequence(self) -> "MaskForm":
+        """Return the form that one sequence without a batch gets."""
+        return replace(self, axes=self.axes.removeprefix("B").strip())
+
     def __str__(self) -> str:
         """Describe the form in words, for the report."""
-        shape = f"({self.axes.replace(' ', ', ').replace('*', '·')})"
-        return f"{self.argument}: {shape if self.values != LENGTHS else '(B,)'}, {MEANINGS[self.values]}"
+        axes = self.axes.replace("*", "·").split()
+        shape = f"({axes[0]},)" if len(axes) == 1 else f"({', '.join(axes)})"
+        return f"{self.argument}: {shape}, {MEANINGS[self.values]}"
 
 
 LENGTHS = "lengths"

@@ -122,8 +122,8 @@ class OnnxSubject(CalledSubject):
         """See ``CalledSubject``; a graph has no gradients."""
         return self._run(positional, named)
 
-    def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
-        """See ``Subject``: what every node gives."""
+    def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """See ``CalledSubject``: what every node gives."""
         shown = onnx.ModelProto()
         shown.CopyFrom(self.model)
         shown.graph.output.extend(self._inner)
@@ -139,7 +139,7 @@ class OnnxSubject(CalledSubject):
         """See ``Subject``: of the first call that goes through, in float64, with noise on the weights."""
 
         def tried(x: Tensor, named: Mapping[str, Any]) -> Any:
-            return self.call([x], named, gradients=False)
+            return self.call_with_batch([x], named, gradients=False)
 
         with noisy_call(self, tried, length) as (called, weights, _):
             evaluation = OnnxEvaluation()

@@ -99,8 +99,8 @@ class PaddleSubject(BridgedSubject):
 
         return [as_tensor(r) for r in returned], whole, pullback
 
-    def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
-        """See ``Subject``: its floating inputs, and the result of every operation."""
+    def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """See ``CalledSubject``: its floating inputs, and the result of every operation."""
         with recorded() as found:
             self.encode(inputs, keep, gradients=False)
         return [x for x in inputs if x.is_floating_point()] + found

@@ -31,7 +31,6 @@ from conformance_tests.subjects.first_call import (
     BATCHES,
     FEW_TRIALS,
     LENGTH,
-    MOST_TRIALS,
     MOST_WIDTHS,
     FirstCall,
     TryCall,
@@ -211,8 +210,8 @@ class TorchSubject(CalledSubject):
         """See ``CalledSubject``: transformers' documentation too."""
         return {**DOCUMENTED, **documented_masks(self.module)}
 
-    def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
-        """See ``Subject``: its floating inputs, and the result of every operation, with attention unfused."""
+    def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """See ``CalledSubject``: its floating inputs, and the result of every operation, with attention unfused."""
         _, recorder = self._watched(inputs, keep)
         return [x for x in inputs if x.is_floating_point()] + recorder.results
 
@@ -230,7 +229,7 @@ class TorchSubject(CalledSubject):
         def call(x: Tensor, named: Mapping[str, Any]) -> Any:
             nonlocal mixes_types
             try:
-                return self.call([x], named, gradients=True)
+                return self.call_with_batch([x], named, gradients=True)
             except Exception as refusal:
                 mixes_types = mixes_types or bool(MIXED_TYPES.search(str(refusal)))
                 raise
@@ -250,7 +249,7 @@ class TorchSubject(CalledSubject):
                 with widened():
                     return recorded()
 
-    def first_call(self, call: TryCall, length: int | None, trials: int = MOST_TRIALS) -> FirstCall | None:
+    def tried_calls(self, call: TryCall, length: int | None, trials: int) -> FirstCall | None:
         """See ``CalledSubject``.
 
         A method that takes any number of inputs gets as many as it needs; the input may be another argument than the
@@ -258,7 +257,7 @@ class TorchSubject(CalledSubject):
         """
         takes_any = next(iter(self.arguments()), "").startswith("*")
         for self._further in range(MOST_FURTHER + 1 if takes_any else 1):
-            found = super().first_call(call, length, trials)
+            found = super().tried_calls(call, length, trials)
             if found is not None:
                 return found
         self._further = 0
@@ -266,7 +265,7 @@ class TorchSubject(CalledSubject):
         if found is None and self._structure is None:
             self._structure = self._looked_for()
             if self._structure is not None:
-                found = super().first_call(call, length, trials) or self._entered_elsewhere(call, length, trials)
+                found = super().tried_calls(call, length, trials) or self._entered_elsewhere(call, length, trials)
             self._structure = self._structure if found else None
         return found
 
@@ -274,7 +273,7 @@ class TorchSubject(CalledSubject):
         """Return a call with the input in another place than the first."""
         for name in required(self.arguments()):
             self._entry = name
-            found = super().first_call(call, length, min(trials, FEW_TRIALS))
+            found = super().tried_calls(call, length, min(trials, FEW_TRIALS))
             if found is not None:
                 return found
         self._entry = ""

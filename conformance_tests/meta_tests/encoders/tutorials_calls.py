@@ -1,11 +1,12 @@
 """Tutorial styles that differ in how they are called: order of axes, kind and name of the mask."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.meta_tests.encoders.plain import PLAIN, Plain, PlainAttention, plain_layers
+from conformance_tests.meta_tests.encoders.plain import PLAIN, Plain, PlainAttention, PlainLayer, plain_layers
 from conformance_tests.meta_tests.encoders.tutorials import every, heads_mixed_up, tutorial
 
 
@@ -24,6 +25,40 @@ class SequenceFirst(Plain):
 )
 def sequence_first() -> nn.Module:
     return SequenceFirst(plain_layers())
+
+
+class AttentionOfOneSequence(PlainAttention):
+    """Reads (n, d_model)."""
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        return [m(x).unflatten(-1, (self.count, -1)).transpose(0, 1) for m in (self.query, self.key, self.value)]
+
+    def merge(self, heads: Tensor) -> Tensor:
+        return heads.transpose(0, 1).flatten(1)
+
+
+class LayerOfOneSequence(PlainLayer):
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module] = nn.LayerNorm) -> None:
+        super().__init__(width, count, inner, norm)
+        self.attention = AttentionOfOneSequence(width, count)
+
+
+class OneSequence(Plain):
+    """(n, d_model) and a mask (n,): a batch is refused."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        n, _ = x.shape
+        return self.run(x, None if mask is None else ~mask.expand(1, n, n))
+
+
+@tutorial(
+    every("AttentionOfOneSequence", scale=1.7),
+    "attention.scores",
+    {"input": "one sequence (n, …), without a batch", "mask": "mask: (n,), boolean, True = keep"},
+    **PLAIN,
+)
+def one_sequence() -> nn.Module:
+    return OneSequence(plain_layers(LayerOfOneSequence))
 
 
 class AddedMask(Plain):

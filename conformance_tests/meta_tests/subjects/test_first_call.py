@@ -7,7 +7,16 @@ import torch
 from torch import Tensor
 
 from conformance_tests.subjects.calling import REQUIRED
-from conformance_tests.subjects.first_call import Plain, by_rank, fillings, first_call, is_sure, plans, value_of
+from conformance_tests.subjects.first_call import (
+    Plain,
+    by_rank,
+    fillings,
+    first_call,
+    is_sure,
+    plans,
+    takes_fractions,
+    value_of,
+)
 from conformance_tests.subjects.masks import LENGTHS, MaskForm
 
 WEIGHTS = {"W": torch.zeros(6, 12), "V": torch.zeros(12, 6), "E": torch.zeros(9, 6)}
@@ -127,3 +136,19 @@ def test_a_signal_that_is_taken_for_vectors_has_as_many_positions_as_come_back()
     found = first_call(weights, {}, {"x": REQUIRED}, call)
     assert found is not None
     assert (found.inputs.shape, found.batch, found.length) == ((2, 12, 24), 2, 12)
+
+
+def test_ids_are_looked_up_and_not_computed_with() -> None:
+    """Code that takes ids for numbers is none that reads ids; rounding a fraction down is looking it up."""
+    table = torch.randn(40, 6)
+    ids = torch.arange(6).reshape(2, 3)
+
+    def looks_up(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        return table[x.long() if named else x]
+
+    def scales(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        return 2.0 * x[..., None]
+
+    assert not takes_fractions(looks_up, ids, {}, [table[ids]])
+    assert not takes_fractions(looks_up, ids, {"rounds": True}, [table[ids]])
+    assert takes_fractions(scales, ids, {}, [2.0 * ids[..., None]])

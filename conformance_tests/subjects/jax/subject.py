@@ -32,6 +32,15 @@ class JaxSubject(BridgedSubject):
     def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Call the encoder as a pure function on arrays of JAX."""
 
+    def evaluated_with_batch(
+        self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]
+    ) -> Any:
+        """Call the encoder; one that takes a sequence without a batch gets the only one of a batch."""
+        if not self.one_by_one:
+            return self.evaluated(weights, positional, named)
+        alone = {name: x[0] if isinstance(x, jax.Array) and x.ndim and len(x) == 1 else x for name, x in named.items()}
+        return jax.tree.map(lambda array: array[None], self.evaluated(weights, [x[0] for x in positional], alone))
+
     def _in_float64(self, *arguments: Any) -> Any:
         """Call the encoder with every operation in float64."""
         if self._rounds is None:
@@ -86,8 +95,8 @@ class JaxSubject(BridgedSubject):
 
         return as_tensors(returned), whole.unflatten, pullback
 
-    def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
-        """See ``Subject``: its floating inputs, and the result of every operation."""
+    def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """See ``CalledSubject``: its floating inputs, and the result of every operation."""
         found: list[Tensor] = []
 
         def recorded(weights: Mapping[str, Tensor], positional: Sequence[Tensor], named: Mapping[str, Any]) -> Any:
@@ -106,7 +115,7 @@ class JaxSubject(BridgedSubject):
 
         def tried(x: Tensor, named: Mapping[str, Any]) -> Any:
             # Operation by operation: compiling all of them together takes seconds.
-            return as_tensors(intermediates(self.evaluated, *as_arrays((held, [x], dict(named))))[-1])
+            return as_tensors(intermediates(self.evaluated_with_batch, *as_arrays((held, [x], dict(named))))[-1])
 
         with noisy_call(self, tried, length) as (called, weights, frozen):
             evaluation = JaxEvaluation()
@@ -118,7 +127,7 @@ class JaxSubject(BridgedSubject):
                 *((name, "argument") for name in sorted(given[2]) if given[2][name] is not None),
             ]
             arrays = jax.tree.leaves(as_arrays(given))
-            closed, shape = jax.make_jaxpr(self.evaluated, return_shape=True)(*as_arrays(given))
+            closed, shape = jax.make_jaxpr(self.evaluated_with_batch, return_shape=True)(*as_arrays(given))
             leaves = [
                 evaluation.leaf(kind, array, name, learned=kind == "parameter" and name not in frozen)
                 for (name, kind), array in zip(named, arrays, strict=True)

@@ -75,8 +75,8 @@ class KerasOnTorch(WithWeights):
         with torch.set_grad_enabled(gradients):
             return self.layers(self.at_hand, positional, named)
 
-    def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
-        """See ``Subject``: its floating inputs, and the result of every operation, with attention unfused."""
+    def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """See ``CalledSubject``: its floating inputs, and the result of every operation, with attention unfused."""
         recorder = Recorder()
         with sdpa_kernel([SDPBackend.MATH]), recorder:
             self.encode(inputs, keep)
@@ -86,7 +86,7 @@ class KerasOnTorch(WithWeights):
         """See ``Subject``: of the first call that goes through, with noise on what is learned."""
 
         def tried(x: Tensor, named: Mapping[str, Tensor | None]) -> Any:
-            return self.call([x], named, gradients=False)
+            return self.call_with_batch([x], named, gradients=False)
 
         with noisy_call(self, tried, length) as (called, weights, frozen):
             recording = TorchRecording(weights, frozen, {})

@@ -1,0 +1,40 @@
+"""Encoders that take one sequence without a batch: each sequence of a batch is handed over by itself."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def without_batch(value: Any) -> Any:
+    """Return an argument for a batch of one sequence as the one for that sequence."""
+    return value[0] if isinstance(value, Tensor) and value.ndim and len(value) == 1 else value
+
+
+def with_batch(returned: Any) -> Any:
+    """Return what an encoder returns of one sequence as that of a batch of one."""
+    return over_tensors(lambda t: t[None], returned)
+
+
+def joined(returned: Sequence[Any]) -> Any:
+    """Return what an encoder returns of several batches as that of one batch."""
+    return over_tensors(lambda *parts: torch.cat(parts), *returned)
+
+
+def over_tensors(function: Callable[..., Tensor], first: Any, *others: Any) -> Any:
+    """Apply a function to the tensors that stand at the same place of structures alike; the rest is that of the first.
+
+    Data classes become dictionaries.
+    """
+    if isinstance(first, Tensor):
+        return function(first, *others)
+    if is_dataclass(first) and not isinstance(first, Mapping):
+        first, others = vars(first), tuple(map(vars, others))
+    if isinstance(first, Mapping):
+        return {name: over_tensors(function, value, *(o[name] for o in others)) for name, value in first.items()}
+    if isinstance(first, tuple | list):
+        parts = [over_tensors(function, *values) for values in zip(first, *others, strict=True)]
+        return parts if isinstance(first, list) else tuple(parts)
+    return first
