@@ -109,17 +109,17 @@ class CalledSubject(Subject):
     def first_call(self, call: TryCall, length: int | None) -> FirstCall | None:
         """Return a call that goes through; None if none of those tried does.
 
-        An encoder that refuses every batch may take one sequence.
+        An encoder that refuses batches may take one sequence. That is tried before the unlikely forms of a batch, of
+        which there are many.
 
         Args:
             call: calls the encoder with a first argument and those that it asks for, by ``call_with_batch``.
             length: the number of positions; by default few.
         """
-        for self.one_by_one in (False, True):
-            found = self.tried_calls(call, length, FEW_TRIALS if self.one_by_one else MOST_TRIALS)
+        for self.one_by_one, trials in ((False, FEW_TRIALS), (True, FEW_TRIALS), (False, MOST_TRIALS)):
+            found = self.tried_calls(call, length, trials)
             if found is not None:
                 return found
-        self.one_by_one = False
         return None
 
     def tried_calls(self, call: TryCall, length: int | None, trials: int) -> FirstCall | None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import ScriptMethod, Tensor
 
-from conformance_tests.errors import Disagreement
+from conformance_tests.errors import Disagreement, SubjectError
 
 SEGMENTS = re.compile(r"seg|token_?type|type_ids|sentence|sent_")
 """Names of arguments that take segment ids."""
@@ -20,11 +20,39 @@ Arguments = Mapping[str, Any]
 """Arguments of a call, in order, each with its default, or ``Parameter.empty`` where it is required."""
 
 
-EVALUATION = {"deterministic": True, "train": False, "training": False, "is_training": False, "decode": False}
+EVALUATION = {
+    "deterministic": True,
+    "inference": True,
+    "train": False,
+    "training": False,
+    "is_training": False,
+    "decode": False,
+}
 """Arguments that switch an encoder to evaluation, with their values, where the encoder has no such state."""
 
 EXHAUSTED = (MemoryError, RecursionError)
 """What a call raises whatever it is given: nothing is learned by calling again, and each call takes its time."""
+
+
+ENTRANCES = ("forward", "encode")
+"""The methods by which an object without a framework is called, if it is not called itself."""
+
+
+def entrance(thing: Any) -> Callable[..., Any]:
+    """Return the function that calls an object.
+
+    Raises:
+        SubjectError: if there is none.
+    """
+    if callable(thing):
+        return thing  # type: ignore[no-any-return]
+    for name in ENTRANCES:
+        if callable(getattr(thing, name, None)):
+            return getattr(thing, name)  # type: ignore[no-any-return]
+    raise SubjectError(
+        f"{type(thing).__name__} holds arrays, but nothing calls it: make it callable, or give it forward(x, mask) or "
+        "encode(x, mask)"
+    )
 
 
 def arguments_of(function: Callable[..., Any]) -> Arguments:

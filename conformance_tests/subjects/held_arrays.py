@@ -15,21 +15,10 @@ from torch import Tensor, from_numpy
 
 from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.called import CalledSubject
-from conformance_tests.subjects.calling import EVALUATION, Arguments, arguments_of
+from conformance_tests.subjects.calling import EVALUATION, Arguments, arguments_of, entrance
 from conformance_tests.subjects.first_call import first_hidden_states
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.live_arrays import LiveArrays
-
-ENTRANCES = ("forward", "encode")
-"""The methods by which such an object is called, if it is not called itself."""
-
-
-def entrance(thing: Any) -> Callable[..., Any] | None:
-    """Return the function that calls an object; None without one."""
-    if callable(thing):
-        return thing  # type: ignore[no-any-return]
-    return next((getattr(thing, name) for name in ENTRANCES if callable(getattr(thing, name, None))), None)
-
 
 def held_arrays(thing: Any) -> dict[str, np.ndarray]:
     """Return the floating arrays with entries that an object holds, however deep, by dotted names."""
@@ -70,11 +59,6 @@ class HeldArraysSubject(CalledSubject):
     def __init__(self, thing: Any) -> None:
         super().__init__()
         function = entrance(thing)
-        if function is None:
-            raise SubjectError(
-                f"{type(thing).__name__} holds arrays, but nothing calls it: make it callable, or give it "
-                "forward(x, mask) or encode(x, mask)"
-            )
         self.hints = Hints()
         self._function = function
         stated = arguments_of(function)

@@ -1,5 +1,6 @@
 """Adapting: from an object to a subject."""
 
+import sys
 from typing import Any
 
 import torch
@@ -32,7 +33,13 @@ def adapt(thing: Any) -> Subject:
         return AdaptedSubject(thing)
     if held_arrays(thing):
         return HeldArraysSubject(thing)
+    # An object can hold arrays of JAX only where JAX has been imported; it is not imported here to find out.
+    if "jax" in sys.modules:
+        from conformance_tests.subjects.jax import held
+
+        if held.held_arrays(thing):
+            return held.HeldSubject(thing)
     raise SubjectError(
         f"{type(thing).__name__} is not an encoder: give a torch.nn.Module, an object that is called and holds arrays "
-        "of NumPy, or one with `weights` and `encode(x, mask)`"
+        "of NumPy or JAX, or one with `weights` and `encode(x, mask)`"
     )

@@ -1,9 +1,7 @@
 """Flax modules as subjects: those of nnx, and those of linen with their parameters."""
 
 import inspect
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,7 +11,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.calling import EVALUATION, Arguments, arguments_of
-from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors
+from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors, in_float64, widened
 from conformance_tests.subjects.numbered import telling_names
 from conformance_tests.subjects.stated import heads_of_kernels, stated_by
 
@@ -29,7 +27,7 @@ class FlaxSubject(JaxSubject):
     def __init__(self, thing: Any) -> None:
         self.form = Nnx(thing) if isinstance(thing, nnx.Module) else Linen(*module_and_variables(thing))
         self._paths: dict[str, Path] = {}
-        with self._float64():
+        with in_float64():
             arrays = {path: as_tensors(widened(array)) for path, array in self.form.parameters().items()}
         self._paths = dict(
             zip(telling_names({path: array.shape for path, array in arrays.items()}), arrays, strict=True)
@@ -38,19 +36,6 @@ class FlaxSubject(JaxSubject):
         super().__init__(weights, stated_by(self.form.parts(), heads_of_kernels(weights)))
         taken = inspect.signature(self.form.function).parameters
         self._evaluation = {name: value for name, value in EVALUATION.items() if name in taken}
-
-    @staticmethod
-    @contextmanager
-    def _float64() -> Iterator[None]:
-        with jax.enable_x64(True), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-
-    @contextmanager
-    def borrowed(self) -> Iterator[None]:
-        """See ``Subject``: JAX has float64 for as long as it is asked for."""
-        with self._float64():
-            yield
 
     def documented_otherwise(self) -> Mapping[str, str]:
         """See ``Subject``: norms of Flax with ``use_fast_variance``, which is the default."""
@@ -158,8 +143,3 @@ def is_floating(dtype: Any) -> bool:
     """Return whether a type is a floating type of JAX."""
     return dtype is not None and jax.numpy.issubdtype(dtype, jax.numpy.floating)
 
-
-def widened(array: Any) -> Any:
-    """Return a floating array in float64, and anything else as it is."""
-    floating = isinstance(array, jax.Array) and jax.numpy.issubdtype(array.dtype, jax.numpy.floating)
-    return array.astype("float64") if floating else array

@@ -1,7 +1,9 @@
 """Subjects whose calls are functions of JAX: compiled, differentiated, taken apart into their operations."""
 
+import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -41,6 +43,12 @@ class JaxSubject(BridgedSubject):
         alone = {name: x[0] if isinstance(x, jax.Array) and x.ndim and len(x) == 1 else x for name, x in named.items()}
         return jax.tree.map(lambda array: array[None], self.evaluated(weights, [x[0] for x in positional], alone))
 
+    @contextmanager
+    def borrowed(self) -> Iterator[None]:
+        """See ``Subject``."""
+        with in_float64():
+            yield
+
     def _in_float64(self, *arguments: Any) -> Any:
         """Call the encoder with every operation in float64."""
         if self._rounds is None:
@@ -54,15 +62,15 @@ class JaxSubject(BridgedSubject):
 
     @cached_property
     def _compiled(self) -> Any:
-        return jax.jit(self._in_float64)
+        return compiled(self._in_float64)
 
     @cached_property
     def _taken_apart(self) -> Any:
-        return jax.jit(lambda *arguments: intermediates(self.evaluated, *arguments))
+        return compiled(lambda *arguments: intermediates(self.evaluated, *arguments))
 
     @cached_property
     def _pulled_back(self) -> Any:
-        return jax.jit(self._pullback)
+        return compiled(self._pullback)
 
     def _pullback(
         self, weights: dict[str, Any], positional: list[Any], named: dict[str, Any], cotangents: list[Any]
@@ -111,11 +119,15 @@ class JaxSubject(BridgedSubject):
 
     def computation(self, length: int | None = None) -> Graph:
         """See ``Subject``: of the first call that goes through, with noise on what is learned."""
-        held = self.weights()
+        held = as_arrays(self.weights())
+        shapes = as_shapes(self.weights())
 
         def tried(x: Tensor, named: Mapping[str, Any]) -> Any:
+            # Most calls are refused for their shapes, and that shows without a number.
+            jax.eval_shape(self.evaluated_with_batch, shapes, *as_shapes(([x], dict(named))))
             # Operation by operation: compiling all of them together takes seconds.
-            return as_tensors(intermediates(self.evaluated_with_batch, *as_arrays((held, [x], dict(named))))[-1])
+            given = as_arrays(([x], dict(named)))
+            return as_tensors(intermediates(self.evaluated_with_batch, held, *given)[-1])
 
         with noisy_call(self, tried, length) as (called, weights, frozen):
             evaluation = JaxEvaluation()
@@ -136,6 +148,32 @@ class JaxSubject(BridgedSubject):
         return evaluation.finish(results, jax.tree.structure(shape).unflatten)
 
 
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function without optimising it: each shape is computed a few times, and compiling takes longest."""
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+
+
+@contextmanager
+def in_float64() -> Iterator[None]:
+    """Let JAX have float64, for as long as it is asked for.
+
+    It does not filter its tracebacks meanwhile: that takes half of the time of a call that is refused.
+    """
+    filtering = jax.config.jax_traceback_filtering
+    jax.config.update("jax_traceback_filtering", "off")
+    try:
+        with jax.enable_x64(True), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        jax.config.update("jax_traceback_filtering", filtering)
+
+
+def widened(array: Any) -> Any:
+    """Return a floating array in float64, and anything else as it is."""
+    return array.astype("float64") if isinstance(array, jax.Array) and is_floating(array) else array
+
+
 class replaced:  # noqa: N801  -- reads as a sentence in a with statement
     """An attribute of one object, replaced for a while."""
 
@@ -151,7 +189,14 @@ class replaced:  # noqa: N801  -- reads as a sentence in a with statement
 
 def as_arrays(tree: Any) -> Any:
     """Replace the tensors of a structure by arrays of JAX."""
-    leaf = lambda x: jax.numpy.asarray(x.detach().numpy()) if isinstance(x, Tensor) else x  # noqa: E731
+    # Of several ways in, this one compiles nothing for each new shape.
+    leaf = lambda x: jax.device_put(x.detach().numpy()) if isinstance(x, Tensor) else x  # noqa: E731
+    return jax.tree.map(leaf, tree)
+
+
+def as_shapes(tree: Any) -> Any:
+    """Replace the tensors of a structure by their shapes and types, which suffice to find out what a call refuses."""
+    leaf = lambda x: jax.ShapeDtypeStruct(x.shape, x.detach().numpy().dtype) if isinstance(x, Tensor) else x  # noqa: E731
     return jax.tree.map(leaf, tree)
 
 

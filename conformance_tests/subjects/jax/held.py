@@ -1,0 +1,103 @@
+"""Functions of JAX with the arrays that they hold: modules that are pytrees, partial functions, plain objects.
+
+They are called as functions of these arrays: each call gets a copy of the object that holds others in their place.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MethodType, ModuleType
+from typing import Any
+
+import jax
+
+from conformance_tests.subjects.calling import EVALUATION, Arguments, arguments_of, entrance
+from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors, in_float64, is_floating, widened
+
+Replace = Callable[[str, Any], Any]
+"""Returns what stands in the place of an array, by its path and itself."""
+
+
+class HeldSubject(JaxSubject):
+    """An object that computes with the arrays of JAX that it holds.
+
+    Raises:
+        SubjectError: if nothing calls it.
+    """
+
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+        self._function = entrance(thing)
+        with in_float64():
+            weights = as_tensors({path: widened(array) for path, array in held_arrays(thing).items()})
+        super().__init__(weights, Hints())
+        stated = arguments_of(self._function)
+        self._evaluation = {name: value for name, value in EVALUATION.items() if name in stated}
+
+    def arguments(self) -> Arguments:
+        """See ``CalledSubject``: without those that tell evaluation from training."""
+        return {name: default for name, default in arguments_of(self._function).items() if name not in EVALUATION}
+
+    def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """See ``JaxSubject``."""
+        function = entrance(rebuilt(self._thing, lambda path, _: weights[path]))
+        return function(*positional, **named, **self._evaluation)
+
+
+def held_arrays(thing: Any) -> dict[str, Any]:
+    """Return the floating arrays of JAX that an object holds, however deep, by dotted names."""
+    found: dict[str, Any] = {}
+
+    def note(path: str, array: Any) -> Any:
+        found[path] = array
+        return array
+
+    rebuilt(thing, note)
+    return found
+
+
+def rebuilt(thing: Any, replace: Replace, path: str = "", made: dict[int, Any] | None = None) -> Any:
+    """Return a copy of an object with other floating arrays in it, in evaluation; whatever holds none stays itself.
+
+    Args:
+        thing: an array, a pytree, a partial function, a method, or an object with attributes.
+        replace: called once for each array, whatever the number of places at which it stands.
+        path: where the object stands.
+        made: what was made so far, by the identity of what it was made of.
+    """
+    made = {} if made is None else made
+    if isinstance(thing, bool):
+        return EVALUATION.get(path.rpartition(".")[2], thing)
+    if id(thing) in made:
+        return made[id(thing)]
+    made[id(thing)] = thing  # where an object holds itself
+    made[id(thing)] = copied(thing, replace, path, made)
+    return made[id(thing)]
+
+
+def copied(thing: Any, replace: Replace, path: str, made: dict[int, Any]) -> Any:
+    """Return a copy of an object that was not met before."""
+
+    def inside(part: Any, name: str) -> Any:
+        return rebuilt(part, replace, ".".join(filter(None, (path, name))), made)
+
+    if isinstance(thing, jax.Array):
+        return replace(path, thing) if is_floating(thing) else thing
+    if isinstance(thing, partial):
+        parts = [inside(part, str(place)) for place, part in enumerate(thing.args)]
+        return partial(inside(thing.func, "func"), *parts, **{k: inside(v, k) for k, v in thing.keywords.items()})
+    if isinstance(thing, MethodType):
+        return MethodType(thing.__func__, inside(thing.__self__, ""))
+    leaves, whole = jax.tree_util.tree_flatten_with_path(thing)
+    if not jax.tree_util.treedef_is_leaf(whole):
+        keys = [jax.tree_util.keystr(place, simple=True, separator=".") for place, _ in leaves]
+        return whole.unflatten([inside(leaf, key) for key, (_, leaf) in zip(keys, leaves, strict=True)])
+    if isinstance(thing, type | ModuleType) or not hasattr(thing, "__dict__"):
+        return thing
+    held = {name: inside(value, name) for name, value in vars(thing).items()}
+    if all(held[name] is value for name, value in vars(thing).items()):
+        return thing
+    another = copy.copy(thing)
+    vars(another).update(held)
+    return another
