@@ -32,8 +32,8 @@ class Convolution:
 def read_convolution(graph: Graph, codes: Tensor) -> Convolution | None:
     """Return the convolution, with an activation behind it, that gives entries; None if none does."""
     maps: list[Affine] = []
-    operations: list[str] = []
-    if not leaves(graph, codes, maps, operations) or len(maps) != 1 or len(maps[0].products) != 1:
+    behind: list[Value] = []
+    if not leaves(graph, codes, maps, behind) or len(maps) != 1 or len(maps[0].products) != 1:
         return None
     product = maps[0].products[0]
     rows, columns = product.reads
@@ -47,7 +47,7 @@ def read_convolution(graph: Graph, codes: Tensor) -> Convolution | None:
         return None
     name, _, off, _ = nearest_activation(graph.numbers(codes), [linear(graph, maps[0])])
     kernel, bias = maps[0].map_and_bias()
-    return Convolution(read[0], kernel[order], bias, step, name if operations and off <= CLOSE else "")
+    return Convolution(read[0], kernel[order], bias, step, name if behind and off <= CLOSE else "")
 
 
 def kernel_order(graph: Graph, rows: Tensor, read: Value) -> tuple[Tensor | None, int]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.graph import Graph, Value
-from conformance_tests.computation.norm import CLOSE, apart
+from conformance_tests.computation.norm import CLOSE, CLOSE_IN_FLOAT32, apart
 from conformance_tests.computation.walking import through
 from encoder_spec.equation import variants
 
@@ -62,8 +62,8 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
     if len(rows) > 1 or graph.owner(rows) is None or graph.owner(rows).kind != "elementwise":  # type: ignore[union-attr]
         return None
     found: list[Affine] = []
-    operations: list[str] = []
-    if not leaves(graph, rows, found, operations) or not found or len(found) > 2:
+    behind: list[Value] = []
+    if not leaves(graph, rows, found, behind) or not found or len(found) > 2:
         return None
     first = [f.columns() for f in found]
     if any(not bool((c == c[:, :1]).all()) for c in first):
@@ -76,7 +76,9 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
         return None
     numbers = [linear(graph, f) for f in found]
     name, order, off, is_near = nearest_activation(graph.numbers(rows), numbers)
-    operations = list(dict.fromkeys(reversed(operations)))
+    operations = tuple(dict.fromkeys(value.operation for value in reversed(behind)))
+    # Some code computes its activation in float32, whatever it is given.
+    close = CLOSE if all(value.data.dtype is torch.float64 for value in behind) else CLOSE_IN_FLOAT32
     found = [found[i] for i in order]
     gate = found[1] if len(found) > 1 else None
     return FeedForward(
@@ -87,16 +89,16 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
         columns[0],
         None if gate is None else gate.at(0, 0).weights().mT,
         None if gate is None else gate.bias[0, 0],
-        name if off <= CLOSE else "",
-        tuple(operations),
+        name if off <= close else "",
+        operations,
         graph.owner(rows).where,  # type: ignore[union-attr]
         resembles=name if is_near else next(filter(variants("activation").__contains__, operations), ""),
         off=off if is_near else math.inf,
     )
 
 
-def leaves(graph: Graph, codes: Tensor, found: list[Affine], operations: list[str]) -> bool:
-    """Collect the maps behind entries, through elementwise operations; return whether there is nothing else."""
+def leaves(graph: Graph, codes: Tensor, found: list[Affine], behind: list[Value]) -> bool:
+    """Collect the maps behind entries, and the elementwise operations; return whether there is nothing else."""
     here = affine(graph, codes)
     if here is not None and here.factor() is not None:
         if not any(torch.equal(here.entries, other.entries) for other in found):
@@ -105,11 +107,11 @@ def leaves(graph: Graph, codes: Tensor, found: list[Affine], operations: list[st
             found.append(replace(here, scale=one, times=one))
         return True
     value = graph.owner(codes)
-    if value is None or value.kind != "elementwise" or len(operations) > MOST_OPERATIONS:
+    if value is None or value.kind != "elementwise" or len(behind) > MOST_OPERATIONS:
         return False
-    operations.append(value.operation)
+    behind.append(value)
     data = [read for read in value.arrays if graph.depends(read)]
-    return bool(data) and all(leaves(graph, through(read, codes), found, operations) for read in data)
+    return bool(data) and all(leaves(graph, through(read, codes), found, behind) for read in data)
 
 
 def linear(graph: Graph, found: Affine) -> Tensor:

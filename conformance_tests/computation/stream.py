@@ -142,11 +142,12 @@ class Wiring:
     def _passing(self, value: Value) -> Node | None:
         """Return a sublayer whose result passes through further operations on each entry, if a value is such."""
         found: list[Affine] = []
-        operations: list[str] = []
-        if not leaves(self.graph, value.codes, found, operations) or len(found) != 1 or len(found[0].products) != 1:
+        behind: list[Value] = []
+        if not leaves(self.graph, value.codes, found, behind) or len(found) != 1 or len(found[0].products) != 1:
             return None
         node = self._mapped(value, found[0], found[0].products[0])
-        return replace(node, passes=tuple(dict.fromkeys(reversed(operations)))) if node.kind == "sublayer" else None
+        passes = tuple(dict.fromkeys(value.operation for value in reversed(behind)))
+        return replace(node, passes=passes) if node.kind == "sublayer" else None
 
     def _side_by_side(self, codes: Tensor) -> Node:
         owners = self.graph.owners(codes)

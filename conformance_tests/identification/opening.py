@@ -56,7 +56,7 @@ def opened(thing: Any, question: Question) -> Iterator[Run]:
                 if lower.run and (lower.run.identified or first.run is None):
                     yield lower.run
                     return
-                if first.run is None:
+                if first.run is None and lower.is_computed:
                     raise lower.reason or AssertionError
         if first.run is None:
             raise first.reason or AssertionError
@@ -79,11 +79,15 @@ def opened_beside(run: Run, module: EncoderModule) -> Iterator[Run]:
 
 
 class Attempt(NamedTuple):
-    """A run, or the reason why there is none; and a narrower precision in which the subject computes a part."""
+    """A run, or the reason why there is none; and a narrower precision in which the subject computes a part.
+
+    One that cannot compute in the precision of this attempt at all says nothing of what it is.
+    """
 
     run: Run | None
     reason: Undetermined | SubjectError | None
     narrowed: torch.dtype | None
+    is_computed: bool
 
 
 @contextmanager
@@ -100,7 +104,7 @@ def attempted(subject: Subject, question: Question, found_out_in: Precision, jud
         except (Undetermined, SubjectError) as why:
             reason = why
             stack.close()
-        yield Attempt(run, reason, settling.narrowed if settling else None)
+        yield Attempt(run, reason, settling.narrowed if settling else None, settling is not None)
 
 
 def settled_run(settling: Settling, question: Question, stack: ExitStack, judged_in: Precision | None) -> Run:

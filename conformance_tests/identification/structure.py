@@ -182,7 +182,10 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
         "W_cls": ("d_model", "classes"),
     }.items():
         if path in parameters:
-            here = dict(zip(axes, parameters[path].shape, strict=True))
+            shape = tuple(parameters[path].shape)
+            if len(shape) != len(axes):
+                raise SpecificationError(f"{path} is an array {shape}, where one with {len(axes)} axes belongs")
+            here = dict(zip(axes, shape, strict=True))
             if here.get("d_e") not in (None, found.get("d_e", here.get("d_e"))):
                 raise SpecificationError(
                     f"the input has width {found['d_e']}, but {path} has width {here['d_e']}: no slot has such a table"

@@ -81,8 +81,14 @@ class CalledSubject(Subject):
         """Call the encoder; arrays among what it returns come as tensors."""
         raise NotImplementedError
 
+    def takes_input_by_name(self) -> bool:
+        """Return whether even the input goes by its name."""
+        return False
+
     def call_with_batch(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:
         """Call the encoder; one that takes a sequence without a batch gets the only one of a batch."""
+        if self.takes_input_by_name():
+            positional, named = (), dict(named) | dict(zip(self.arguments(), positional, strict=False))
         if not self.one_by_one:
             return self.call(positional, named, gradients)
         alone = {name: without_batch(value) for name, value in named.items()}

@@ -4,7 +4,7 @@ Every array of floating numbers in the object, in its parts, or bound to its fun
 change of it changes what the encoder computes. Gradients, caches and moments of an optimiser do not.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import ModuleType
@@ -19,6 +19,7 @@ from conformance_tests.subjects.calling import EVALUATION, Arguments, arguments_
 from conformance_tests.subjects.first_call import first_hidden_states
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.live_arrays import LiveArrays
+
 
 def held_arrays(thing: Any) -> dict[str, np.ndarray]:
     """Return the floating arrays with entries that an object holds, however deep, by dotted names."""

@@ -174,15 +174,16 @@ class TorchSubject(CalledSubject):
         first = next(iter(stated), "")
         return {first: stated[first]} | further | dict(stated) if further else stated
 
+    def takes_input_by_name(self) -> bool:
+        """See ``CalledSubject``: also where it stands behind another argument, or in a structure."""
+        return bool(self._entry or self._structure) or input_by_name(self.module.forward)
+
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:
         """See ``CalledSubject``. Without gradients torch's encoder takes its fast path."""
         with torch.set_grad_enabled(gradients), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             placed = {name: self._placed(x) if isinstance(x, Tensor) else x for name, x in named.items()}
             beside = [placed.pop(name) for name in sorted(placed) if name.startswith("*")]
-            if self._entry or self._structure or input_by_name(self.module.forward):
-                placed |= zip(self.arguments(), map(self._placed, positional), strict=False)
-                positional = ()
             if self._structure is not None:
                 structure, placed = self._structure.made(placed)
                 return self.module(structure, **placed)
@@ -258,6 +259,8 @@ class TorchSubject(CalledSubject):
         takes_any = next(iter(self.arguments()), "").startswith("*")
         for self._further in range(MOST_FURTHER + 1 if takes_any else 1):
             found = super().tried_calls(call, length, trials)
+            if found is not None and found.named and not reads_input(call, found):
+                return self._entered_elsewhere(call, length, trials) or found
             if found is not None:
                 return found
         self._further = 0
@@ -314,6 +317,13 @@ class TorchSubject(CalledSubject):
         named = self.module.named_parameters(remove_duplicate=False)
         by_weight = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in named}
         return leaves[0].grad, by_weight
+
+
+def reads_input(call: TryCall, found: FirstCall) -> bool:
+    """Return whether another input gives another output: code may ignore its first argument, and read a later one."""
+    returned = tensors_in(call(found.inputs, found.named))
+    others = tensors_in(call(found.inputs.flip(0, 1), found.named))
+    return not all(map(torch.equal, returned, others))
 
 
 def materialise(module: nn.Module) -> None:

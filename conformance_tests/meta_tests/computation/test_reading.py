@@ -5,11 +5,12 @@ from collections.abc import Mapping
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from conformance_tests.computation.reading import read
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.identification.structure import as_shown
-from conformance_tests.meta_tests.computation.styles import CHOICES, HEADS, INNER, WIDTH
+from conformance_tests.meta_tests.computation.styles import CHOICES, HEADS, INNER, WIDTH, Einsum
 from conformance_tests.meta_tests.encoders.nameless import Nameless
 from conformance_tests.parameters.gathered import gathered
 from conformance_tests.subjects.torch_subject import TorchSubject
@@ -50,6 +51,14 @@ def test_encoder_is_read_in_any_style(style: type[nn.Module]) -> None:
     assert (found.sizes["h"], found.sizes["d_ff"]) == (HEADS, INNER)
     if style.__name__ != "Batched":  # the specification has the batch first
         assert agrees(found, subject, module)
+
+
+def test_an_activation_in_float32_is_its_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is given, some code computes it in float32."""
+    gelu = functional.gelu
+    monkeypatch.setattr(functional, "gelu", lambda x: gelu(x.float()).type_as(x))
+    found, _ = reading_of(Einsum())
+    assert (found.choices["activation"], found.findings) == ("gelu", [])
 
 
 @pytest.mark.parametrize("style", CHOICES)

@@ -61,6 +61,30 @@ def one_sequence() -> nn.Module:
     return OneSequence(plain_layers(LayerOfOneSequence))
 
 
+class InputBehindAnother(nn.Module):
+    """Reads its second argument; the first is there for encoders of another kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(31, 28)
+        self.places = nn.Embedding(40, 28)
+        self.stack = Plain(plain_layers())
+
+    def forward(self, letters: Tensor | None, words: Tensor, mask: Tensor) -> Tensor:
+        hidden: Tensor = self.stack(self.table(words) + self.places(torch.arange(words.shape[1])), mask)
+        return hidden
+
+
+@tutorial(
+    every("PlainAttention", scale=1.7),
+    "attention.scores",
+    {"mask": "mask: (B, n), boolean, True = keep"},
+    **PLAIN | {"position": "learned"},
+)
+def input_behind_another() -> nn.Module:
+    return InputBehindAnother()
+
+
 class AddedMask(Plain):
     """A mask of numbers that are added to the scores of every head and query."""
 

@@ -7,8 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from conformance_tests.engine.judging import check
+from conformance_tests.identification.structure import sizes
 from conformance_tests.meta_tests.encoders.plain import PlainLayer
 from conformance_tests.meta_tests.encoders.uncatalogued import attending
+from conformance_tests.subjects.hints import Hints
+from encoder_spec.notation import SpecificationError
 from encoder_spec.position import sinusoidal
 
 WIDTH, HEADS, INNER, WORDS = 12, 3, 20, 31
@@ -29,6 +32,13 @@ class Block(nn.Module):
         x = self.n1(x + self.o((weights @ v).transpose(1, 2).flatten(2)))
         hidden: Tensor = self.n2(x + self.outer(nn.functional.gelu(self.inner(x), approximate="tanh")))
         return hidden
+
+
+def test_an_array_with_more_axes_than_its_slot_has_is_named() -> None:
+    """Whatever its name promises: what it is asked for are its sizes."""
+    held = {f"layers.0.W_{letter}": torch.zeros(2, 6, 3, 4) for letter in "QKV"}
+    with pytest.raises(SpecificationError, match=r"layers\.0\.W_Q is an array \(2, 6, 3, 4\), where one with 2 axes"):
+        sizes(held, Hints(), 1)
 
 
 class WithoutPositions(nn.Module):

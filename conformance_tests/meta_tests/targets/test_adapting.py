@@ -79,7 +79,7 @@ def test_anything_else_is_no_encoder(thing: Any) -> None:
     """A list of modules, a tensor and an object with only one of the two among it."""
     said = (
         f"^{type(thing).__name__} is not an encoder: give a torch.nn.Module, "
-        r"an object that is called and holds arrays of NumPy, or one with `weights` and `encode\(x, mask\)`$"
+        r"an object that is called and holds arrays of NumPy or JAX, or one with `weights` and `encode\(x, mask\)`$"
     )
     with pytest.raises(SubjectError, match=said):
         adapt(thing)

@@ -10,7 +10,7 @@ from flax.core import meta
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from conformance_tests.errors import SubjectError
-from conformance_tests.subjects.calling import EVALUATION, Arguments, arguments_of
+from conformance_tests.subjects.calling import EVALUATION, Arguments, arguments_of, input_by_name
 from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors, in_float64, widened
 from conformance_tests.subjects.numbered import telling_names
 from conformance_tests.subjects.stated import heads_of_kernels, stated_by
@@ -35,7 +35,9 @@ class FlaxSubject(JaxSubject):
         weights = dict(zip(self._paths, arrays.values(), strict=True))
         super().__init__(weights, stated_by(self.form.parts(), heads_of_kernels(weights)))
         taken = inspect.signature(self.form.function).parameters
-        self._evaluation = {name: value for name, value in EVALUATION.items() if name in taken}
+        self._evaluation: dict[str, Any] = {name: value for name, value in EVALUATION.items() if name in taken}
+        if "rngs" in taken and taken["rngs"].default is inspect.Parameter.empty:
+            self._evaluation["rngs"] = nnx.Rngs(0)
 
     def documented_otherwise(self) -> Mapping[str, str]:
         """See ``Subject``: norms of Flax with ``use_fast_variance``, which is the default."""
@@ -46,6 +48,10 @@ class FlaxSubject(JaxSubject):
         """See ``CalledSubject``: without those that tell evaluation from training."""
         stated = arguments_of(self.form.function)
         return {name: default for name, default in stated.items() if name not in (*EVALUATION, "rngs")}
+
+    def takes_input_by_name(self) -> bool:
+        """See ``CalledSubject``."""
+        return input_by_name(self.form.function)
 
     def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """See ``JaxSubject``."""
@@ -105,7 +111,9 @@ class Linen:
         """Call the module with these parameters."""
         rest = jax.tree.map(widened, self._rest)
         with linen.intercept_methods(self._in_float64):
-            return self.module.apply({**rest, "params": unflatten_dict(dict(parameters))}, *positional, **named)
+            variables = {**rest, "params": unflatten_dict(dict(parameters))}
+            # One that draws random numbers even in evaluation asks for them, and is told by what it computes.
+            return self.module.apply(variables, *positional, rngs={"dropout": jax.random.PRNGKey(0)}, **named)
 
     def _in_float64(self, method: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
         """Call a method of a part, which casts to no type that it was told to compute in."""
@@ -142,4 +150,3 @@ def module_and_variables(thing: Any) -> tuple[linen.Module, Mapping[str, Any]]:
 def is_floating(dtype: Any) -> bool:
     """Return whether a type is a floating type of JAX."""
     return dtype is not None and jax.numpy.issubdtype(dtype, jax.numpy.floating)
-

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from jax.extend.core import Jaxpr, Literal
 
-from conformance_tests.subjects.evaluation import Coded, Evaluation
+from conformance_tests.subjects.evaluation import Coded, Evaluation, as_tensor
 from conformance_tests.subjects.jax.operations import HALF, applied, inner_of, wide
 from conformance_tests.subjects.source_lines import innermost
 
@@ -37,6 +37,9 @@ REDUCTIONS = {
     "reduce_and": "all",
     "reduce_or": "any",
 }
+
+DRAWS = ("random_bits", "threefry2x32", "rng_bit_generator", "rng_uniform")
+"""Primitives that draw random numbers."""
 
 PASSES_ON = ("copy", "copy_p", "stop_gradient", "optimization_barrier", "sharding_constraint", "device_put", "pvary")
 """Primitives that give what they read."""
@@ -84,12 +87,18 @@ class JaxEvaluation(Evaluation):
         if inner is not None:
             return self._closed(inner, reads)
         results = [wide(r, HALF) for r in applied(equation, [read.array for read in reads], HALF)]
+        if name in DRAWS or (self.is_constant(*reads) and any(map(self.is_random, reads))):
+            return [Coded(r, self.recording.leaf("random", as_tensor(r))) for r in results]
         if name in PASSES_ON:
             return [Coded(r, read.codes) for r, read in zip(results, reads, strict=True)]
         indices = [reads[i] for i in MOVES.get(name, ()) if i < len(reads)]
         if name in MOVES and self.is_fixed(indices):
             return self._moved(equation, reads, results)
         return [self._recorded(equation, reads, results[0], line_of(equation)), *map(self.constant, results[1:])]
+
+    def is_random(self, read: Coded) -> bool:
+        """Return whether an array holds random numbers."""
+        return any(value.operation == "random" for value in self.graph.owners(read.codes))
 
     def is_fixed(self, reads: Sequence[Coded]) -> bool:
         """Return whether arrays are the same in each call, whatever its arguments."""

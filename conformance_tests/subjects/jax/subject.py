@@ -14,6 +14,7 @@ from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
 from conformance_tests.subjects.bridged import BridgedSubject, Pullback
+from conformance_tests.subjects.calling import tensors_in
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.jax.operations import intermediates, rounds
 from conformance_tests.subjects.jax.recording import JaxEvaluation
@@ -38,6 +39,8 @@ class JaxSubject(BridgedSubject):
         self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]
     ) -> Any:
         """Call the encoder; one that takes a sequence without a batch gets the only one of a batch."""
+        if positional and self.takes_input_by_name():
+            positional, named = (), dict(named) | dict(zip(self.arguments(), positional, strict=False))
         if not self.one_by_one:
             return self.evaluated(weights, positional, named)
         alone = {name: x[0] if isinstance(x, jax.Array) and x.ndim and len(x) == 1 else x for name, x in named.items()}
@@ -110,7 +113,7 @@ class JaxSubject(BridgedSubject):
         def recorded(weights: Mapping[str, Tensor], positional: Sequence[Tensor], named: Mapping[str, Any]) -> Any:
             given = (dict(weights), list(positional), dict(named))
             *values, returned = as_tensors(self._taken_apart(*as_arrays(given)))
-            found.extend(v for v in values if v.is_floating_point() and v.numel() > 1)
+            found.extend(tensors_in([v for v in values if isinstance(v, Tensor) and v.numel() > 1]))
             return returned
 
         with replaced(self, "value", recorded):
@@ -207,7 +210,7 @@ def as_tensors(tree: Any) -> Any:
 
 def tensor(array: Any) -> Any:
     """Copy an array to a tensor, and return anything else as it is."""
-    if not isinstance(array, jax.Array):
+    if not isinstance(array, jax.Array) or jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
         return array
     short = is_floating(array) and array.dtype.itemsize < 4
     return torch.from_numpy(np.array(array, dtype=np.float32 if short else None))

@@ -1,0 +1,114 @@
+"""Functions of JAX with the arrays that they hold."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("jax", reason="needs the extra `flax`: run by `make frameworks`")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from conformance_tests.engine.judging import check
+from conformance_tests.subjects.jax.held import HeldSubject, held_arrays, rebuilt
+from conformance_tests.targets.adapting import adapt
+
+
+class Norm(NamedTuple):
+    scale: Any
+    shift: Any
+
+
+def parameters(d: int = 20, inner: int = 36) -> dict[str, Any]:
+    """Those of a layer: a dictionary with a named tuple and a list in it."""
+    keys = iter(jax.random.split(jax.random.PRNGKey(0), 6))
+    maps = [jax.random.normal(next(keys), (d, d)) / d**0.5 for _ in range(4)]
+    wide = {"up": jax.random.normal(next(keys), (d, inner)) / 4, "down": jax.random.normal(next(keys), (inner, d)) / 6}
+    norms = Norm(jnp.ones(d), jnp.zeros(d)), Norm(jnp.ones(d), jnp.zeros(d))
+    return {"maps": maps, "norms": norms, **wide}
+
+
+def layer(
+    held: dict[str, Any], x: Any, mask: Any = None, divisor: float = 5**0.5, drop: Callable[[Any], Any] = lambda y: y
+) -> Any:
+    """Post-LN with 4 heads, for one sequence (n, d)."""
+    n, d = x.shape
+    query, key, value = (jnp.reshape(x @ w, (n, 4, -1)) for w in held["maps"][:3])
+    scores = jnp.einsum("qhc,khc->hqk", query, key) / divisor
+    if mask is not None:
+        scores = jnp.where(mask, scores, -jnp.inf)
+    mixed = jnp.einsum("hqk,khc->qhc", jax.nn.softmax(scores), value).reshape(n, d)
+    x = normed(x + drop(mixed @ held["maps"][3]), held["norms"][0])
+    return normed(x + jax.nn.relu(x @ held["up"]) @ held["down"], held["norms"][1])
+
+
+def normed(x: Any, norm: Norm) -> Any:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / jnp.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * norm.scale + norm.shift
+
+
+def test_a_function_bound_to_its_parameters_is_judged() -> None:
+    """Without a batch, with everything that a module would show."""
+    target = check(lambda: partial(layer, parameters())).targets[0]
+    assert target.verdict == "conformant", [r.message for r in target.of("fail")] + target.notes
+    choices = target.profile["choices"]
+    assert [choices[name] for name in ("layer", "num_heads", "activation", "projections")] == [
+        *("post-ln", 4, "relu", "linear"),
+    ]
+
+
+def test_what_is_wrong_with_it_is_named() -> None:
+    target = check(lambda: partial(layer, parameters(), divisor=20**0.5)).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", "attention.scores")
+
+
+def test_random_numbers_in_evaluation_are_named() -> None:
+    def drop(y: Any) -> Any:
+        return jnp.where(jax.random.bernoulli(jax.random.PRNGKey(3), 0.9, y.shape), y / 0.9, 0)
+
+    target = check(lambda: partial(layer, parameters(), drop=drop)).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", "dropout.identity")
+    assert "random numbers enter the output in evaluation" in target.diagnosis[0]["says"]
+
+
+def test_arrays_are_held_wherever_they_stand() -> None:
+    """In parts of parts, in tuples with names, in attributes, and behind methods; one array has one name."""
+
+    class Holder:
+        def __init__(self) -> None:
+            self.itself = self
+            self.norm = Norm(jnp.ones(2), jnp.arange(2))
+            self.parts = [{"w": jnp.zeros((1, 2))}]
+            self.again = self.parts[0]["w"]
+            self.training = True
+
+        def forward(self, x: Any) -> Any:
+            return x
+
+    holder = Holder()
+    expected = {"norm.scale": (2,), "parts.0.w": (1, 2)}
+    assert {path: array.shape for path, array in held_arrays(holder).items()} == expected
+    assert held_arrays(holder.forward).keys() == expected.keys()
+    another = rebuilt(holder, lambda _, array: array + 7)
+    assert np.array_equal(another.norm.scale, [8, 8])
+    assert another.again is another.parts[0]["w"]
+    assert (another.training, holder.training) == (False, True)
+    assert np.array_equal(holder.norm.scale, [1, 1])
+
+
+def test_a_copy_computes_with_the_weights_of_the_suite() -> None:
+    held = parameters()
+    subject = adapt(partial(layer, held))
+    assert isinstance(subject, HeldSubject)
+    subject.one_by_one = True
+    x = torch.randn(2, 5, 20, dtype=torch.float64)
+    with subject.borrowed():
+        before = subject.encode((x,), None)
+        subject.set_weights({name: 0 * w for name, w in subject.weights().items()})
+        assert not subject.encode((x,), None).any()
+    assert before.shape == x.shape
+    assert held["up"].any()
