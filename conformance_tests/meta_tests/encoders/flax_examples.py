@@ -58,6 +58,32 @@ def from_tokens() -> tuple[Any, Any]:
     return module, module.init(jax.random.key(0), ids, ids == 0, True)
 
 
+class OneBlock(linen.Module):
+    """Pre-LN, called with names alone; ``drops`` says whether its dropout is ever switched off."""
+
+    drops: bool = False
+
+    @linen.compact
+    def __call__(self, *, inputs: Any, keep: Any = None, train: bool = True) -> Any:
+        mask = None if keep is None else keep[:, None, None, :]
+        normed = linen.LayerNorm(use_fast_variance=False)(inputs)
+        x = inputs + linen.MultiHeadDotProductAttention(num_heads=4)(normed, mask=mask)
+        inner = linen.Dense(72)(linen.LayerNorm(use_fast_variance=False)(x))
+        return x + linen.Dropout(0.1)(linen.Dense(32)(linen.relu(inner)), deterministic=not (train or self.drops))
+
+
+def one_block() -> tuple[Any, Any]:
+    """The block beside its variables."""
+    module = OneBlock()
+    return module, module.init(jax.random.key(0), inputs=jax.numpy.zeros((2, 5, 32)), train=False)
+
+
+def never_switched_off() -> tuple[Any, Any]:
+    """The block whose dropout is on in evaluation too."""
+    module, variables = one_block()
+    return module.clone(drops=True), variables
+
+
 class Scanned(linen.Module):
     """Three layers by a scan, which keeps the arrays of all of them in one."""
 
@@ -82,6 +108,7 @@ RIGHT: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "nnx, Pre-LN, use_fast_variance=False": (nnx_encoder, PRE | {"activation": "gelu-tanh"}),
     "linen, Post-LN, use_fast_variance=False": (linen_encoder, POST),
     "linen, a scan over three layers, use_fast_variance=False": (scanned, POST | {"num_layers": 3}),
+    "linen, called by names": (one_block, PRE | {"num_layers": 1, "activation": "relu", "final_norm": "none"}),
     "linen, one layer": (one_layer, POST | {"num_layers": 1}),
     "linen, Pre-LN from token ids, use_fast_variance=False": (
         from_tokens,
@@ -108,5 +135,6 @@ def normed_residual() -> Any:
 
 WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
     "the residual connection behind the norm": (normed_residual, "RES-1", "layer.pre_ln"),
+    "dropout in evaluation": (never_switched_off, "DROP-6", "dropout.identity"),
 }
 """Encoders with one thing wrong, the requirement that says so, and where they depart."""

@@ -39,8 +39,6 @@ class JaxSubject(BridgedSubject):
         self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]
     ) -> Any:
         """Call the encoder; one that takes a sequence without a batch gets the only one of a batch."""
-        if positional and self.takes_input_by_name():
-            positional, named = (), dict(named) | dict(zip(self.arguments(), positional, strict=False))
         if not self.one_by_one:
             return self.evaluated(weights, positional, named)
         alone = {name: x[0] if isinstance(x, jax.Array) and x.ndim and len(x) == 1 else x for name, x in named.items()}
