@@ -298,13 +298,14 @@ def first_call(
 def takes_fractions(call: TryCall, ids: Tensor, named: Mapping[str, Any], returned: Sequence[Tensor]) -> bool:
     """Return whether a call computes with ids as with numbers: fractions in their place give something else.
 
-    Who looks ids up refuses fractions, or rounds them down.
+    Code that looks ids up refuses fractions, or rounds them down.
     """
     try:
         fractions = tensors_in(call(ids + 0.25, named))
     except Exception:
         return False
-    return not all(map(torch.equal, fractions, returned))
+    same = (torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(fractions, returned, strict=False))
+    return not all(same)
 
 
 def positions_in(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> int:

@@ -1,6 +1,7 @@
 """Adapting: from an object to a subject."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,15 +32,23 @@ def adapt(thing: Any) -> Subject:
         return TorchSubject(thing)
     if isinstance(thing, ArraySubject):
         return AdaptedSubject(thing)
+    subject_of_arrays = holding_arrays(thing)
+    if subject_of_arrays is not None:
+        return subject_of_arrays(thing)
+    raise SubjectError(
+        f"{type(thing).__name__} is not an encoder: give a torch.nn.Module, an object that is called and holds arrays "
+        "of NumPy or JAX, or one with `weights` and `encode(x, mask)`"
+    )
+
+
+def holding_arrays(thing: Any) -> Callable[[Any], Subject] | None:
+    """Return what makes a subject of an object that holds arrays of NumPy or JAX; None if it holds none."""
     if held_arrays(thing):
-        return HeldArraysSubject(thing)
+        return HeldArraysSubject
     # An object can hold arrays of JAX only where JAX has been imported; it is not imported here to find out.
     if "jax" in sys.modules:
         from conformance_tests.subjects.jax import held
 
         if held.held_arrays(thing):
-            return held.HeldSubject(thing)
-    raise SubjectError(
-        f"{type(thing).__name__} is not an encoder: give a torch.nn.Module, an object that is called and holds arrays "
-        "of NumPy or JAX, or one with `weights` and `encode(x, mask)`"
-    )
+            return held.HeldSubject
+    return None

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from torch import nn
 
@@ -257,6 +258,13 @@ def test_a_layer_of_a_framework_is_made_already() -> None:
     thing = layer()
     assert make(thing) is thing
     assert type(make(layer)) is layer
+
+
+def test_an_object_that_holds_arrays_and_asks_for_its_input_is_made_already() -> None:
+    """One that asks for nothing is called, and makes an encoder."""
+    bound = partial(lambda w, x: x @ w, np.eye(3))
+    assert make(bound) is bound
+    assert make(partial(lambda w: ENCODER, np.eye(3))) is ENCODER
 
 
 @pytest.mark.parametrize(
