@@ -11,7 +11,14 @@ from torch import Tensor
 from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Undetermined, Unsupported, one_line
 from conformance_tests.numerics.probes import Probe, Probes, Sizes
-from conformance_tests.subjects.calling import EXHAUSTED, Arguments, batch_comes_first, hidden_states, required
+from conformance_tests.subjects.calling import (
+    EXHAUSTED,
+    Arguments,
+    batch_comes_first,
+    hidden_states,
+    required,
+    tensors_in,
+)
 from conformance_tests.subjects.first_call import (
     BATCHES,
     FEW_TRIALS,
@@ -56,6 +63,9 @@ class CalledSubject(Subject):
     A framework supplies ``arguments`` and ``call``, and as much of the rest as it can. This class learns which argument
     is the mask, its form and polarity, the order of the axes, and which part of the output are the hidden states.
     """
+
+    stages: Sequence[tuple[bool, int]] = ((False, MOST_TRIALS), (True, FEW_TRIALS))
+    """Whether to call with one sequence, and how often at most, one after the other until a call goes through."""
 
     def __init__(self) -> None:
         self.batch_first = True
@@ -115,17 +125,18 @@ class CalledSubject(Subject):
     def first_call(self, call: TryCall, length: int | None) -> FirstCall | None:
         """Return a call that goes through; None if none of those tried does.
 
-        An encoder that refuses batches may take one sequence. That is tried before the unlikely forms of a batch, of
-        which there are many.
+        An encoder that refuses batches may take one sequence.
 
         Args:
             call: calls the encoder with a first argument and those that it asks for, by ``call_with_batch``.
             length: the number of positions; by default few.
         """
-        for self.one_by_one, trials in ((False, FEW_TRIALS), (True, FEW_TRIALS), (False, MOST_TRIALS)):
+        for alone, trials in self.stages:
+            self.one_by_one = alone
             found = self.tried_calls(call, length, trials)
             if found is not None:
                 return found
+        self.one_by_one = False
         return None
 
     def tried_calls(self, call: TryCall, length: int | None, trials: int) -> FirstCall | None:
@@ -134,7 +145,8 @@ class CalledSubject(Subject):
         lengths = [length or said.length] if length or said.length else []
         batches = [1] if self.one_by_one else [said.batch] if said.batch else BATCHES
         arguments = self.open_arguments()
-        return first_call(self.weights(), self.kept(), arguments, call, lengths, batches, said.arguments, trials)
+        wanted = of_one_sequence(call) if self.one_by_one else call
+        return first_call(self.weights(), self.kept(), arguments, wanted, lengths, batches, said.arguments, trials)
 
     def kept(self) -> Mapping[str, Tensor]:
         """Return the arrays beside the weights whose sizes may be those of a call."""
@@ -434,6 +446,21 @@ class CalledSubject(Subject):
     def _turned(self, x: Tensor) -> Tensor:
         """Turn batch first into the encoder's own order, or back."""
         return x if self.batch_first else x.transpose(0, 1)
+
+
+def of_one_sequence(call: TryCall) -> TryCall:
+    """Return the call, which refuses an encoder that gives no array (n, d_model) for a sequence.
+
+    One with another idea of its axes takes the positions for samples, and returns a batch of something.
+    """
+
+    def demanding(x: Tensor, named: Mapping[str, Any]) -> Any:
+        returned = call(x, named)
+        if not any(t.ndim == len(("batch", "positions", "features")) for t in tensors_in(returned)):
+            raise Unsupported("no array of positions and features comes back")
+        return returned
+
+    return demanding
 
 
 def sequences(inputs: tuple[Tensor, ...], keep: Tensor | None) -> Iterator[tuple[tuple[Tensor, ...], Tensor | None]]:

@@ -15,6 +15,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Disagreement, Unsupported
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.called import CalledSubject
@@ -259,7 +260,7 @@ class TorchSubject(CalledSubject):
         takes_any = next(iter(self.arguments()), "").startswith("*")
         for self._further in range(MOST_FURTHER + 1 if takes_any else 1):
             found = super().tried_calls(call, length, trials)
-            if found is not None and found.named and not reads_input(call, found):
+            if found is not None and not reads_input(call, found):
                 return self._entered_elsewhere(call, length, trials) or found
             if found is not None:
                 return found
@@ -320,10 +321,15 @@ class TorchSubject(CalledSubject):
 
 
 def reads_input(call: TryCall, found: FirstCall) -> bool:
-    """Return whether another input gives another output: code may ignore its first argument, and read a later one."""
+    """Return whether another input gives another output: code may ignore its first argument, and read a later one.
+
+    Where a mask hides everything, and all numbers are one, nothing can be seen of that.
+    """
+    if not found.named:
+        return True
     returned = tensors_in(call(found.inputs, found.named))
     others = tensors_in(call(found.inputs.flip(0, 1), found.named))
-    return not all(map(torch.equal, returned, others))
+    return all(map(is_even, returned)) or not all(map(torch.equal, returned, others))
 
 
 def materialise(module: nn.Module) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from conformance_tests.computation.graph import Graph
 from conformance_tests.subjects.bridged import BridgedSubject, Pullback
 from conformance_tests.subjects.calling import tensors_in
+from conformance_tests.subjects.first_call import FEW_TRIALS, MOST_TRIALS
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.jax.operations import intermediates, rounds
 from conformance_tests.subjects.jax.recording import JaxEvaluation
@@ -26,6 +27,9 @@ class JaxSubject(BridgedSubject):
 
     Its own roundings to a shorter type are left out, and the report says so.
     """
+
+    stages = ((False, FEW_TRIALS), (True, FEW_TRIALS), (False, MOST_TRIALS))
+    """See ``CalledSubject``: code for JAX is often written for one sequence, and a refused call takes milliseconds."""
 
     def __init__(self, weights: Mapping[str, Tensor], hints: Hints) -> None:
         super().__init__(weights, hints)
