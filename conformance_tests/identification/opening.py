@@ -81,7 +81,7 @@ def opened_beside(run: Run, module: EncoderModule) -> Iterator[Run]:
 class Attempt(NamedTuple):
     """A run, or the reason why there is none; and a narrower precision in which the subject computes a part.
 
-    One that cannot compute in the precision of this attempt at all says nothing of what it is.
+    ``is_computed`` is false where the subject does not compute in that precision at all: then the reason says no more.
     """
 
     run: Run | None

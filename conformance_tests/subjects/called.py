@@ -24,6 +24,7 @@ from conformance_tests.subjects.first_call import (
     FEW_TRIALS,
     LIKELY,
     MOST_TRIALS,
+    SEQUENCE,
     Filling,
     FirstCall,
     Plain,
@@ -65,7 +66,7 @@ class CalledSubject(Subject):
     """
 
     stages: Sequence[tuple[bool, int]] = ((False, MOST_TRIALS), (True, FEW_TRIALS))
-    """Whether to call with one sequence, and how often at most, one after the other until a call goes through."""
+    """Rounds of calls until one goes through: whether with one sequence alone, and how many calls at most."""
 
     def __init__(self) -> None:
         self.batch_first = True
@@ -456,7 +457,7 @@ def of_one_sequence(call: TryCall) -> TryCall:
 
     def demanding(x: Tensor, named: Mapping[str, Any]) -> Any:
         returned = call(x, named)
-        if not any(t.ndim == len(("batch", "positions", "features")) for t in tensors_in(returned)):
+        if not any(t.ndim == SEQUENCE for t in tensors_in(returned)):
             raise Unsupported("no array of positions and features comes back")
         return returned
 

@@ -31,7 +31,7 @@ EVALUATION = {
 """Arguments that switch an encoder to evaluation, with their values, where the encoder has no such state."""
 
 EXHAUSTED = (MemoryError, RecursionError)
-"""What a call raises whatever it is given: nothing is learned by calling again, and each call takes its time."""
+"""Errors that have nothing to do with the arguments of a call: trying others would only take time."""
 
 
 ENTRANCES = ("forward", "encode")
@@ -76,6 +76,12 @@ def hands_on(function: Callable[..., Any]) -> bool:
         return False
     kinds = {p.kind for p in signature(function).parameters.values()}
     return kinds == {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
+
+
+def apart_from_evaluation(stated: Arguments) -> tuple[Arguments, dict[str, Any]]:
+    """Return the arguments but for those that switch an encoder to evaluation, and the values of these."""
+    evaluation: dict[str, Any] = {name: value for name, value in EVALUATION.items() if name in stated}
+    return {name: default for name, default in stated.items() if name not in evaluation}, evaluation
 
 
 def input_by_name(function: Callable[..., Any]) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor, from_numpy
 
 from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.called import CalledSubject
-from conformance_tests.subjects.calling import EVALUATION, Arguments, arguments_of, entrance
+from conformance_tests.subjects.calling import Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.first_call import first_hidden_states
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.live_arrays import LiveArrays
@@ -59,12 +59,9 @@ class HeldArraysSubject(CalledSubject):
 
     def __init__(self, thing: Any) -> None:
         super().__init__()
-        function = entrance(thing)
         self.hints = Hints()
-        self._function = function
-        stated = arguments_of(function)
-        self._arguments = {name: default for name, default in stated.items() if name not in EVALUATION}
-        self._evaluation = {name: value for name, value in EVALUATION.items() if name in stated}
+        self._function = entrance(thing)
+        self._arguments, self._evaluation = apart_from_evaluation(arguments_of(self._function))
         arrays = held_arrays(thing)
         self._arrays = LiveArrays(lambda: arrays, live=arrays)
         with self._arrays.put_back(), suppress(Exception):

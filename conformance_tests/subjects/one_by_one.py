@@ -10,7 +10,7 @@ from torch import Tensor
 
 def without_batch(value: Any) -> Any:
     """Return an argument for a batch of one sequence as the one for that sequence."""
-    return value[0] if isinstance(value, Tensor) and value.ndim and len(value) == 1 else value
+    return value[0] if getattr(value, "ndim", 0) and len(value) == 1 else value
 
 
 def with_batch(returned: Any) -> Any:

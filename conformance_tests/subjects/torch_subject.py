@@ -260,10 +260,8 @@ class TorchSubject(CalledSubject):
         takes_any = next(iter(self.arguments()), "").startswith("*")
         for self._further in range(MOST_FURTHER + 1 if takes_any else 1):
             found = super().tried_calls(call, length, trials)
-            if found is not None and not reads_input(call, found):
-                return self._entered_elsewhere(call, length, trials) or found
             if found is not None:
-                return found
+                return found if reads_input(call, found) else self._entered_elsewhere(call, length, trials) or found
         self._further = 0
         found = self._entered_elsewhere(call, length, trials)
         if found is None and self._structure is None:

@@ -51,7 +51,7 @@ def test_only_arrays_for_a_batch_of_one_lose_their_batch() -> None:
 
 
 class Mixing(nn.Module):
-    """Adds to each position the mean of its own sequence, over the positions that are kept."""
+    """Adds a map of the mean over the kept positions to each position."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from conformance_tests.subjects.calling import EVALUATION, Arguments, arguments_of, entrance
+from conformance_tests.subjects.calling import EVALUATION, Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors, in_float64, is_floating, widened
 
@@ -28,16 +28,14 @@ class HeldSubject(JaxSubject):
 
     def __init__(self, thing: Any) -> None:
         self._thing = thing
-        self._function = entrance(thing)
+        self._arguments, self._evaluation = apart_from_evaluation(arguments_of(entrance(thing)))
         with in_float64():
             weights = as_tensors({path: widened(array) for path, array in held_arrays(thing).items()})
         super().__init__(weights, Hints())
-        stated = arguments_of(self._function)
-        self._evaluation = {name: value for name, value in EVALUATION.items() if name in stated}
 
     def arguments(self) -> Arguments:
         """See ``CalledSubject``: without those that tell evaluation from training."""
-        return {name: default for name, default in arguments_of(self._function).items() if name not in EVALUATION}
+        return self._arguments
 
     def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """See ``JaxSubject``."""

@@ -20,6 +20,7 @@ from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.jax.operations import intermediates, rounds
 from conformance_tests.subjects.jax.recording import JaxEvaluation
 from conformance_tests.subjects.noisy_call import noisy_call
+from conformance_tests.subjects.one_by_one import without_batch
 
 
 class JaxSubject(BridgedSubject):
@@ -45,7 +46,7 @@ class JaxSubject(BridgedSubject):
         """Call the encoder; one that takes a sequence without a batch gets the only one of a batch."""
         if not self.one_by_one:
             return self.evaluated(weights, positional, named)
-        alone = {name: x[0] if isinstance(x, jax.Array) and x.ndim and len(x) == 1 else x for name, x in named.items()}
+        alone = {name: without_batch(value) for name, value in named.items()}
         return jax.tree.map(lambda array: array[None], self.evaluated(weights, [x[0] for x in positional], alone))
 
     @contextmanager
