@@ -1,6 +1,5 @@
 """Flax modules as subjects: those of nnx, and those of linen with their parameters."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from flax.core import meta
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from conformance_tests.errors import SubjectError
-from conformance_tests.subjects.calling import EVALUATION, Arguments, arguments_of, input_by_name
+from conformance_tests.subjects.calling import REQUIRED, Arguments, apart_from_evaluation, arguments_of, input_by_name
 from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors, in_float64, widened
 from conformance_tests.subjects.numbered import telling_names
 from conformance_tests.subjects.stated import heads_of_kernels, stated_by
@@ -34,9 +33,9 @@ class FlaxSubject(JaxSubject):
         )
         weights = dict(zip(self._paths, arrays.values(), strict=True))
         super().__init__(weights, stated_by(self.form.parts(), heads_of_kernels(weights)))
-        taken = inspect.signature(self.form.function).parameters
-        self._evaluation: dict[str, Any] = {name: value for name, value in EVALUATION.items() if name in taken}
-        if "rngs" in taken and taken["rngs"].default is inspect.Parameter.empty:
+        stated, self._evaluation = apart_from_evaluation(arguments_of(self.form.function))
+        self._arguments = {name: default for name, default in stated.items() if name != "rngs"}
+        if stated.get("rngs") is REQUIRED:
             self._evaluation["rngs"] = nnx.Rngs(0)
 
     def documented_otherwise(self) -> Mapping[str, str]:
@@ -46,8 +45,7 @@ class FlaxSubject(JaxSubject):
 
     def arguments(self) -> Arguments:
         """See ``CalledSubject``: without those that tell evaluation from training."""
-        stated = arguments_of(self.form.function)
-        return {name: default for name, default in stated.items() if name not in (*EVALUATION, "rngs")}
+        return self._arguments
 
     def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """See ``JaxSubject``."""
