@@ -7,15 +7,33 @@ from encoder_spec.embedding import scale
 
 @decides("EMB-1", "EMB-4", "EMB-13", "EMB-14", "EMB-17", "EMB-18", "EMB-19", level="trace")
 def test_tokens_or_patches_become_their_vectors(run: Run) -> None:
-    """Rows of E, patches times W_patch, vectors as they are: an intermediate, and what is scaled and summed."""
-    run.expect("embedding").reaches("embedding_scale").is_formed()
+    """Rows of E, patches times W_patch, vectors as they are: an intermediate, and what is normed or goes on."""
+    run.expect("embedding").reaches("token_norm").is_formed()
+
+
+@decides("EMB-20", "EMB-21", level="trace")
+def test_features_are_normed_or_mapped_as_they_are(run: Run) -> None:
+    """The norm of what is given, or itself: what the map reads."""
+    run.expect("feature_norm").reaches("embedding").is_formed()
+
+
+@decides("EMB-22", "EMB-23", level="trace")
+def test_tokens_are_normed_or_not(run: Run) -> None:
+    """The norm of each token, or the token itself: an intermediate, and what is activated or goes on."""
+    run.expect("token_norm").reaches("token_activation").is_formed()
+
+
+@decides("EMB-24", "EMB-25", level="trace")
+def test_tokens_are_activated_or_not(run: Run) -> None:
+    """The activation of each token, or the token itself: an intermediate, and what is scaled and summed."""
+    run.expect("token_activation").reaches("embedding_scale").is_formed()
 
 
 @decides("EMB-2", "EMB-3", level="trace")
 def test_embedding_has_the_scale_of_its_variant(run: Run) -> None:
     """√d_model · E[i], or E[i] itself: an intermediate, what the sum reads, and nowhere scaled where it must not be."""
     if run.encoder.profile["embedding_scale"].variant == "none":
-        run.expect("embedding").is_not_changed_by(scale)
+        run.expect("token_activation").is_not_changed_by(scale)
     run.expect("embedding_scale").reaches("cls").is_formed()
 
 

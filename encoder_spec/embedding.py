@@ -61,6 +61,7 @@ def patches(
     images: Float[Tensor, "B channels height width"],
     *,
     patch: int,
+    feature_norm: Callable[..., Float[Tensor, "B n patch_area"]],
     W_patch: Float[Tensor, "patch_area d_model"],
     b_patch: Float[Tensor, "d_model"],
 ) -> Float[Tensor, "B n d_model"]:
@@ -69,7 +70,8 @@ def patches(
     $$ X = [\, x_p^1 W;\ \dots;\ x_p^n W \,] + b, \qquad
        x_p^j \in \mathbb{R}^{p^2 C},\ n = \tfrac{\text{height}}{p} \cdot \tfrac{\text{width}}{p} $$
 
-    The side p of a patch divides height and width. Patches are read row by row.
+    The side p of a patch divides height and width. Patches are read row by row. Where the slot
+    ``feature_norm`` is filled, the map reads normed patches.
 
     Undefined: the order of the entries inside a flattened patch; here channel,
     row, column, which is the order of a convolution kernel.
@@ -81,13 +83,17 @@ def patches(
     )
     x_p: Tensor = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
     x_p = x_p.permute(0, 2, 4, 1, 3, 5).flatten(-3).flatten(1, 2)
-    return x_p @ W_patch + b_patch
+    return feature_norm(x_p) @ W_patch + b_patch
 
 
 @requirement("EMB-13", "Each token is a linear map of one patch, without a bias.")
 @equation("embedding.patches_without_bias", slot="embedding")
 def patches_without_bias(
-    images: Float[Tensor, "B channels height width"], *, patch: int, W_patch: Float[Tensor, "patch_area d_model"]
+    images: Float[Tensor, "B channels height width"],
+    *,
+    patch: int,
+    feature_norm: Callable[..., Float[Tensor, "B n patch_area"]],
+    W_patch: Float[Tensor, "patch_area d_model"],
 ) -> Float[Tensor, "B n d_model"]:
     r"""Patch embedding without bias. Radford et al. 2021 (CLIP), released code.
 
@@ -97,7 +103,8 @@ def patches_without_bias(
 
     Undefined: as for ``embedding.patches``.
     """
-    return patches(images, patch=patch, W_patch=W_patch, b_patch=W_patch.new_zeros(W_patch.shape[-1]))
+    b_patch = W_patch.new_zeros(W_patch.shape[-1])
+    return patches(images, patch=patch, feature_norm=feature_norm, W_patch=W_patch, b_patch=b_patch)
 
 
 @requirement(
@@ -154,6 +161,7 @@ def vectors(x: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
 def features(
     u: Float[Tensor, "B n channels"],
     *,
+    feature_norm: Callable[..., Float[Tensor, "B n channels"]],
     W_feature: Float[Tensor, "channels d_model"],
     b_feature: Float[Tensor, "d_model"],
 ) -> Float[Tensor, "B n d_model"]:
@@ -161,17 +169,21 @@ def features(
 
     $$ X_j = u_j W^\text{feature} + b^\text{feature} $$
 
-    u_j are the C numbers measured at time j.
+    u_j are the C numbers measured at time j. Where the slot ``feature_norm`` is filled, the map
+    reads them normed.
 
     Undefined: nothing. (The paper standardises each feature over the data before the map.)
     """
-    return u @ W_feature + b_feature
+    return feature_norm(u) @ W_feature + b_feature
 
 
 @requirement("EMB-19", "Each position is a linear map of the features there, without a bias.")
 @equation("embedding.features_without_bias", slot="embedding")
 def features_without_bias(
-    u: Float[Tensor, "B n channels"], *, W_feature: Float[Tensor, "channels d_model"]
+    u: Float[Tensor, "B n channels"],
+    *,
+    feature_norm: Callable[..., Float[Tensor, "B n channels"]],
+    W_feature: Float[Tensor, "channels d_model"],
 ) -> Float[Tensor, "B n d_model"]:
     r"""Mapped features without bias. Nie et al. 2022 (PatchTST), §3.1.
 
@@ -179,7 +191,85 @@ def features_without_bias(
 
     Undefined: nothing. (The paper's features are stretches of one series; its released code adds a bias.)
     """
-    return u @ W_feature
+    return feature_norm(u) @ W_feature
+
+
+@requirement("EMB-20", "Features, or the entries of a patch, are normalised before they are mapped.")
+@equation("embedding.feature_norm", slot="feature_norm", variant="norm")
+def feature_norm(
+    u: Float[Tensor, "B n d_model"], *, norm_feature: Callable[..., Tensor]
+) -> Float[Tensor, "B n d_model"]:
+    r"""Norm of the features. Baevski et al. 2020 (wav2vec 2.0), released code; Kumar et al. 2023, §3, of patches.
+
+    $$ u \leftarrow \mathrm{LN}(u) $$
+
+    The width is that of what is given: C features, or the p²C entries of a patch.
+
+    Undefined: nothing.
+    """
+    return norm_feature(u)
+
+
+@requirement("EMB-21", "Features, or the entries of a patch, are mapped as they are.")
+@equation("embedding.no_feature_norm", slot="feature_norm", variant="none")
+def no_feature_norm(u: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
+    r"""Without norm of the features. Dosovitskiy et al. 2020, eq. (1); Zerveas et al. 2020, §3.1.
+
+    $$ u \leftarrow u $$
+
+    Undefined: nothing.
+    """
+    return u
+
+
+@requirement("EMB-22", "Each embedding is normalised by itself, before scale, class token and positions.")
+@equation("embedding.token_norm", slot="token_norm", variant="norm")
+def token_norm(X: Float[Tensor, "B n d_model"], *, norm_token: Callable[..., Tensor]) -> Float[Tensor, "B n d_model"]:
+    r"""Norm of each token. Kumar et al. 2023, §3; Watanabe et al. 2018 (ESPnet), released code.
+
+    $$ X \leftarrow \mathrm{LN}(X) $$
+
+    Undefined: nothing. (``embedding.norm`` is the norm of the sum, with positions and segments in it.)
+    """
+    return norm_token(X)
+
+
+@requirement("EMB-23", "No norm stands between the embedding and its scale.")
+@equation("embedding.no_token_norm", slot="token_norm", variant="none")
+def no_token_norm(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
+    r"""Without norm of each token. Vaswani et al. 2017, §3.4; Dosovitskiy et al. 2020, eq. (1).
+
+    $$ X \leftarrow X $$
+
+    Undefined: nothing.
+    """
+    return X
+
+
+@requirement("EMB-24", "An activation follows the embedding, before scale, class token and positions.")
+@equation("embedding.token_activation", slot="token_activation", variant="activation")
+def token_activation(
+    X: Float[Tensor, "B n d_model"], *, activation_token: Callable[..., Tensor]
+) -> Float[Tensor, "B n d_model"]:
+    r"""Activation of each token. Watanabe et al. 2018 (ESPnet), released code: ReLU behind map and norm.
+
+    $$ X \leftarrow \sigma(X) $$
+
+    Undefined: nothing.
+    """
+    return activation_token(X)
+
+
+@requirement("EMB-25", "No activation stands between the embedding and its scale.")
+@equation("embedding.no_token_activation", slot="token_activation", variant="none")
+def no_token_activation(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
+    r"""Without activation of each token. Vaswani et al. 2017, §3.4; Zerveas et al. 2020, §3.1.
+
+    $$ X \leftarrow X $$
+
+    Undefined: nothing.
+    """
+    return X
 
 
 @requirement("EMB-5", "The learned class token stands before the first token; the sequence grows by one.")
@@ -226,6 +316,8 @@ def embedded(
     tokens: Tensor,
     *segment_ids: Tensor,
     embedding: Callable[..., Tensor],
+    token_norm: Callable[..., Tensor],
+    token_activation: Callable[..., Tensor],
     embedding_scale: Callable[..., Tensor],
     cls: Callable[..., Tensor],
     position: Callable[..., Tensor],
@@ -238,12 +330,13 @@ def embedded(
     $$ X^{(0)} = \mathrm{Dropout}(X' + PE), \qquad X' = \mathrm{Cls}(\mathrm{Scale}(\mathrm{Embed}(x))) $$
 
     BERT adds a vector for the segment and normalises the sum: the slots ``segment`` and
-    ``embedding_norm``, which are empty otherwise. (S4 writes H₀ = E + P, S1 writes
+    ``embedding_norm``, which are empty otherwise. Some encoders of features norm and activate what
+    their map gives: ``token_norm`` and ``token_activation``. (S4 writes H₀ = E + P, S1 writes
     Z₀ = X' + E_pos: the same sum.)
 
     Undefined: nothing.
     """
-    X = cls(embedding_scale(embedding(tokens)))
+    X = cls(embedding_scale(token_activation(token_norm(embedding(tokens)))))
     return dropout(embedding_norm(segment(X + position(X), *segment_ids)))
 
 
@@ -253,6 +346,8 @@ def factorised(
     tokens: Tensor,
     *segment_ids: Tensor,
     embedding: Callable[..., Float[Tensor, "B n d_e"]],
+    token_norm: Callable[..., Float[Tensor, "B n d_e"]],
+    token_activation: Callable[..., Float[Tensor, "B n d_e"]],
     embedding_scale: Callable[..., Float[Tensor, "B n d_e"]],
     cls: Callable[..., Float[Tensor, "B m d_e"]],
     position: Callable[..., Float[Tensor, "m d_e"]],
@@ -277,6 +372,8 @@ def factorised(
         tokens,
         *segment_ids,
         embedding=embedding,
+        token_norm=token_norm,
+        token_activation=token_activation,
         embedding_scale=embedding_scale,
         cls=cls,
         position=position,

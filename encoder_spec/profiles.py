@@ -54,9 +54,9 @@ class Profile:
         return chosen | {constant_word(key): value for key, value in self.constants.items()}
 
     def slot_at(self, path: str) -> str:
-        """Return the slot that fills a norm's place: the place itself where it has a separate equation."""
+        """Return the slot that fills the place at a path: the place itself where it has a separate equation."""
         place = path.rpartition(".")[2]
-        return place if place in self.equations else "norm"
+        return place if place in self.equations else place.partition("_")[0]
 
     def constant(self, name: str, path: str) -> float:
         """Return the constant that an equation at ``path`` reads: that of its place, if the place has one."""
@@ -110,6 +110,9 @@ VASWANI_2017 = define(
     stack="plain",
     input="embedded",
     embedding="lookup",
+    feature_norm="none",
+    token_norm="none",
+    token_activation="none",
     embedding_scale="sqrt-d-model",
     cls="none",
     position="sinusoidal",

@@ -164,6 +164,29 @@ SOURCES: dict[str, Source] = {
             _arxiv("1803.07416"),
         ),
         Source(
+            "Watanabe et al. 2018",
+            "Shinji Watanabe, Takaaki Hori, Shigeki Karita, Tomoki Hayashi, Jiro Nishitoba, Yuya Unno, "
+            "Nelson Enrique Yalta Soplin, Jahn Heymann, Matthew Wiesner, Nanxin Chen, Adithya Renduchintala, "
+            "Tsubasa Ochiai",
+            2018,
+            "ESPnet: End-to-End Speech Processing Toolkit",
+            _arxiv("1804.00015"),
+        ),
+        Source(
+            "Baevski et al. 2020",
+            "Alexei Baevski, Henry Zhou, Abdelrahman Mohamed, Michael Auli",
+            2020,
+            "wav2vec 2.0: A Framework for Self-Supervised Learning of Speech Representations",
+            _arxiv("2006.11477"),
+        ),
+        Source(
+            "Kumar et al. 2023",
+            "Manoj Kumar, Mostafa Dehghani, Neil Houlsby",
+            2023,
+            "Dual PatchNorm",
+            _arxiv("2302.01327"),
+        ),
+        Source(
             "Clark et al. 2020",
             "Kevin Clark, Minh-Thang Luong, Quoc V. Le, Christopher D. Manning",
             2020,

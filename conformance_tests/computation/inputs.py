@@ -7,21 +7,24 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.convolutions import read_convolution
+from conformance_tests.computation.feed_forward import nearest_activation
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
+from conformance_tests.computation.norm import CLOSE, Norm
+from conformance_tests.computation.outer_norms import NEAR, another_norm, read_outer_norm
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.computation.stream import Node
-from conformance_tests.computation.walking import along_axis, unchanged
+from conformance_tests.computation.walking import along_axis, paths, through, unchanged
 from encoder_spec.equation import variants
 from encoder_spec.notation import SpecificationError
 
 SAME = 1e-12
 """So near, relatively, a number of float64 is the one that belongs there."""
 
-NEAR = 1e-6
-"""So near, relatively, a number is the one that belongs there, kept in float32."""
-
 EXACT, STORED = 1e-9, 1e-5
 """How far sinusoids of few positions may be from the formula: in float64, and with angles computed in float32."""
+
+ABSENT = ("feature_norm", "token_norm", "token_activation", "embedding_scale", "segment", "cls")
+"""Slots of the input that are empty unless something is read that fills them."""
 
 SINUSOIDS = ("sinusoidal", "sinusoidal-concatenated", "sinusoidal-tensor2tensor")
 
@@ -40,7 +43,7 @@ def read_entrance(found: EncoderReading, source: Node) -> None:
     if source.kind == "input":
         found.choices["input"] = "given"
         return
-    found.choices |= {"input": "embedded", "embedding_scale": "none", "segment": "none", "cls": "none"}
+    found.choices |= {"input": "embedded"} | dict.fromkeys(ABSENT, "none")
     for factor, term in summands(source, 1.0):
         read_term(found, factor, term)
     if "embedding" not in found.choices:
@@ -73,12 +76,57 @@ def read_term(found: EncoderReading, factor: float, term: Node) -> None:
         read_vectors(found, factor, term)
     elif term.kind == "map":
         assert isinstance(term.what, Affine)
-        read_map(found, factor, term.what)
+        read_map(found, factor, term.what, term.parts[0])
+    elif term.kind == "norm" and term.parts[0].kind in EMBEDDING:
+        assert isinstance(term.what, Norm)
+        read_norm_of(found, term.what, "token", found.sizes["d_model"])
+        read_term(found, factor, term.parts[0])
+    elif term.kind == "unknown" and (activated := activation_of(found.graph, term)) is not None:
+        found.choices["token_activation"], inner = "activation", activated[1]
+        if activated[0] != found.choices.get("activation"):
+            found.choices["activation_token"] = activated[0]
+        read_term(found, factor, inner)
     elif term.kind == "side by side":
         assert isinstance(term.what, Tensor)
         read_side_by_side(found, term)
     else:
         found.unread.append(f"what enters its first layer has a part that is {term}")
+
+
+EMBEDDING = ("look-up", "map", "input")
+"""Kinds of values that may be an embedding, which a norm and an activation may follow."""
+
+
+def read_norm_of(found: EncoderReading, norm: Norm, what: str, width: int) -> None:
+    """Read the norm of the features, or of each token."""
+    if not norm.form:
+        found.take(another_norm(norm, width))
+    read_outer_norm(found, norm, f"norm_{what}", f"{what}_norm")
+
+
+def activation_of(graph: Graph, term: Node) -> tuple[str, Node] | None:
+    """Return the activation whose result a value is, and what it reads: an embedding, or the norm of one."""
+    assert term.value is not None
+    reads = {id(node): node for node in behind_activation(term)}
+    inner = next(iter(reads.values()), None)
+    if len(reads) != 1 or inner is None or inner.value is None:
+        return None
+    given = next(paths(graph, term.value.codes, inner.value), None)
+    if given is None or given.shape != term.value.data.shape:
+        return None
+    name, _, off, _ = nearest_activation(graph.numbers(term.value.codes), [graph.numbers(given)])
+    return (name, inner) if off <= CLOSE else None
+
+
+def behind_activation(node: Node) -> Iterator[Node]:
+    """Yield the embeddings and norms behind operations on single entries, and whatever else stands there."""
+    if node.kind == "weights":
+        return
+    if node.kind in ("unknown", "scaled", "sum") and node.parts:
+        for part in node.parts:
+            yield from behind_activation(part)
+    else:
+        yield node
 
 
 def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
@@ -304,15 +352,22 @@ def read_vectors(found: EncoderReading, factor: float, term: Node) -> None:
     read_scale(found, factor, found.sizes["d_e"])
 
 
+NORM_OF_FEATURES = ("norm_feature.gamma", "norm_feature.beta")
+"""Parameters with an entry for each one of a patch, whose order is that of the patch's entries."""
+
 WITH_FEATURES, WITH_CHANNELS = 3, 4
 """The number of axes of a sequence of vectors, and of a batch of images."""
 
 
-def read_map(found: EncoderReading, factor: float, what: Affine) -> None:
-    """Read a map of what is given: patches of an image, or the features at every position."""
+def read_map(found: EncoderReading, factor: float, what: Affine, given: Node) -> None:
+    """Read a map of what is given, or of its norm: patches of an image, or the features at every position."""
     product = what.products[0]
     rows = product.reads[0]
     assert isinstance(rows, Tensor)
+    norm = given.what if isinstance(given.what, Norm) else None
+    if norm is not None and norm.reads.numel() == norm.value.data.numel():
+        rows = through(norm.reads, rows)
+        read_norm_of(found, norm, "feature", rows.shape[-1])
     owner = found.graph.owner(rows)
     if owner is None or owner.operation != "argument" or "embedding" in found.choices:
         found.unread.append(f"what enters its first layer is a map of something computed{product.where}")
@@ -371,6 +426,8 @@ def read_patches(found: EncoderReading, what: Affine, rows: Tensor, owner: Value
     order = (channel * H * W + y * W + x).argsort()
     W_patch, bias = what.map_and_bias()
     found.codes |= {"W_patch": W_patch[order]} | ({} if bias is None else {"b_patch": bias})
+    for held in (found.codes, found.numbers):
+        held.update({path: held[path][order] for path in NORM_OF_FEATURES if path in held})
     found.choices["embedding"] = "patches-without-bias" if bias is None else "patches"
     found.sizes |= {"patch": side, "channels": C}
 

@@ -11,12 +11,12 @@ from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, names
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import Graph, places
-from conformance_tests.computation.inputs import NEAR, SAME, read_entrance
+from conformance_tests.computation.inputs import SAME, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
+from conformance_tests.computation.outer_norms import NEAR, another_norm, read_norm_parameters, read_outer_norm
 from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Finding, Remarks
 from conformance_tests.computation.stream import Step, Stream, Wiring, stream_of
 from conformance_tests.computation.walking import along_axis
-from encoder_spec.equation import variants
 
 
 def read(graph: Graph) -> EncoderReading:
@@ -264,19 +264,6 @@ def read_network(found: EncoderReading, place: str, network: FeedForward) -> Non
         add_bias(found, f"{place}b_2", network.b_2)
 
 
-def read_norm_parameters(found: EncoderReading, place: str, norm: Norm | None, form: str) -> None:
-    """Read γ and β of a norm as an equation needs them; without parameters, and without a norm, γ is 1 and β is 0."""
-    width = norm.reads.shape[norm.axes[-1]] if norm and norm.form else found.sizes["d_model"]
-    for letter, codes, absent in (
-        ("gamma", norm.gamma if norm else None, 1.0),
-        ("beta", norm.beta if norm else None, 0.0),
-    ):
-        if codes is not None:
-            found.codes[f"{place}.{letter}"] = codes
-        elif letter in variants("norm")[form].parameters:
-            found.numbers[f"{place}.{letter}"] = torch.full((width,), absent, dtype=torch.float64)
-
-
 def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm | None]) -> None:
     """Read the form of the norms, their ε, and the norms outside of the layers.
 
@@ -311,21 +298,6 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
         )
 
 
-def another_norm(norm: Norm, width: int) -> Remarks:
-    """Say what is known of a norm that no equation gives, beside features of this width."""
-    sizes = [norm.reads.shape[axis] for axis in norm.axes]
-    if sizes != [width]:
-        over = " × ".join(map(str, sizes))
-        says = f"the statistics of a norm run over {over} entries, where {width} features belong{norm.value.where}"
-        return Remarks(findings=[Finding("statistics", says)])
-    if norm.gamma is not None and norm.gamma.unique().numel() < width:
-        return Remarks(unread=[f"a norm with one γ for all features{norm.value.where}"])
-    if norm.uncentred:
-        return Remarks(findings=[Finding("statistics", f"a norm with β leaves the mean in{norm.value.where}")])
-    says = f"a norm gives other numbers than any norm of the specification{norm.value.where}"
-    return Remarks(findings=[Finding("norm", says)])
-
-
 def find_missing_norms(found: EncoderReading, places: Sequence[str]) -> None:
     """Find sublayers without a norm."""
     for name, sublayer in (("norm_1", "attention"), ("norm_2", "feed-forward network")):
@@ -333,17 +305,6 @@ def find_missing_norms(found: EncoderReading, places: Sequence[str]) -> None:
         if layers:
             of = f"layer {layers[0]}" if len(layers) == 1 else f"layers {', '.join(layers)}"
             found.findings.append(Finding("statistics", f"the {sublayer} of {of} has no norm"))
-
-
-def read_outer_norm(found: EncoderReading, norm: Norm, place: str, slot: str) -> None:
-    """Read a norm outside of the layers: its parameters, and form and ε where they are not those of the layers."""
-    found.choices[slot] = "norm"
-    usual = str(found.choices["norm"])
-    read_norm_parameters(found, place, norm, norm.form or usual)
-    if norm.form and norm.form != usual:
-        found.choices[place] = norm.form
-    if norm.form and abs(norm.eps - float(found.choices.get("eps", norm.eps))) > NEAR * norm.eps:
-        found.choices[f"{place}.eps"] = norm.eps
 
 
 def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention]) -> None:

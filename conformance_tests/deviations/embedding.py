@@ -1,13 +1,21 @@
 """Wrong inputs: tables read, scaled and added another way; rarer kinds of input stand in ``inputs``."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from conformance_tests.deviations import deviation, inputs
-from encoder_spec.embedding import embedding_norm, no_embedding_norm, no_segments, patches_without_bias, scale, unscaled
+from encoder_spec.embedding import (
+    embedding_norm,
+    no_embedding_norm,
+    no_segments,
+    patches_without_bias,
+    scale,
+    unscaled,
+)
 
 __all__ = ["inputs"]
 
@@ -107,30 +115,29 @@ def norm_with_residual(X: Tensor, *, norm_embedding: Callable[..., Tensor]) -> T
     return X + norm_embedding(X)
 
 
+PatchNorm: TypeAlias = Callable[..., Float[Tensor, "B n patch_area"]]
+PatchMap: TypeAlias = Float[Tensor, "patch_area d_model"]
+Vector: TypeAlias = Float[Tensor, "d_model"]
+
+
 @deviation("patches-in-column-order", PATCHES, "EMB-4", "commonly seen")
-def column_order(
-    images: Tensor, *, patch: int, W_patch: Float[Tensor, "patch_area d_model"], b_patch: Float[Tensor, "d_model"]
-) -> Tensor:
+def column_order(images: Tensor, *, patch: int, feature_norm: PatchNorm, W_patch: PatchMap, b_patch: Vector) -> Tensor:
     """The patches are read column by column instead of row by row."""
     x_p = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
-    return x_p.permute(0, 4, 2, 1, 3, 5).flatten(-3).flatten(1, 2) @ W_patch + b_patch
+    return feature_norm(x_p.permute(0, 4, 2, 1, 3, 5).flatten(-3).flatten(1, 2)) @ W_patch + b_patch
 
 
 @deviation("patches-channels-last", PATCHES, "EMB-4", "commonly seen")
-def channels_last(
-    images: Tensor, *, patch: int, W_patch: Float[Tensor, "patch_area d_model"], b_patch: Float[Tensor, "d_model"]
-) -> Tensor:
+def channels_last(images: Tensor, *, patch: int, feature_norm: PatchNorm, W_patch: PatchMap, b_patch: Vector) -> Tensor:
     """The entries of a patch are flattened with the channels last."""
     x_p = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
-    return x_p.permute(0, 2, 4, 3, 5, 1).flatten(-3).flatten(1, 2) @ W_patch + b_patch
+    return feature_norm(x_p.permute(0, 2, 4, 3, 5, 1).flatten(-3).flatten(1, 2)) @ W_patch + b_patch
 
 
 @deviation("patches-by-reshape", PATCHES, "EMB-4", "commonly seen")
-def by_reshape(
-    images: Tensor, *, patch: int, W_patch: Float[Tensor, "patch_area d_model"], b_patch: Float[Tensor, "d_model"]
-) -> Tensor:
+def by_reshape(images: Tensor, *, patch: int, feature_norm: PatchNorm, W_patch: PatchMap, b_patch: Vector) -> Tensor:
     """The image is reshaped into rows of the right length, so that patches hold strips of it."""
-    return images.reshape(len(images), -1, images.shape[1] * patch * patch) @ W_patch + b_patch
+    return feature_norm(images.reshape(len(images), -1, images.shape[1] * patch * patch)) @ W_patch + b_patch
 
 
 @deviation("cls-at-the-end", CLS, "EMB-5", "commonly seen")
@@ -164,6 +171,8 @@ def input_with(form: Callable[..., Tensor]) -> Callable[..., Tensor]:
         tokens: Tensor,
         *segment_ids: Tensor,
         embedding: Callable[..., Tensor],
+        token_norm: Callable[..., Tensor],
+        token_activation: Callable[..., Tensor],
         embedding_scale: Callable[..., Tensor],
         cls: Callable[..., Tensor],
         position: Callable[..., Tensor],
@@ -171,7 +180,7 @@ def input_with(form: Callable[..., Tensor]) -> Callable[..., Tensor]:
         embedding_norm: Callable[..., Tensor],
         dropout: Callable[..., Tensor],
     ) -> Tensor:
-        X = form(embedding(tokens), cls, embedding_scale, position)
+        X = form(token_activation(token_norm(embedding(tokens))), cls, embedding_scale, position)
         return dropout(embedding_norm(segment(X, *segment_ids)))
 
     embedded.__name__ = form.__name__

@@ -12,12 +12,18 @@ from conformance_tests.deviations import Deviation, deviation, enter
 from encoder_spec.embedding import (
     cls,
     embedded,
+    feature_norm,
     features,
     features_without_bias,
     no_cls,
     no_embedding_norm,
+    no_feature_norm,
     no_segments,
-    patches,
+    no_token_activation,
+    no_token_norm,
+    patches_without_bias,
+    token_activation,
+    token_norm,
     unscaled,
     vectors,
 )
@@ -27,6 +33,8 @@ from encoder_spec.position import sinusoidal
 
 BARE_PATCHES, SOUND = "embedding.patches_without_bias", "embedding.convolutions"
 VECTORS, FEATURES, BARE_FEATURES = "embedding.vectors", "embedding.features", "embedding.features_without_bias"
+FEATURE_NORM, TOKEN_NORM = "embedding.feature_norm", "embedding.token_norm"
+TOKEN_ACTIVATION = "embedding.token_activation"
 TWO_TOKENS, FACTORISED, GIVEN = "embedding.cls_and_distillation", "embedding.factorised", "embedding.given"
 
 F: TypeAlias = Callable[..., Tensor]
@@ -35,21 +43,23 @@ Taps: TypeAlias = Float[Tensor, "3 channels d_model"]
 InnerTaps: TypeAlias = Float[Tensor, "3 d_model d_model"]
 Vector: TypeAlias = Float[Tensor, "d_model"]
 FeatureMap: TypeAlias = Float[Tensor, "channels d_model"]
+PatchNorm: TypeAlias = Callable[..., Float[Tensor, "B n patch_area"]]
+FeatureNorm: TypeAlias = Callable[..., Float[Tensor, "B n channels"]]
 
 # Patches and sounds ------------------------------------------------------------------------
 
 
 @deviation("bare-patches-channels-last", BARE_PATCHES, "EMB-13", "commonly seen")
-def channels_last(images: Tensor, *, patch: int, W_patch: PatchMap) -> Tensor:
+def channels_last(images: Tensor, *, patch: int, feature_norm: PatchNorm, W_patch: PatchMap) -> Tensor:
     """The entries of a patch, whose map has no bias, are flattened with the channels last."""
     x_p = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
-    return x_p.permute(0, 2, 4, 3, 5, 1).flatten(-3).flatten(1, 2) @ W_patch
+    return feature_norm(x_p.permute(0, 2, 4, 3, 5, 1).flatten(-3).flatten(1, 2)) @ W_patch
 
 
 @deviation("bare-patches-turned", BARE_PATCHES, "EMB-13", "commonly seen")
-def turned(images: Tensor, *, patch: int, W_patch: PatchMap) -> Tensor:
+def turned(images: Tensor, *, patch: int, feature_norm: PatchNorm, W_patch: PatchMap) -> Tensor:
     """Rows and columns of the image are exchanged; the map of the patches has no bias."""
-    return patches(images.mT, patch=patch, W_patch=W_patch, b_patch=W_patch.new_zeros(W_patch.shape[-1]))
+    return patches_without_bias(images.mT, patch=patch, feature_norm=feature_norm, W_patch=W_patch)
 
 
 def convolved(u: Tensor, W: Tensor, step: int = 1, first: int = 0) -> Tensor:
@@ -112,34 +122,29 @@ def time_first(u: Tensor) -> Tensor:
 
 
 @deviation("features-by-reshape", FEATURES, "EMB-18", "commonly seen")
-def by_reshape(u: Tensor, *, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
+def by_reshape(u: Tensor, *, feature_norm: FeatureNorm, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
     """The axes of time and features are exchanged by a reshape, so that a moment holds numbers of several."""
-    return features(time_first(u), W_feature=W_feature, b_feature=b_feature)
+    return features(time_first(u), feature_norm=feature_norm, W_feature=W_feature, b_feature=b_feature)
 
 
 @deviation("features-bias-twice", FEATURES, "EMB-18")
-def bias_twice(u: Tensor, *, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
+def bias_twice(u: Tensor, *, feature_norm: FeatureNorm, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
     """The bias of the map is added once more, behind the map."""
-    return features(u, W_feature=W_feature, b_feature=b_feature) + b_feature
+    return features(u, feature_norm=feature_norm, W_feature=W_feature, b_feature=b_feature) + b_feature
 
 
 @deviation("features-bias-ignored", FEATURES, ("EMB-18", "ENC-8"))
-def feature_bias_ignored(u: Tensor, *, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
+def feature_bias_ignored(u: Tensor, *, feature_norm: FeatureNorm, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
     """The map of the features has a bias, which is never added."""
-    return features_without_bias(u, W_feature=W_feature)
-
-
-@deviation("features-activated", FEATURES, "EMB-18", "commonly seen")
-def features_activated(u: Tensor, *, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
-    """A ReLU follows the map of the features."""
-    return relu(features(u, W_feature=W_feature, b_feature=b_feature))
+    return features_without_bias(u, feature_norm=feature_norm, W_feature=W_feature)
 
 
 @deviation("features-standardised", FEATURES, ("EMB-18", "ENC-11"), "commonly seen")
-def standardised(u: Tensor, *, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
+def standardised(u: Tensor, *, feature_norm: FeatureNorm, W_feature: FeatureMap, b_feature: Vector) -> Tensor:
     """Each feature is standardised over its sequence, not over the data, before it is mapped."""
     spread = u.std(dim=1, keepdim=True, correction=0) + 1e-5
-    return features((u - u.mean(dim=1, keepdim=True)) / spread, W_feature=W_feature, b_feature=b_feature)
+    u = (u - u.mean(dim=1, keepdim=True)) / spread
+    return features(u, feature_norm=feature_norm, W_feature=W_feature, b_feature=b_feature)
 
 
 deviation(
@@ -159,15 +164,79 @@ deviation(
 
 
 @deviation("bare-features-by-reshape", BARE_FEATURES, "EMB-19", "commonly seen")
-def bare_by_reshape(u: Tensor, *, W_feature: FeatureMap) -> Tensor:
+def bare_by_reshape(u: Tensor, *, feature_norm: FeatureNorm, W_feature: FeatureMap) -> Tensor:
     """The axes of time and features are exchanged by a reshape; the map of the features has no bias."""
-    return features_without_bias(time_first(u), W_feature=W_feature)
+    return features_without_bias(time_first(u), feature_norm=feature_norm, W_feature=W_feature)
 
 
 @deviation("bare-features-in-reverse", BARE_FEATURES, "EMB-19")
-def in_reverse(u: Tensor, *, W_feature: FeatureMap) -> Tensor:
+def in_reverse(u: Tensor, *, feature_norm: FeatureNorm, W_feature: FeatureMap) -> Tensor:
     """The features are read in reverse order; their map has no bias."""
-    return features_without_bias(u.flip(-1), W_feature=W_feature)
+    return features_without_bias(u.flip(-1), feature_norm=feature_norm, W_feature=W_feature)
+
+
+# Norms and activations around the map ------------------------------------------------------
+
+deviation(
+    "feature-norm-missing",
+    FEATURE_NORM,
+    ("ENC-17", "EMB-20"),
+    "commonly seen",
+    definition="The features are mapped without having been normalised.",
+)(no_feature_norm)
+deviation(
+    "feature-norm-added",
+    "embedding.no_feature_norm",
+    ("ENC-17", "EMB-21"),
+    "commonly seen",
+    definition="The features are normalised before they are mapped, where they are to stay as they are.",
+)(feature_norm)
+deviation(
+    "token-norm-missing",
+    TOKEN_NORM,
+    ("ENC-17", "EMB-22"),
+    "commonly seen",
+    definition="What the embedding gives is not normalised.",
+)(no_token_norm)
+deviation(
+    "token-norm-added",
+    "embedding.no_token_norm",
+    ("ENC-17", "EMB-23"),
+    "commonly seen",
+    definition="What the embedding gives is normalised before positions are added, where it is to stay as it is.",
+)(token_norm)
+deviation(
+    "token-activation-missing",
+    TOKEN_ACTIVATION,
+    ("EMB-24", "FFN-1"),
+    "commonly seen",
+    definition="No activation follows the embedding.",
+)(no_token_activation)
+deviation(
+    "token-activation-added",
+    "embedding.no_token_activation",
+    "EMB-25",
+    "commonly seen",
+    definition="An activation follows the embedding, where it is to stay as it is.",
+)(token_activation)
+
+
+@deviation("feature-norm-with-residual", FEATURE_NORM, "EMB-20")
+def features_beside_their_norm(u: Float[Tensor, "B n d_model"], *, norm_feature: F) -> Float[Tensor, "B n d_model"]:
+    """The features are added to their own norm before they are mapped."""
+    return u + norm_feature(u)
+
+
+@deviation("token-norm-with-residual", TOKEN_NORM, "EMB-22")
+def tokens_beside_their_norm(X: Tensor, *, norm_token: F) -> Tensor:
+    """What the embedding gives is added to its own norm."""
+    return X + norm_token(X)
+
+
+@deviation("token-activation-with-residual", TOKEN_ACTIVATION, "EMB-24")
+def tokens_beside_their_activation(X: Tensor, *, activation_token: F) -> Tensor:
+    """What the embedding gives is added to its own activation."""
+    return X + activation_token(X)
 
 
 # Special tokens ----------------------------------------------------------------------------
@@ -222,6 +291,8 @@ def bias_ignored(
     tokens: Tensor,
     *segment_ids: Tensor,
     embedding: F,
+    token_norm: F,
+    token_activation: F,
     embedding_scale: F,
     cls: F,
     position: F,
@@ -231,7 +302,7 @@ def bias_ignored(
     b_e: Vector,
 ) -> Tensor:
     """The map behind the factorised table has a bias, which is never added."""
-    X = cls(embedding_scale(embedding(tokens)))
+    X = cls(embedding_scale(token_activation(token_norm(embedding(tokens)))))
     return embedding_norm(segment(X + position(X), *segment_ids)) @ W_e
 
 
@@ -240,6 +311,8 @@ def map_activated(
     tokens: Tensor,
     *segment_ids: Tensor,
     embedding: F,
+    token_norm: F,
+    token_activation: F,
     embedding_scale: F,
     cls: F,
     position: F,
@@ -249,11 +322,21 @@ def map_activated(
     b_e: Vector,
 ) -> Tensor:
     """A GELU follows the map behind the factorised table."""
-    X = cls(embedding_scale(embedding(tokens)))
+    X = cls(embedding_scale(token_activation(token_norm(embedding(tokens)))))
     return gelu(embedding_norm(segment(X + position(X), *segment_ids)) @ W_e + b_e)
 
 
-ADDING: tuple[F, ...] = (embedded, vectors, unscaled, no_cls, sinusoidal, no_segments, no_embedding_norm)
+ADDING: tuple[F, ...] = (
+    embedded,
+    vectors,
+    no_token_norm,
+    no_token_activation,
+    unscaled,
+    no_cls,
+    sinusoidal,
+    no_segments,
+    no_embedding_norm,
+)
 """The input of an encoder that adds sinusoids to its vectors, and nothing else."""
 
 enter(

@@ -13,7 +13,7 @@ from torch import Tensor
 from conformance_tests.harness.computed import Case, Computed
 from conformance_tests.harness.intermediates import Recorded
 from encoder_spec.assembly import Intermediate
-from encoder_spec.equation import Equation
+from encoder_spec.equation import Equation, places, variants
 from encoder_spec.profiles import Profile
 
 PARALLEL = 1e-9
@@ -75,7 +75,7 @@ class Departure(NamedTuple):
         path, slot = self.trace[place].path, self.trace[place].equation.slot
         if slot == "residual":
             return lambda x: x + self.trace[place - 1].value
-        slot = self.run.encoder.profile.slot_at(path) if slot == "norm" else slot
+        slot = self.profile.slot_at(path) if path.rpartition(".")[2] in places() else slot
         function: Callable[..., Any] = self.run.encoder.bind(
             self.run.parameters(self.case.weights), path=path, slot=slot
         )
@@ -96,16 +96,17 @@ def giver_to_input(there: Departure) -> Equation | None:
 
 
 def before_scale(there: Departure) -> str | None:
-    """Return the slot of the embedding, if its scale is right with another one, which is not a multiple."""
-    X, scaled = there.before("embedding"), there.equation_at(there.place)
+    """Return what makes the tokens, if their scale is right with others that are not a multiple of these."""
+    X, scaled = there.before("token_activation"), there.equation_at(there.place)
     others = (other for other in there.others_like(X) if not is_multiple(other, X))
-    return "embedding" if any(there.recorded.has(scaled(other)) for other in others) else None
+    right = (maker_of_tokens(there, other) for other in others if there.recorded.has(scaled(other)))
+    return next(right, None)
 
 
 def before_cls(there: Departure) -> str | None:
-    """Return the slot of the embedding, if other ones stand behind the class token.
+    """Return what makes the tokens, if other ones stand behind the class token.
 
-    Return that of the position, if it is added before.
+    Return the slot of the position, if it is added before.
     """
     X, formed = there.before("embedding_scale"), there.step.value
     if any(other.any() and there.recorded.has(X + other) for other in there.arrays_like(X[0])):
@@ -113,7 +114,7 @@ def before_cls(there: Departure) -> str | None:
     in_another_order = there.recorded.places_of(X)
     for place, other in enumerate(there.arrays_like(X)):
         if place not in in_another_order and there.recorded.has(torch.cat([formed[:, : -X.shape[1]], other], dim=1)):
-            return maker_of_embedding(other, X)
+            return maker_of_tokens(there, other)
     return None
 
 
@@ -127,7 +128,7 @@ def before_map(there: Departure) -> str | None:
 
 
 def before_sum(there: Departure) -> str | None:
-    """Return the slot of the embedding or of the position, if their sum is right with another one of the two."""
+    """Return what makes the tokens, or the slot of the position, if their sum is right with another one of the two."""
     if all(step.equation.slot != "position" for step in there.trace[: there.place]):
         return None
     X, PE = there.before("embedding_scale"), there.before("position")
@@ -135,17 +136,42 @@ def before_sum(there: Departure) -> str | None:
         return None
     for place, other in enumerate(there.arrays_like(X)):
         if not is_same(other, X) and there.recorded.has(other + PE, after=place):
-            return maker_of_embedding(other, X)
+            return maker_of_tokens(there, other)
     return "position" if any(there.recorded.has(X + other) for other in there.others_like(PE)) else None
 
 
-BEFORE = {"embedding_scale": before_scale, "cls": before_cls}
+def before_embedding(there: Departure) -> str | None:
+    """Return the norm of the features, if their map is right with other ones, where there is one or they are normed."""
+    W, b = (next((p for p in there.step.equation.parameters if p.startswith(letter)), "") for letter in ("W_", "b_"))
+    if "feature_norm" not in there.step.equation.slots:
+        return None
+    u = there.before("feature_norm")
+    for other in there.others_like(u):
+        normed = there.profile["feature_norm"].variant == "norm" or is_standardised(other, u)
+        if normed and there.recorded.has(other @ there.parameter(W) + there.parameter(b)):
+            return "feature_norm"
+    return None
+
+
+BEFORE = {"embedding": before_embedding, "embedding_scale": before_scale, "cls": before_cls}
 """Searches, by slot, for what is changed before the equation in it reads it."""
 
 
-def maker_of_embedding(other: Tensor, X: Tensor) -> str:
-    """Return the slot that gives a wrong embedding: a multiple is the fault of its scale."""
-    return "embedding_scale" if is_multiple(other, X) else "embedding"
+def maker_of_tokens(there: Departure, other: Tensor) -> str:
+    """Return the slot that gives wrong tokens: a multiple is the fault of their scale.
+
+    Otherwise it is the last one that changes the embedding, or the one that was to leave it as it is.
+    """
+    X = there.before("token_activation")
+    if is_multiple(other, X):
+        return "embedding_scale"
+    for slot in ("token_activation", "token_norm"):
+        if there.profile[slot].variant != "none":
+            return slot
+    if is_standardised(other, X):
+        return "token_norm"
+    activated = (activation.function(X) for activation in variants("activation").values())
+    return "token_activation" if any(is_multiple(other, x) for x in activated) else "embedding"
 
 
 def giver_within(there: Departure) -> Equation | None:

@@ -30,7 +30,15 @@ ROUGH = 16
 LEFT_OVER = 0.1
 """There an encoder with this one thing unknown has less than this part of the distance a decade away."""
 
-PLACES = {"eps": "layers.0.norm_1", "norm_final.eps": "norm_final", "norm_embedding.eps": "norm_embedding"}
+OUTER_NORMS = {
+    "norm_final": "final_norm",
+    "norm_embedding": "embedding_norm",
+    "norm_token": "token_norm",
+    "norm_feature": "feature_norm",
+}
+"""The place of each norm outside of the layers, and the slot whose equation uses it."""
+
+PLACES = {"eps": "layers.0.norm_1"} | {f"{place}.eps": place for place in OUTER_NORMS}
 """Path of the norm whose value shows each constant."""
 
 

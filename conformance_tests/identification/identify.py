@@ -8,7 +8,7 @@ by agreement of the outputs and nothing else.
 from dataclasses import dataclass
 
 from conformance_tests.harness.intermediates import Recorded
-from conformance_tests.identification.epsilon import EPSILONS
+from conformance_tests.identification.epsilon import EPSILONS, OUTER_NORMS
 from conformance_tests.identification.experiment import Experiment
 from conformance_tests.identification.outputs import Search, nearest
 from conformance_tests.identification.search import Axes, agrees, candidates, guided
@@ -48,7 +48,7 @@ class Identification:
 def open_axes(start: Encoder, hints: Hints) -> Axes:
     """Return the choices that parameters and hints leave open, each with its possible values."""
     shapes = start.symbolic_shapes()
-    letters = {path.rpartition(".")[2] for path in shapes if not path.startswith(("norm_final", "norm_embedding"))}
+    letters = {path.rpartition(".")[2] for path in shapes if not path.startswith(tuple(OUTER_NORMS))}
     used = {e.slot for e in start.equations()}
     axes: Axes = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
     axes["eps"] = list(dict.fromkeys([start.profile.constants["eps"], *EPSILONS]))

@@ -12,7 +12,7 @@ from torch import Tensor
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.errors import Undetermined
 from conformance_tests.harness.computed import ENTRANCES
-from conformance_tests.identification.epsilon import EPSILONS
+from conformance_tests.identification.epsilon import EPSILONS, OUTER_NORMS
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
@@ -56,7 +56,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     if entrances and not variants("embedding")[choices["embedding"]].parameters:
         raise SpecificationError(f"no embedding has {', '.join(sorted(entrances))} alone")
     of_layers = {path.rpartition(".")[2] for path in parameters if ".norm_1." in path}
-    for place in ("norm_final", "norm_embedding"):
+    for place in OUTER_NORMS:
         here = {path.rpartition(".")[2] for path in parameters if path.startswith(f"{place}.")}
         if here and of_layers and here != of_layers:
             choices[place] = admissible("norm", here)[0]
@@ -73,8 +73,8 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     choices["input"] = "given"
     if ADDED & letters or "embedding" in hints.stated:
         choices["input"] = "factorised" if "W_e" in letters else "embedded"
-    choices["embedding_norm"] = "norm" if "norm_embedding.gamma" in parameters else "none"
-    choices["final_norm"] = "norm" if "norm_final.gamma" in parameters else "none"
+    for place, slot in OUTER_NORMS.items():
+        choices[slot] = "norm" if f"{place}.gamma" in parameters else "none"
     choices["layer"] = "pre-ln" if choices["final_norm"] == "norm" else "post-ln"
     shared = is_shared(parameters, layers)
     N = hints.sizes.get("N", len(layers)) if shared else len(layers)

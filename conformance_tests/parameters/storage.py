@@ -55,8 +55,8 @@ def places(part: str, kind: str, shape: Sequence[int], width: int, storage: Stor
         return [(part, lambda w: w.reshape(-1, w.shape[-1]))]
     if part in ("x_cls", "x_dist"):
         return [(part, torch.flatten)]
-    if part == "patch" and len(shape) > 4:
-        return []  # a piece of a film is not a patch
+    if part == "patch" and (len(shape) > 4 or (len(shape) < 2 and not is_bias)):
+        return []  # neither a piece of a film nor the γ of a norm beside the map
     if part == "patch":
         return [("b_patch", torch.flatten)] if is_bias else [("W_patch", lambda w: w.flatten(1).mT)]
     if part in ("conv", "step") and not is_bias:

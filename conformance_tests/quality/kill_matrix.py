@@ -22,7 +22,7 @@ from conformance_tests.deviations.look_alikes import look_alikes
 from conformance_tests.quality.fingerprint import fingerprint
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.equation import equations, requirements
+from encoder_spec.equation import Equation, equations, requirements
 from encoder_spec.module import EncoderModule
 from encoder_spec.profiles import PROFILES, VASWANI_2017, Profile
 
@@ -66,23 +66,30 @@ R = TypeVar("R")
 def settings() -> dict[str, Profile]:
     """Return the profiles for deviations: the published ones, then one for each equation that none of them uses.
 
-    Such a profile is the first published one whose equation in that slot reads the same, but for this slot.
+    Such a profile is the first published one that uses an equation in that slot which reads the same, but for this
+    slot.
     """
     found = dict(PROFILES)
     for e in equations().values():
         if all(p[e.slot].id != e.id for p in PROFILES.values()):
             reads = e.flowing.keys()
-            base = next((p for p in PROFILES.values() if p[e.slot].flowing.keys() == reads), VASWANI_2017)
+            reading = (p for p in PROFILES.values() if p[e.slot].flowing.keys() == reads and p[e.slot] in used(p))
+            base = next(reading, VASWANI_2017)
             name = f"{base.name} with {e.slot} = {e.variant}"
             found[name] = base.replace(name=name, **{e.slot: e.variant})
     return found
+
+
+def used(profile: Profile) -> list[Equation]:
+    """Return the equations that a profile uses: one with given embeddings adds no positions."""
+    return Encoder(profile, SMALL).equations()
 
 
 def cases() -> list[Case]:
     """Return each deviation in a profile for each equation that it is mistaken for, and without a declared profile."""
     found = []
     for d in deviations().values():
-        applying = [p for p in settings().values() if d.applies(p)]
+        applying = [p for p in settings().values() if d.applies(p) and p[d.slot] in used(p)]
         first = {p[d.slot].id: p.name for p in reversed(applying)}
         within = [p.name for p in applying if first[p[d.slot].id] == p.name]
         found += [(d.id, name, name) for name in within] + [(d.id, name, AUTO) for name in within[:1]]

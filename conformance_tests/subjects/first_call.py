@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, islice, product
+from math import isqrt
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -154,7 +155,7 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
             yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
     kernels = dict.fromkeys(s for s in shapes if len(s) == 4)
     stored = [(s[2], s[1]) for s in kernels if s[2] == s[3] > 1] + [(s[0], s[2]) for s in kernels if s[0] == s[1] > 1]
-    for patch, channels in dict.fromkeys(stored):
+    for patch, channels in dict.fromkeys([*stored, *flattened_patches(shapes)]):
         sides = dict.fromkeys((2 * patch, *(k * patch for k in range(1, 17)), 224))
         for shape in [(channels, side, side) for side in sides] + [(side, side, channels) for side in sides]:
             yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
@@ -163,6 +164,26 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
             yield torch.randn(batch, kernel[1], time, generator=generator, dtype=torch.float64)
     if any(1 in shape for shape in shapes if len(shape) == MAP):
         yield torch.randn(batch, length, 1, generator=generator, dtype=torch.float64)
+
+
+def flattened_patches(shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, int]]:
+    """Yield side and channels of square patches that a map may read flattened: it reads p²C entries.
+
+    A width that many arrays have is that of the layers.
+    """
+    held = Counter(size for shape in shapes for size in set(shape))
+    areas = dict.fromkeys(size for s in shapes if len(s) == MAP for size in s if held[size] <= MOST_OF_PATCHES)
+    for area, channels in product(areas, COLOURS):
+        side = isqrt(area // channels)
+        if side > 1 and side * side * channels == area:
+            yield side, channels
+
+
+COLOURS = (3, 1)
+"""Channels of images: colour or grey."""
+
+MOST_OF_PATCHES = 3
+"""So many arrays may have the width of a flattened patch: the map, and γ and β of a norm before it."""
 
 
 def of_any_width(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterator[Tensor]:

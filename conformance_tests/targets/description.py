@@ -18,7 +18,7 @@ from encoder_spec.profiles import VASWANI_2017
 PACKED = ("W_QKV", "b_QKV", "W_KV", "b_KV")
 """Letters for arrays that hold several maps side by side."""
 
-NORMS = ("norm_1", "norm_2", "norm_final", "norm_embedding")
+NORMS = ("norm_1", "norm_2", "norm_final", "norm_embedding", "norm_token", "norm_feature")
 """The places at which an encoder has norms."""
 
 
@@ -114,5 +114,5 @@ def demand_letter(letter: str) -> None:
         known = ", ".join(sorted(letters - {"gamma", "beta"}))
         raise SpecificationError(
             f"described: there is no parameter {letter!r} in the equations; there are {known}, "
-            "norm_1.gamma, norm_1.beta (norm_2, norm_final, norm_embedding likewise) and W_QKV"
+            f"norm_1.gamma, norm_1.beta ({', '.join(NORMS[1:])} likewise) and W_QKV"
         )

@@ -18,7 +18,7 @@ from generators.mathml import tag
 ALSO = {
     "epsilon": ("eps",),
     "sigma^2": ("var",),
-    "sigma": ("activation", "var"),
+    "sigma": ("activation", "activation_token", "var"),
     "s^2": ("var",),
     "x": ("tokens",),
     "S": ("scores",),
@@ -30,7 +30,7 @@ ALSO = {
     "Embed": ("embedding",),
     "Scale": ("embedding_scale",),
     "Concat": ("merge", "concat"),
-    "LN": ("norm_final", "norm_embedding", "norm_head", "norm"),
+    "LN": ("norm_final", "norm_embedding", "norm_token", "norm_feature", "norm_head", "norm"),
     "LN_1": ("norm_1",),
     "LN_2": ("norm_2",),
     "Norm": ("final_norm", "embedding_norm"),

@@ -29,21 +29,21 @@ def unscaled(X: Array) -> Array:
     return X
 
 
-def patches(images: Array, *, patch: int, W_patch: Array, b_patch: Array) -> Array:
-    """X[b, r·columns + s] = Σ_{c,y,z} image[b, c, r·p + y, s·p + z] W[(c·p + y)·p + z] + b."""
+def patches(images: Array, *, patch: int, feature_norm: Callable[..., Array], W_patch: Array, b_patch: Array) -> Array:
+    """X[b, j, c] = Σ_i Norm(x_p[b, j])[i] W[i, c] + b[c], x_p[b, r·columns + s, (c·p + y)·p + z] = image[…]."""
     B, channels, height, width = images.shape
     p, rows, columns = patch, height // patch, width // patch
-    X = np.zeros((B, rows * columns, len(b_patch)))
-    for b, r, s in np.ndindex(B, rows, columns):
-        for c, y, z in np.ndindex(channels, p, p):
-            X[b, r * columns + s] += images[b, c, r * p + y, s * p + z] * W_patch[(c * p + y) * p + z]
-        X[b, r * columns + s] += b_patch
+    x_p = np.zeros((B, rows * columns, channels * p * p))
+    for b, r, s, c, y, z in np.ndindex(B, rows, columns, channels, p, p):
+        x_p[b, r * columns + s, (c * p + y) * p + z] = images[b, c, r * p + y, s * p + z]
+    X: Array = np.einsum("bji,ic->bjc", feature_norm(x_p), W_patch) + b_patch
     return X
 
 
-def patches_without_bias(images: Array, *, patch: int, W_patch: Array) -> Array:
-    """X[b, j, c] = Σ_i x_p[b, j, i] W_patch[i, c], as above with b = 0."""
-    return patches(images, patch=patch, W_patch=W_patch, b_patch=np.zeros(W_patch.shape[1]))
+def patches_without_bias(images: Array, *, patch: int, feature_norm: Callable[..., Array], W_patch: Array) -> Array:
+    """X[b, j, c] = Σ_i Norm(x_p[b, j])[i] W_patch[i, c], as above with b = 0."""
+    b_patch = np.zeros(W_patch.shape[1])
+    return patches(images, patch=patch, feature_norm=feature_norm, W_patch=W_patch, b_patch=b_patch)
 
 
 def convolutions(signal: Array, *, W_conv: Array, b_conv: Array, W_step: Array, b_step: Array) -> Array:
@@ -75,17 +75,48 @@ def vectors(x: Array) -> Array:
     return x
 
 
-def features(u: Array, *, W_feature: Array, b_feature: Array) -> Array:
-    """X[b, j, c] = Σ_i u[b, j, i] W_feature[i, c] + b_feature[c]."""
+def features(u: Array, *, feature_norm: Callable[..., Array], W_feature: Array, b_feature: Array) -> Array:
+    """X[b, j, c] = Σ_i Norm(u[b, j])[i] W_feature[i, c] + b_feature[c]."""
+    normed = feature_norm(u)
     X = np.zeros((*u.shape[:2], len(b_feature)))
     for b, j, c in np.ndindex(*X.shape):
-        X[b, j, c] = sum(u[b, j, i] * W_feature[i, c] for i in range(len(W_feature))) + b_feature[c]
+        X[b, j, c] = sum(normed[b, j, i] * W_feature[i, c] for i in range(len(W_feature))) + b_feature[c]
     return X
 
 
-def features_without_bias(u: Array, *, W_feature: Array) -> Array:
-    """X[b, j, c] = Σ_i u[b, j, i] W_feature[i, c]."""
-    X: Array = np.einsum("bji,ic->bjc", u, W_feature)
+def features_without_bias(u: Array, *, feature_norm: Callable[..., Array], W_feature: Array) -> Array:
+    """X[b, j, c] = Σ_i Norm(u[b, j])[i] W_feature[i, c]."""
+    X: Array = np.einsum("bji,ic->bjc", feature_norm(u), W_feature)
+    return X
+
+
+def feature_norm(u: Array, *, norm_feature: Callable[..., Array]) -> Array:
+    """LN(u[b, j])."""
+    return norm_feature(u)
+
+
+def no_feature_norm(u: Array) -> Array:
+    """u[b, j, i]."""
+    return u
+
+
+def token_norm(X: Array, *, norm_token: Callable[..., Array]) -> Array:
+    """LN(X[b, j])."""
+    return norm_token(X)
+
+
+def no_token_norm(X: Array) -> Array:
+    """X[b, j, c]."""
+    return X
+
+
+def token_activation(X: Array, *, activation_token: Callable[..., Array]) -> Array:
+    """σ(X[b, j, c])."""
+    return activation_token(X)
+
+
+def no_token_activation(X: Array) -> Array:
+    """X[b, j, c]."""
     return X
 
 
@@ -120,6 +151,8 @@ def embedded(
     tokens: NDArray[np.generic],
     *segment_ids: Ids,
     embedding: Callable[..., Array],
+    token_norm: Callable[..., Array],
+    token_activation: Callable[..., Array],
     embedding_scale: Callable[..., Array],
     cls: Callable[..., Array],
     position: Callable[..., Array],
@@ -127,8 +160,8 @@ def embedded(
     embedding_norm: Callable[..., Array],
     dropout: Callable[..., Array],
 ) -> Array:
-    """X⁰[b, j, c] = Dropout(Norm(X'[b, j] + PE[j] + segment)[c]) with X' = Cls(Scale(Embed(x)))."""
-    X = cls(embedding_scale(embedding(tokens)))
+    """X⁰[b, j, c] = Dropout(Norm(X'[b, j] + PE[j] + segment)[c]) with X' = Cls(Scale(σ(Norm(Embed(x)))))."""
+    X = cls(embedding_scale(token_activation(token_norm(embedding(tokens)))))
     PE = position(X)
     total = np.empty(X.shape)
     for b, j in np.ndindex(*X.shape[:2]):
@@ -140,6 +173,8 @@ def factorised(
     tokens: NDArray[np.generic],
     *segment_ids: Ids,
     embedding: Callable[..., Array],
+    token_norm: Callable[..., Array],
+    token_activation: Callable[..., Array],
     embedding_scale: Callable[..., Array],
     cls: Callable[..., Array],
     position: Callable[..., Array],
@@ -150,7 +185,7 @@ def factorised(
     b_e: Array,
 ) -> Array:
     """X⁰[b, j, c] = Σ_m Dropout(Norm(X'[b, j] + PE[j] + segment)[m]) W_e[m, c] + b_e[c]."""
-    X = cls(embedding_scale(embedding(tokens)))
+    X = cls(embedding_scale(token_activation(token_norm(embedding(tokens)))))
     narrow = dropout(embedding_norm(segment(X + position(X)[None], *segment_ids)))
     total: Array = np.einsum("bjm,mc->bjc", narrow, W_e) + b_e
     return total

@@ -29,7 +29,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("embedding.patches", "x_p = x_p.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)"): COUNTED,
     (
         "embedding.patches_without_bias",
-        "return patches(images, patch=patch, W_patch=W_patch, b_patch=W_patch.new_zeros(W_patch.shape[1]))",
+        "b_patch = W_patch.new_zeros(W_patch.shape[1])",
     ): COUNTED,
     ("embedding._convolve", "padded = torch.nn.functional.pad(u, (0, 0, 1, 2))"): UNREAD,
     ("position._angles", "pos = torch.arange(n, device=X.device)"): PROMOTED,

@@ -4,7 +4,8 @@ from functools import partial
 from math import prod
 
 import torch
-from torch.nn.functional import conv1d, gelu
+from torch import Tensor
+from torch.nn.functional import conv1d, gelu, layer_norm
 
 from conformance_tests.harness.checks import shows
 from conformance_tests.meta_tests.spec.values import close, normal, random_parameters, refused, same, tensor
@@ -17,21 +18,32 @@ from encoder_spec.embedding import (
     embedded,
     embedding_norm,
     factorised,
+    feature_norm,
     features,
     features_without_bias,
     given,
     lookup,
     no_cls,
     no_embedding_norm,
+    no_feature_norm,
     no_segments,
+    no_token_activation,
+    no_token_norm,
     patches,
     patches_without_bias,
     scale,
     segments,
+    token_activation,
+    token_norm,
     unscaled,
     vectors,
 )
+from encoder_spec.ffn import relu
+from encoder_spec.position import sinusoidal
 from encoder_spec.profiles import ALBERT, BERT, TORCH_POST_LN, VASWANI_2017, VIT
+
+AS_IT_IS = {"token_norm": no_token_norm, "token_activation": no_token_activation}
+"""The slots that leave each token as it is."""
 
 
 @shows("EMB-1")
@@ -87,7 +99,9 @@ def test_patches_are_read_row_by_row() -> None:
     Weights (1, 10, 100, 1000) make 1 + 20 + 500 + 6000 = 6521 and 3 + 40 + 700 + 8000 = 8743; b adds 0.5.
     """
     image = tensor([[[[1, 2, 3, 4], [5, 6, 7, 8]]]])
-    X = patches(image, patch=2, W_patch=tensor([[1], [10], [100], [1000]]), b_patch=tensor([0.5]))
+    X = patches(
+        image, patch=2, feature_norm=no_feature_norm, W_patch=tensor([[1], [10], [100], [1000]]), b_patch=tensor([0.5])
+    )
     close(X, tensor([[[6521.5], [8743.5]]]))
 
 
@@ -95,19 +109,23 @@ def test_patches_are_read_row_by_row() -> None:
 def test_patches_equal_a_strided_convolution() -> None:
     """A convolution whose stride is the side of its kernel sees each patch once."""
     images, kernel, b = normal(0, 2, 3, 10, 15), normal(1, 7, 3, 5, 5), normal(2, 7)
-    X = patches(images, patch=5, W_patch=kernel.flatten(1).mT, b_patch=b)
+    maps = {"feature_norm": no_feature_norm, "W_patch": kernel.flatten(1).mT, "b_patch": b}
+    X = patches(images, patch=5, **maps)
     close(X, torch.nn.functional.conv2d(images, kernel, b, stride=5).flatten(2).mT)
     with refused(match="side 5 do not tile an image of 10 × 14"):
-        patches(images[..., :14], patch=5, W_patch=kernel.flatten(1).mT, b_patch=b)
+        patches(images[..., :14], patch=5, **maps)
     with refused(match="side 5 do not tile an image of 9 × 15"):
-        patches(images[..., :9, :], patch=5, W_patch=kernel.flatten(1).mT, b_patch=b)
+        patches(images[..., :9, :], patch=5, **maps)
 
 
 @shows("EMB-13")
 def test_patches_without_bias_are_maps_alone() -> None:
     """A 2 × 2 image of one channel is one patch (1, 2, 3, 4) of side 2; W = (1, 10, 100, 1000)ᵀ gives 4321."""
     image = tensor([[[[1, 2], [3, 4]]]])
-    same(patches_without_bias(image, patch=2, W_patch=tensor([[1], [10], [100], [1000]])), tensor([[[4321]]]))
+    same(
+        patches_without_bias(image, patch=2, feature_norm=no_feature_norm, W_patch=tensor([[1], [10], [100], [1000]])),
+        tensor([[[4321]]]),
+    )
 
 
 @shows("EMB-14")
@@ -165,7 +183,7 @@ def test_features_are_mapped_moment_by_moment() -> None:
     """
     u = tensor([[[1, 2, 3], [0, 1, 0]]])
     W_feature = tensor([[1, 10], [2, 20], [3, 30]])
-    X = features(u, W_feature=W_feature, b_feature=tensor([100, 200]))
+    X = features(u, feature_norm=no_feature_norm, W_feature=W_feature, b_feature=tensor([100, 200]))
     same(X, tensor([[[114, 340], [102, 220]]]))
 
 
@@ -173,14 +191,87 @@ def test_features_are_mapped_moment_by_moment() -> None:
 def test_features_equal_a_convolution_of_width_one() -> None:
     """A kernel of width 1 over the moments reads the features of one moment."""
     u, W, b = normal(0, 2, 11, 3), normal(1, 3, 7), normal(2, 7)
-    close(features(u, W_feature=W, b_feature=b), conv1d(u.mT, W.mT[..., None], b).mT)
+    close(features(u, feature_norm=no_feature_norm, W_feature=W, b_feature=b), conv1d(u.mT, W.mT[..., None], b).mT)
 
 
 @shows("EMB-19")
 def test_features_without_bias_are_maps_alone() -> None:
     """(1, 2, 3) with the column (1, 10, 100)ᵀ gives 321, and no features give nothing."""
-    X = features_without_bias(tensor([[[1, 2, 3], [0, 0, 0]]]), W_feature=tensor([[1], [10], [100]]))
-    same(X, tensor([[[321], [0]]]))
+    u, W_feature = tensor([[[1, 2, 3], [0, 0, 0]]]), tensor([[1], [10], [100]])
+    same(features_without_bias(u, feature_norm=no_feature_norm, W_feature=W_feature), tensor([[[321], [0]]]))
+
+
+def halved(x: Tensor) -> Tensor:
+    """Stand for a norm, so that numbers by hand stay simple."""
+    return x / 2
+
+
+@shows("EMB-20")
+def test_features_are_normed_before_they_are_mapped() -> None:
+    """Halved in the place of a norm, (2, 4) is (1, 2): with the column (1, 10)ᵀ and b = 100 it is mapped to 121.
+
+    A norm behind the map would make (42 + 100)/2 = 71. A patch (2, 4, 6, 8) is (1, 2, 3, 4), and mapped to 4321.
+    """
+    same(feature_norm(tensor([[[2, 4]]]), norm_feature=halved), tensor([[[1, 2]]]))
+    u, W_feature, b_feature = tensor([[[2, 4]]]), tensor([[1], [10]]), tensor([100])
+    same(features(u, feature_norm=halved, W_feature=W_feature, b_feature=b_feature), tensor([[[121]]]))
+    same(features_without_bias(u, feature_norm=halved, W_feature=W_feature), tensor([[[21]]]))
+    image, W_patch = tensor([[[[2, 4], [6, 8]]]]), tensor([[1], [10], [100], [1000]])
+    same(patches_without_bias(image, patch=2, feature_norm=halved, W_patch=W_patch), tensor([[[4321]]]))
+    same(patches(image, patch=2, feature_norm=halved, W_patch=W_patch, b_patch=tensor([0.5])), tensor([[[4321.5]]]))
+
+
+@shows("EMB-20")
+def test_the_norm_of_the_features_has_their_width() -> None:
+    """Patches of side 2 with 3 channels have 12 entries, moments of 5 features have 5, whatever d_model is."""
+    for embedding, sizes, width in (("patches", {"patch": 2, "channels": 3}, 12), ("features", {"channels": 5}, 5)):
+        profile = VASWANI_2017.replace(embedding=embedding, feature_norm="norm")
+        shapes = Encoder(profile, Dimensions(d_model=8, h=2, N=1, **sizes)).parameter_shapes()
+        assert (shapes["norm_feature.gamma"], shapes["layers.0.norm_1.gamma"]) == ((width,), (8,))
+
+
+@shows("EMB-21", "EMB-23", "EMB-25")
+def test_without_norms_and_activation_nothing_happens_around_the_map() -> None:
+    """(−2, 4) is neither normed nor activated."""
+    x = tensor([[[-2, 4]]])
+    for nothing in (no_feature_norm, no_token_norm, no_token_activation):
+        same(nothing(x), tensor([[[-2, 4]]]))
+
+
+@shows("EMB-22", "EMB-24")
+def test_tokens_are_normed_then_activated_then_scaled() -> None:
+    """d_model = 4: the row (2, −4, 0, 6) is normed to (1, −2, 0, 3), halved, and activated to (1, 0, 0, 3).
+
+    √4 times that is (2, 0, 0, 6), and PE(0) = (0, 1, 0, 1) makes (2, 1, 0, 7).
+    """
+    X = tensor([[[2, -4, 0, 6]]])
+    same(token_norm(X, norm_token=halved), tensor([[[1, -2, 0, 3]]]))
+    same(token_activation(X, activation_token=relu), tensor([[[2, 0, 0, 6]]]))
+    Z = embedded(
+        torch.tensor([[0]]),
+        embedding=partial(lookup, E=X[0]),
+        token_norm=partial(token_norm, norm_token=halved),
+        token_activation=partial(token_activation, activation_token=relu),
+        embedding_scale=scale,
+        cls=no_cls,
+        position=lambda _: tensor([[0, 1, 0, 1]]),
+        segment=no_segments,
+        embedding_norm=no_embedding_norm,
+        dropout=lambda X: X,
+    )
+    same(Z, tensor([[[2, 1, 0, 7]]]))
+
+
+@shows("EMB-20", "EMB-22")
+def test_norms_around_the_map_equal_torchs() -> None:
+    """Dual PatchNorm: torch's layer norms of 5 features and of their map to width 4, each with γ, β and ε = 1e-5."""
+    profile = VASWANI_2017.replace(embedding="features", feature_norm="norm", token_norm="norm", eps=1e-5)
+    encoder = Encoder(profile.replace(embedding_scale="none"), Dimensions(d_model=4, h=2, d_ff=3, N=1, channels=5))
+    held, u = random_parameters(encoder), normal(0, 2, 7, 5)
+    normed = layer_norm(u, (5,), held["norm_feature.gamma"], held["norm_feature.beta"])
+    mapped = normed @ held["W_feature"] + held["b_feature"]
+    tokens = layer_norm(mapped, (4,), held["norm_token.gamma"], held["norm_token.beta"])
+    close(encoder.bind(held, slot="input")(u), tokens + sinusoidal(tokens))
 
 
 @shows("EMB-18", "EMB-17")
@@ -209,6 +300,7 @@ def test_a_factorised_embedding_is_widened_last() -> None:
     X = factorised(
         torch.tensor([[1, 0]]),
         embedding=partial(lookup, E=tensor([[5], [2]])),
+        **AS_IT_IS,
         embedding_scale=unscaled,
         cls=no_cls,
         position=lambda _: tensor([[10], [20]]),
@@ -266,6 +358,7 @@ def test_the_input_is_the_sum_of_embedding_and_position() -> None:
     X = embedded(
         torch.tensor([[0, 1], [1, 1]]),
         embedding=partial(lookup, E=tensor([[1], [2]])),
+        **AS_IT_IS,
         embedding_scale=lambda X: 10 * X,
         cls=partial(cls, x_cls=tensor([5])),
         position=lambda X: tensor([[0.1], [0.2], [0.3]])[: X.shape[1]],
@@ -287,6 +380,7 @@ def test_berts_input_is_the_norm_of_three_vectors() -> None:
         torch.tensor([[1, 0]]),
         torch.tensor([[0, 1]]),
         embedding=partial(lookup, E=tensor([[5, 6], [1, 2]])),
+        **AS_IT_IS,
         embedding_scale=unscaled,
         cls=no_cls,
         position=lambda _: tensor([[10, 20], [30, 40]]),
