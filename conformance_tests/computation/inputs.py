@@ -1,19 +1,20 @@
 """Reading what enters the first layer: look-ups, vectors, positions, segments, class tokens, patches, features."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.convolutions import read_convolution
-from conformance_tests.computation.feed_forward import nearest_activation
+from conformance_tests.computation.feed_forward import linear, nearest_activation
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.norm import CLOSE, Norm
 from conformance_tests.computation.outer_norms import NEAR, another_norm, read_outer_norm
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.computation.stream import Node
-from conformance_tests.computation.walking import along_axis, paths, through, unchanged
+from conformance_tests.computation.walking import along_axis, through, unchanged
 from encoder_spec.equation import variants
 from encoder_spec.notation import SpecificationError
 
@@ -107,24 +108,27 @@ def read_norm_of(found: EncoderReading, norm: Norm, what: str, width: int) -> No
 def activation_of(graph: Graph, term: Node) -> tuple[str, Node] | None:
     """Return the activation whose result a value is, and what it reads: an embedding, or the norm of one."""
     assert term.value is not None
-    reads = {id(node): node for node in behind_activation(term)}
+    reads = {node.what.products[0].number if isinstance(node.what, Affine) else id(node): node for node in leaves(term)}
     inner = next(iter(reads.values()), None)
-    if len(reads) != 1 or inner is None or inner.value is None:
+    if len(reads) != 1 or inner is None or inner.value is None or inner.value.data.shape != term.value.data.shape:
         return None
-    given = next(paths(graph, term.value.codes, inner.value), None)
-    if given is None or given.shape != term.value.data.shape:
-        return None
-    name, _, off, _ = nearest_activation(graph.numbers(term.value.codes), [graph.numbers(given)])
+    given = graph.numbers(inner.value.codes)
+    if isinstance(inner.what, Affine):
+        # What scales a map is part of the activation: x/2 in GELU.
+        one = torch.ones_like(inner.what.scale)
+        unscaled = replace(inner.what, scale=one, times=one)
+        given, inner = linear(graph, unscaled), replace(inner, what=unscaled)
+    name, _, off, _ = nearest_activation(graph.numbers(term.value.codes), [given])
     return (name, inner) if off <= CLOSE else None
 
 
-def behind_activation(node: Node) -> Iterator[Node]:
+def leaves(node: Node) -> Iterator[Node]:
     """Yield the embeddings and norms behind operations on single entries, and whatever else stands there."""
     if node.kind == "weights":
         return
     if node.kind in ("unknown", "scaled", "sum") and node.parts:
         for part in node.parts:
-            yield from behind_activation(part)
+            yield from leaves(part)
     else:
         yield node
 

@@ -313,6 +313,29 @@ def test_a_factorised_embedding_is_widened_last() -> None:
     same(X, tensor([[[221, 442], [351, 702]]]))
 
 
+@shows("EMB-16", "EMB-22", "EMB-24")
+def test_a_factorised_embedding_norms_and_activates_its_narrow_tokens() -> None:
+    """The rows 4 and −4, halved in the place of a norm, are 2 and −2; ReLU makes 2 and 0, the map 20 and 0.
+
+    Without the norm the first would be 40, without the activation the second −20.
+    """
+    X = factorised(
+        torch.tensor([[0, 1]]),
+        embedding=partial(lookup, E=tensor([[4], [-4]])),
+        token_norm=halved,
+        token_activation=relu,
+        embedding_scale=unscaled,
+        cls=no_cls,
+        position=lambda _: tensor([[0], [0]]),
+        segment=no_segments,
+        embedding_norm=no_embedding_norm,
+        dropout=lambda X: X,
+        W_e=tensor([[10]]),
+        b_e=tensor([0]),
+    )
+    same(X, tensor([[[20], [0]]]))
+
+
 @shows("EMB-16")
 def test_albert_base_has_its_published_number_of_parameters() -> None:
     """The released base model without its pooler of 768² + 768: 11 683 584 − 590 592 = 11 092 992.

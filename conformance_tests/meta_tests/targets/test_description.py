@@ -109,7 +109,9 @@ def test_any_other_letter_is_answered_with_those_that_there_are(letter: str) -> 
         demand_letter(letter)
     said = str(caught.value)
     assert said.startswith(f"described: there is no parameter {letter!r} in the equations; there are ")
-    assert said.endswith(", norm_1.gamma, norm_1.beta (norm_2, norm_final, norm_embedding likewise) and W_QKV")
+    assert said.endswith(
+        ", norm_1.gamma, norm_1.beta (norm_2, norm_final, norm_embedding, norm_token, norm_feature likewise) and W_QKV"
+    )
     known = said.partition("there are ")[2].partition(", norm_1.gamma")[0].split(", ")
     assert known == sorted(known)
     assert {"W_Q", "b_1"} <= set(known)
