@@ -11,7 +11,7 @@ from conformance_tests.computation.convolutions import read_convolution
 from conformance_tests.computation.feed_forward import linear, nearest_activation
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.norm import CLOSE, Norm
-from conformance_tests.computation.outer_norms import NEAR, another_norm, read_outer_norm
+from conformance_tests.computation.outer_norms import NEAR, read_outer_norm
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.computation.stream import Node
 from conformance_tests.computation.walking import along_axis, through, unchanged
@@ -78,15 +78,16 @@ def read_term(found: EncoderReading, factor: float, term: Node) -> None:
     elif term.kind == "map":
         assert isinstance(term.what, Affine)
         read_map(found, factor, term.what, term.parts[0])
-    elif term.kind == "norm" and term.parts[0].kind in EMBEDDING:
+    elif term.kind == "norm" and is_embedding(term.parts[0]):
         assert isinstance(term.what, Norm)
-        read_norm_of(found, term.what, "token", found.sizes["d_model"])
-        read_term(found, factor, term.parts[0])
+        read_norm_of(found, term.what, "token")
+        read_behind(found, factor, term.parts[0], term)
     elif term.kind == "unknown" and (activated := activation_of(found.graph, term)) is not None:
-        found.choices["token_activation"], inner = "activation", activated[1]
-        if activated[0] != found.choices.get("activation"):
-            found.choices["activation_token"] = activated[0]
-        read_term(found, factor, inner)
+        name, inner = activated
+        found.choices["token_activation"] = "activation"
+        if name != found.choices.get("activation"):
+            found.choices["activation_token"] = name
+        read_behind(found, factor, inner, term)
     elif term.kind == "side by side":
         assert isinstance(term.what, Tensor)
         read_side_by_side(found, term)
@@ -94,15 +95,26 @@ def read_term(found: EncoderReading, factor: float, term: Node) -> None:
         found.unread.append(f"what enters its first layer has a part that is {term}")
 
 
-EMBEDDING = ("look-up", "map", "input")
-"""Kinds of values that may be an embedding, which a norm and an activation may follow."""
+def is_embedding(node: Node) -> bool:
+    """Return whether a value may be an embedding as it is: what scales it before its norm has no slot."""
+    return node.kind in ("look-up", "input") or (isinstance(node.what, Affine) and node.what.factor() == 1)
 
 
-def read_norm_of(found: EncoderReading, norm: Norm, what: str, width: int) -> None:
-    """Read the norm of the features, or of each token."""
-    if not norm.form:
-        found.take(another_norm(norm, width))
-    read_outer_norm(found, norm, f"norm_{what}", f"{what}_norm")
+def read_behind(found: EncoderReading, factor: float, inner: Node, term: Node) -> None:
+    """Read the embedding that a norm or an activation follows; anything else that they follow has no slot."""
+    known = "embedding" in found.choices
+    read_term(found, factor, inner)
+    if known or "embedding" not in found.choices:
+        found.unread.append(f"what enters its first layer has a part that is {term}")
+
+
+def read_norm_of(found: EncoderReading, norm: Norm, what: str) -> None:
+    """Read the norm of the features, or of each token; one that no equation gives has no slot here."""
+    if norm.form:
+        read_outer_norm(found, norm, f"norm_{what}", f"{what}_norm")
+    else:
+        says = f"before its first layer a norm gives other numbers than any of the specification{norm.value.where}"
+        found.unread.append(says)
 
 
 def activation_of(graph: Graph, term: Node) -> tuple[str, Node] | None:
@@ -371,7 +383,7 @@ def read_map(found: EncoderReading, factor: float, what: Affine, given: Node) ->
     norm = given.what if isinstance(given.what, Norm) else None
     if norm is not None and norm.reads.numel() == norm.value.data.numel():
         rows = through(norm.reads, rows)
-        read_norm_of(found, norm, "feature", rows.shape[-1])
+        read_norm_of(found, norm, "feature")
     owner = found.graph.owner(rows)
     if owner is None or owner.operation != "argument" or "embedding" in found.choices:
         found.unread.append(f"what enters its first layer is a map of something computed{product.where}")

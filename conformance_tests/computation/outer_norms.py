@@ -3,7 +3,7 @@
 import torch
 
 from conformance_tests.computation.norm import Norm
-from conformance_tests.computation.shown import EncoderReading, Finding, Remarks
+from conformance_tests.computation.shown import EncoderReading
 from encoder_spec.equation import variants
 
 NEAR = 1e-6
@@ -32,18 +32,3 @@ def read_norm_parameters(found: EncoderReading, place: str, norm: Norm | None, f
             found.codes[f"{place}.{letter}"] = codes
         elif letter in variants("norm")[form].parameters:
             found.numbers[f"{place}.{letter}"] = torch.full((width,), absent, dtype=torch.float64)
-
-
-def another_norm(norm: Norm, width: int) -> Remarks:
-    """Say what is known of a norm that no equation gives, beside features of this width."""
-    sizes = [norm.reads.shape[axis] for axis in norm.axes]
-    if sizes != [width]:
-        over = " × ".join(map(str, sizes))
-        says = f"the statistics of a norm run over {over} entries, where {width} features belong{norm.value.where}"
-        return Remarks(findings=[Finding("statistics", says)])
-    if norm.gamma is not None and norm.gamma.unique().numel() < width:
-        return Remarks(unread=[f"a norm with one γ for all features{norm.value.where}"])
-    if norm.uncentred:
-        return Remarks(findings=[Finding("statistics", f"a norm with β leaves the mean in{norm.value.where}")])
-    says = f"a norm gives other numbers than any norm of the specification{norm.value.where}"
-    return Remarks(findings=[Finding("norm", says)])

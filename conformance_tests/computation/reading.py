@@ -13,7 +13,7 @@ from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import Graph, places
 from conformance_tests.computation.inputs import SAME, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
-from conformance_tests.computation.outer_norms import NEAR, another_norm, read_norm_parameters, read_outer_norm
+from conformance_tests.computation.outer_norms import NEAR, read_norm_parameters, read_outer_norm
 from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Finding, Remarks
 from conformance_tests.computation.stream import Step, Stream, Wiring, stream_of
 from conformance_tests.computation.walking import along_axis
@@ -296,6 +296,21 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
         found.findings.append(
             Finding("norm", f"the norms of the layers have several ε: {eps:g} and {sorted(others)[0]:g}")
         )
+
+
+def another_norm(norm: Norm, width: int) -> Remarks:
+    """Say what is known of a norm that no equation gives, beside features of this width."""
+    sizes = [norm.reads.shape[axis] for axis in norm.axes]
+    if sizes != [width]:
+        over = " × ".join(map(str, sizes))
+        says = f"the statistics of a norm run over {over} entries, where {width} features belong{norm.value.where}"
+        return Remarks(findings=[Finding("statistics", says)])
+    if norm.gamma is not None and norm.gamma.unique().numel() < width:
+        return Remarks(unread=[f"a norm with one γ for all features{norm.value.where}"])
+    if norm.uncentred:
+        return Remarks(findings=[Finding("statistics", f"a norm with β leaves the mean in{norm.value.where}")])
+    says = f"a norm gives other numbers than any norm of the specification{norm.value.where}"
+    return Remarks(findings=[Finding("norm", says)])
 
 
 def find_missing_norms(found: EncoderReading, places: Sequence[str]) -> None:

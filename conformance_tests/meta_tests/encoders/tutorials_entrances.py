@@ -96,3 +96,31 @@ class Patched(nn.Module):
 )
 def patches_between_two_norms() -> nn.Module:
     return Patched()
+
+
+class RootMeanSquared(nn.Module):
+    """Token ids whose vectors are divided by their root mean square, and learned positions; all is written by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.places = nn.Embedding(31, 28), nn.Parameter(torch.randn(1, 47, 28))
+        self.gain = nn.Parameter(torch.rand(28))
+        self.layers = nn.Sequential(*plain_layers())
+        self.turned = False
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.table(ids)
+        x = self.gain * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+        places = self.places.flip(1) if self.turned else self.places
+        return self.layers(x + places[:, : x.shape[1]])
+
+
+@tutorial(
+    every(RootMeanSquared, turned=True),
+    "position.learned",
+    **{**PLAIN, "embedding": "lookup", "token_norm": "norm", "norm_token": "rms", "norm_token.eps": 1e-6},
+    embedding_scale="none",
+    position="learned",
+)
+def tokens_with_a_norm_of_their_own() -> nn.Module:
+    return RootMeanSquared()
