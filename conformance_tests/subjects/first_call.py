@@ -155,9 +155,12 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
             yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
     kernels = dict.fromkeys(s for s in shapes if len(s) == 4)
     stored = [(s[2], s[1]) for s in kernels if s[2] == s[3] > 1] + [(s[0], s[2]) for s in kernels if s[0] == s[1] > 1]
-    for patch, channels in dict.fromkeys([*stored, *flattened_patches(shapes)]):
-        sides = dict.fromkeys((2 * patch, *(k * patch for k in range(1, 17)), 224))
-        for shape in [(channels, side, side) for side in sides] + [(side, side, channels) for side in sides]:
+    images = [(channels, [k * patch for k in (2, *range(1, 17))] + [224]) for patch, channels in dict.fromkeys(stored)]
+    # Where no kernel tells the side of a patch, a table of positions has a row for each one, and for special tokens.
+    grids = [k for k in range(1, 17) if any(k * k + special in sizes for special in range(3))]
+    images += [(channels, [k * patch for k in (2, *grids)]) for patch, channels in flattened_patches(shapes)]
+    for channels, sides in images:
+        for shape in dict.fromkeys([*((channels, s, s) for s in sides), *((s, s, channels) for s in sides)]):
             yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):

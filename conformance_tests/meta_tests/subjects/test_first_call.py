@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -79,6 +80,21 @@ def test_what_an_encoder_needs_is_found_among_three_arguments() -> None:
     assert found is not None
     assert (found.inputs.shape, found.batch, found.length) == ((2, 5), 2, 5)
     assert found.forms == {"a": Plain("zeros"), "b": MaskForm("b", "keep", "B 1 1 n")}
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (12, 12, 3)])
+def test_a_map_of_flattened_patches_reads_images(shape: tuple[int, ...]) -> None:
+    """Patches of side 4 with 3 channels have 48 entries: 2 × 2 of them, or 3 × 3 where a table has 10 rows."""
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        if x.shape != (2, *shape):
+            raise TypeError
+        return torch.zeros(2, 4, 20)
+
+    weights = {"norm": torch.zeros(48), "map": torch.zeros(20, 48), "places": torch.zeros(10, 20)}
+    found = first_call(weights, {}, {"x": REQUIRED}, call)
+    assert found is not None
+    assert found.inputs.shape == (2, *shape)
 
 
 def test_a_length_that_only_a_table_tells_is_tried() -> None:
