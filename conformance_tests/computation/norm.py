@@ -164,8 +164,8 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
     beta = next((codes for codes in betas if codes.shape == shape), None)
     one = None if gamma is None else of_features(gamma, axis)
     two = None if beta is None else of_features(beta, axis)
-    if beta is not None and two is None and len(axes) == 1:
-        return None  # what differs from position to position is added to a norm: positions, it may be
+    if beta is not None and of_one_axis(beta) is None and len(axes) == 1:
+        return None  # what differs from feature to feature and from place to place is added to a norm: positions
     if (gamma is not None and one is None) or (beta is not None and two is None) or len(axes) > 1:
         return Norm(value, x_codes, "", 0.0, of_one_axis(gamma), of_one_axis(beta), axes)
     given = {
