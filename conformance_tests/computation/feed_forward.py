@@ -102,9 +102,7 @@ def leaves(graph: Graph, codes: Tensor, found: list[Affine], behind: list[Value]
     here = affine(graph, codes)
     if here is not None and here.factor() is not None:
         if not any(torch.equal(here.entries, other.entries) for other in found):
-            # What scales a map is part of the activation: x/2 in GELU.
-            one = torch.ones_like(here.scale)
-            found.append(replace(here, scale=one, times=one))
+            found.append(unscaled(here))
         return True
     value = graph.owner(codes)
     if value is None or value.kind != "elementwise" or len(behind) > MOST_OPERATIONS:
@@ -112,6 +110,12 @@ def leaves(graph: Graph, codes: Tensor, found: list[Affine], behind: list[Value]
     behind.append(value)
     data = [read for read in value.arrays if graph.depends(read)]
     return bool(data) and all(leaves(graph, through(read, codes), found, behind) for read in data)
+
+
+def unscaled(found: Affine) -> Affine:
+    """Return a map without the number that multiplies it, which is part of the activation behind it: x/2 in GELU."""
+    one = torch.ones_like(found.scale)
+    return replace(found, scale=one, times=one)
 
 
 def linear(graph: Graph, found: Affine) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.convolutions import read_convolution
-from conformance_tests.computation.feed_forward import linear, nearest_activation
+from conformance_tests.computation.feed_forward import linear, nearest_activation, unscaled
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.norm import CLOSE, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_outer_norm
@@ -120,27 +120,26 @@ def read_norm_of(found: EncoderReading, norm: Norm, what: str) -> None:
 def activation_of(graph: Graph, term: Node) -> tuple[str, Node] | None:
     """Return the activation whose result a value is, and what it reads: an embedding, or the norm of one."""
     assert term.value is not None
-    reads = {node.what.products[0].number if isinstance(node.what, Affine) else id(node): node for node in leaves(term)}
+    found = behind_activation(term)
+    reads = {node.what.products[0].number if isinstance(node.what, Affine) else id(node): node for node in found}
     inner = next(iter(reads.values()), None)
     if len(reads) != 1 or inner is None or inner.value is None or inner.value.data.shape != term.value.data.shape:
         return None
     given = graph.numbers(inner.value.codes)
     if isinstance(inner.what, Affine):
-        # What scales a map is part of the activation: x/2 in GELU.
-        one = torch.ones_like(inner.what.scale)
-        unscaled = replace(inner.what, scale=one, times=one)
-        given, inner = linear(graph, unscaled), replace(inner, what=unscaled)
+        plain = unscaled(inner.what)
+        given, inner = linear(graph, plain), replace(inner, what=plain)
     name, _, off, _ = nearest_activation(graph.numbers(term.value.codes), [given])
     return (name, inner) if off <= CLOSE else None
 
 
-def leaves(node: Node) -> Iterator[Node]:
+def behind_activation(node: Node) -> Iterator[Node]:
     """Yield the embeddings and norms behind operations on single entries, and whatever else stands there."""
     if node.kind == "weights":
         return
     if node.kind in ("unknown", "scaled", "sum") and node.parts:
         for part in node.parts:
-            yield from leaves(part)
+            yield from behind_activation(part)
     else:
         yield node
 
@@ -381,7 +380,7 @@ def read_map(found: EncoderReading, factor: float, what: Affine, given: Node) ->
     rows = product.reads[0]
     assert isinstance(rows, Tensor)
     norm = given.what if isinstance(given.what, Norm) else None
-    if norm is not None and norm.reads.numel() == norm.value.data.numel():
+    if norm is not None and norm.reads.shape == norm.value.data.shape:
         rows = through(norm.reads, rows)
         read_norm_of(found, norm, "feature")
     owner = found.graph.owner(rows)

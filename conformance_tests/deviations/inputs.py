@@ -223,19 +223,19 @@ deviation(
 
 @deviation("feature-norm-with-residual", FEATURE_NORM, "EMB-20")
 def features_beside_their_norm(u: Float[Tensor, "B n d_model"], *, norm_feature: F) -> Float[Tensor, "B n d_model"]:
-    """The features are added to their own norm before they are mapped."""
+    """The norm of the features is added to them before they are mapped."""
     return u + norm_feature(u)
 
 
 @deviation("token-norm-with-residual", TOKEN_NORM, "EMB-22")
 def tokens_beside_their_norm(X: Tensor, *, norm_token: F) -> Tensor:
-    """What the embedding gives is added to its own norm."""
+    """The norm of each token is added to the token."""
     return X + norm_token(X)
 
 
 @deviation("token-activation-with-residual", TOKEN_ACTIVATION, "EMB-24")
 def tokens_beside_their_activation(X: Tensor, *, activation_token: F) -> Tensor:
-    """What the embedding gives is added to its own activation."""
+    """The activation of each token is added to the token."""
     return X + activation_token(X)
 
 

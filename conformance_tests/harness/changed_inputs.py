@@ -142,9 +142,10 @@ def before_sum(there: Departure) -> str | None:
 
 def before_embedding(there: Departure) -> str | None:
     """Return the norm of the features, if their map is right with other ones, where there is one or they are normed."""
-    W, b = (next((p for p in there.step.equation.parameters if p.startswith(letter)), "") for letter in ("W_", "b_"))
-    if "feature_norm" not in there.step.equation.slots:
+    equation = there.step.equation
+    if "feature_norm" not in equation.slots:
         return None
+    W, b = (next((p for p in equation.parameters if p.startswith(letter)), "") for letter in ("W_", "b_"))
     u = there.before("feature_norm")
     for other in there.others_like(u):
         normed = there.profile["feature_norm"].variant == "norm" or is_standardised(other, u)

@@ -39,7 +39,7 @@ FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_pa
 """The arrays that are made small so that the inputs of the norms are small too."""
 
 FAINT_PLACES = ("norm_1", "norm_embedding", "norm_token", "norm_feature")
-"""The norms that are made small for the same reason: what they give is read by the next norm of a Post-LN layer."""
+"""The norms that are made small for the same reason: what they give is read by the next norm."""
 
 
 class WeightSets(Mapping[str, Mapping[str, Tensor]]):

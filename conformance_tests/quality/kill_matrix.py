@@ -85,11 +85,16 @@ def used(profile: Profile) -> list[Equation]:
     return Encoder(profile, SMALL).equations()
 
 
+def gets_wrong(deviation: Deviation, profile: Profile) -> bool:
+    """Return whether a profile makes the choice that a deviation gets wrong, and uses it."""
+    return deviation.applies(profile) and profile[deviation.slot] in used(profile)
+
+
 def cases() -> list[Case]:
     """Return each deviation in a profile for each equation that it is mistaken for, and without a declared profile."""
     found = []
     for d in deviations().values():
-        applying = [p for p in settings().values() if d.applies(p) and p[d.slot] in used(p)]
+        applying = [p for p in settings().values() if gets_wrong(d, p)]
         first = {p[d.slot].id: p.name for p in reversed(applying)}
         within = [p.name for p in applying if first[p[d.slot].id] == p.name]
         found += [(d.id, name, name) for name in within] + [(d.id, name, AUTO) for name in within[:1]]

@@ -17,7 +17,7 @@ from conformance_tests.deviations import deviations
 from conformance_tests.errors import SubjectError, one_line
 from conformance_tests.harness.question import Question
 from conformance_tests.quality.fingerprint import fingerprint
-from conformance_tests.quality.kill_matrix import deviating, in_processes, used
+from conformance_tests.quality.kill_matrix import deviating, gets_wrong, in_processes
 from conformance_tests.reports.report import Level
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import PROFILES
@@ -50,14 +50,7 @@ NOTHING_TO_SEE = {
 
 def cases() -> list[Case]:
     """Return every deviation in every published profile to which it applies."""
-    return [(d.id, name) for d in deviations().values() for name in PROFILES if gets_wrong(name, d.id)]
-
-
-@cache
-def gets_wrong(within: str, id: str) -> bool:
-    """Return whether a published profile makes the choice that a deviation gets wrong, and uses it."""
-    profile, d = PROFILES[within], deviations()[id]
-    return d.applies(profile) and profile[d.slot] in used(profile)
+    return [(d.id, name) for d in deviations().values() for name, p in PROFILES.items() if gets_wrong(d, p)]
 
 
 def killed_by(case: Case) -> tuple[str, ...]:

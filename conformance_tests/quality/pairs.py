@@ -12,8 +12,7 @@ from pathlib import Path
 from random import Random
 
 from conformance_tests.deviations import Deviation, deviations
-from conformance_tests.quality.kill_matrix import SMALL, in_processes, slot_named_by
-from conformance_tests.quality.kills import gets_wrong
+from conformance_tests.quality.kill_matrix import SMALL, gets_wrong, in_processes, slot_named_by
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
 from encoder_spec.profiles import PROFILES
@@ -66,7 +65,7 @@ def drawn(number: int = 100, seed: int = 0) -> Iterator[Pair]:
 
 def together(a: Deviation, b: Deviation, within: str) -> bool:
     """Return whether a profile gets both wrong, in different slots, and neither takes the place of the other."""
-    both = gets_wrong(within, a.id) and gets_wrong(within, b.id)
+    both = gets_wrong(a, PROFILES[within]) and gets_wrong(b, PROFILES[within])
     return both and a.slot != b.slot and not a.replaces.keys() & b.replaces.keys()
 
 

@@ -51,4 +51,4 @@ def test_what_has_no_slot_before_the_first_layer_is_left_open(make: Callable[[],
 def test_a_norm_that_runs_over_time_is_named() -> None:
     """With a line, as everything that the computation shows."""
     notes = " ".join(check(lambda: behind(OverTime())).targets[0].notes)
-    assert "a norm gives other numbers than any of the specification (t" in notes, notes
+    assert "a norm gives other numbers than any of the specification (tutorials_entrances.py:" in notes, notes

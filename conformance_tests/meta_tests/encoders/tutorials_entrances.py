@@ -5,8 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.meta_tests.encoders.plain import PLAIN, plain_layers
-from conformance_tests.meta_tests.encoders.plain import PlainPreNorm as PreNorm
+from conformance_tests.meta_tests.encoders.plain import PLAIN, PlainPreNorm, plain_layers
 from conformance_tests.meta_tests.encoders.tutorials import every, tutorial
 from conformance_tests.meta_tests.encoders.tutorials_inputs import PositionTable, interleaved
 from conformance_tests.meta_tests.encoders.tutorials_vectors import Measuring, bare
@@ -42,7 +41,7 @@ class Waves(Measuring):
     """A norm before the map, written by hand, and GELU behind it, by its formula."""
 
     def __init__(self) -> None:
-        super().__init__(11, plain_layers(PreNorm))
+        super().__init__(11, plain_layers(PlainPreNorm))
         self.g, self.b = nn.Parameter(torch.rand(11)), nn.Parameter(torch.rand(11))
 
     def forward(self, signal: Tensor, padding: Tensor | None = None) -> Tensor:
