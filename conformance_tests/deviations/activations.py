@@ -4,7 +4,7 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import elu, hardswish, leaky_relu, mish, softplus
+from torch.nn.functional import hardswish, leaky_relu
 
 from conformance_tests.deviations import deviation
 from encoder_spec.ffn import gelu, gelu_tanh, quick_gelu, relu, silu
@@ -60,12 +60,6 @@ def tanh(x: Tensor) -> Tensor:
     return torch.tanh(x)
 
 
-@deviation("activation-sigmoid", (RELU, GELU, GELU_TANH), ACTIVATION)
-def sigmoid(x: Tensor) -> Tensor:
-    """The activation is the logistic function."""
-    return torch.sigmoid(x)
-
-
 @deviation("activation-softmax", (RELU, GELU, GELU_TANH), ACTIVATION)
 def softmax(x: Tensor) -> Tensor:
     """The activation is a softmax over the inner features."""
@@ -78,70 +72,16 @@ def leaky(x: Tensor) -> Tensor:
     return leaky_relu(x)
 
 
-@deviation("activation-elu", RELU, "FFN-1")
-def exponential(x: Tensor) -> Tensor:
-    """The activation is the exponential linear unit."""
-    return elu(x)
-
-
-@deviation("activation-softplus", RELU, "FFN-1")
-def soft(x: Tensor) -> Tensor:
-    """The activation is softplus, a smooth ReLU that is positive at 0."""
-    return softplus(x)
-
-
-@deviation("activation-squared-relu", RELU, ("FFN-1", "FFN-6"))
-def squared(x: Tensor) -> Tensor:
-    """The activation is the square of ReLU."""
-    return relu(x).square()
-
-
 @deviation("activation-capped-at-6", RELU, "FFN-1")
 def capped(x: Tensor) -> Tensor:
     """The activation is ReLU cut off at 6."""
     return x.clamp(0, 6)
 
 
-@deviation("activation-absolute-value", RELU, "FFN-1")
-def absolute(x: Tensor) -> Tensor:
-    """The activation is the absolute value."""
-    return x.abs()
-
-
-@deviation("activation-mirrored", RELU, "FFN-1")
-def mirrored(x: Tensor) -> Tensor:
-    """The activation keeps negative inputs and takes positive ones to 0."""
-    return x.clamp(max=0)
-
-
 @deviation("activation-hard-swish", (GELU, GELU_TANH), ACTIVATION)
 def hard(x: Tensor) -> Tensor:
     """The activation is the piecewise approximation of SiLU."""
     return hardswish(x)
-
-
-@deviation("activation-mish", (GELU, GELU_TANH), ACTIVATION)
-def tempered(x: Tensor) -> Tensor:
-    """The activation is Mish."""
-    return mish(x)
-
-
-@deviation("gelu-without-root-two", GELU, "FFN-2")
-def without_root(x: Tensor) -> Tensor:
-    """GELU takes the error function of x instead of x/√2."""
-    return x / 2 * (1 + torch.erf(x))
-
-
-@deviation("gelu-without-half", GELU, "FFN-2")
-def without_half(x: Tensor) -> Tensor:
-    """GELU is not halved: it is x · (1 + erf(x/√2))."""
-    return x * (1 + torch.erf(x / math.sqrt(2)))
-
-
-@deviation("gelu-cumulative-alone", GELU, "FFN-2")
-def cumulative(x: Tensor) -> Tensor:
-    """The activation is Φ(x) instead of x · Φ(x)."""
-    return (1 + torch.erf(x / math.sqrt(2))) / 2
 
 
 @deviation("gelu-polynomial-error-function", GELU, "FFN-2")
@@ -165,18 +105,6 @@ def rounded(x: Tensor) -> Tensor:
     return x / 2 * (1 + torch.tanh(0.79788 * (x + 0.044715 * x**3)))
 
 
-@deviation("tanh-gelu-squared-term", GELU_TANH, "FFN-4")
-def square_for_cube(x: Tensor) -> Tensor:
-    """tanh-GELU has x² where x³ belongs."""
-    return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**2)))
-
-
-@deviation("tanh-gelu-root-over-linear-term", GELU_TANH, "FFN-4")
-def misplaced(x: Tensor) -> Tensor:
-    """tanh-GELU multiplies x alone by √(2/π), not the cubic term."""
-    return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * x + 0.044715 * x**3))
-
-
 @deviation("quick-gelu-constant-rounded", QUICK, "FFN-11", "commonly seen")
 def rounded_constant(x: Tensor) -> Tensor:
     """Quick GELU has 1.7 instead of 1.702."""
@@ -184,12 +112,6 @@ def rounded_constant(x: Tensor) -> Tensor:
 
 
 deviation("silu-for-quick-gelu", QUICK, "FFN-11", definition="Quick GELU has no factor: it is SiLU.")(silu)
-
-
-@deviation("silu-without-factor", SILU, "FFN-12")
-def logistic_alone(x: Tensor) -> Tensor:
-    """SiLU is not multiplied by x."""
-    return torch.sigmoid(x)
 
 
 @deviation("fast-path-with-relu", GELU, "ENC-4", "commonly seen")

@@ -127,12 +127,6 @@ def doubled_input(X: Tensor, *, W_Q: Map, W_K: Map, W_V: ValueMap) -> Projected:
     return X @ W_Q, X @ W_K, 2 * X @ W_V
 
 
-@deviation("keys-from-the-query-map-beside-biases", LINEAR_KEYS, "ATT-13")
-def linear_keys_from_queries(X: Tensor, *, W_Q: Map, b_Q: Bias, W_K: Map, W_V: ValueMap, b_V: ValueBias) -> Projected:
-    """K, which has no bias, is computed with the map of the queries."""
-    return X @ W_Q + b_Q, X @ W_Q, X @ W_V + b_V
-
-
 @deviation("biases-beside-linear-keys-exchanged", LINEAR_KEYS, "ATT-13")
 def biases_beside_exchanged(X: Tensor, *, W_Q: Map, b_Q: Bias, W_K: Map, W_V: ValueMap, b_V: ValueBias) -> Projected:
     """The biases of queries and values are exchanged, where the keys have none."""
@@ -180,24 +174,6 @@ def without_root(Q: Tensor, K: Tensor) -> Tensor:
 def multiplied(Q: Tensor, K: Tensor) -> Tensor:
     """The scores are multiplied by √d_k."""
     return Q @ K.mT * math.sqrt(Q.shape[-1])
-
-
-@deviation("scores-scaled-by-number-of-heads", SCORES, "ATT-3")
-def by_heads(Q: Tensor, K: Tensor) -> Tensor:
-    """The scores are divided by the root of the number of heads."""
-    return Q @ K.mT / math.sqrt(Q.shape[-3])
-
-
-@deviation("scores-scaled-by-length", SCORES, "ATT-3")
-def by_length(Q: Tensor, K: Tensor) -> Tensor:
-    """The scores are divided by the root of the number of positions."""
-    return Q @ K.mT / math.sqrt(Q.shape[-2])
-
-
-@deviation("scores-scaled-by-half-width", SCORES, "ATT-3")
-def by_half(Q: Tensor, K: Tensor) -> Tensor:
-    """The scores are divided by √(d_k/2)."""
-    return Q @ K.mT / math.sqrt(Q.shape[-1] / 2)
 
 
 @deviation("scores-scaled-anew-by-each-call", SCORES, ("ATT-3", "DROP-1"), "flagos-ai/FlagGems#424")

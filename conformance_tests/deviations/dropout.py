@@ -20,30 +20,6 @@ def active(x: Tensor, *, P_drop: float) -> Tensor:
     return inverted(x, P_drop=P_drop, noise=noise)
 
 
-@deviation("dropout-of-features-in-evaluation", DROPOUT, "DROP-1")
-def of_features(x: Tensor, *, P_drop: float) -> Tensor:
-    """In evaluation dropout takes whole features to 0, the same at every position."""
-    return x * (torch.rand_like(x[..., :1, :]) >= P_drop) / (1 - P_drop)
-
-
-@deviation("dropout-of-positions-in-evaluation", DROPOUT, "DROP-1")
-def of_positions(x: Tensor, *, P_drop: float) -> Tensor:
-    """In evaluation dropout takes whole positions to 0."""
-    return x * (torch.rand_like(x[..., :1]) >= P_drop) / (1 - P_drop)
-
-
-@deviation("dropout-gaussian-in-evaluation", DROPOUT, "DROP-1")
-def gaussian(x: Tensor, *, P_drop: float) -> Tensor:
-    """In evaluation everything is multiplied by Gaussian noise about 1."""
-    return x * (1 + (P_drop / (1 - P_drop)) ** 0.5 * torch.randn_like(x))
-
-
-@deviation("dropout-active-with-gradients", DROPOUT, "DROP-1")
-def active_with_gradients(x: Tensor, *, P_drop: float) -> Tensor:
-    """Dropout is active whenever gradients are recorded, also in evaluation."""
-    return inverted(x, P_drop=P_drop, noise=noise) if torch.is_grad_enabled() else x
-
-
 @deviation("dropout-active-without-gradients", DROPOUT, ("DROP-1", "ENC-4"))
 def active_without_gradients(x: Tensor, *, P_drop: float) -> Tensor:
     """Dropout is active whenever no gradients are recorded."""

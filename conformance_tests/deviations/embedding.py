@@ -67,18 +67,6 @@ deviation(
 )(patches_without_bias)
 
 
-@deviation("embedding-divided-by-root", (SCALED, UNSCALED), ("EMB-2", "EMB-3"))
-def divided(X: Tensor) -> Tensor:
-    """The embedding is divided by √d_model."""
-    return X / X.shape[-1] ** 0.5
-
-
-@deviation("embedding-scaled-by-width", (SCALED, UNSCALED), ("EMB-2", "EMB-3"))
-def by_width(X: Tensor) -> Tensor:
-    """The embedding is multiplied by d_model."""
-    return X * X.shape[-1]
-
-
 @deviation("embedding-of-the-next-token", LOOKUP, "EMB-1")
 def next_token(tokens: Tensor, *, E: Float[Tensor, "V d_model"]) -> Tensor:
     """Ids are counted from 1, so that each token gets the vector of the next one."""

@@ -52,12 +52,6 @@ def activation_last(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner
     return activation((x @ W_1 + b_1) @ W_2 + b_2)
 
 
-@deviation("ffn-activation-after-both-maps", FFN, HANDED_ON)
-def activation_twice(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
-    """The activation follows both maps of the feed-forward network."""
-    return activation(activation(x @ W_1 + b_1) @ W_2 + b_2)
-
-
 @deviation("ffn-activation-first", FFN, NETWORK)
 def activation_first(x: Tensor, *, activation: Function, W_1: Inwards, b_1: Inner, W_2: Outwards, b_2: Outer) -> Tensor:
     """The activation precedes the first map of the feed-forward network."""

@@ -248,12 +248,6 @@ def distillation_first(X: Tensor, *, x_cls: Vector, x_dist: Vector) -> Tensor:
     return torch.cat([x_dist.expand(len(X), 1, -1), x_cls.expand(len(X), 1, -1), X], dim=1)
 
 
-@deviation("distillation-token-last", TWO_TOKENS, "EMB-15")
-def distillation_last(X: Tensor, *, x_cls: Vector, x_dist: Vector) -> Tensor:
-    """The distillation token stands after the last token."""
-    return torch.cat([x_cls.expand(len(X), 1, -1), X, x_dist.expand(len(X), 1, -1)], dim=1)
-
-
 @deviation("class-token-without-position", "embedding.cls", ("EMB-5", "POS-7"), "commonly seen")
 def without_position(
     X: Tensor, *, x_cls: Vector, P: Float[Tensor, "max_len d_model"]

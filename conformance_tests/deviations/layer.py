@@ -148,22 +148,6 @@ def post_outer_residual(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1
     return residual(x, norm_2(residual(y, ffn(y))))
 
 
-@deviation("post-ln-attention-twice", POST, ("LAYER-1", "RES-1"))
-def post_attention_twice(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
-    """The attention is applied to its own output once more."""
-    x = norm_1(residual(x, multihead(multihead(x, keep), keep)))
-    return norm_2(residual(x, ffn(x)))
-
-
-@deviation("post-ln-sum-of-sublayers", POST, ("LAYER-1", "RES-1"))
-def post_sum_of_sublayers(
-    x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F
-) -> Tensor:
-    """The attention's output is added to that of the feed-forward network in place of its input."""
-    y = multihead(x, keep)
-    return norm_2(residual(y, ffn(norm_1(residual(x, y)))))
-
-
 @deviation("post-ln-mask-not-handed-on", POST, ("LAYER-1", "MASK-1", "MASK-2"), "keras-team/keras-hub#2220")
 def post_unmasked(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """The layer does not hand its mask on to the attention."""

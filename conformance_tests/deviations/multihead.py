@@ -54,18 +54,6 @@ def merged_by_view(heads: Tensor) -> Tensor:
     return heads.reshape(heads.shape[0], heads.shape[-2], -1)
 
 
-@deviation("heads-merged-interleaved", MERGE, "MH-3")
-def merged_interleaved(heads: Tensor) -> Tensor:
-    """The entries of the heads stand in turn instead of head after head."""
-    return heads.movedim(-3, -1).flatten(-2)
-
-
-@deviation("heads-merged-in-reverse", MERGE, "MH-3")
-def merged_in_reverse(heads: Tensor) -> Tensor:
-    """The heads are concatenated from the last to the first."""
-    return heads.flip(-3).transpose(-2, -3).flatten(-2)
-
-
 @deviation("heads-averaged", MERGE, "MH-3")
 def averaged(heads: Tensor) -> Tensor:
     """Each head is replaced by the average of all heads."""
@@ -139,12 +127,6 @@ def bias_for_each_head(
 def bias_forgotten(C: Tensor, *, W_O: Float[Tensor, "hd_v d_model"], b_O: Float[Tensor, "d_model"]) -> Tensor:
     """The bias of the output projection exists and is never added."""
     return C @ W_O
-
-
-@deviation("activation-on-output", AFFINE, ("MH-4", "RES-1"))
-def activated(C: Tensor, *, W_O: Float[Tensor, "hd_v d_model"], b_O: Float[Tensor, "d_model"]) -> Tensor:
-    """The output of the sublayer goes through a ReLU."""
-    return (C @ W_O + b_O).relu()
 
 
 @deviation("values-are-keys", MULTIHEAD, ("ATT-10", "ENC-2"))

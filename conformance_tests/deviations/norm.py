@@ -123,24 +123,10 @@ def beta_ignored(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector,
     return gamma * (x - mu) / torch.sqrt(var + eps)
 
 
-@deviation("norm-beta-scaled-by-gamma", NORM, "NORM-3")
-def beta_first(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:
-    """The norm adds β before it multiplies by γ."""
-    mu, var = statistics(x)
-    return gamma * ((x - mu) / torch.sqrt(var + eps) + beta)
-
-
 @deviation("norm-gamma-plus-one", NORM, "NORM-3", "commonly seen")
 def gamma_plus_one(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:
     """The norm multiplies by 1 + γ, though γ is stored as it is."""
     return layer_norm(x, statistics=statistics, gamma=1 + gamma, beta=beta, eps=eps)
-
-
-@deviation("norm-divides-by-variance", NORM, "NORM-3")
-def by_variance(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:
-    """The norm divides by σ² + ε: the root is missing."""
-    mu, var = statistics(x)
-    return gamma * (x - mu) / (var + eps) + beta
 
 
 @deviation("norm-square-for-root", NORM, "NORM-3", "131250208/TPlinker-joint-extraction#37")
@@ -148,13 +134,6 @@ def square_for_root(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vect
     """The norm divides by the square of σ² + ε instead of its root."""
     mu, var = statistics(x)
     return gamma * (x - mu) / (var + eps).square() + beta
-
-
-@deviation("norm-eps-under-and-outside-root", NORM, "NORM-3")
-def eps_twice(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:
-    """The norm adds ε under the root and once more outside it."""
-    mu, var = statistics(x)
-    return gamma * (x - mu) / (torch.sqrt(var + eps) + eps) + beta
 
 
 @deviation("norm-eps-as-floor", NORM, "NORM-3")
@@ -197,12 +176,6 @@ def bare_gamma_ignored(x: Tensor, *, statistics: Moments, gamma: Vector, eps: fl
 def rms_eps_outside(x: Tensor, *, gamma: Vector, eps: float) -> Tensor:
     """The root-mean-square norm adds ε outside the root."""
     return gamma * x / (x.square().mean(dim=-1, keepdim=True).sqrt() + eps)
-
-
-@deviation("rms-of-sum", RMS, "NORM-12")
-def rms_of_sum(x: Tensor, *, gamma: Vector, eps: float) -> Tensor:
-    """The root-mean-square norm divides by the length of x: its sum is not divided by d."""
-    return gamma * x / torch.sqrt(x.square().sum(dim=-1, keepdim=True) + eps)
 
 
 @deviation("rms-gamma-plus-one", RMS, "NORM-12", "commonly seen")

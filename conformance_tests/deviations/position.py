@@ -66,12 +66,6 @@ def doubled_index(X: Tensor) -> Tensor:
     return waves(X, 2 * pairs(X))
 
 
-@deviation("position-halved-index", SINUSOIDAL, "POS-1")
-def halved_index(X: Tensor) -> Tensor:
-    """The exponent is i/d instead of 2i/d."""
-    return waves(X, pairs(X) / 2)
-
-
 @deviation("position-cosine-has-own-exponent", SINUSOIDAL, "POS-1", "maxjcohen/transformer#62")
 def own_exponent(X: Tensor) -> Tensor:
     """Cosine columns use the exponent (2i + 1)/d instead of that of their sine."""
@@ -103,40 +97,12 @@ def from_one(X: Tensor) -> Tensor:
     return waves(X, pairs(X), first=1)
 
 
-@deviation("position-sine-and-cosine-exchanged", SINUSOIDAL, "POS-1")
-def exchanged(X: Tensor) -> Tensor:
-    """Even features are the cosine and odd features the sine."""
-    return turned(X, pairs(X), pairs(X), (0.5, 0.0))
-
-
-@deviation("position-all-sines", SINUSOIDAL, "POS-1")
-def all_sines(X: Tensor) -> Tensor:
-    """Odd features are sines as well."""
-    return turned(X, pairs(X), pairs(X), (0.0, 0.0))
-
-
-@deviation("position-in-degrees", SINUSOIDAL, "POS-1")
-def degrees(X: Tensor) -> Tensor:
-    """The angles are multiplied by π."""
-    d = X.shape[-1]
-    angles = torch.arange(X.shape[-2], dtype=torch.float64)[:, None] * torch.pi / 10000 ** pairs(X)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, :d].to(X)
-
-
 @deviation("position-rescaled-to-length", SINUSOIDAL, "POS-1")
 def rescaled(X: Tensor) -> Tensor:
     """Positions are divided by the length of the sequence."""
     n = X.shape[-2]
     angles = torch.arange(n, dtype=torch.float64)[:, None] / n / 10000 ** pairs(X)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, : X.shape[-1]].to(X)
-
-
-@deviation("position-reversed", SINUSOIDAL, "POS-1")
-def reversed_waves(X: Tensor) -> Tensor:
-    """Positions are counted from the end of the sequence."""
-    n, d = X.shape[-2:]
-    angles = torch.arange(n - 1, -1, -1, dtype=torch.float64)[:, None] / 10000 ** pairs(X)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, :d].to(X)
 
 
 @deviation("position-missing", SINUSOIDAL, "POS-1", "commonly seen")
@@ -181,12 +147,6 @@ def half_precision(X: Tensor) -> Tensor:
     return waves(X, pairs(X)).half().to(X)
 
 
-@deviation("learned-position-reversed", TABLES, ("POS-7", "POS-9", "EMB-7", "EMB-8", "EMB-11"))
-def learned_reversed(X: Tensor, *, P: Float[Tensor, "max_len d_model"]) -> Tensor:
-    """The rows of the table are read from the end of the sequence."""
-    return P[torch.arange(X.shape[-2] - 1, -1, -1)]
-
-
 @deviation("learned-position-missing", TABLES, ("POS-7", "POS-9", "EMB-7", "EMB-8", "EMB-11"))
 def learned_missing(X: Tensor, *, P: Float[Tensor, "max_len d_model"]) -> Tensor:
     """The table exists and is never added."""
@@ -199,13 +159,6 @@ def learned_of_the_batch(X: Tensor, *, P: Float[Tensor, "max_len d_model"]) -> T
     return P[: len(X), None].expand_as(X)
 
 
-@deviation("position-cosines-first", CONCATENATED, "POS-6")
-def cosines_first(X: Tensor) -> Tensor:
-    """All cosines stand before all sines."""
-    angles = torch.arange(X.shape[-2], dtype=torch.float64)[:, None] / 10000 ** pairs(X)
-    return torch.cat([angles.cos(), angles.sin()], dim=-1).to(X)
-
-
 deviation(
     "position-frequencies-of-the-paper",
     TENSOR2TENSOR,
@@ -213,9 +166,3 @@ deviation(
     "commonly seen",
     definition="The exponent is 2i/d, where it is to run from 0 to 1.",
 )(sinusoidal_concatenated)
-deviation(
-    "position-tensor2tensor-in-turn",
-    TENSOR2TENSOR,
-    "POS-10",
-    definition="Sines and cosines of tensor2tensor stand in turn, instead of all sines first.",
-)(half_width_less_one)

@@ -1,7 +1,5 @@
 """Wrong residual connections."""
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -56,12 +54,6 @@ def layer_scale(x: Tensor, sublayer: Tensor) -> Tensor:
     return x + 0.1 * sublayer
 
 
-@deviation("residual-sublayer-by-depth", RESIDUAL, "RES-1")
-def sublayer_by_depth(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
-    """The output of a sublayer is divided by √(2N) before the sum."""
-    return x + sublayer / math.sqrt(2 * N)
-
-
 @deviation("residual-by-survival", RESIDUAL, "RES-1", "commonly seen")
 def by_survival(x: Tensor, sublayer: Tensor, *, P_drop: float) -> Tensor:
     """In evaluation the output of a sublayer is multiplied by its probability to survive, 1 − P_drop."""
@@ -108,13 +100,6 @@ def input_detached(x: Tensor, sublayer: Tensor) -> Tensor:
 def sublayer_detached(x: Tensor, sublayer: Tensor) -> Tensor:
     """No gradient flows into the sublayers."""
     return x + sublayer.detach()
-
-
-@deviation("residual-gradient-scaled", RESIDUAL, BACKWARD)
-def gradient_scaled(x: Tensor, sublayer: Tensor) -> Tensor:
-    """The gradient of each sublayer is halved on its way back."""
-    half = sublayer / 2
-    return x + half + half.detach()
 
 
 @deviation("residual-rounded-without-gradients", RESIDUAL, "ENC-4")

@@ -40,12 +40,6 @@ def over_tokens(x: Tensor) -> tuple[Tensor, Tensor]:
     return x.mean(dim=(0, 1), keepdim=True), x.var(dim=(0, 1), keepdim=True, unbiased=False)
 
 
-@deviation("norm-over-everything", STATISTICS, MEAN)
-def over_everything(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm takes one mean and one variance over the whole batch."""
-    return x.mean().expand(1, 1, 1), x.var(unbiased=False).expand(1, 1, 1)
-
-
 @deviation("norm-over-head-groups", STATISTICS, MEAN)
 def over_groups(x: Tensor, *, h: int) -> tuple[Tensor, Tensor]:
     """The norm takes mean and variance over each of h groups of features, as group norm does."""
@@ -58,12 +52,6 @@ def over_groups(x: Tensor, *, h: int) -> tuple[Tensor, Tensor]:
 def about_zero(x: Tensor) -> tuple[Tensor, Tensor]:
     """The norm subtracts the mean, but divides by the root mean square of what it was before."""
     return x.mean(dim=-1, keepdim=True), x.square().mean(dim=-1, keepdim=True)
-
-
-@deviation("norm-mean-not-subtracted", STATISTICS, MEAN)
-def without_mean(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm divides by the standard deviation without subtracting the mean."""
-    return torch.zeros_like(x[..., :1]), x.var(dim=-1, keepdim=True, unbiased=False)
 
 
 @deviation("norm-sum-of-squares", STATISTICS, VARIANCE)

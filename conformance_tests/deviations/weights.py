@@ -25,24 +25,6 @@ def over_heads(S: Tensor) -> Tensor:
     return S.softmax(1).nan_to_num()
 
 
-@deviation("softmax-over-the-batch", WEIGHTS, ("ATT-6", "ENC-5"))
-def over_batch(S: Tensor) -> Tensor:
-    """The softmax runs over the samples of the batch."""
-    return S.softmax(0).nan_to_num()
-
-
-@deviation("softmax-over-all-pairs", WEIGHTS, ("ATT-6", "ATT-7"))
-def over_pairs(S: Tensor) -> Tensor:
-    """The softmax runs over queries and keys together."""
-    return S.flatten(-2).softmax(-1).view_as(S).nan_to_num()
-
-
-@deviation("softmax-missing", WEIGHTS, ("ATT-6", "ATT-7"))
-def no_softmax(S: Tensor) -> Tensor:
-    """The scores are used as weights, without a softmax."""
-    return S.nan_to_num(neginf=0.0)
-
-
 @deviation("softmax-twice", WEIGHTS, ("ATT-6", "ATT-10"))
 def softmax_twice(S: Tensor) -> Tensor:
     """The softmax is taken twice."""
@@ -76,12 +58,6 @@ def no_shift(S: Tensor) -> Tensor:
     """The largest score is not subtracted before the exponential, which overflows."""
     exp = S.exp()
     return exp / exp.sum(-1, keepdim=True)
-
-
-@deviation("sigmoid-for-softmax", WEIGHTS, ("ATT-6", "ATT-7"))
-def sigmoid(S: Tensor) -> Tensor:
-    """Each weight is the sigmoid of its score; rows do not sum to 1."""
-    return S.sigmoid()
 
 
 @deviation("weights-rounded-to-float16", WEIGHTS, ("ATT-6", "ENC-2"), "commonly seen")
