@@ -76,10 +76,15 @@ class Value:
 
 
 class Graph:
-    """All values of one call, in order of execution, and the codes of what the call returned."""
+    """All values of one call, in order of execution, and the codes of what the call returned.
+
+    ``disturbed`` has the numbers of the values that meet random numbers, as in dropout, and the lines where they do:
+    the graph is that of a call in which each draw gives its mean, and there those values pass unchanged.
+    """
 
     def __init__(self) -> None:
         self.values: list[Value] = []
+        self.disturbed: dict[int, str] = {}
         self.output: Tensor = torch.empty(0, dtype=torch.long)
         self._readers: tuple[int, dict[int, list[Value]]] = (-1, {})
 
@@ -170,9 +175,21 @@ class Recording:
         return self._added(operation, (), data, name=name, learned=learned, depends=operation == "argument")
 
     def elementwise(self, operation: str, reads: Sequence[Operand], data: Tensor, **about: Any) -> Tensor:
-        """Add an operation on each entry by itself; what it reads is broadcast to the shape of the result."""
+        """Add an operation on each entry by itself; what it reads is broadcast to the shape of the result.
+
+        A product with numbers of the call that are all 1 is what it leaves as it is: a mask that keeps everything.
+        """
+        data_read = [r for r in reads if isinstance(r, Tensor) and self.graph.depends(r)]
+        if operation == "mul" and len(data_read) == len(reads) == 2:
+            kept = next((r for r, mask in (data_read, data_read[::-1]) if self._keeps(mask, r, data)), None)
+            if kept is not None:
+                return kept
         shaped = tuple(r.broadcast_to(data.shape) if isinstance(r, Tensor) else r for r in reads)
         return self._added(operation, shaped, data, kind="elementwise", **about)
+
+    def _keeps(self, mask: Tensor, kept: Tensor, data: Tensor) -> bool:
+        """Return whether a factor leaves the other one as it is."""
+        return kept.shape == data.shape and bool((self.graph.numbers(mask) == 1).all())
 
     def reduction(self, operation: str, codes: Tensor, axes: Sequence[int], data: Tensor, **about: Any) -> Tensor:
         """Add a reduction over some axes of what it reads."""

@@ -22,13 +22,20 @@ from conformance_tests.computation.walking import along_axis
 def read(graph: Graph) -> EncoderReading:
     """Read an encoder off its computation, as far as there is one in it."""
     found = EncoderReading(graph)
-    wiring = Wiring(graph)
-    stream = stream_of(wiring, graph.output)
+    read_encoder(found)
+    find_random(found)
+    return found
+
+
+def read_encoder(found: EncoderReading) -> None:
+    """Read layers and inputs."""
+    graph = found.graph
+    stream = stream_of(Wiring(graph), graph.output)
     layers = list(layers_of(found, stream))
     if not layers:
         at = stream.source
         found.unread.append(f"what it returns is {at}" if not stream.steps else f"what its layers read is {at}")
-        return found
+        return
     found.take(stream)
     read_layers(found, stream, layers)
     assert stream.source is not None
@@ -38,15 +45,15 @@ def read(graph: Graph) -> EncoderReading:
     assert isinstance(first, Attention)
     if found.position_axis is not None:
         find_axis(found, first, *found.position_axis)
-    find_random(found)
-    return found
 
 
 def find_random(found: EncoderReading) -> None:
     """Find random numbers in what the output is computed of; beside them numbers tell nothing else."""
-    for value in found.graph.ancestors(found.graph.output):
-        if value.operation == "random":
-            where = next((reader.where for reader in found.graph.readers(value)), "")
+    graph = found.graph
+    for value in graph.ancestors(graph.output):
+        if value.operation == "random" or value.number in graph.disturbed:
+            met = graph.disturbed.get(value.number)
+            where = f" ({met})" if met else next((reader.where for reader in graph.readers(value)), "")
             found.findings = [Finding("dropout", f"random numbers enter the output in evaluation{where}")]
             return
 

@@ -103,7 +103,9 @@ class Settling:
             raise Undetermined(f"{NOTHING_REPRODUCES}, and its computation shows that {listed(shown.foreign)}")
         if shown is None:
             return by_names
-        return replace(by_names, facts=Facts(unread=tuple(excuses(shown, by_names))))
+        # Random numbers are wrong in any encoder, whatever else it computes.
+        random = tuple(finding for finding in shown.findings if finding.slot == "dropout")
+        return replace(by_names, facts=Facts(random, unread=() if random else tuple(excuses(shown, by_names))))
 
     def _shown(self) -> EncoderReading | None:
         """Return the encoder that the computation shows; None without one, or if every name is a canonical path."""

@@ -12,10 +12,13 @@ from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Undetermined, Unsupported, one_line
 from conformance_tests.numerics.probes import Probe, Probes, Sizes
 from conformance_tests.subjects.calling import (
+    BATCH_FIRST,
     EXHAUSTED,
+    FEATURES_FIRST,
+    SEQUENCE_FIRST,
     Arguments,
-    batch_comes_first,
     hidden_states,
+    order_of_axes,
     required,
     tensors_in,
 )
@@ -57,6 +60,12 @@ from conformance_tests.subjects.one_by_one import joined, with_batch, without_ba
 from conformance_tests.subjects.segments import segment_argument
 from conformance_tests.subjects.subject import Boundary, Subject, with_values
 
+INPUT_IN = {SEQUENCE_FIRST: "(n, B, d_model)", FEATURES_FIRST: "(B, d_model, n)"}
+"""Orders of the axes of the input other than the usual one, in words."""
+
+TURNED = {BATCH_FIRST: "(n, B, d_model)", SEQUENCE_FIRST: "(B, n, d_model)", FEATURES_FIRST: "(n, d_model, B)"}
+"""Orders of the axes of the output where batch and positions are exchanged, in words."""
+
 
 class CalledSubject(Subject):
     """An encoder that is called with tensors by position and by name.
@@ -69,7 +78,7 @@ class CalledSubject(Subject):
     """Rounds of calls until one goes through: whether with one sequence alone, and how many calls at most."""
 
     def __init__(self) -> None:
-        self.batch_first = True
+        self.axes = BATCH_FIRST
         self.returns_turned = False
         self.mask_form: MaskForm | None = None
         self.neutral: dict[str, Filling] = {}
@@ -188,9 +197,9 @@ class CalledSubject(Subject):
 
     def conventions(self) -> dict[str, str]:
         """See ``Subject``: what was learned."""
-        order = {} if self.batch_first else {"input": "(n, B, d_model)"}
+        order = {} if self.axes == BATCH_FIRST else {"input": INPUT_IN[self.axes]}
         order |= {"input": "(B, height, width, channels)"} if self.channels_last else {}
-        order |= {"output": "(n, B, d_model)" if self.batch_first else "(B, n, d_model)"} if self.returns_turned else {}
+        order |= {"output": TURNED[self.axes]} if self.returns_turned else {}
         order |= {"input": "one sequence (n, …), without a batch"} if self.one_by_one else {}
         form = self.mask_form.of_one_sequence() if self.mask_form and self.one_by_one else self.mask_form
         return order | ({"mask": str(form)} if form else {})
@@ -226,7 +235,7 @@ class CalledSubject(Subject):
         if self._filled(plain) is None and asked:
             self._demand_nothing_else([name for name in asked if not tells_of_a_mask(name)])
         if len(self._orders(plain)) > 1:
-            self.batch_first = batch_comes_first(self._handed, plain.inputs[0], self._orders(plain))
+            self.axes = order_of_axes(self._handed, plain.inputs[0], self._orders(plain))
         self.returns_turned = self._returns_turned(plain)
         self.mask_form = self._padding_mask(probes)
         self.takes_mask = self.mask_form is not None
@@ -234,11 +243,12 @@ class CalledSubject(Subject):
             self.neutral[self.mask_form.argument] = self.mask_form
         self._demand_nothing_else([name for name in self.neutral if self._matters(name, plain)])
 
-    def _orders(self, plain: Probe) -> Sequence[bool]:
-        """Return the orders of axes to try, as answers to "batch first?", the likeliest first."""
-        if len(plain.inputs) > 1 or plain.inputs[0].ndim > 3 or self.one_by_one:
-            return (True,)
-        return (True, False) if self.stated_order() is not False else (False, True)
+    def _orders(self, plain: Probe) -> Sequence[str]:
+        """Return the orders of axes to try, the likeliest first."""
+        if len(plain.inputs) > 1 or plain.inputs[0].ndim > SEQUENCE or self.one_by_one:
+            return (BATCH_FIRST,)
+        stated = (SEQUENCE_FIRST, BATCH_FIRST) if self.stated_order() is False else (BATCH_FIRST, SEQUENCE_FIRST)
+        return (*stated, FEATURES_FIRST) if plain.inputs[0].ndim == SEQUENCE else stated
 
     def _returns_turned(self, plain: Probe) -> bool:
         """Return whether what it returns has the positions before the sequences, other than what it is given."""
@@ -246,9 +256,9 @@ class CalledSubject(Subject):
         returned = self._attempt(plain.inputs, None)
         return returned is not None and tuple(returned.shape[:2]) == sizes[::-1] != sizes
 
-    def _handed(self, x: Tensor, batch_first: bool) -> Tensor | None:
+    def _handed(self, x: Tensor, axes: str) -> Tensor | None:
         """Return the output for an input that is handed over in this order of axes."""
-        self.batch_first = batch_first
+        self.axes = axes
         return self._attempt((x,), None)
 
     def _padding_mask(self, probes: Probes) -> MaskForm | None:
@@ -331,20 +341,20 @@ class CalledSubject(Subject):
         Of several for the same arguments those come last with which all numbers of the output are one: a mask that
         hides everything does that.
         """
-        hiding: tuple[dict[str, Filling], bool] | None = None
+        hiding: tuple[dict[str, Filling], str] | None = None
         for given, choices in self._fillings():
             for forms in choices:
                 self.neutral = dict(zip(given, forms, strict=True))
-                for batch_first in self._orders(plain):
-                    self.batch_first = batch_first
+                for axes in self._orders(plain):
+                    self.axes = axes
                     output = self._attempt(plain.inputs, None)
                     if output is not None and (all(map(is_sure, forms)) or not is_even(output)):
                         return self.neutral
-                    hiding = hiding or (None if output is None else (self.neutral, batch_first))
+                    hiding = hiding or (None if output is None else (self.neutral, axes))
             if hiding is not None:
-                self.neutral, self.batch_first = hiding
+                self.neutral, self.axes = hiding
                 return self.neutral
-        self.neutral, self.batch_first = {}, True
+        self.neutral, self.axes = {}, BATCH_FIRST
         return None
 
     def _fillings(self) -> Iterator[tuple[tuple[str, ...], Iterator[tuple[Filling, ...]]]]:
@@ -380,10 +390,12 @@ class CalledSubject(Subject):
     ) -> Tensor | None:
         """Return the output, or None if the encoder refuses: a form that it refuses is not its form.
 
-        Gradients are recorded under a mask: torch's fast path takes masks in shapes that mean nothing.
+        Gradients are recorded under a mask: torch's fast path takes masks in shapes that mean nothing. Random numbers
+        are the same in every call, so that dropout which was left on hides nothing else.
         """
         try:
-            with self._undisturbed():
+            with self._undisturbed(), torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
                 return with_values(self.encode(inputs, keep, gradients=keep is not None)).detach()
         except EXHAUSTED:
             raise
@@ -394,7 +406,7 @@ class CalledSubject(Subject):
 
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
         """See ``Subject``."""
-        hidden = self._turned(hidden_states(self.returned(inputs, keep, gradients), self.width))
+        hidden = self._turned_back(hidden_states(self.returned(inputs, keep, gradients), self.width))
         hidden = hidden.transpose(0, 1) if self.returns_turned else hidden
         return hidden if hidden.is_meta else hidden.cpu()  # one without values cannot be moved; the guard reports it
 
@@ -445,8 +457,16 @@ class CalledSubject(Subject):
         return torch.ones(len(x), read_positions(x) + self._added, dtype=torch.bool)
 
     def _turned(self, x: Tensor) -> Tensor:
-        """Turn batch first into the encoder's own order, or back."""
-        return x if self.batch_first else x.transpose(0, 1)
+        """Turn batch first into the encoder's own order."""
+        if self.axes == FEATURES_FIRST:
+            return x.transpose(1, 2) if x.ndim == SEQUENCE else x
+        return x if self.axes == BATCH_FIRST else x.transpose(0, 1)
+
+    def _turned_back(self, hidden: Tensor) -> Tensor:
+        """Turn the encoder's own order into batch first; some take features first and return them last."""
+        if self.axes == FEATURES_FIRST and (hidden.ndim != SEQUENCE or hidden.shape[1] != self.width):
+            return hidden
+        return self._turned(hidden)
 
 
 def of_one_sequence(call: TryCall) -> TryCall:

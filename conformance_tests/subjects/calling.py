@@ -97,24 +97,28 @@ def required(arguments: Arguments) -> list[str]:
     return [name for name in list(arguments)[1:] if arguments[name] is Parameter.empty]
 
 
-def batch_comes_first(call: Callable[[Tensor, bool], Tensor | None], x: Tensor, orders: Sequence[bool]) -> bool:
-    """Return whether the first axis is the batch: then a change in one sample leaves the others alone.
+BATCH_FIRST, SEQUENCE_FIRST, FEATURES_FIRST = "B n d", "n B d", "B d n"
+"""The orders of axes in which vectors are handed over."""
+
+
+def order_of_axes(call: Callable[[Tensor, str], Tensor | None], x: Tensor, orders: Sequence[str]) -> str:
+    """Return the order in which the batch is the batch: a change in one sample leaves the others alone.
 
     Args:
-        call: the output (B, n, …) for an input that is handed over with the batch first, or second.
+        call: the output (B, n, …) for an input that is handed over in some order.
         x: an input (B, n, …).
         orders: the orders to try, the likeliest first.
     """
     changed = x.clone()
     changed[0] = x[0].flip(0) + 1 if x.is_floating_point() else x[0].flip(0)
 
-    def independent(first: bool) -> bool:
-        a, b = call(x, first), call(changed, first)
+    def independent(order: str) -> bool:
+        a, b = call(x, order), call(changed, order)
         if a is None or b is None or a.ndim < 2 or len(a) != len(x):
             return False
         return torch.allclose(a[1:], b[1:], rtol=0, atol=1e-9) and not torch.allclose(a[0], b[0], rtol=0, atol=1e-9)
 
-    return next((first for first in orders if independent(first)), orders[0])
+    return next(filter(independent, orders), orders[0])
 
 
 def hidden_states(output: Any, width: int) -> Tensor:

@@ -165,6 +165,8 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
             yield torch.randn(batch, kernel[1], time, generator=generator, dtype=torch.float64)
+        # Vectors with their features first: a mask beside them has as many positions.
+        yield torch.randn(batch, kernel[1], length, generator=generator, dtype=torch.float64)
     if any(1 in shape for shape in shapes if len(shape) == MAP):
         yield torch.randn(batch, length, 1, generator=generator, dtype=torch.float64)
 
@@ -200,6 +202,11 @@ def of_any_width(weights: Mapping[str, Tensor], batch: int, length: int) -> Iter
 SHAPES = ("B n", "B 1 n", "B 1 1 n", "B n n", "B 1 n n", "n n", "B n 1")
 """The axes of arrays that hide nothing."""
 
+LIKELY_SHAPES = SHAPES[:3]
+
+
+MASKS = ("keep", "ignore", "additive")
+"""Values of masks that are tried before numbers."""
 
 ATTENDED = {"q", "k", "v", "query", "queries", "key", "keys", "value", "values"}
 """Words for what attention reads."""
@@ -210,7 +217,7 @@ def fillings(argument: str) -> list[Filling]:
 
     Its name orders them, and excludes none.
     """
-    masks: list[Filling] = [MaskForm(argument, v, axes) for v in ("keep", "ignore", "additive") for axes in SHAPES]
+    masks: list[Filling] = [MaskForm(argument, v, axes) for v in MASKS for axes in SHAPES]
     numbers: list[Filling] = [MaskForm(argument, LENGTHS, "B"), Plain("zeros")]
     others: list[Filling] = [MaskForm(argument, v, axes) for v in ("keep 0/1", "keep 0.0/1.0") for axes in SHAPES]
     # A number may scale whatever it meets.
@@ -226,12 +233,23 @@ def is_attended(argument: str) -> bool:
     return bool(words & ATTENDED) and not words & {"past", "cache"} and not tells_of_a_mask(argument)
 
 
-def by_rank(choices: Sequence[Sequence[T]]) -> Iterator[tuple[T, ...]]:
+def by_rank(choices: Sequence[Sequence[Filling]]) -> Iterator[tuple[Filling, ...]]:
     """Yield a choice from each list, those that are likely in all of them first."""
     likely = choices if len(choices) <= FEW else [c[:MOST_OF_MANY] for c in choices]
-    ranked = sorted(product(*(enumerate(c) for c in likely)), key=lambda chosen: sum(rank for rank, _ in chosen))
+    ranked = sorted(product(*(enumerate(c) for c in likely)), key=rank_together)
     for chosen in islice(ranked, MOST_CALLS):
         yield tuple(choice for _, choice in chosen)
+
+
+def rank_together(chosen: Sequence[tuple[int, Filling]]) -> int:
+    """Return how late a choice for several arguments comes, each with its own rank.
+
+    The values of masks mean the same in one call, as a rule: then the likeliest shapes alone decide.
+    """
+    masks = [f for _, f in chosen if isinstance(f, MaskForm) and f.values in MASKS and f.axes in LIKELY_SHAPES]
+    if 1 < len(masks) == len(chosen) and len({form.values for form in masks}) == 1:
+        return sum(LIKELY_SHAPES.index(form.axes) for form in masks)
+    return sum(rank for rank, _ in chosen)
 
 
 @cache
@@ -307,7 +325,7 @@ def first_call(
                         continue
                     accepted = FirstCall(x, named, batch, positions_in(tensors, x, batch, n), beside)
                     # A mask that hides everything, since true means ignore, may give zeros everywhere.
-                    is_hidden = tensors and not all(map(is_sure, forms)) and all(map(is_even, tensors))
+                    is_hidden = tensors and not all(map(is_sure, forms)) and is_even(first_hidden_states(tensors))
                     if is_hidden or not has_positions(tensors, x, batch, n):
                         odd = odd or accepted
                     elif tensors and all(bool(t.isfinite().all()) for t in tensors):

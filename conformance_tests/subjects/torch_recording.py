@@ -5,7 +5,7 @@ no rule, and writes in place none but their own.
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -44,6 +44,13 @@ LOOKS_UP = {
 NORMS = {"native_layer_norm": "layer-norm", "_fused_rms_norm": "rms-norm"}
 
 SOFTMAX = {"_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "log-softmax"}
+
+
+NEUTRAL = {"mul": 1.0, "div": 1.0, "add": 0.0, "sub": 0.0}
+"""The number that an operation leaves the other operand with."""
+
+ROUNDING = 1e-6
+"""Random numbers of float32 with a mean of 1 differ from it by no more, after a division by the rate of dropout."""
 
 
 class TorchRecording(TorchDispatchMode):
@@ -117,6 +124,8 @@ class TorchRecording(TorchDispatchMode):
         before = {id(a): self.codes(a).clone() if func._schema.is_mutable else self.codes(a) for a in read}
         returned = func(*args, **kwargs)
         results = [r for r in tree_leaves(returned) if isinstance(r, Tensor)]
+        if torch.Tag.nondeterministic_seeded in func.tags and results:
+            replace_by_mean(func.overloadpacket.__name__.rstrip("_"), args, kwargs, results)
         known = {self._key(a) for a in read}
         if results and (func._schema.is_mutable or not all(self._key(r) in known for r in results)):
             call = Call(func, tuple(args), kwargs, before, results[0].detach().clone(), source_line())
@@ -157,11 +166,31 @@ class TorchRecording(TorchDispatchMode):
         return call.codes(call.args[0])
 
     def _dropped(self, call: "Call") -> Tensor:
-        x = call.args[0].detach()
-        if torch.equal(x, call.result):
-            return self._same(call)  # compiled code calls it in evaluation too
-        factor = self.recording.leaf("random", torch.where(x == 0, torch.zeros_like(x), call.result / x))
-        return self.recording.elementwise("mul", (call.codes(call.args[0]), factor), call.result, line=call.line)
+        codes, (rate, is_training) = self._same(call), call.args[1:3]
+        if is_training and rate:  # compiled code calls it in evaluation too
+            self._disturb(codes, call.line)
+        return codes
+
+    def _disturb(self, codes: Tensor, line: str) -> None:
+        """Remember where values meet random numbers that leave them as they are on average."""
+        self.graph.disturbed |= {value.number: line for value in self.graph.owners(codes)}
+
+    def _undisturbed(self, call: "Call") -> Tensor | None:
+        """Return the codes of what random numbers leave as it is on average, as in dropout; None if of nothing."""
+        neutral = NEUTRAL.get(call.name)
+        if neutral is None or len(call.tensors) != 2:
+            return None
+        a, b = (call.codes(t) for t in call.tensors)
+        for kept, drawn in ((a, b), (b, a))[: 1 if call.name in ("div", "sub") else 2]:
+            if self._is_random(drawn) and bool((self.graph.numbers(drawn) - neutral).abs().max() < ROUNDING):
+                self._disturb(kept, call.line)
+                return kept.broadcast_to(call.result.shape)
+        return None
+
+    def _is_random(self, codes: Tensor) -> bool:
+        """Return whether entries are computed of random numbers, and of nothing else."""
+        known = list(self.graph.ancestors(codes))
+        return any(v.operation == "random" for v in known) and not any(v.depends or v.learned for v in known)
 
     def _norm(self, call: "Call") -> Tensor:
         x, shape, gamma, *rest = call.args
@@ -181,6 +210,9 @@ class TorchRecording(TorchDispatchMode):
         return self.recording.other(SOFTMAX[call.name], [call.codes(x)], call.result, line=call.line, options=options)
 
     def _elementwise(self, call: "Call") -> Tensor:
+        undisturbed = self._undisturbed(call)
+        if undisturbed is not None:
+            return undisturbed
         reads = call.operands(call.args)
         times = float(call.kwargs.get("alpha", 1))
         if times != 1:
@@ -326,6 +358,34 @@ BY_NAME: tuple[tuple[Collection[str], Callable[[TorchRecording, Call], Tensor]],
     (("convolution",), TorchRecording._convolution),
 )
 """How operations are recorded whose kind torch does not tell."""
+
+
+def replace_by_mean(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], drawn: Sequence[Tensor]) -> None:
+    """Replace random numbers by their mean: what they disturb is computed as if they were not there.
+
+    Args:
+        name: the operation that has drawn them; of others than the usual ones they stay.
+        args: what it was given, by place.
+        kwargs: likewise, by name.
+        drawn: what it has returned.
+    """
+    given = [*args[1:], *kwargs.values()]
+    numbers = [float(n) for n in given if isinstance(n, int | float) and not isinstance(n, bool)]
+    if name == "native_dropout":
+        drawn[0].copy_(args[0])
+    elif name == "bernoulli":
+        default = 0.5 if drawn[0] is args[0] else args[0]  # not in place, it may read the probabilities
+        probability = next((p for p in given if isinstance(p, Tensor)), numbers[0] if numbers else default)
+        drawn[0].copy_(torch.as_tensor(probability).expand_as(drawn[0]))
+    elif name == "uniform":
+        low, high = numbers or (0.0, 1.0)
+        drawn[0].fill_((low + high) / 2)
+    elif name in ("rand", "rand_like"):
+        drawn[0].fill_(0.5)
+    elif name == "normal":
+        drawn[0].fill_(numbers[0] if numbers else 0.0)
+    elif name in ("randn", "randn_like"):
+        drawn[0].zero_()
 
 
 def index_axis(call: Call) -> dict[str, Any]:

@@ -13,13 +13,15 @@ from torch import Tensor, nn
 
 from conformance_tests.errors import Disagreement
 from conformance_tests.subjects.calling import (
+    BATCH_FIRST,
     REQUIRED,
     SEGMENTS,
+    SEQUENCE_FIRST,
     arguments_of,
-    batch_comes_first,
     hands_on,
     hidden_states,
     input_by_name,
+    order_of_axes,
     required,
     tensors_in,
 )
@@ -126,79 +128,84 @@ def test_segments_are_told_by_name(name: str, is_segments: bool) -> None:
 X = torch.tensor([[2.0, 3.0, 5.0], [7.0, 11.0, 13.0]])[..., None]
 
 
-def mixing(axis: int, found: list[bool] | None = None) -> Callable[[Tensor, bool], Tensor]:
+def mixing(axis: int, found: list[str] | None = None) -> Callable[[Tensor, str], Tensor]:
     """A call of an encoder that mixes what it is handed along an axis: its positions, if that is the second one."""
 
-    def call(x: Tensor, first: bool) -> Tensor:
+    def call(x: Tensor, order: str) -> Tensor:
         if found is not None:
-            found.append(first)
-        handed = (x if first else x.transpose(0, 1)).double()
+            found.append(order)
+        handed = (x if order == BATCH_FIRST else x.transpose(0, 1)).double()
         out = handed + handed.sum(axis, keepdim=True)
-        return out if first else out.transpose(0, 1)
+        return out if order == BATCH_FIRST else out.transpose(0, 1)
 
     return call
 
 
-@pytest.mark.parametrize("orders", [(True, False), (False, True)])
+@pytest.mark.parametrize("orders", [(BATCH_FIRST, SEQUENCE_FIRST), (SEQUENCE_FIRST, BATCH_FIRST)])
 @pytest.mark.parametrize("x", [X, X.squeeze(-1).long()], ids=["embeddings", "ids"])
-def test_the_batch_is_the_axis_along_which_nothing_is_mixed(x: Tensor, orders: Sequence[bool]) -> None:
+def test_the_batch_is_the_axis_along_which_nothing_is_mixed(x: Tensor, orders: Sequence[str]) -> None:
     """Whatever is tried first: of two samples only the changed one changes."""
-    assert batch_comes_first(mixing(1), x, orders) is True
-    assert batch_comes_first(mixing(0), x, orders) is False
+    assert order_of_axes(mixing(1), x, orders) == BATCH_FIRST
+    assert order_of_axes(mixing(0), x, orders) == SEQUENCE_FIRST
 
 
 def test_ids_are_changed_among_themselves_and_numbers_to_others() -> None:
     """An embedding has no row for an id that is one larger; of a single position the reverse is the same."""
 
-    def looking_up(ids: Tensor, first: bool) -> Tensor | None:
-        return mixing(0)(ids, first) if int(ids.max()) <= 13 else None
+    def looking_up(ids: Tensor, order: str) -> Tensor | None:
+        return mixing(0)(ids, order) if int(ids.max()) <= 13 else None
 
     ids = torch.tensor([[13, 3, 5], [7, 11, 2]])
-    assert batch_comes_first(looking_up, ids, (True, False)) is False
-    assert batch_comes_first(mixing(1), X[:, :1], (False, True)) is True
+    assert order_of_axes(looking_up, ids, (BATCH_FIRST, SEQUENCE_FIRST)) == SEQUENCE_FIRST
+    assert order_of_axes(mixing(1), X[:, :1], (SEQUENCE_FIRST, BATCH_FIRST)) == BATCH_FIRST
 
 
 def test_the_likelier_order_is_tried_first_and_suffices() -> None:
     """Two calls with the batch first, and none with the batch second."""
-    tried: list[bool] = []
-    batch_comes_first(mixing(1, tried), X, (True, False))
-    assert tried == [True, True]
+    tried: list[str] = []
+    order_of_axes(mixing(1, tried), X, (BATCH_FIRST, SEQUENCE_FIRST))
+    assert tried == [BATCH_FIRST, BATCH_FIRST]
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x, first: None,
-        lambda x, first: torch.ones(2, 3, 5),
-        lambda x, first: x.sum((1, 2)),
-        lambda x, first: torch.cat([x, x]),
-        lambda x, first: x + x.sum(),
-        lambda x, first: None if x[0, 0, 0] != 2 else x,
-        lambda x, first: x if x[0, 0, 0] == 2 else None,
+        lambda x, order: None,
+        lambda x, order: torch.ones(2, 3, 5),
+        lambda x, order: x.sum((1, 2)),
+        lambda x, order: torch.cat([x, x]),
+        lambda x, order: x + x.sum(),
+        lambda x, order: None if x[0, 0, 0] != 2 else x,
+        lambda x, order: x if x[0, 0, 0] == 2 else None,
     ],
     ids=["refusing", "constant", "a number each", "another batch", "mixing all", "first alone", "changed refused"],
 )
-@pytest.mark.parametrize("orders", [(True, False), (False, True)])
-def test_where_no_order_is_independent_the_likelier_one_is_kept(call: Any, orders: Sequence[bool]) -> None:
+@pytest.mark.parametrize("orders", [(BATCH_FIRST, SEQUENCE_FIRST), (SEQUENCE_FIRST, BATCH_FIRST)])
+def test_where_no_order_is_independent_the_likelier_one_is_kept(call: Any, orders: Sequence[str]) -> None:
     """Refusals, outputs that depend on nothing, or have another batch, tell nothing."""
-    assert batch_comes_first(call, X, orders) is orders[0]
+    assert order_of_axes(call, X, orders) == orders[0]
 
 
 def test_a_change_of_a_billionth_is_rounding() -> None:
     """10⁻¹⁰ in the other sample is none, 10⁻⁸ is one; and 10⁻¹⁰ in the changed sample shows no influence."""
 
-    def call(leak: float, own: float = 1.0) -> Callable[[Tensor, bool], Tensor]:
-        def called(x: Tensor, first: bool) -> Tensor:
+    def call(leak: float, own: float = 1.0) -> Callable[[Tensor, str], Tensor]:
+        def called(x: Tensor, order: str) -> Tensor:
             changed = float(x[0, 0, 0] != 2)
             out = torch.zeros(2, 3, 1, dtype=torch.float64)
             out[0] += own * changed
             out[1] += leak * changed
-            return out if first else out * float("nan")
+            return out if order == BATCH_FIRST else out * float("nan")
 
         return called
 
-    for leak, own, expected in ((1e-10, 1, True), (1e-8, 1, False), (0, 1e-10, False), (0, 1e-8, True)):
-        assert batch_comes_first(call(leak, own), X, (False, True)) is expected
+    for leak, own, expected in (
+        (1e-10, 1, BATCH_FIRST),
+        (1e-8, 1, SEQUENCE_FIRST),
+        (0, 1e-10, SEQUENCE_FIRST),
+        (0, 1e-8, BATCH_FIRST),
+    ):
+        assert order_of_axes(call(leak, own), X, (SEQUENCE_FIRST, BATCH_FIRST)) == expected
 
 
 WIDTH = 5

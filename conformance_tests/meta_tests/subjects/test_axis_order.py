@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from conformance_tests.subjects.calling import batch_comes_first
+from conformance_tests.subjects.calling import BATCH_FIRST, SEQUENCE_FIRST, order_of_axes
 
 X = torch.arange(12.0, dtype=torch.float64).reshape(2, 3, 2)
 
@@ -11,18 +11,18 @@ X = torch.arange(12.0, dtype=torch.float64).reshape(2, 3, 2)
 def test_an_output_that_does_not_follow_its_input_shows_no_batch() -> None:
     """With the batch second the first sample changes; with the batch first nothing does, though samples differ."""
 
-    def call(x: Tensor, first: bool) -> Tensor:
-        return X if first else x
+    def call(x: Tensor, order: str) -> Tensor:
+        return X if order == BATCH_FIRST else x
 
-    assert batch_comes_first(call, X, (True, False)) is False
-    assert batch_comes_first(call, X, (False, True)) is False
+    assert order_of_axes(call, X, (BATCH_FIRST, SEQUENCE_FIRST)) == SEQUENCE_FIRST
+    assert order_of_axes(call, X, (SEQUENCE_FIRST, BATCH_FIRST)) == SEQUENCE_FIRST
 
 
 def test_an_output_in_which_samples_mix_shows_no_batch() -> None:
     """The likeliest order is taken where neither shows one."""
 
-    def call(x: Tensor, first: bool) -> Tensor:
+    def call(x: Tensor, order: str) -> Tensor:
         return x + x.mean(dim=0)
 
-    assert batch_comes_first(call, X, (True, False)) is True
-    assert batch_comes_first(call, X, (False, True)) is False
+    assert order_of_axes(call, X, (BATCH_FIRST, SEQUENCE_FIRST)) == BATCH_FIRST
+    assert order_of_axes(call, X, (SEQUENCE_FIRST, BATCH_FIRST)) == SEQUENCE_FIRST

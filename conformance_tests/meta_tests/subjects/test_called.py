@@ -10,7 +10,7 @@ from torch import Tensor
 from conformance_tests.errors import Undetermined, Unsupported
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.called import CalledSubject, given_arguments, read_positions
-from conformance_tests.subjects.calling import Arguments, arguments_of
+from conformance_tests.subjects.calling import BATCH_FIRST, FEATURES_FIRST, SEQUENCE_FIRST, Arguments, arguments_of
 from conformance_tests.subjects.first_call import Filling, Plain
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.masks import LENGTHS, MaskForm
@@ -174,16 +174,16 @@ def test_what_encodes_records_gradients_unless_told_otherwise() -> None:
     assert subject.gradients_asked[-2:] == [True, False]
 
 
-@pytest.mark.parametrize(("order", "batch_first"), [(None, True), (True, True), (False, False)])
-def test_where_both_orders_work_the_stated_one_is_kept(order: bool | None, batch_first: bool) -> None:
+@pytest.mark.parametrize(("order", "axes"), [(None, BATCH_FIRST), (True, BATCH_FIRST), (False, SEQUENCE_FIRST)])
+def test_where_both_orders_work_the_stated_one_is_kept(order: bool | None, axes: str) -> None:
     """A function of each position by itself works either way."""
-    assert learned(lambda x: x * 2, order=order).batch_first == batch_first
+    assert learned(lambda x: x * 2, order=order).axes == axes
 
 
 @pytest.mark.parametrize("order", [None, True, False])
 def test_the_order_that_works_goes_before_the_one_that_is_stated(order: bool | None) -> None:
-    assert not learned(positions_first, order=order).batch_first
-    assert learned(plain, order=order).batch_first
+    assert learned(positions_first, order=order).axes == SEQUENCE_FIRST
+    assert learned(plain, order=order).axes == BATCH_FIRST
 
 
 def test_token_ids_with_segments_and_images_have_their_batch_first() -> None:
@@ -196,7 +196,23 @@ def test_token_ids_with_segments_and_images_have_their_batch_first() -> None:
         return adding((ids + (0 if segment_ids is None else segment_ids))[..., None].double())
 
     for function, profile in ((image, VIT), (two, BERT)):
-        assert learned(function, profile, order=False).batch_first
+        assert learned(function, profile, order=False).axes == BATCH_FIRST
+
+
+@pytest.mark.parametrize("returned", [FEATURES_FIRST, BATCH_FIRST])
+def test_vectors_may_be_taken_with_their_features_first(returned: str) -> None:
+    """As convolutions read them: (B, d_model, n); some give hidden states with their features last."""
+
+    def convolved(x: Tensor) -> Tensor:
+        if x.shape[1] != 4:
+            raise RuntimeError("expected 4 channels")
+        mixed = x + x.mean(dim=2, keepdim=True)
+        return mixed if returned == FEATURES_FIRST else mixed.transpose(1, 2)
+
+    subject = learned(convolved)
+    assert (subject.axes, subject.conventions()) == (FEATURES_FIRST, {"input": "(B, d_model, n)"})
+    x = torch.randn(2, 5, 4)
+    assert torch.allclose(subject.encode((x,), None), x + x.mean(dim=1, keepdim=True))
 
 
 def must_be_masked_keys(x: Tensor, mask: Tensor) -> Tensor:
