@@ -5,7 +5,7 @@ from torch import Tensor
 
 from conformance_tests.errors import Unsupported
 from conformance_tests.harness.checks import decides
-from conformance_tests.harness.run import FAST, PADDED, UNPADDED, Case, Run
+from conformance_tests.harness.run import FAST, LARGE, PADDED, UNPADDED, Case, Run
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, PERTURBED
 
 ROUNDED = 1e-9
@@ -84,6 +84,21 @@ def test_output_without_gradients_agrees_too(run: Run) -> None:
     for case in run.cases(*(FAST if run.subject.takes_mask else FAST[:1])):
         run.demand_agreeing(case._replace(gradients=True))
         run.demand_agreement(case)
+
+
+@decides("ENC-18", level="agreement")
+def test_output_agrees_for_large_inputs(run: Run) -> None:
+    """Z equals the specification's for hundreds of positions, and for dozens of sequences."""
+    run.demand_agreeing(run.case())
+    for case in run.cases(*LARGE):
+        run.demand_agreement(case)
+
+
+@decides("ENC-19", level="agreement")
+def test_output_agrees_as_the_encoder_is_used(run: Run) -> None:
+    """Z equals the specification's up to rounding, in the precision in which it is kept and with its own weights."""
+    run.demand_agreeing(run.case())
+    run.demand_agreement_as_used()
 
 
 @decides("ENC-5", level="black-box")

@@ -158,6 +158,20 @@ def positions_at_padding(
     return head(final_norm(X), keep)
 
 
+# Large inputs ----------------------------------------------------------------------------
+
+
+@deviation("last-sequences-not-encoded", STACK, "ENC-18")
+def in_full_batches(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """Sequences behind the last full batch of 16 pass the layers unchanged."""
+    X = input(*inputs)
+    full = len(X) // 16 * 16 or len(X)
+    Z, masks = X[:full], keep.expand(len(X), -1, -1)[:full]
+    for layer in layers:
+        Z = layer(Z, masks)
+    return head(final_norm(torch.cat([Z, X[full:]])), keep)
+
+
 # Gradients -------------------------------------------------------------------------------
 
 
@@ -221,4 +235,13 @@ def through_float16(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, fin
     X = input(*inputs)
     for layer in layers:
         X = layer(X.to(torch.float16).to(X.dtype), keep)
+    return head(final_norm(X), keep)
+
+
+@deviation("layers-round-float32-to-bfloat16", STACK, "ENC-19")
+def reduced(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """What a layer reads is rounded to bfloat16 where it is float32, as in a region of mixed precision."""
+    X = input(*inputs)
+    for layer in layers:
+        X = layer(X.to(torch.bfloat16).to(X.dtype) if X.dtype is torch.float32 else X, keep)
     return head(final_norm(X), keep)

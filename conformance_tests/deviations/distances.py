@@ -72,6 +72,13 @@ def within_a_window(S: Tensor, keep: Tensor) -> Tensor:
     return S.masked_fill(~(keep[:, None] & near), -torch.inf)
 
 
+@deviation("keys-in-full-chunks-alone", MASK, ("ENC-18", *LEAKING), "fla-org/flash-linear-attention#906")
+def in_full_chunks(S: Tensor, keep: Tensor) -> Tensor:
+    """Keys behind the last full chunk of 16 are read by none."""
+    n = S.shape[-1]
+    return S.masked_fill(~(keep[:, None] & (torch.arange(n) < (n // START_OVER * START_OVER or n))), -torch.inf)
+
+
 @deviation("position-starts-over", SINUSOIDAL, "POS-1")
 def starts_over(X: Tensor) -> Tensor:
     """After 16 positions the vectors start over."""

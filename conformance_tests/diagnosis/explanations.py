@@ -28,7 +28,7 @@ from conformance_tests.diagnosis.observations import (
 from conformance_tests.errors import SubjectError, Undetermined
 from conformance_tests.harness.deciding import decide, planned
 from conformance_tests.harness.question import Question
-from conformance_tests.harness.run import Case, Run
+from conformance_tests.harness.run import LARGE, Case, Run
 from conformance_tests.harness.weight_sets import GIVEN
 from conformance_tests.identification.identify import differences
 from conformance_tests.identification.opening import opened, opened_beside
@@ -97,7 +97,8 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
     known = (d for d in deviations().values() if not slots or d.slot in slots)
     candidates = [d for d in known if d.applies(run.encoder.profile)]
     departing, agreeing = divided(run, observations(run))
-    asked = [*departing, *agreeing]  # a candidate that is wrong is nearly always wrong on the first of them
+    # A candidate that is wrong is nearly always wrong on the first of them; large probes take their time.
+    asked = sorted([*departing, *agreeing], key=lambda observed: observed.case in LARGE)
     single = list(reproducing(run, asked, ((d,) for d in candidates), progress, len(candidates))) if asked else []
     if asked and not departing:
         return behaving_alike(run, (d for explanation in single for d in explanation.deviations))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from conformance_tests.deviations import NOT_DEFINED, Deviation, with_deviations
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
-from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case
+from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Case
 from conformance_tests.harness.run import Run
 from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.rounding import budget
@@ -35,7 +35,7 @@ class Observation:
 def observations(run: Run) -> Iterator[Observation]:
     """Yield what can be compared, the quickest first; what a subject refuses is left out."""
     masked = run.subject.takes_mask
-    cases = run.cases(*UNPADDED, *(PADDED if masked else ()), *(FAST if masked else FAST[:1]))
+    cases = run.cases(*UNPADDED, *(PADDED if masked else ()), *(FAST if masked else FAST[:1]), *LARGE)
     for case in cases:
         try:
             yield Observation(case, (run.output(case),))

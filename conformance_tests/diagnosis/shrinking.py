@@ -1,10 +1,11 @@
 """The smallest input at which an encoder's outputs are wrong: one position hides much, two hide little."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import chain
 
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
-from conformance_tests.harness.run import FAST, Case, Run
+from conformance_tests.harness.run import FAST, LARGE, Case, Run
 from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.probes import Probe
 
@@ -15,6 +16,8 @@ def smallest_failing_input(run: Run) -> list[int] | None:
     Fewer samples come first, then shorter sequences. Where all whole probes agree, a part of one may not, or what
     is computed without gradients.
     """
+    if run.first_wrong in LARGE:
+        return smallest_of_large(run, run.first_wrong)
     for case in [run.first_wrong] if run.first_wrong else agreeing_cases(run):
         probe = run.probes[case.probe]
         batch, length = probe.inputs[0].shape[:2]
@@ -27,6 +30,16 @@ def smallest_failing_input(run: Run) -> list[int] | None:
         if wrong:
             return list(probe.corner(*wrong).inputs[0].shape)
     return None
+
+
+def smallest_of_large(run: Run, case: Case) -> list[int]:
+    """Return the shape of the smallest part of a large probe, by bisection: what begins at some size goes on there."""
+    probe = run.probes[case.probe]
+    batch, length = probe.inputs[0].shape[:2]
+    sizes = [(1, n) for n in range(1, length)] if probe.by_position else []
+    sizes += [(samples, length) for samples in range(1, batch)]
+    at = bisect_left(sizes, True, key=lambda size: is_wrong(run, case, probe.corner(*size)))
+    return list((probe.corner(*sizes[at]) if at < len(sizes) else probe).inputs[0].shape)
 
 
 def agreeing_cases(run: Run) -> list[Case]:

@@ -165,6 +165,7 @@ def judge(target: Target, question: Question, watcher: Watcher, guard: Guard, re
             if question.precision == BEST and subject.dtype is run.narrowed:
                 report.notes.append(f"computes a part in {report.dtype} whatever it is given: judged in {report.dtype}")
             verify(run, target, guard, watcher, report)
+            report.extent = run.extent.as_data()
             known = question.known_failures
             report.requirements, notes = apply_expected(report.requirements, known, target.name, target.repro)
             report.notes.extend(notes)

@@ -9,6 +9,9 @@ from conformance_tests.numerics.probes import sizes_in_words
 from conformance_tests.reports.report import TargetReport
 from conformance_tests.subjects.segments import FIRST_ALONE
 
+MOST_NAMES = 3
+"""So many parameters are named; a module that lost its numbers has lost them in all."""
+
 
 def describe(run: Run, report: TargetReport) -> None:
     """Write the variant into the report; if no profile of it is published, also the nearest one."""
@@ -25,8 +28,13 @@ def describe(run: Run, report: TargetReport) -> None:
             report.notes.append(f"a plain attribute, which does not move with the encoder: {names}")
     if run.sizes:
         report.notes.append(f"judged with {sizes_in_words(run.sizes)} alone: others are refused")
-    elif run.too_many:
-        report.notes.append(f"judged with at most {run.probes.length} tokens: more are refused: {run.too_many}")
+    elif run.longest.refusal:
+        report.notes.append(
+            f"judged with at most {run.longest.positions} tokens: more are refused: {run.longest.refusal}"
+        )
+    if unusable := run.without_value:
+        names = ", ".join(unusable[:MOST_NAMES]) + (" …" if len(unusable) > MOST_NAMES else "")
+        report.notes.append(f"its own weights hold NaN or infinity ({names}): judged with others")
     if are_copies(run):
         report.notes.append("all layers start with the same weights: they are copies of one layer")
     if declared is not None:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from conformance_tests.computation.shown import Facts
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
+from conformance_tests.harness.extent import AS_USED, DRAWN, OWN, WITH_GRADIENTS, WITHOUT_GRADIENTS, Extent
 from conformance_tests.harness.intermediates import Aligned, Recorded, align, departure
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.weight_sets import (
@@ -50,6 +51,29 @@ class Case(NamedTuple):
         return f"{self.weights} weights, probe {self.probe}, {path}"
 
 
+class Longest(NamedTuple):
+    """The most positions that an encoder is asked for, and its error for more; no text if it reads all."""
+
+    positions: int
+    refusal: str
+
+
+class Used(NamedTuple):
+    """Output of an encoder as its owner uses it.
+
+    Attributes:
+        got: its output, in float64.
+        want: the specification's.
+        dtype: the precision in which it is kept.
+        budget: how far the two may be apart; None in float64, where it is fixed.
+    """
+
+    got: Tensor
+    want: Tensor
+    dtype: torch.dtype
+    budget: float | None
+
+
 UNPADDED = (
     Case(),
     Case(probe="single"),
@@ -60,7 +84,11 @@ UNPADDED = (
     Case(probe="many"),
 )
 PADDED = (Case(probe="scattered"), Case(probe="right"))
+LARGE = (Case(probe="long"), Case(probe="crowd"))
 FAST = tuple(case._replace(gradients=False) for case in (Case(), *PADDED))
+
+LENGTHS = ("many", "long")
+"""Probes of more positions than some encoders read, the shortest first."""
 
 ENTRANCES = {"E", "W_patch", "W_conv", "W_feature"}
 """The parameters that meet the input first: ids, an image, a signal or features."""
@@ -95,6 +123,7 @@ class Computed:
     sizes: Sizes | None = None
 
     def __post_init__(self) -> None:
+        self.extent = Extent()
         self.probes = Probes(self.encoder, self.question.seed, self.subject.dtype, self.sizes)
         self.parameters = lru_cache(maxsize=1)(self._parameters)  # checks go through one set after the other
         self.output = cache(self._output)
@@ -103,6 +132,7 @@ class Computed:
         self.aligned = cache(self._aligned)
         self.budget = cache(self._budget)
         self.can_be_asked = cache(self._can_be_asked)
+        self.too_long = cache(self._too_long)
 
     def _parameters(self, weights: str = PERTURBED) -> dict[str, Tensor]:
         """Return the subject's weights by canonical path, in float64."""
@@ -118,12 +148,18 @@ class Computed:
         sizes = self.sizes if probe.by_position else None
         if sizes and (sizes[0] not in (None, batch) or sizes[1] not in (None, length)):
             raise Unsupported(f"it is called with {sizes_in_words(sizes)}, and no others")
-        with self._asking(case):
+        with self._asking(case, probe):
             return self.subject.encode(probe.inputs, probe.keep, case.gradients).detach()
 
     @contextmanager
-    def _asking(self, case: Case) -> Iterator[None]:
-        """Call the subject with the weights of a case; what it raises is a finding about the subject."""
+    def _asking(self, case: Case, probe: Probe, dtype: torch.dtype | None = None) -> Iterator[None]:
+        """Call the subject with the weights of a case; what it raises is a finding about the subject.
+
+        Args:
+            case: the weights, and whether gradients are recorded.
+            probe: what it is called with.
+            dtype: the precision, where it is called as its owner does.
+        """
         unread = [e for e in ENTRANCES & self.encoder.parameter_shapes().keys() if e not in self.mapping.sources]
         if unread:
             raise Blocked(f"the profile reads its input through {unread[0]}, which the encoder does not have")
@@ -135,12 +171,46 @@ class Computed:
         except Exception as fault:
             reason = f"{type(fault).__name__}: {fault}".split("\n")[0]
             raise Disagreement(f"encoder: the subject raised {reason} [{case}]") from fault
+        mode = AS_USED if dtype else WITH_GRADIENTS if case.gradients else WITHOUT_GRADIENTS
+        self.extent.add(probe, dtype or self.subject.dtype, mode, OWN if case.weights == GIVEN else DRAWN)
+
+    def as_used(self) -> Used:
+        """Call the subject with its own weights as its owner does, and evaluate the specification beside it.
+
+        Raises:
+            Unsupported: if its weights hold no numbers, or the specification itself has none in that precision.
+        """
+        if self.without_value:
+            raise Unsupported("nothing can be computed with its own weights: they hold NaN or infinity")
+        case, dtype = self.case(GIVEN, gradients=False), self.subject.kept_in()
+        probe = Probes(self.encoder, self.question.seed, dtype, self.sizes)[case.probe]
+        self.weight_sets.use(case.weights)  # while it still has the precision of the judgement
+        with self.subject.as_used(), self._asking(case, probe, dtype):
+            got = self.subject.encode(probe.copy().inputs, None, gradients=False).detach().double()
+        parameters = self.parameters(case.weights)
+        with self._evaluating():
+            want = self.encoder(parameters, *probe.inputs)
+        # A part that it computes in less, whatever it is given, rounds here too.
+        coarser = max(dtype, self.narrowed or dtype, key=lambda each: torch.finfo(each).eps)
+        return Used(got, want, dtype, self._allowed(parameters, probe, coarser, case))
 
     def _output(self, case: Case) -> Tensor:
         return self.encode(case, self.probes[case.probe])
 
     def _expected(self, case: Case) -> Tensor:
-        return self.trace(case)[-1].value  # type: ignore[no-any-return]
+        """Return the specification's output alone: the intermediates of a large probe would fill the memory."""
+        probe = self.probes[case.probe]
+        with self._evaluating():
+            return self.encoder(self.parameters(case.weights), *probe.inputs, keep=probe.keep)  # type: ignore[no-any-return]
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Evaluate the specification, without gradients."""
+        try:
+            with torch.no_grad():
+                yield
+        except SpecificationError as reason:
+            raise Blocked(f"the profile cannot be evaluated: {reason}") from None
 
     def trace(self, case: Case, probe: Probe | None = None) -> Trace:
         """Return the specification's intermediates; the last one is its output.
@@ -153,11 +223,8 @@ class Computed:
             Blocked: if the subject lacks parameters that the profile needs.
         """
         probe = self.probes[case.probe] if probe is None else probe
-        try:
-            with torch.no_grad():
-                return self.encoder.trace(self.parameters(case.weights), *probe.inputs, keep=probe.keep)
-        except SpecificationError as reason:
-            raise Blocked(f"the profile cannot be evaluated: {reason}") from None
+        with self._evaluating():
+            return self.encoder.trace(self.parameters(case.weights), *probe.inputs, keep=probe.keep)
 
     def demand_float64(self, what: str) -> None:
         """Go on only with a subject that computes in float64.
@@ -170,20 +237,21 @@ class Computed:
 
     def _budget(self, case: Case) -> float | None:
         """Derive the allowed difference of an output; return None in float64, where it is fixed."""
-        if self.subject.dtype is torch.float64:
+        return self._allowed(self.parameters(case.weights), self.probes[case.probe], self.subject.dtype, case)
+
+    def _allowed(self, parameters: Mapping[str, Tensor], probe: Probe, dtype: torch.dtype, case: Case) -> float | None:
+        if dtype is torch.float64:
             return None
-        probe = self.probes[case.probe]
-        allowed = budget(self.encoder, self.parameters(case.weights), probe.inputs, probe.keep, self.subject.dtype)
+        allowed = budget(self.encoder, parameters, probe.inputs, probe.keep, dtype)
         if isinf(allowed):
-            name = name_of(self.subject.dtype)
-            raise Unsupported(f"not decidable in {name}: the specification itself overflows there [{case}]")
+            raise Unsupported(f"not decidable in {name_of(dtype)}: the specification itself overflows there [{case}]")
         return allowed
 
     def _recorded(self, case: Case) -> Recorded:
         """Record what the subject computes in a case, its inputs included."""
         self.demand_float64("intermediates")
         probe = self.probes[case.probe]
-        with self._asking(case):
+        with self._asking(case, probe):
             return Recorded(self.subject.record(probe.inputs, probe.keep))
 
     def _aligned(self, case: Case) -> list[Aligned]:
@@ -207,7 +275,7 @@ class Computed:
         """Return the subject's gradients of Σ cotangent · output, by input and by canonical parameter."""
         self.demand_float64("gradients")
         probe = self.probes[case.probe]
-        with self._asking(case):
+        with self._asking(case, probe):
             by_input, by_name = self.subject.gradients(probe.inputs, probe.keep, cotangent)
         return by_input, self.mapping.gradients(by_name)
 
@@ -227,6 +295,11 @@ class Computed:
         return leaves[0].grad, by_path
 
     @cached_property
+    def without_value(self) -> list[str]:
+        """The names of the parameters that hold NaN or infinity as they are given."""
+        return [name for name, w in self.weight_sets.given.items() if not w.isfinite().all()]
+
+    @cached_property
     def equations(self) -> frozenset[str]:
         """The ids of the equations that the profile uses."""
         return frozenset(equation.id for equation in self.encoder.equations())
@@ -243,31 +316,45 @@ class Computed:
         return list(dict.fromkeys(c if c.weights in self.weight_sets else c._replace(weights=GIVEN) for c in possible))
 
     def _can_be_asked(self, probe: str) -> bool:
-        """Return whether the subject can take a probe's mask, and reads as many tokens."""
+        """Return whether the subject can take a probe's mask, and reads as many positions."""
         keep = self.probes[probe].keep
-        return not (probe == "many" and self.too_many) if keep is None else self.subject.can_hide(keep)
+        if keep is not None:
+            return self.subject.can_hide(keep)
+        return not (probe in LENGTHS and self.too_long(probe))
 
     @cached_property
     def documented_otherwise(self) -> Mapping[str, str]:
         """The requirements that the subject's classes document not to meet, by id, each with what they document."""
         return self.subject.documented_otherwise()
 
-    @cached_property
-    def too_many(self) -> str:
-        """The subject's error for as many tokens as probe ``many`` has, if it reads only fewer; else empty.
+    def _too_long(self, name: str) -> str:
+        """Return the subject's error for as many positions as a probe has, if it reads only fewer; else no text.
 
         A table of positions ends somewhere. That it refuses so many sequences is a finding, which the checks make.
         """
-        case, probe = self.case()._replace(probe="many"), self.probes["many"]
+        case, probe = self.case()._replace(probe=name), self.probes[name]
+        if probe.positions <= self.probes["plain"].positions:
+            return ""
         try:
             self.output(case)
         except Disagreement as refusal:
+            shorter = probe if probe.by_position else self.probes["plain"]
             with suppress(Disagreement):
-                self.encode(case, probe.corner(len(probe.inputs[0]), self.probes.length))
+                self.encode(case, shorter.corner(len(probe.inputs[0]), self.probes.length))
                 return str(refusal)
         except (Blocked, Unsupported):
             pass
         return ""
+
+    @cached_property
+    def longest(self) -> Longest:
+        """The most positions that the subject is asked for."""
+        most = self.probes["plain"].positions
+        for name in LENGTHS:
+            if refusal := self.too_long(name):
+                return Longest(most, refusal)
+            most = max(most, self.probes[name].positions)
+        return Longest(most, "")
 
     def with_and_without_padding(self) -> list[Case]:
         """Return the plain case, and the padded ones where masks are taken."""
@@ -325,7 +412,7 @@ class Computed:
     @cached_property
     def first_wrong(self) -> Case | None:
         """The first case whose output disagrees with one that the specification has; None if there is none."""
-        for case in self.cases(*UNPADDED, *(PADDED if self.subject.takes_mask else ())):
+        for case in self.cases(*UNPADDED, *(PADDED if self.subject.takes_mask else ()), *LARGE):
             try:
                 self.expected(case)
                 if not self.agrees(case):

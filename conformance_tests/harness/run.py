@@ -16,13 +16,15 @@ from torch import Tensor
 
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness import wiring
-from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case, Computed
+from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Case, Computed
 from conformance_tests.harness.intermediates import Aligned, departure
+from conformance_tests.harness.weight_sets import GIVEN
 from conformance_tests.numerics.compare import Comparison, demand_equal
 from conformance_tests.numerics.probes import Probe
+from conformance_tests.subjects.subject import name_of
 from encoder_spec.equation import earliest
 
-__all__ = ["FAST", "PADDED", "UNPADDED", "Case", "Run"]
+__all__ = ["FAST", "LARGE", "PADDED", "UNPADDED", "Case", "Run"]
 
 LARGEST_SCORE = 5000.0
 """Up to here a mask must hide padding: half of the 10000 that BERT's released code takes from masked scores."""
@@ -88,6 +90,12 @@ class Run(Computed):
     def demand_agreement(self, case: Case) -> None:
         """Demand that the subject's output equals the specification's at every valid position."""
         self.demand_equal(self.output(case), self.expected(case), "encoder: Z", case, valid=self.valid(case))
+
+    def demand_agreement_as_used(self) -> None:
+        """Demand that the output equals the specification's up to rounding, called as the owner of the encoder does."""
+        used = self.as_used()
+        what = f"encoder: Z in {name_of(used.dtype)} with its own weights"
+        self.demand_equal(used.got, used.want, what, self.case(GIVEN, gradients=False), budget=used.budget)
 
     def with_numbers(self, *cases: Case) -> list[Case]:
         """Return the cases for which the specification itself has numbers in the subject's precision.

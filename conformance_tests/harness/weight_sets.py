@@ -93,7 +93,8 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
     def perturbed(self) -> dict[str, Tensor]:
         """Draw maps anew with standard deviation 0.8/√(what they read), so that attention is far from uniform.
 
-        Vectors are moved by 0.3 from what they were. Weights that share memory stay equal.
+        Vectors are moved by 0.3 from what they were, and from 0 where they held no number. Weights that share memory
+        stay equal.
         """
         generator = torch.Generator().manual_seed(self.seed)
         drawn: dict[int, Tensor] = {}
@@ -101,7 +102,7 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
             if id(w) not in drawn:
                 noise = torch.randn(w.shape, generator=generator, dtype=torch.float64)
                 reads = self._reads.get(name, w.shape[-1] if w.ndim else 1)
-                drawn[id(w)] = w + 0.3 * noise if w.ndim < 2 else 0.8 / max(reads, 1) ** 0.5 * noise
+                drawn[id(w)] = finite(w) + 0.3 * noise if w.ndim < 2 else 0.8 / max(reads, 1) ** 0.5 * noise
         return {name: w if name in self.fixed else drawn[id(w)] for name, w in self.given.items()}
 
     @cached_property
@@ -145,3 +146,8 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
 
     def __len__(self) -> int:
         return len(self._sets)
+
+
+def finite(w: Tensor) -> Tensor:
+    """Return weights with 0 in the place of NaN and infinity: they would hide all that is computed with them."""
+    return w.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)

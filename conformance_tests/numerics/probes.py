@@ -1,14 +1,15 @@
 """Probes: inputs and masks chosen to make deviations visible.
 
 No two axes have the same size. One position has a tiny variance and one a large offset. Padding stands in the middle,
-on the left and on the right, and one sequence is nothing but padding. One probe is a single token; another has as many
-tokens and sequences as windows, tables and caches hold. h = 1, B = 1, square shapes, one length and well-scaled inputs
-each hide a family of defects.
+on the left and on the right, and one sequence is nothing but padding. One probe is a single token; another has more
+tokens than small windows, tables and caches hold. Two are large, one in its length and one in its number of sequences:
+there work that is cut into chunks shows. h = 1, B = 1, square shapes, one length and well-scaled inputs each hide a
+family of defects.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isqrt
+from math import isqrt, prod
 
 import torch
 from torch import Tensor
@@ -18,7 +19,8 @@ from encoder_spec.assembly import Encoder
 
 UNPADDED = ("plain", "faint", "single", "extreme", "few", "many")
 PADDED = ("everything-kept", "scattered", "right", "one-all-padded", "all-end-padded")
-NAMES = (*UNPADDED, *PADDED)
+LARGE = ("long", "crowd")
+NAMES = (*UNPADDED, *PADDED, *LARGE)
 PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 BY_POSITION = ("given", "lookup", "vectors", "features", "features-without-bias")
 """Kinds of inputs whose second axis is that of the positions."""
@@ -26,6 +28,11 @@ BY_POSITION = ("given", "lookup", "vectors", "features", "features-without-bias"
 SCALES = {"faint": 1e-4, "extreme": 1000.0}
 FEW = 2
 MANY = 41
+LONG = 257
+"""The first prime beyond 256: chunks of a power of two up to there are full, and one begins anew."""
+
+CROWD = 67
+"""The first prime beyond 64, for the same reason; more sequences than that are a matter of memory."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,15 @@ class Probe:
     keep: Tensor | None = None
     by_position: bool = True
     patch: int = 0
+
+    @property
+    def positions(self) -> int:
+        """The number of tokens, patches or frames, without what an encoder puts before them."""
+        x = self.inputs[0]
+        if self.by_position:
+            return x.shape[1]
+        # A frame of a signal advances by two samples.
+        return prod(side // self.patch for side in x.shape[-2:]) if self.patch else x.shape[-1] // 2
 
     def with_other_padding(self, times: float = 1000.0) -> "Probe":
         """Return the probe with other content at the padded positions, so many times larger where it is of reals."""
@@ -150,16 +166,18 @@ class Probes:
         taken = {size for letter, size in encoder.dimensions.sizes().items() if letter in axes}
         self.batch = next(p for p in PRIMES if p not in taken)
         self.length = next(p for p in PRIMES[2:] if p not in taken and p != self.batch)
-        self.longest = MANY
+        self.longest = LONG
         self.fixed: Sizes = sizes or (None, None)
         learned = bool(encoder.profile["position"].parameters)
         if self._kind == "convolutions" and learned:
             self.length = encoder.dimensions.max_len  # such encoders take sounds of one length alone
+        if self._kind not in BY_POSITION and learned:
+            self.longest = self.length
         if self._kind in BY_POSITION and self._kind != "given" and learned:
             # Two rows are spared: the offset is not known before it is identified.
             spared = self._prepended + max(2, int(encoder.profile.constants["offset"]))
             usable = encoder.dimensions.max_len - spared
-            self.length, self.longest = (max(1, min(length, usable)) for length in (self.length, MANY))
+            self.length, self.longest = (max(1, min(length, usable)) for length in (self.length, LONG))
         self.batch, self.length = self._fixed(self.batch, self.length)
         self.tells_axes_apart = self.batch not in {*taken, self.length}
         """Whether no other axis has as many entries as there are sequences."""
@@ -174,12 +192,14 @@ class Probes:
         profile = self.encoder.profile
         return 0 if profile["input"].variant == "given" else len(profile["cls"].parameters)
 
-    @property
-    def _grid(self) -> tuple[int, int]:
-        """Rows and columns of patches: the square that a learned table is for, else 2 × 3."""
+    def _grid(self, length: int) -> tuple[int, int]:
+        """Return rows and columns of patches: the square that a learned table is for, else about as many as asked."""
         side = isqrt(self.encoder.dimensions.max_len - self._prepended)
         is_square = side**2 + self._prepended == self.encoder.dimensions.max_len
-        return (side, side) if is_square and self.encoder.profile["position"].parameters else (2, 3)
+        if is_square and self.encoder.profile["position"].parameters:
+            return side, side
+        side = isqrt(length)
+        return side, side + (side**2 < length)
 
     def __getitem__(self, name: str) -> Probe:
         """Return the probe of this name in separate memory: some encoders write into their inputs."""
@@ -191,18 +211,21 @@ class Probes:
         generator = torch.Generator().manual_seed(self.seed * len(NAMES) + NAMES.index(name))
         inputs = self._inputs(generator, *self._sizes(name))
         inputs = tuple(self._held(x * SCALES.get(name, 1.0)) if x.is_floating_point() else x for x in inputs)
-        keep = self._keep(name, self._positions(inputs))
         patch = self.encoder.dimensions.patch if self._kind.startswith("patches") else 0
-        return Probe(inputs, keep, self._kind in BY_POSITION, patch)
+        probe = Probe(inputs, None, self._kind in BY_POSITION, patch)
+        return replace(probe, keep=self._keep(name, probe.positions + self._prepended))
 
     def _sizes(self, name: str) -> tuple[int, int]:
-        """Return how many sequences of how many tokens; images and signals have their own length."""
+        """Return how many sequences of how many tokens; images and signals are not shorter than the plain ones."""
         sizes = {
             "single": (self.batch, 1),
             "few": (FEW, min(FEW, self.length)),
-            "many": (next(p for p in PRIMES if p > self.batch), self.longest),
+            "many": (next(p for p in PRIMES if p > self.batch), min(MANY, self.longest)),
+            "long": (FEW, self.longest),
+            "crowd": (CROWD, self.length),
         }
-        return self._fixed(*sizes.get(name, (self.batch, self.length)))
+        batch, length = sizes.get(name, (self.batch, self.length))
+        return self._fixed(batch, length if self._kind in BY_POSITION else max(length, self.length))
 
     def _fixed(self, batch: int, length: int) -> tuple[int, int]:
         """Return sizes, except where the encoder takes one alone."""
@@ -223,12 +246,11 @@ class Probes:
                 x[1 % batch, 2 % length] += 30
             return (x, *self._segments(generator, batch, length))
         if self._kind.startswith("patches"):
-            rows, columns = self._grid
+            rows, columns = self._grid(length)
             shape = (batch, sizes.channels, rows * sizes.patch, columns * sizes.patch)
             return (torch.randn(shape, generator=generator, dtype=torch.float64),)
         if self._kind == "convolutions":
-            times = 2 * self.length
-            return (torch.randn(batch, sizes.channels, times, generator=generator, dtype=torch.float64),)
+            return (torch.randn(batch, sizes.channels, 2 * length, generator=generator, dtype=torch.float64),)
         # The first few ids are often special: padding, unknown, beginning, end.
         tokens = torch.randint(4 if sizes.V > 12 else 0, sizes.V, (batch, length), generator=generator)
         return (tokens, *self._segments(generator, batch, length))
@@ -238,13 +260,8 @@ class Probes:
             return ()
         return (torch.randint(self.encoder.dimensions.segments, (batch, length), generator=generator),)
 
-    def _positions(self, inputs: tuple[Tensor, ...]) -> int:
-        rows, columns = self._grid
-        read = {"patches": rows * columns, "patches-without-bias": rows * columns, "convolutions": self.length}
-        return read.get(self._kind, inputs[0].shape[1]) + self._prepended
-
     def _keep(self, name: str, n: int) -> Tensor | None:
-        if name in UNPADDED:
+        if name not in PADDED:
             return None
         keep = torch.ones(self.batch, n, dtype=torch.bool)
         if name == "scattered":

@@ -17,7 +17,7 @@ import torch
 from conformance_tests.deviations import deviations
 from conformance_tests.deviations.resolution import FILE, Resolved
 from conformance_tests.errors import Blocked, Disagreement, Undetermined, Unsupported
-from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case
+from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Case
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.opening import opened
@@ -35,7 +35,7 @@ def resolved(place: tuple[str, str]) -> Resolved:
     effect: dict[str, float] = {}
     try:
         with opened(deviating(deviations()[deviation], within), Question(settings()[within])) as run:
-            for case in run.cases(*UNPADDED, *PADDED, *FAST):
+            for case in run.cases(*UNPADDED, *PADDED, *FAST, *LARGE):
                 for dtype, times in effects(run, within, case).items():
                     effect[dtype] = max(effect.get(dtype, 0.0), times)
     except Undetermined:

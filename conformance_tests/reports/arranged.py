@@ -1,6 +1,6 @@
 """A report in the order in which people read it, whether in a terminal, in Markdown or as a page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -84,6 +84,25 @@ def conventions(target: TargetReport) -> str:
         argument, called_so, _ = said.partition(":")
         places.setdefault(said, []).extend([] if called_so and what in argument else [what])
     return " · ".join(" ".join(filter(None, (", ".join(what), said))) for said, what in places.items())
+
+
+def extent(target: TargetReport) -> str:
+    """Return in one line how far an encoder was looked at; no text if it answered no call."""
+    seen = target.extent
+    if not seen or not seen["positions"]:
+        return ""
+    sizes = ", ".join(between(seen[axis], axis) for axis in ("positions", "sequences"))
+    return " · ".join([sizes, *(", ".join(map(str, seen[kind])) for kind in ("dtypes", "modes")), weights_seen(seen)])
+
+
+def between(sizes: Sequence[int], of: str) -> str:
+    """Return the smallest and the largest of some sizes, in words."""
+    return f"{sizes[0]} {of}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} {of}"
+
+
+def weights_seen(seen: Mapping[str, Sequence[str]]) -> str:
+    """Return whose weights an encoder was looked at with."""
+    return f"{' and '.join(seen['weights'])} weights"
 
 
 def closeness(results: Iterable[Result]) -> str:

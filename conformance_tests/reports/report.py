@@ -86,6 +86,8 @@ class TargetReport:
     seconds: float = 0.0
     dtype: str = "float64"
     """The precision in which it was judged."""
+    extent: dict[str, list[Any]] = field(default_factory=dict)
+    """How far it was looked at: the lengths, sizes of batches, precisions, modes and weights of the calls answered."""
 
     def counts(self) -> Counter[str]:
         """Count the requirements with each outcome."""

@@ -148,5 +148,7 @@ def print_failures(out: Console, target: TargetReport) -> None:
         out.print(Text(f"{result.id} {why}", "dim"), soft_wrap=True)
     for (outcome, reason), ids in arranged.undecided(target).items():
         out.print(Text(f"{', '.join(ids)} {outcome}: {reason}", "dim"), soft_wrap=True)
+    if looked := arranged.extent(target):
+        out.print(Text(f"Looked at: {looked}", "dim"), soft_wrap=True)
     if failures:
         out.print(Text(f"Again: {failures[0].repro}", "dim"), soft_wrap=True)

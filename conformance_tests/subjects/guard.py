@@ -316,6 +316,12 @@ class GuardedSubject(Subject):
         with self._subject.computing_in(precision):
             yield
 
+    @contextmanager
+    def as_used(self) -> Iterator[None]:
+        """See ``Subject``."""
+        with self._subject.as_used():
+            yield
+
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:  # noqa: ARG002
         """See ``Subject``: each call is undisturbed by itself, so that none disturbs the next."""
         with self._guard.undisturbed():

@@ -93,6 +93,15 @@ class Subject:
             raise Undetermined(f"it can be judged only in {name_of(self.dtype)}, on its own device")
         yield
 
+    def kept_in(self) -> torch.dtype:
+        """Return the precision in which its owner keeps it, and uses it."""
+        return self.dtype
+
+    @contextmanager
+    def as_used(self) -> Iterator[None]:
+        """Compute in the precision in which it is kept, and in the framework's mode for inference, if it has one."""
+        yield
+
     def documented_otherwise(self) -> Mapping[str, str]:
         """Return the requirements that its classes document not to meet, by id, each with what they document."""
         return {}

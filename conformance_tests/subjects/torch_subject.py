@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain, islice
@@ -66,6 +66,7 @@ class TorchSubject(CalledSubject):
         materialise(module)
         self.module = module
         self.device = "cpu"
+        self._kept_in = coarsest([t.dtype for t in module.parameters()])
         self._further = 0
         self._structure: Structure | None = None
         self._entry = ""
@@ -119,6 +120,16 @@ class TorchSubject(CalledSubject):
             self.dtype, self.device = before
             for t, data in zip(tensors, held, strict=True):
                 t.data = data
+
+    def kept_in(self) -> torch.dtype:
+        """See ``Subject``: the coarsest precision of its parameters."""
+        return self._kept_in
+
+    @contextmanager
+    def as_used(self) -> Iterator[None]:
+        """See ``Subject``: in inference mode."""
+        with self.computing_in(Precision(self._kept_in, self.device)), torch.inference_mode():
+            yield
 
     def _tensors(self) -> list[Tensor]:
         held = chain(self.module.parameters(), self.module.buffers(), plain_tensors(self.module).values())
@@ -316,6 +327,12 @@ class TorchSubject(CalledSubject):
         named = self.module.named_parameters(remove_duplicate=False)
         by_weight = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in named}
         return leaves[0].grad, by_weight
+
+
+def coarsest(dtypes: Iterable[torch.dtype]) -> torch.dtype:
+    """Return the floating dtype that rounds most; float64 if there is none."""
+    floating = [dtype for dtype in dtypes if dtype.is_floating_point]
+    return max(floating, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float64)
 
 
 def reads_input(call: TryCall, found: FirstCall) -> bool:

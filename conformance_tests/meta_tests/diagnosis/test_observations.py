@@ -22,7 +22,7 @@ from conformance_tests.diagnosis.observations import (
 )
 from conformance_tests.diagnosis.shrinking import agreeing_cases
 from conformance_tests.errors import Blocked, Unsupported
-from conformance_tests.harness.computed import FAST, PADDED, UNPADDED, Case
+from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Case
 from conformance_tests.meta_tests.diagnosis.conftest import RunWith
 
 ZEROS = torch.zeros(2, 2)
@@ -98,8 +98,8 @@ def asked_of(run: Any) -> list[tuple[Case, bool]]:
 
 def test_outputs_of_all_cases_are_observed_and_then_gradients() -> None:
     gradients = [(Case(), True), (Case(probe="right"), True)]
-    assert asked_of(Asked()) == [*((case, False) for case in (*UNPADDED, *PADDED, *FAST)), *gradients]
-    without_mask = [*((case, False) for case in (*UNPADDED, FAST[0])), *gradients]
+    assert asked_of(Asked()) == [*((case, False) for case in (*UNPADDED, *PADDED, *FAST, *LARGE)), *gradients]
+    without_mask = [*((case, False) for case in (*UNPADDED, FAST[0], *LARGE)), *gradients]
     assert asked_of(Asked(masked=False)) == without_mask
 
 

@@ -45,6 +45,24 @@ class DeafToPadding(Plain):
         return super().forward(x, mask)
 
 
+class Windowed(Plain):
+    """Positions more than 64 away are not read, which few inputs are long enough to show."""
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        at = torch.arange(x.shape[1])
+        far = ((at[:, None] - at).abs() > 64)[None, None]
+        return super().run(x, far if hidden is None else far | hidden)
+
+
+class EncodesInPieces(Plain):
+    """Of more than 32 sequences those behind the last full piece are left as they are."""
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        full = len(x) // 32 * 32 or len(x)
+        encoded = super().run(x[:full], None if hidden is None else hidden[:full])
+        return torch.cat([encoded, x[full:]])
+
+
 @pytest.mark.parametrize(
     ("encoder", "profile", "smallest"),
     [
@@ -57,8 +75,11 @@ class DeafToPadding(Plain):
         (LayerForBatches(plain_layers()), "torch-post-ln", [1, 1, 28]),
         # In the first sample positions 5 and 6 of eleven are padding: the first six hold one of them.
         (DeafToPadding(plain_layers()), "torch-post-ln", [1, 6, 28]),
+        # The first and the last of 66 positions are 65 apart; one sequence behind 32 is left out.
+        (Windowed(plain_layers()), "torch-post-ln", [1, 66, 28]),
+        (EncodesInPieces(plain_layers()), "torch-post-ln", [33, 11, 28]),
     ],
-    ids=["scale", "activation", "samples mixed", "one sample", "padding"],
+    ids=["scale", "activation", "samples mixed", "one sample", "padding", "window", "pieces"],
 )
 def test_the_smallest_input_is_as_small_as_the_defect_allows(
     encoder: nn.Module, profile: str, smallest: list[int]

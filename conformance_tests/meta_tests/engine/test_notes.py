@@ -10,6 +10,7 @@ from torch import Tensor
 
 from conformance_tests.deviations.resolution import on_file, unresolved
 from conformance_tests.engine.notes import are_copies, below_resolution, describe, guesses_heads
+from conformance_tests.harness.computed import Longest
 from conformance_tests.quality.kill_matrix import SMALL
 from conformance_tests.reports.report import TargetReport
 from conformance_tests.subjects.segments import FIRST_ALONE
@@ -88,7 +89,8 @@ def described(variants: dict[str, Any] | None = None, heads: int = 4, **facts: A
         "declared": None,
         "identified": True,
         "stored": {},
-        "too_many": "",
+        "longest": Longest(257, ""),
+        "without_value": [],
         "parameters": {},
         "calls": {},
         "maps": {},
@@ -108,10 +110,9 @@ def described(variants: dict[str, Any] | None = None, heads: int = 4, **facts: A
         question=SimpleNamespace(declared=known["declared"]),
         subject=subject,
         mapping=SimpleNamespace(conventions=lambda: known["maps"], heads=None),
-        probes=SimpleNamespace(length=11),
         stated_parameters=lambda: known["parameters"],
         sizes=None,
-        **{name: known[name] for name in ("identified", "stored", "too_many")},
+        **{name: known[name] for name in ("identified", "stored", "longest", "without_value")},
     )
     report = TargetReport("theirs")
     describe(run, report)
@@ -187,9 +188,16 @@ def test_positions_in_a_table_are_named_with_their_layout_and_what_does_not_move
 def test_remarks_copies_and_refused_lengths_are_noted() -> None:
     """The encoder's own remarks come first."""
     copies = {"layers.0.W_Q": ONES, "layers.1.W_Q": ONES.clone()}
-    report = described(remarks=["odd"], too_many="it raised IndexError", parameters=copies)
+    report = described(remarks=["odd"], longest=Longest(11, "it raised IndexError"), parameters=copies)
     assert report.notes == [
         "odd",
         "judged with at most 11 tokens: more are refused: it raised IndexError",
         "all layers start with the same weights: they are copies of one layer",
     ]
+
+
+def test_weights_that_hold_no_numbers_are_named_three_at_most() -> None:
+    """A module that lost its numbers has lost them in all parameters."""
+    says = "its own weights hold NaN or infinity ({}): judged with others"
+    assert described(without_value=["a", "b", "c"]).notes == [says.format("a, b, c")]
+    assert described(without_value=["a", "b", "c", "d"]).notes == [says.format("a, b, c …")]

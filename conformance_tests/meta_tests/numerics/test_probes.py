@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.errors import Unsupported
-from conformance_tests.numerics.probes import NAMES, PADDED, PRIMES, UNPADDED, Probe, Probes
+from conformance_tests.numerics.probes import LARGE, NAMES, PADDED, PRIMES, UNPADDED, Probe, Probes
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.profiles import BERT, DEIT, ROBERTA, TORCH_POST_LN, VASWANI_2017, VIT, WHISPER, Profile
@@ -51,14 +51,14 @@ def test_sizes_are_chosen_among_primes() -> None:
 
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [(name, (3, 7)) for name in NAMES if name not in ("single", "few", "many")]
-    + [("single", (3, 1)), ("few", (2, 2)), ("many", (5, 41))],
+    [(name, (3, 7)) for name in NAMES if name not in ("single", "few", "many", "long", "crowd")]
+    + [("single", (3, 1)), ("few", (2, 2)), ("many", (5, 41)), ("long", (2, 257)), ("crowd", (67, 7))],
 )
 def test_each_probe_has_its_own_batch_and_length(name: str, shape: tuple[int, int]) -> None:
-    """One token, two by two, and 41 tokens in the next larger prime number of sequences."""
+    """One token, two by two, 41 tokens in the next larger prime number of sequences, and two large ones."""
     probe = probes()[name]
     assert probe.inputs[0].shape == (*shape, 4)
-    assert (probe.by_position, probe.patch) == (True, 0)
+    assert (probe.by_position, probe.patch, probe.positions) == (True, 0, shape[1])
     ids = probes(VASWANI_2017)[name]
     assert ids.inputs[0].shape == shape
     assert (ids.by_position, ids.patch) == (True, 0)
@@ -159,7 +159,7 @@ def test_longer_sequences_have_more_padding(name: str, padded: dict[int, list[in
     assert {sample: where for sample, where in found.items() if where} == padded
 
 
-@pytest.mark.parametrize("name", UNPADDED)
+@pytest.mark.parametrize("name", [*UNPADDED, *LARGE])
 def test_probes_without_padding_have_no_mask(name: str) -> None:
     """None, and not a mask that keeps everything."""
     assert probes()[name].keep is None
@@ -168,24 +168,25 @@ def test_probes_without_padding_have_no_mask(name: str) -> None:
 @pytest.mark.parametrize(
     ("profile", "max_len", "lengths"),
     [
-        (BERT, 31, (7, 29)),
-        (BERT, 43, (7, 41)),
-        (BERT, 44, (7, 41)),
-        (BERT, 8, (6, 6)),
-        (BERT, 3, (1, 1)),
-        (BERT, 2, (1, 1)),
-        (ROBERTA.replace(position_offset=5), 31, (7, 26)),
-        (ROBERTA.replace(position_offset=1), 31, (7, 29)),
-        (VASWANI_2017, 5, (7, 41)),
-        (TORCH_POST_LN.replace(position="learned"), 5, (7, 41)),
+        (BERT, 31, (7, 29, 29)),
+        (BERT, 43, (7, 41, 41)),
+        (BERT, 44, (7, 41, 42)),
+        (BERT, 512, (7, 41, 257)),
+        (BERT, 8, (6, 6, 6)),
+        (BERT, 3, (1, 1, 1)),
+        (BERT, 2, (1, 1, 1)),
+        (ROBERTA.replace(position_offset=5), 31, (7, 26, 26)),
+        (ROBERTA.replace(position_offset=1), 31, (7, 29, 29)),
+        (VASWANI_2017, 5, (7, 41, 257)),
+        (TORCH_POST_LN.replace(position="learned"), 5, (7, 41, 257)),
     ],
 )
 def test_a_learned_table_limits_the_lengths_and_spares_its_offset(
-    profile: Profile, max_len: int, lengths: tuple[int, int]
+    profile: Profile, max_len: int, lengths: tuple[int, int, int]
 ) -> None:
     """max_len less the offset, or less 2 if that is more, but 1 at least; nothing limits sinusoids or given inputs."""
     made = probes(profile, max_len=max_len)
-    assert (made["plain"].inputs[0].shape[1], made["many"].inputs[0].shape[1]) == lengths
+    assert tuple(made[name].inputs[0].shape[1] for name in ("plain", "many", "long")) == lengths
     assert made["few"].inputs[0].shape[1] == min(2, lengths[0])
 
 
@@ -211,7 +212,7 @@ def test_an_image_has_the_grid_of_its_table_of_positions(
     assert probe.inputs[0].shape == (3, 2, 5 * rows, 5 * columns)
     assert probe.keep is not None
     assert probe.keep.shape == (3, rows * columns + prepended)
-    assert (probe.by_position, probe.patch) == (False, 5)
+    assert (probe.by_position, probe.patch, probe.positions) == (False, 5, rows * columns)
     assert 0.6 < float(probe.inputs[0].abs().median()) < 0.8
 
 

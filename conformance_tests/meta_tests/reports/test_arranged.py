@@ -14,6 +14,7 @@ from conformance_tests.reports.arranged import (
     closeness,
     conventions,
     diagnoses,
+    extent,
     failures,
     id_key,
     summary,
@@ -197,3 +198,22 @@ def test_what_could_not_be_decided_stands_together_by_outcome_and_reason() -> No
 )
 def test_the_summary_is_a_verdict_or_a_count(verdicts: list[str], said: str) -> None:
     assert summary(Report(0, [TargetReport("x", v) for v in verdicts])) == said
+
+
+SEEN: dict[str, list[Any]] = {
+    "positions": [1, 7, 257],
+    "sequences": [3],
+    "dtypes": ["float64", "float32"],
+    "modes": ["with gradients", "as its owner uses it"],
+    "weights": ["its own", "drawn"],
+}
+
+
+def test_the_extent_is_said_from_the_smallest_to_the_largest() -> None:
+    """One size is said alone; where nothing was answered, nothing is said."""
+    assert extent(TargetReport("x", extent=SEEN)) == (
+        "1 to 257 positions, 3 sequences · float64, float32 · with gradients, as its owner uses it"
+        " · its own and drawn weights"
+    )
+    assert extent(TargetReport("x")) == ""
+    assert extent(TargetReport("x", extent={kind: [] for kind in SEEN})) == ""

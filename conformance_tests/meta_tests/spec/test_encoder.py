@@ -86,6 +86,30 @@ def test_the_gradient_mode_does_not_change_the_output() -> None:
             same(subject(x, keep=KEEP), y.detach())
 
 
+@shows("ENC-18")
+def test_large_inputs_equal_those_of_torch() -> None:
+    """Another implementation, on 257 positions and on 67 sequences."""
+    p = random_parameters(POST)
+    layer = torch.nn.TransformerEncoderLayer(6, 3, 11, 0.0, batch_first=True, dtype=torch.float64)
+    theirs = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    for l, layer in enumerate(theirs.layers):
+        layer.load_state_dict(layer_in_torchs_names(p, f"layers.{l}."))
+    for shape in ((2, 257, 6), (67, 5, 6)):
+        x = normal(1, *shape)
+        close(POST(p, x), theirs(x))
+
+
+@shows("ENC-19")
+def test_lower_precision_rounds_and_changes_nothing_else() -> None:
+    """Its numbers of order 1 end within some roundings of float64: 1.2e-7 in float32, 7.8e-3 in bfloat16."""
+    for dtype, rounding in ((torch.float32, 2.0**-23), (torch.bfloat16, 2.0**-7)):
+        p = {path: a.to(dtype) for path, a in random_parameters(POST).items()}
+        x = normal(2, 2, 5, 6).to(dtype)
+        exact = POST({path: a.double() for path, a in p.items()}, x.double())
+        error = float((POST(p, x).double() - exact).abs().max())
+        assert 0 < error < 20 * rounding, (dtype, error)
+
+
 @shows("ENC-5")
 def test_samples_of_a_batch_are_independent() -> None:
     """Each of three alone, with its own mask, and cut to its valid tokens where they stand in front."""

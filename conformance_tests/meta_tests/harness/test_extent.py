@@ -1,0 +1,128 @@
+"""How far a judgement looks: what was asked and answered, at which sizes, in which precisions, with whose weights."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.errors import Disagreement, Unsupported
+from conformance_tests.harness.computed import LARGE, Case
+from conformance_tests.harness.extent import AS_USED, DRAWN, OWN, WITH_GRADIENTS, WITHOUT_GRADIENTS, Extent
+from conformance_tests.harness.question import Question
+from conformance_tests.harness.weight_sets import GIVEN
+from conformance_tests.identification.opening import opened
+from conformance_tests.meta_tests.harness.conftest import Runs
+from conformance_tests.numerics.probes import Probe
+from conformance_tests.subjects.torch_subject import TorchSubject
+
+
+def encoder_of_torch() -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(12, 3, 20, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+
+class Refusing(nn.Module):
+    """Takes sequences of a few positions alone, and says what it was called with."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.encoder, self.most = encoder_of_torch(), most
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] > self.most:
+            raise IndexError("beyond the table")
+        return self.encoder(x)  # type: ignore[no-any-return]
+
+
+class Watched(nn.Module):
+    """Keeps in which dtypes and modes it was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = encoder_of_torch()
+        self.seen: set[tuple[torch.dtype, bool]] = set()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.add((x.dtype, torch.is_inference_mode_enabled()))
+        return self.encoder(x)  # type: ignore[no-any-return]
+
+
+def test_sizes_are_in_order_and_words_too() -> None:
+    """Each once, in ascending order; of words the ordinary ones come first."""
+    extent = Extent()
+    x = torch.zeros(3, 7, 4)
+    extent.add(Probe((x,)), torch.bfloat16, AS_USED, OWN)
+    extent.add(Probe((x[:, :2],)), torch.float64, WITHOUT_GRADIENTS, DRAWN)
+    extent.add(Probe((x[:1],)), torch.float64, WITH_GRADIENTS, DRAWN)
+    assert extent.as_data() == {
+        "positions": [2, 7],
+        "sequences": [1, 3],
+        "dtypes": ["float64", "bfloat16"],
+        "modes": [WITH_GRADIENTS, WITHOUT_GRADIENTS, AS_USED],
+        "weights": [OWN, DRAWN],
+    }
+    assert not any(Extent().as_data().values())
+
+
+def test_what_is_answered_is_part_of_the_extent_and_what_is_refused_is_not() -> None:
+    with opened(Refusing(50), Question("torch-post-ln")) as run:
+        run.extent = Extent()
+        run.encode(Case(GIVEN), run.probes["few"])
+        assert run.extent.as_data()["positions"] == [2]
+        assert (run.extent.sequences, run.extent.weights, run.extent.modes) == ({2}, {OWN}, {WITH_GRADIENTS})
+        with pytest.raises(Disagreement, match="beyond the table"):
+            run.encode(Case(gradients=False), run.probes["long"])
+        assert run.extent.as_data()["positions"] == [2]
+
+
+@pytest.mark.parametrize(("most", "asked"), [(40, 7), (50, 41), (256, 41), (257, 257)])
+def test_an_encoder_is_asked_for_as_many_positions_as_it_takes(most: int, asked: int) -> None:
+    """Lengths of 7, 41 and 257 are tried; the error for the first that is refused is kept."""
+    with opened(Refusing(most), Question("torch-post-ln")) as run:
+        assert run.longest.positions == asked
+        assert ("beyond the table" in run.longest.refusal) == (asked < 257)
+        assert (LARGE[0] in run.cases(*LARGE)) == (asked == 257)
+        assert LARGE[1] in run.cases(*LARGE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_an_encoder_is_called_as_its_owner_calls_it(dtype: torch.dtype) -> None:
+    """In its own precision and in inference mode; what it gives there rounds as that precision does."""
+    watched = Watched().to(dtype)
+    assert TorchSubject(watched).kept_in() is dtype
+    with opened(watched, Question("torch-post-ln")) as run:
+        watched.seen = set()
+        used = run.as_used()
+        assert watched.seen == {(dtype, True)}
+        error = float((used.got - used.want).abs().max())
+        assert used.dtype is dtype
+        assert error < (used.budget or 1e-12)
+        assert (used.budget is None) == (dtype is torch.float64)
+        assert run.encode(Case(), run.probes["plain"]).dtype is torch.float64
+
+
+def test_nothing_is_demanded_of_weights_that_are_no_numbers() -> None:
+    """One infinite bias is enough; the weights that the suite draws are finite all the same."""
+    encoder = encoder_of_torch()
+    with torch.no_grad():
+        encoder.layers[0].linear1.bias[3] = torch.inf
+    with opened(encoder, Question("torch-post-ln")) as run:
+        assert run.without_value == ["layers.0.linear1.bias"]
+        with pytest.raises(Unsupported, match="they hold NaN or infinity"):
+            run.as_used()
+        assert run.agrees(Case())
+        assert all(w.isfinite().all() for w in run.weight_sets["perturbed"].values())
+
+
+@pytest.mark.parametrize("deviation", ["last-sequences-not-encoded", "keys-in-full-chunks-alone"])
+def test_what_begins_at_some_size_is_the_first_wrong_case(run_of: Runs, deviation: str) -> None:
+    """Chunks of 16: of the ordinary probes only the one of 41 positions has more, and none as many sequences."""
+    first = run_of("torch-post-ln", deviation).first_wrong
+    assert first == (Case(probe="many") if "keys" in deviation else LARGE[1])
+
+
+def test_a_region_of_mixed_precision_shows_only_as_used(run_of: Runs) -> None:
+    """In float64 it agrees everywhere."""
+    run = run_of("torch-post-ln", "layers-round-float32-to-bfloat16")
+    assert run.first_wrong is None
+    with pytest.raises(Disagreement, match="Z in float32 with its own weights"):
+        run.demand_agreement_as_used()
