@@ -10,6 +10,7 @@ from conformance_tests.meta_tests.encoders import (  # noqa: F401
     broken_torch,
     tutorials_arrays,
     tutorials_calls,
+    tutorials_channels,
     tutorials_entrances,
     tutorials_heads,
     tutorials_hints,
