@@ -1,6 +1,7 @@
 """Statements on the parameters of an encoder, held against what its computation does with them."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
@@ -56,10 +57,24 @@ def unused(shown: EncoderReading, mapping: ParameterMapping, weights: Mapping[st
         maps = [name for name in mapping.spare if weights[name].shape == (width, shown.sizes["d_model"])]
         if maps:
             yield Finding("output", f"nothing maps the heads' results, and {', '.join(maps)} has no part in the output")
+    layers = spare_layers(mapping, weights)
+    if layers:
+        more = "a further layer" if layers == 1 else f"{layers} further layers"
+        yield Finding("stack", f"the parameters of {more} ({mapping.spare[0]}, …) have no part in the output")
     for name in mapping.spare:
         beside = served.get(name.rpartition(".")[0], set())
         if len(beside) == 1:
             yield Finding(beside.pop(), f"{name} has no part in the output")
+
+
+def spare_layers(mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> int:
+    """Return how many layers the parameters without a part in the output would make, by their shapes; 0 if none."""
+    first = {name for path, source in mapping.sources.items() if path.startswith("layers.0.") for name in source.names}
+    layer, spare = (Counter(weights[name].shape for name in names) for names in (first, mapping.spare))
+    if not layer or layer.keys() != spare.keys():
+        return 0
+    times = {spare[shape] / number for shape, number in layer.items()}
+    return int(times.pop()) if len(times) == 1 and next(iter(times)).is_integer() else 0
 
 
 def configured_otherwise(shown: EncoderReading, hints: Hints) -> Iterator[Finding]:
