@@ -25,6 +25,7 @@ from conformance_tests.identification.foreign_parts import listed
 from conformance_tests.identification.opening import opened
 from conformance_tests.identification.settling import NOTHING_REPRODUCES
 from conformance_tests.reports.expected import Expected, apply_expected
+from conformance_tests.reports.printed import PrintedReport
 from conformance_tests.reports.report import Level, Report, Result, TargetReport, verdict_of
 from conformance_tests.reports.watching import Progress, Showing, Watcher, silent
 from conformance_tests.subjects.guard import Guard, GuardedSubject
@@ -107,7 +108,7 @@ def check_all(targets: Iterable[Any], question: Question, progress: Progress = s
     """
     question.demand_usable()
     known = [Target.of(target, question) for target in targets]
-    return Report(question.seed, [check_one(target, question, Showing(progress)) for target in known])
+    return PrintedReport(question.seed, [check_one(target, question, Showing(progress)) for target in known])
 
 
 @contextmanager

@@ -6,6 +6,7 @@ Nothing heavy is imported before it is needed, so that help and usage errors are
 import sys
 from collections.abc import Callable
 from functools import wraps
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,22 @@ class Group(click.Group):
 def main() -> None:
     """Check whether an encoder computes the published equations of the Transformer encoder.
 
-    TARGET is package.module:attribute, path/to/file.py:attribute, or a built-in
-    encoder (see `encoder-spec encoders`). The attribute is an encoder or a function
-    without required arguments that makes one.
+    TARGET is package.module:attribute, path/to/file.py:attribute, a file with one
+    encoder in it, or a built-in encoder (see `encoder-spec encoders`). The attribute
+    is an encoder or a function without required arguments that makes one.
     """
+
+
+class Amount(click.FloatRange):
+    """A positive number; infinity and NaN are none."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See ``click.FloatRange``."""
+        number: float = super().convert(value, param, ctx)
+        return number if isfinite(number) else self.fail(f"{number} is not an amount.", param, ctx)
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,13 +89,13 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         default=60.0,
         show_default=True,
         metavar="SECONDS",
-        type=click.FloatRange(0, min_open=True),
+        type=Amount(),
         help="Time limit for each step: import, making, identification, and each check.",
     )
     @click.option(
         "--memory",
         metavar="GIB",
-        type=click.FloatRange(0, min_open=True),
+        type=Amount(),
         help="Memory that a target may allocate, on Linux; by default three quarters of what is free.",
     )
     @click.option(

@@ -61,7 +61,11 @@ class Question:
 
     @cached_property
     def strongest(self) -> Level:
-        """The strongest evidence to look for."""
+        """The strongest evidence to look for.
+
+        Raises:
+            SpecificationError: if there is no such level.
+        """
         return Level.named(self.level)
 
     @cached_property

@@ -30,6 +30,15 @@ LARGEST_SCORE = 5000.0
 """Up to here a mask must hide padding: half of the 10000 that BERT's released code takes from masked scores."""
 
 
+ROUNDING_ELSEWHERE = 100.0
+"""The factor of the budget where an encoder is judged as it is used, and not in float64.
+
+It may round where the specification does not. A constant that a later norm takes out again costs digits, as does a
+variance that is a difference of two large numbers: ten budgets were seen. A part in bfloat16 or float16 rounds 8192
+times more coarsely than float32, or even more so.
+"""
+
+
 @dataclass
 class Run(Computed):
     """One subject, as a check sees it.
@@ -95,7 +104,9 @@ class Run(Computed):
         """Demand that the output equals the specification's up to rounding, called as the owner of the encoder does."""
         used = self.as_used()
         what = f"encoder: Z in {name_of(used.dtype)} with its own weights"
-        self.demand_equal(used.got, used.want, what, self.case(GIVEN, gradients=False), budget=used.budget)
+        case = self.case(GIVEN, gradients=False)
+        times = 1.0 if used.budget is None else ROUNDING_ELSEWHERE
+        self.demand_equal(used.got, used.want, what, case, budget=used.budget, amplification=times)
 
     def with_numbers(self, *cases: Case) -> list[Case]:
         """Return the cases for which the specification itself has numbers in the subject's precision.

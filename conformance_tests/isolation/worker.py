@@ -46,6 +46,12 @@ class Channel:
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)
         os.dup2(2, 1)
+        # The objects of Python remember what the descriptors once were: whether one can seek in them, for instance.
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 -- as long as the process
+        sys.stdout, sys.stderr = (
+            open(place, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
+            for place in (1, 2)
+        )
         threading.Thread(target=self._listen, args=(requests,), daemon=True).start()
 
     def _listen(self, requests: int) -> None:

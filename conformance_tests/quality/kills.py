@@ -38,6 +38,7 @@ SHORT = "their images and sounds in the probes are not longer than that"
 NOTHING_TO_SEE = {
     "scores-grow-with-length": ("vit deit whisper", SHORT),
     "attention-within-a-window": ("vit deit whisper", SHORT),
+    "keys-in-full-chunks-alone": ("vit deit", SHORT),
     "learned-position-starts-over": ("vit deit", SHORT),
     "segment-of-ones-added": ("annotated-transformer vit deit whisper pre-ln", "these encoders take no segments"),
     "sum-of-embedding-and-position-scaled": ("bert roberta vit deit whisper", "the scale of the embedding is 1 there"),

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from encoder_spec import SPEC_VERSION, __version__
+from encoder_spec.notation import SpecificationError
 
 OUTCOMES = ("pass", "fail", "xfail", "xpass", "unsupported", "blocked", "error")
 
@@ -26,8 +27,15 @@ class Level(IntEnum):
 
     @classmethod
     def named(cls, name: str) -> "Level":
-        """Return the level that reports and the command line call ``name``."""
-        return cls[name.upper().replace("-", "_")]
+        """Return the level that reports and the command line call ``name``.
+
+        Raises:
+            SpecificationError: if there is none.
+        """
+        known = {str(level): level for level in cls}
+        if name not in known:
+            raise SpecificationError(f"there is no level {name!r}: choose among {', '.join(known)}")
+        return known[name]
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,11 @@ class TargetReport:
         return [r for r in self.requirements if r.outcome == outcome]
 
 
-@dataclass
+MOST_TARGETS = 5
+"""So many targets are named in a report's short form."""
+
+
+@dataclass(repr=False)
 class Report:
     """The report of a run over one or more targets."""
 
@@ -125,6 +137,12 @@ class Report:
     def diagnosis(self) -> list[dict[str, Any]]:
         """Every diagnosis, target by target."""
         return [d for t in self.targets for d in t.diagnosis]
+
+    def __repr__(self) -> str:
+        """Return the verdicts in one line."""
+        verdicts = ", ".join(f"{t.target} {t.verdict}" for t in self.targets[:MOST_TARGETS])
+        more = ", …" if len(self.targets) > MOST_TARGETS else ""
+        return f"<Report: {verdicts}{more}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data."""

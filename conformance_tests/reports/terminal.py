@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from io import StringIO
 
 from rich import box
 from rich.console import Console
@@ -14,6 +15,9 @@ from conformance_tests.reports import arranged
 from conformance_tests.reports.arranged import SIZES, TELLING, closeness
 from conformance_tests.reports.printable import line, printable, printable_target
 from conformance_tests.reports.report import Report, TargetReport
+
+WIDTH = 120
+"""Columns where nothing says how many there are."""
 
 VERDICT_STYLE = {
     "conformant": "bold green",
@@ -37,7 +41,7 @@ def console() -> Console:
     """Open standard output, with colours only on a terminal and long messages unbroken elsewhere."""
     out = Console(highlight=False)
     if not out.is_terminal:
-        out.width = max(out.width, 120)
+        out.width = max(out.width, WIDTH)
     return out
 
 
@@ -64,6 +68,8 @@ def print_report(out: Console, report: Report, *, quiet: bool, verbose: bool) ->
     for target in printable(report).targets:
         out.print(headline(target), soft_wrap=True)
         if quiet:
+            if target.verdict in ("error", "undetermined"):
+                out.print(Text.assemble(*(f"  {note}\n" for note in target.notes[:1])), end="", soft_wrap=True)
             continue
         out.print(details(target))
         if target.requirements:
@@ -73,6 +79,13 @@ def print_report(out: Console, report: Report, *, quiet: bool, verbose: bool) ->
     if len(report.targets) > 1 or not quiet:
         conformant = sum(t.verdict == "conformant" for t in report.targets)
         out.print(f"{conformant} of {len(report.targets)} conformant · seed {report.seed}")
+
+
+def text_of(report: Report) -> str:
+    """Return what is printed of a report, without colours."""
+    out = Console(highlight=False, file=StringIO(), width=WIDTH)
+    print_report(out, report, quiet=False, verbose=False)
+    return out.file.getvalue().rstrip("\n")  # type: ignore[attr-defined, no-any-return]
 
 
 def headline(target: TargetReport) -> Text:

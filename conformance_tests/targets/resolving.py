@@ -4,9 +4,11 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from conformance_tests.errors import SubjectError, TargetError, one_line
@@ -17,8 +19,8 @@ def resolve(target: str) -> Callable[[], Any]:
     """Find what a target names, without making anything yet.
 
     Args:
-        target: a built-in name, ``package.module:attribute``, ``path/to/file.py:attribute``, an ONNX file,
-            or a folder with ``config.json`` and ``safetensors``.
+        target: a built-in name, ``package.module:attribute``, ``path/to/file.py:attribute``, a file alone with one
+            encoder in it, an ONNX file, or a folder with ``config.json`` and ``safetensors``.
 
     Returns:
         A function that gives the object named.
@@ -31,29 +33,103 @@ def resolve(target: str) -> Callable[[], Any]:
             return BUILTIN[target].make
         if (stored := Path(target)).suffix in STORED or stored.is_dir():
             return in_files(stored)
+        if stored.suffix == ".py":
+            demand_file(stored)
+            return lambda: the_only_one(load_file(stored), target)
         raise TargetError(unknown(target))
     place, _, attribute = target.rpartition(":")
     if not place or not attribute:
         raise TargetError(f"{target!r} must have the form package.module:attribute or path/to/file.py:attribute")
-    if place.endswith(".py") and not Path(place).is_file():
-        raise TargetError(f"there is no file {place}")
-    if not place.endswith(".py") and not module_exists(place):
+    if place.endswith(".py"):
+        demand_file(Path(place))
+    elif not module_exists(place):
         raise TargetError(f"there is no module {place!r}; a file is written with its .py: path/to/file.py:{attribute}")
 
     def load() -> Any:
         module = load_file(Path(place)) if place.endswith(".py") else load_module(place)
-        found = module
+        found: Any = module
         for part in attribute.split("."):
             if not hasattr(found, part):
-                own = getattr(module, "__name__", "")
-                public = [n for n, v in vars(module).items() if getattr(v, "__module__", "") == own and n[0] != "_"]
-                has = f"; it has {', '.join(public[:8])}" if public else ""
-                raise TargetError(f"{place} has no attribute {attribute!r}{has}")
+                raise TargetError(f"{place} has no attribute {attribute!r}{instead(module, part)}")
             found = getattr(found, part)
         return found
 
     return load
 
+
+def demand_file(path: Path) -> None:
+    """Go on only with a file that is there.
+
+    Raises:
+        TargetError: if it is not.
+    """
+    if not path.is_file():
+        raise TargetError(f"there is no file {path}")
+
+
+def instead(module: ModuleType, missing: str) -> str:
+    """Return what a module has in the place of a missing attribute, for a message: a near name, or some of its own."""
+    own = public(module)
+    near = get_close_matches(missing, own or vars(module), n=1)
+    if near:
+        return f". Did you mean {near[0]}?"
+    return f"; it has {', '.join(own[:MOST_NAMES])}" if own else ""
+
+
+def public(module: ModuleType) -> list[str]:
+    """Return the names of what a module itself defines, but for private ones."""
+    own = module.__name__
+    return [n for n, v in vars(module).items() if getattr(v, "__module__", "") == own and not n.startswith("_")]
+
+
+def the_only_one(module: ModuleType, place: str) -> Any:
+    """Return the only encoder in a file, or the only thing that makes one without arguments.
+
+    Raises:
+        TargetError: if there are several, or none.
+    """
+    held = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    ready = [name for name, value in held.items() if is_encoder(value)]
+    making = [name for name in public(module) if name not in ready and makes_encoders(held[name])]
+    found = ready if len(ready) == 1 else [*ready, *making]
+    if len(found) == 1:
+        return held[found[0]]
+    if not found:
+        raise TargetError(
+            f"{place} has neither an encoder nor a function or class without required arguments that may make one"
+        )
+    raise TargetError(f"{place} has {len(found)} things that may be meant: name one of {place}:{{{','.join(found)}}}")
+
+
+def is_encoder(value: Any) -> bool:
+    """Return whether a value is an encoder, and not a class of encoders: a module of torch, or what can encode."""
+    if inspect.isclass(value):
+        return False
+    torch = sys.modules.get("torch")
+    return (torch is not None and isinstance(value, torch.nn.Module)) or callable(getattr(value, "encode", None))
+
+
+def makes_encoders(value: Any) -> bool:
+    """Return whether a function or class may make an encoder: it needs no arguments; of classes, those of modules."""
+    torch = sys.modules.get("torch")
+    is_function = inspect.isfunction(value)
+    is_class = inspect.isclass(value) and (
+        (torch is not None and issubclass(value, torch.nn.Module)) or callable(getattr(value, "encode", None))
+    )
+    return (is_function or is_class) and not required_by(value)
+
+
+def required_by(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments without which a function or class cannot be called."""
+    by_name_or_place = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    with suppress(TypeError, ValueError):
+        parameters = inspect.signature(function).parameters.values()
+        return [p.name for p in parameters if p.default is p.empty and p.kind not in by_name_or_place]
+    return []
+
+
+MOST_NAMES = 8
+"""So many names of a module are listed."""
 
 STORED = (".onnx", ".safetensors")
 """Endings of files with a stored encoder."""
@@ -106,29 +182,95 @@ def module_exists(name: str) -> bool:
         return False
 
 
-def load_module(name: str) -> Any:
+def load_module(name: str) -> ModuleType:
     """Import a module; whatever it raises is the subject's fault."""
-    try:
+    with as_program(name):
         return importlib.import_module(name)
-    except (Exception, SystemExit) as fault:
-        raise SubjectError(f"importing {name} raised {one_line(fault)}") from fault
 
 
-def load_file(path: Path) -> Any:
-    """Import a file as a separate module; its folder is searched for what it imports."""
+def load_file(path: Path) -> ModuleType:
+    """Import a file, as a part of its package if it lies in one, else as a separate module.
+
+    Its folder is searched for what it imports.
+    """
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    with as_program(str(path)):
+        return in_package(path.resolve()) or alone(path)
+
+
+def in_package(path: Path) -> ModuleType | None:
+    """Import a file as a part of the package that it lies in; return None if it lies in none that can be imported."""
+    parts, folder = [path.stem], path.parent
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    if len(parts) == 1 or not all(part.isidentifier() for part in parts):
+        return None
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    package = ".".join(parts[:-1])
+    # A package whose beginning needs what is not installed may hold files that do not.
+    with suppress(Exception):
+        found = importlib.import_module(package)
+        if [Path(place).resolve() for place in found.__path__] == [path.parent]:
+            return importlib.import_module(package if path.stem == "__init__" else f"{package}.{path.stem}")
+    return None
+
+
+def alone(path: Path) -> ModuleType:
+    """Import a file as a separate module."""
     spec = importlib.util.spec_from_file_location(f"_subject_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as fault:
-        raise SubjectError(f"importing {path} raised {one_line(fault)}") from fault
+    spec.loader.exec_module(module)
     return module
+
+
+class Overheard:
+    """A stream that is what it was, while what is written to it is remembered."""
+
+    def __init__(self, stream: Any, said: list[str]) -> None:
+        self._stream = stream
+        self._said = said
+
+    def write(self, text: str) -> int:
+        """Write and remember."""
+        self._said.append(text)
+        return self._stream.write(text)  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def as_program(name: str) -> Iterator[None]:
+    """Import as if ``name`` were run without arguments; what it prints before it gives up is part of the message.
+
+    Raises:
+        SubjectError: if the import raises.
+    """
+    arguments, sys.argv = sys.argv, [name]
+    printed: list[str] = []
+    streams = sys.stdout, sys.stderr
+    overheard = tuple(Overheard(stream, printed) for stream in streams)
+    sys.stdout, sys.stderr = overheard
+    try:
+        yield
+    except (Exception, SystemExit) as fault:
+        said = "".join(printed).strip().splitlines()
+        last = f"; the last line that it printed: {said[-1]}" if said and isinstance(fault, SystemExit) else ""
+        raise SubjectError(f"importing {name} raised {one_line(fault)}{last}") from fault
+    finally:
+        sys.argv = arguments
+        # A stream that the target has put there stays: the guard remembers it, and puts back ours.
+        sys.stdout, sys.stderr = (
+            before if now is heard else now
+            for before, heard, now in zip(streams, overheard, (sys.stdout, sys.stderr), strict=True)
+        )
 
 
 def make(found: Any) -> Any:
@@ -147,14 +289,7 @@ def make(found: Any) -> Any:
     if made and not inspect.isclass(found):
         return found
     name = getattr(found, "__name__", type(found).__name__)
-    try:
-        required = [
-            p.name
-            for p in inspect.signature(found).parameters.values()
-            if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-        ]
-    except (TypeError, ValueError):
-        required = []
+    required = required_by(found)
     if required and holding_arrays(found) is not None:
         return found  # it is called with its input, and makes nothing
     if required:

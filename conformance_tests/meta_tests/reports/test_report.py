@@ -8,6 +8,7 @@ import pytest
 
 from conformance_tests.reports.report import OUTCOMES, Level, Report, Result, TargetReport, finite, verdict_of
 from encoder_spec import SPEC_VERSION, __version__
+from encoder_spec.notation import SpecificationError
 
 
 def result(outcome: str = "pass", id: str = "ATT-3", equation: str = "attention.scores", **more: Any) -> Result:
@@ -33,7 +34,8 @@ def test_levels_grow_from_static_to_gradient() -> None:
 
 @pytest.mark.parametrize("name", ["", "strong", "black"])
 def test_there_is_no_other_level(name: str) -> None:
-    with pytest.raises(KeyError):
+    says = f"there is no level {name!r}: choose among static, black-box, agreement, trace, gradient"
+    with pytest.raises(SpecificationError, match=f"^{says}$"):
         Level.named(name)
 
 

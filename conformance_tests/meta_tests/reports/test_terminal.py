@@ -178,6 +178,26 @@ def test_a_report_is_as_long_as_it_is_asked_for(
         assert lines[-1] == f"{conformant} of {len(targets)} conformant · seed 7"
 
 
+def test_a_quiet_line_has_the_reason_where_there_is_no_judgement() -> None:
+    """The first note, below a target in error or undetermined; of the others the verdict is enough."""
+    targets = [
+        TargetReport("a", "error", notes=["no way", "and more"]),
+        TargetReport("b", "undetermined", notes=["who knows"]),
+        TargetReport("c", "nonconformant", notes=["anything"]),
+        TargetReport("d", "error"),
+    ]
+    lines = shown(lambda console: terminal.print_report(console, Report(7, targets), quiet=True, verbose=False))
+    assert [line.split("  ")[:2] for line in lines] == [
+        ["a", "error"],
+        ["", "no way"],
+        ["b", "undetermined"],
+        ["", "who knows"],
+        ["c", "nonconformant"],
+        ["d", "error"],
+        ["0 of 4 conformant · seed 7"],
+    ]
+
+
 def test_what_identify_found_is_name_and_details() -> None:
     """Without verdict, and with every text printable."""
     found = shown(lambda console: terminal.print_variant(console, TargetReport("a\x1bb", notes=["n"])))

@@ -125,12 +125,13 @@ def test_a_name_that_cannot_be_used_is_refused_at_once(target: str, said: str) -
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("mine.py:mak", "mine.py has no attribute 'mak'; it has Outer, make"),
-        ("mine:Outer.Other", "mine has no attribute 'Outer.Other'; it has Outer, make"),
+        ("mine.py:mak", "mine.py has no attribute 'mak'. Did you mean make?"),
+        ("mine:Outer.Otter", "mine has no attribute 'Outer.Otter'. Did you mean Outer?"),
+        ("mine:absent", "mine has no attribute 'absent'; it has Outer, make"),
         ("silent.py:make", "silent.py has no attribute 'make'"),
         (
-            "many:make",
-            "many has no attribute 'make'; it has made_a, made_b, made_c, made_d, made_e, made_f, made_g, made_h",
+            "many:absent",
+            "many has no attribute 'absent'; it has made_a, made_b, made_c, made_d, made_e, made_f, made_g, made_h",
         ),
     ],
 )
@@ -310,3 +311,113 @@ def test_an_interrupt_of_a_maker_ends_the_command() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         make(interrupted)
+
+
+@pytest.fixture
+def package(here: Path) -> Iterator[Path]:
+    """A package with a file that imports relatively, and one whose own beginning fails."""
+    for name in ("parcel", "parcel/inner", "failing"):
+        (here / name).mkdir()
+        (here / name / "__init__.py").write_text("")
+    (here / "failing/__init__.py").write_text("import nothing_of_this_name\n")
+    (here / "parcel/parts.py").write_text("value = 17\n")
+    (here / "parcel/inner/model.py").write_text("from ..parts import value\ndef make():\n    return value\n")
+    (here / "failing/model.py").write_text("def make():\n    return 19\n")
+    yield here
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("parcel", "failing")]:
+        del sys.modules[name]
+
+
+def test_a_file_in_a_package_is_imported_as_a_part_of_it(package: Path) -> None:
+    """From outside the package and from within its folder."""
+    make = resolve("parcel/inner/model.py:make")()
+    assert (make(), make.__module__) == (17, "parcel.inner.model")
+    assert sys.modules["parcel.inner.model"].make is make
+
+
+def test_a_file_in_a_package_that_fails_is_imported_alone(package: Path) -> None:
+    make = resolve("failing/model.py:make")()
+    assert (make(), make.__module__) == (19, "_subject_model")
+
+
+def test_a_package_of_the_same_name_from_elsewhere_is_not_taken_for_it(package: Path) -> None:
+    """Here is another ``json``: that of Python is imported already."""
+    (package / "json").mkdir()
+    (package / "json/__init__.py").write_text("")
+    (package / "json/model.py").write_text("value = 23\n")
+    assert resolve("json/model.py:value")() == 23
+
+
+ENCODERS = {
+    "ready": "from torch import nn\nencoder = nn.Linear(2, 2)\ndef helper(): ...\n",
+    "made": "from torch import nn\nfrom math import cos\ndef make(width=2): ...\ndef other(width): ...\n",
+    "of_a_class": "from torch import nn\nclass Encoder(nn.Module): ...\nclass Options: ...\n",
+    "that_encodes": "class Encoder:\n    def encode(self, x, mask): ...\n",
+    "needing": "from torch import nn\nclass Encoder(nn.Module):\n    def __init__(self, width): ...\n",
+    "two": "def make(): ...\ndef make_large(): ...\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("ready", "encoder"), ("made", "make"), ("of_a_class", "Encoder"), ("that_encodes", "Encoder")]
+)
+def test_a_file_alone_gives_the_only_encoder_in_it(name: str, found: str, here: Path) -> None:
+    """An encoder goes before what may make one; what needs arguments, or is imported, makes none."""
+    (here / f"file_{name}.py").write_text(ENCODERS[name])
+    thing = resolve(f"file_{name}.py")()
+    assert thing is vars(sys.modules[f"_subject_file_{name}"])[found]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("two", "file_two.py has 2 things that may be meant: name one of file_two.py:{make,make_large}"),
+        (
+            "needing",
+            "file_needing.py has neither an encoder nor a function or class without required arguments "
+            "that may make one",
+        ),
+    ],
+)
+def test_a_file_alone_with_several_or_none_is_answered_with_what_is_there(name: str, said: str, here: Path) -> None:
+    (here / f"file_{name}.py").write_text(ENCODERS[name])
+    load = resolve(f"file_{name}.py")
+    with pytest.raises(TargetError, match=f"^{re.escape(said)}$"):
+        load()
+
+
+def test_a_file_alone_that_is_absent_is_refused_at_once() -> None:
+    with pytest.raises(TargetError, match=r"^there is no file nowhere\.py$"):
+        resolve("nowhere.py")
+
+
+def test_a_script_sees_its_own_arguments(here: Path) -> None:
+    """None but its name: those of the command line are not its own."""
+    (here / "script.py").write_text("import sys\nseen = list(sys.argv)\n")
+    before = list(sys.argv)
+    assert resolve("script.py:seen")() == ["script.py"]
+    assert sys.argv == before
+
+
+def test_what_a_script_printed_before_it_ended_is_quoted(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The last line, of either stream, and it is printed all the same; an ordinary error says enough by itself."""
+    (here / "ending.py").write_text("import sys\nprint('one')\nprint('two', file=sys.stderr)\nsys.exit(2)\n")
+    (here / "raising.py").write_text("print('one')\nraise ValueError('no')\n")
+    said = r"^importing ending\.py raised SystemExit: 2; the last line that it printed: two$"
+    with pytest.raises(SubjectError, match=said):
+        resolve("ending.py:make")()
+    with pytest.raises(SubjectError, match=r"^importing raising\.py raised ValueError: no$"):
+        resolve("raising.py:make")()
+    assert capfd.readouterr() == ("one\none\n", "two\n")
+
+
+def test_a_script_may_put_other_streams_in_the_place_of_the_standard_ones(here: Path) -> None:
+    """As scripts do for another encoding; the stream that they have put there stays for the guard to see."""
+    text = "import io, sys\nsys.stdout = io.TextIOWrapper(io.BytesIO(), encoding='utf-8')\nown = sys.stdout\n"
+    (here / "streams.py").write_text(text)
+    before = sys.stdout
+    try:
+        own = resolve("streams.py:own")()
+        assert sys.stdout is own
+    finally:
+        sys.stdout = before
