@@ -4,6 +4,7 @@ Nothing here imports torch: only the worker does, and each serves one target. Wh
 subject prints is not shown; of a subject that ended its process the last line is quoted.
 """
 
+import re
 import sys
 import time
 from collections.abc import Iterable
@@ -157,7 +158,7 @@ class Workers:
                 self._judge(followed, question, progress)
             except WorkerFault as fault:
                 faults.append(fault)
-                followed.end("encoder-spec itself failed on this target")
+                followed.end(f"encoder-spec itself failed on this target{place_of(fault)}: please report it")
             except KeyboardInterrupt as interrupt:
                 followed.end("interrupted")
                 return Judgement(Report(question.seed, [*report.targets, followed.report]), interrupt)
@@ -195,6 +196,12 @@ class Workers:
         while not FINAL.intersection(answer := worker.answer(self.limits.timeout)):
             followed.take(answer, progress)
         return answer
+
+
+def place_of(fault: WorkerFault) -> str:
+    """Return the innermost line of our own in a fault, for a note; no text if there is none."""
+    ours = re.findall(r'File "[^"]*?((?:conformance_tests|encoder_spec)/[^"]*)", line (\d+)', str(fault))
+    return " ({}:{})".format(*ours[-1]) if ours else ""
 
 
 def demand_usable(target: str) -> None:

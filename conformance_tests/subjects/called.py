@@ -408,7 +408,9 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         hidden = self._turned_back(hidden_states(self.returned(inputs, keep, gradients), self.width))
         hidden = hidden.transpose(0, 1) if self.returns_turned else hidden
-        return hidden if hidden.is_meta else hidden.cpu()  # one without values cannot be moved; the guard reports it
+        # One without values cannot be moved; the guard reports it. A copy stays what it is where an encoder fills one
+        # buffer in every call.
+        return hidden if hidden.is_meta else hidden.cpu().clone()
 
     def returned(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
         """Return everything that the encoder returns, in its own order of axes."""

@@ -93,7 +93,7 @@ class TorchSubject(CalledSubject):
                 t.data = t.data.to(torch.float64, copy=True) if t.is_floating_point() else t.data.clone()
             for p in frozen:
                 p.requires_grad_(p.is_floating_point())
-            self.module.eval()
+            in_evaluation(self.module)
             yield
         finally:
             for t, (data, grad) in zip(tensors, originals, strict=True):
@@ -150,8 +150,22 @@ class TorchSubject(CalledSubject):
     def weights(self) -> dict[str, Tensor]:
         """Copy the parameters; a parameter with two names is one object under both."""
         copies: dict[int, Tensor] = {}
-        named = self.module.named_parameters(remove_duplicate=False)
+        named = self._ordinary()
         return {name: copies.setdefault(id(p), p.detach().to("cpu", torch.float64, copy=True)) for name, p in named}
+
+    def _ordinary(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Yield the parameters that are arrays of real numbers; others are left as they are."""
+        named = self.module.named_parameters(remove_duplicate=False)
+        return ((name, p) for name, p in named if p.layout is torch.strided and not p.is_complex())
+
+    def unknown(self) -> str:
+        """See ``CalledSubject``: parameters that are sparse or complex, too."""
+        ordinary = dict(self._ordinary())
+        others = [name for name, _ in self.module.named_parameters() if name not in ordinary]
+        reasons = [super().unknown()]
+        if others:
+            reasons.append(f"sparse or complex parameters are left as they are, and not judged: {', '.join(others)}")
+        return "; ".join(filter(None, reasons))
 
     def tables(self) -> dict[str, Tensor]:
         """See ``Subject``: its buffers, and the tensors that should be some."""
@@ -169,7 +183,7 @@ class TorchSubject(CalledSubject):
     def set_weights(self, values: Mapping[str, Tensor]) -> None:
         """See ``Subject``."""
         with torch.no_grad():
-            for name, p in self.module.named_parameters():
+            for name, p in self._ordinary():
                 p.copy_(values[name])
 
     def arguments(self) -> Arguments:
@@ -310,6 +324,8 @@ class TorchSubject(CalledSubject):
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
         """See ``Subject``: whether any tensor that the module returns depends on the parameter."""
         parameter = self.module.get_parameter(name)
+        if not parameter.requires_grad:
+            return True  # whole numbers have no gradient that would tell
         total = sum((t.sum() for t in tensors_in(self.returned(inputs, None, gradients=True))), torch.zeros(()))
         gradient = torch.autograd.grad(total, parameter, allow_unused=True)[0] if total.requires_grad else None
         return gradient is not None and bool(gradient.any())
@@ -324,9 +340,20 @@ class TorchSubject(CalledSubject):
         if not output.requires_grad:
             raise Disagreement("the output carries no gradient: it was detached from the input and the parameters")
         (output * cotangent).sum().backward()
-        named = self.module.named_parameters(remove_duplicate=False)
-        by_weight = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in named}
+        by_weight = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in self._ordinary()}
         return leaves[0].grad, by_weight
+
+
+def in_evaluation(module: nn.Module) -> None:
+    """Put a module into evaluation mode; programs of ``torch.export`` refuse that, and are in the mode that they are.
+
+    Those of other packages refuse it too, in their ways.
+    """
+    try:
+        module.eval()
+    except Exception:
+        for part in module.modules():
+            part.training = False
 
 
 def coarsest(dtypes: Iterable[torch.dtype]) -> torch.dtype:

@@ -68,7 +68,7 @@ def demand_file(path: Path) -> None:
 
 
 def instead(module: ModuleType, missing: str) -> str:
-    """Return what a module has in the place of a missing attribute, for a message: a near name, or some of its own."""
+    """Return what a module has in the place of a missing attribute, for a message: a near name, or some names."""
     own = public(module)
     near = get_close_matches(missing, own or vars(module), n=1)
     if near:

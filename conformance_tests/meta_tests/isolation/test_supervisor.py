@@ -7,10 +7,19 @@ from typing import Any
 import pytest
 
 from conformance_tests.engine import judging
-from conformance_tests.errors import Lost, TargetError
+from conformance_tests.errors import Lost, TargetError, WorkerFault
 from conformance_tests.harness.question import Question
 from conformance_tests.isolation import supervisor
-from conformance_tests.isolation.supervisor import ATTEMPTS, Followed, Judgement, Limits, ThisProcess, Workers, judge_of
+from conformance_tests.isolation.supervisor import (
+    ATTEMPTS,
+    Followed,
+    Judgement,
+    Limits,
+    ThisProcess,
+    Workers,
+    judge_of,
+    place_of,
+)
 from conformance_tests.reports.report import Level, Report, Result, TargetReport
 
 STATIC = Result("FFN-9", "ffn", "test_ffn::test", "static", "pass")
@@ -184,7 +193,19 @@ def test_fault_of_the_suite_is_told_at_the_end(judged: Callable[..., Any], told:
     """Of several the first one; the report of its target says whose fault it is."""
     verdicts, _, fault = judged("fault", "fine", "fault")
     assert (verdicts, str(fault)) == (["error", "conformant", "error"], "ZeroDivisionError")
-    assert [t.notes for t in told] == [["encoder-spec itself failed on this target"], []] + [told[0].notes]
+    said = ["encoder-spec itself failed on this target: please report it"]
+    assert [t.notes for t in told] == [said, [], said]
+
+
+def test_a_fault_of_the_suite_is_placed_in_its_own_code() -> None:
+    """In the innermost line of ours; torch fails where we call it."""
+    trace = (
+        'File "/x/lib/conformance_tests/engine/judging.py", line 3, in judge\n'
+        'File "/x/lib/encoder_spec/module.py", line 5, in forward\n'
+        'File "/x/lib/torch/nn/modules/module.py", line 7, in eval\nNotImplementedError: no'
+    )
+    assert place_of(WorkerFault(trace)) == " (encoder_spec/module.py:5)"
+    assert place_of(WorkerFault("ZeroDivisionError")) == ""
 
 
 def test_a_check_that_costs_a_second_worker_ends_the_judgement(

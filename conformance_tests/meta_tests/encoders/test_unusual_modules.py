@@ -1,0 +1,89 @@
+"""Modules with parts that few modules have are judged, or left open with the reason; nothing of ours fails on them."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from conformance_tests import check
+from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
+
+
+class Around(nn.Module):
+    """Calls torch's encoder, and has something beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.encoder(x)  # type: ignore[no-any-return]
+
+
+class FillsOneBuffer(Around):
+    """Every call of one shape returns the same array."""
+
+    kept = torch.empty(0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        given = super().forward(x)
+        if self.kept.shape != given.shape or self.kept.dtype != given.dtype:
+            self.kept = torch.empty_like(given)
+        self.kept = self.kept.detach()
+        return self.kept.copy_(given)
+
+
+def exported() -> nn.Module:
+    sizes = {"x": {axis: torch.export.Dim(name, min=1, max=512) for axis, name in enumerate(("batch", "length"))}}
+    return torch.export.export(Around().eval(), (torch.randn(2, 5, 16),), dynamic_shapes=sizes).module()
+
+
+def with_infinite_bias() -> nn.Module:
+    module = Around()
+    nn.init.constant_(module.encoder.layers[0].linear1.bias, torch.inf)
+    return module
+
+
+def with_parameter(value: Tensor) -> nn.Module:
+    module = Around()
+    module.beside = nn.Parameter(value, requires_grad=value.is_floating_point())
+    return module
+
+
+@pytest.mark.parametrize(
+    ("make", "verdict", "says"),
+    [
+        (exported, "conformant", ""),
+        (FillsOneBuffer, "conformant", ""),
+        (with_infinite_bias, "conformant", "its own weights hold NaN or infinity (encoder.layers.0.linear1.bias)"),
+        (lambda: with_parameter(torch.arange(3)), "conformant", ""),
+        (lambda: with_parameter(torch.empty(0, 3)), "conformant", ""),
+        (lambda: with_parameter(torch.eye(3).to_sparse()), "undetermined", "not judged: beside"),
+        (lambda: with_parameter(torch.zeros(3, dtype=torch.complex64)), "undetermined", "not judged: beside"),
+    ],
+    ids=["exported", "one buffer", "infinite bias", "whole numbers", "no entries", "sparse", "complex"],
+)
+def test_an_unusual_module_is_judged(make: Callable[[], nn.Module], verdict: str, says: str) -> None:
+    """Whatever it holds; what the suite cannot change or differentiate keeps it from a verdict at most."""
+    target = check(make()).targets[0]
+    assert target.verdict == verdict, target.notes + [r.message for r in target.of("fail")]
+    assert says in " ".join(target.notes)
+    assert not target.of("error")
+
+
+def test_one_map_for_queries_and_keys_is_named() -> None:
+    """A parameter under two names is one."""
+    encoder = Plain(plain_layers())
+    for layer in encoder.layers:
+        layer.attention.key = layer.attention.query
+    target = check(encoder).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", "attention.projections")
+    assert "the keys are made by the map of the queries" in target.diagnosis[0]["says"]
+
+
+def test_a_target_that_is_named_twice_is_judged_twice() -> None:
+    report = check(["torch-post-ln", "torch-post-ln"], level="black-box")
+    assert [target.verdict for target in report.targets] == ["conformant", "conformant"]
+    assert report.targets[0].requirements == report.targets[1].requirements
