@@ -87,8 +87,8 @@ PADDED = (Case(probe="scattered"), Case(probe="right"))
 LARGE = (Case(probe="long"), Case(probe="crowd"))
 FAST = tuple(case._replace(gradients=False) for case in (Case(), *PADDED))
 
-LENGTHS = ("many", "long")
-"""Probes of more positions than some encoders read, the shortest first."""
+LONGER = ("many", "long")
+"""Probes of more positions than the plain one, and than some encoders read; the shortest first."""
 
 ENTRANCES = {"E", "W_patch", "W_conv", "W_feature"}
 """The parameters that meet the input first: ids, an image, a signal or features."""
@@ -320,7 +320,7 @@ class Computed:
         keep = self.probes[probe].keep
         if keep is not None:
             return self.subject.can_hide(keep)
-        return not (probe in LENGTHS and self.too_long(probe))
+        return not (probe in LONGER and self.too_long(probe))
 
     @cached_property
     def documented_otherwise(self) -> Mapping[str, str]:
@@ -350,7 +350,7 @@ class Computed:
     def longest(self) -> Longest:
         """The most positions that the subject is asked for."""
         most = self.probes["plain"].positions
-        for name in LENGTHS:
+        for name in LONGER:
             if refusal := self.too_long(name):
                 return Longest(most, refusal)
             most = max(most, self.probes[name].positions)

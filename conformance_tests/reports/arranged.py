@@ -1,6 +1,6 @@
 """A report in the order in which people read it, whether in a terminal, in Markdown or as a page."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -91,18 +91,14 @@ def extent(target: TargetReport) -> str:
     seen = target.extent
     if not seen or not seen["positions"]:
         return ""
-    sizes = ", ".join(between(seen[axis], axis) for axis in ("positions", "sequences"))
-    return " · ".join([sizes, *(", ".join(map(str, seen[kind])) for kind in ("dtypes", "modes")), weights_seen(seen)])
+    sizes = (between(seen[axis], axis) for axis in ("positions", "sequences"))
+    weights = f"{' and '.join(seen['weights'])} weights"
+    return " · ".join([", ".join(sizes), ", ".join(seen["dtypes"]), ", ".join(seen["modes"]), weights])
 
 
 def between(sizes: Sequence[int], of: str) -> str:
     """Return the smallest and the largest of some sizes, in words."""
     return f"{sizes[0]} {of}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} {of}"
-
-
-def weights_seen(seen: Mapping[str, Sequence[str]]) -> str:
-    """Return whose weights an encoder was looked at with."""
-    return f"{' and '.join(seen['weights'])} weights"
 
 
 def closeness(results: Iterable[Result]) -> str:

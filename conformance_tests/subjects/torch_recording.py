@@ -188,9 +188,10 @@ class TorchRecording(TorchDispatchMode):
         return None
 
     def _is_random(self, codes: Tensor) -> bool:
-        """Return whether entries are computed of random numbers, and of nothing else."""
-        known = list(self.graph.ancestors(codes))
-        return any(v.operation == "random" for v in known) and not any(v.depends or v.learned for v in known)
+        """Return whether entries are computed of random numbers and of constants alone."""
+        if self.graph.depends(codes) or self.graph.learned(codes):
+            return False
+        return any(value.operation == "random" for value in self.graph.ancestors(codes))
 
     def _norm(self, call: "Call") -> Tensor:
         x, shape, gamma, *rest = call.args
@@ -378,7 +379,7 @@ def replace_by_mean(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], d
         probability = next((p for p in given if isinstance(p, Tensor)), numbers[0] if numbers else default)
         drawn[0].copy_(torch.as_tensor(probability).expand_as(drawn[0]))
     elif name == "uniform":
-        low, high = numbers or (0.0, 1.0)
+        low, high = (*numbers, *(0.0, 1.0)[len(numbers) :])
         drawn[0].fill_((low + high) / 2)
     elif name in ("rand", "rand_like"):
         drawn[0].fill_(0.5)

@@ -111,12 +111,11 @@ def is_encoder(value: Any) -> bool:
 
 def makes_encoders(value: Any) -> bool:
     """Return whether a function or class may make an encoder: it needs no arguments; of classes, those of modules."""
+    if not inspect.isclass(value):
+        return inspect.isfunction(value) and not required_by(value)
     torch = sys.modules.get("torch")
-    is_function = inspect.isfunction(value)
-    is_class = inspect.isclass(value) and (
-        (torch is not None and issubclass(value, torch.nn.Module)) or callable(getattr(value, "encode", None))
-    )
-    return (is_function or is_class) and not required_by(value)
+    is_module = torch is not None and issubclass(value, torch.nn.Module)
+    return (is_module or callable(getattr(value, "encode", None))) and not required_by(value)
 
 
 def required_by(function: Callable[..., Any]) -> list[str]:
@@ -211,12 +210,13 @@ def in_package(path: Path) -> ModuleType | None:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     package = ".".join(parts[:-1])
-    # A package whose beginning needs what is not installed may hold files that do not.
-    with suppress(Exception):
+    try:
         found = importlib.import_module(package)
-        if [Path(place).resolve() for place in found.__path__] == [path.parent]:
-            return importlib.import_module(package if path.stem == "__init__" else f"{package}.{path.stem}")
-    return None
+    except Exception:
+        return None  # a package whose beginning needs what is not installed may hold files that do not
+    if [Path(place).resolve() for place in found.__path__] != [path.parent]:
+        return None
+    return importlib.import_module(package if path.stem == "__init__" else f"{package}.{path.stem}")
 
 
 def alone(path: Path) -> ModuleType:
