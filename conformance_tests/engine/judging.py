@@ -25,7 +25,6 @@ from conformance_tests.identification.foreign_parts import listed
 from conformance_tests.identification.opening import opened
 from conformance_tests.identification.settling import NOTHING_REPRODUCES
 from conformance_tests.reports.expected import Expected, apply_expected
-from conformance_tests.reports.printed import PrintedReport
 from conformance_tests.reports.report import Level, Report, Result, TargetReport, verdict_of
 from conformance_tests.reports.watching import Progress, Showing, Watcher, silent
 from conformance_tests.subjects.guard import Guard, GuardedSubject
@@ -106,6 +105,9 @@ def check_all(targets: Iterable[Any], question: Question, progress: Progress = s
         TargetError: if a target's name cannot be used; nothing has been judged then.
         SpecificationError: if the question cannot be asked.
     """
+    # Workers never print, and start without what prints.
+    from conformance_tests.reports.printed import PrintedReport
+
     question.demand_usable()
     known = [Target.of(target, question) for target in targets]
     return PrintedReport(question.seed, [check_one(target, question, Showing(progress)) for target in known])
