@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import inf, isclose
 
-import torch
 from torch import Tensor
 
 from conformance_tests.deviations import NOT_DEFINED, Deviation, deviations, with_deviations
@@ -232,7 +231,7 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanatio
     failed, sets = failing(run), {name: run.parameters(name) for name in run.weight_sets}
     alike: list[Explanation] = []
     for d in candidates:
-        module = EncoderModule(with_deviations(run.encoder, (d,)), dtype=torch.float64)
+        module = EncoderModule(with_deviations(run.encoder, (d,)), dtype=run.subject.kept_in())
         needed = module.encoder.parameter_shapes().keys()
         if not needed <= sets[GIVEN].keys():
             continue

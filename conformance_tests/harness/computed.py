@@ -178,15 +178,19 @@ class Computed:
         """Call the subject with its own weights as its owner does, and evaluate the specification beside it.
 
         Raises:
-            Unsupported: if its weights hold no numbers, or the specification itself has none in that precision.
+            Unsupported: if its weights hold no numbers, or the specification itself has none in that precision; if
+                it cannot be called so, as with parameters in several precisions.
         """
         if self.without_value:
             raise Unsupported("nothing can be computed with its own weights: they hold NaN or infinity")
         case, dtype = self.case(GIVEN, gradients=False), self.subject.kept_in()
         probe = Probes(self.encoder, self.question.seed, dtype, self.sizes)[case.probe]
         self.weight_sets.use(case.weights)  # while it still has the precision of the judgement
-        with self.subject.as_used(), self._asking(case, probe, dtype):
-            got = self.subject.encode(probe.copy().inputs, None, gradients=False).detach().double()
+        try:
+            with self.subject.as_used(), self._asking(case, probe, dtype):
+                got = self.subject.encode(probe.copy().inputs, None, gradients=False).detach().double()
+        except Disagreement as refusal:
+            raise Unsupported(f"in {name_of(dtype)}, as it is kept, {refusal}") from None
         parameters = self.parameters(case.weights)
         with self._evaluating():
             want = self.encoder(parameters, *probe.inputs)

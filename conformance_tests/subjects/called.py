@@ -453,7 +453,10 @@ class CalledSubject(Subject):
         self._instead = {name: another(self._beside(plain.inputs[0])[name])}
         after = self._attempt(plain.inputs, None)
         self._instead = {}
-        return before is not None and after is not None and not torch.equal(before, after)
+        if before is None or after is None or torch.equal(before, after):
+            return False
+        # What hides everything when it is turned round is a mask, whatever its name.
+        return not (isinstance(form, MaskForm) and (is_even(after) or not after.isfinite().any()))
 
     def _all_kept(self, x: Tensor) -> Tensor:
         return torch.ones(len(x), read_positions(x) + self._added, dtype=torch.bool)
