@@ -16,7 +16,7 @@ slot ``sharing`` names. A profile may fill one such place differently from the r
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -38,11 +38,29 @@ class Intermediate(NamedTuple):
 
 
 class Place(NamedTuple):
-    """One use of an equation: where its parameters live, and their names and axes."""
+    """One use of an equation.
+
+    Attributes:
+        path: where its parameters live.
+        equation: the equation.
+        parameters: the axes of its parameters, by name.
+        homes: the paths of its parameters, by name; in shared layers they are those of another layer.
+        constants: the numbers that it reads, by name.
+        inner: the equations that it uses, each with the argument that takes it.
+    """
 
     path: str
     equation: Equation
     parameters: Mapping[str, tuple[str, ...]]
+    homes: Mapping[str, str]
+    constants: Mapping[str, float]
+    inner: "tuple[tuple[str, Place], ...]"
+
+    def walk(self) -> "Iterator[Place]":
+        """Yield this use and all uses within it, outermost first."""
+        yield self
+        for _, place in self.inner:
+            yield from place.walk()
 
 
 class Trace(list[Intermediate]):
@@ -64,6 +82,32 @@ def everything(keep: Tensor | None, inputs: tuple[Tensor, ...]) -> Tensor:
     """Return the mask, or one that keeps everything: it broadcasts to any batch and length."""
     device = inputs[0].device if inputs else None
     return torch.ones(1, 1, dtype=torch.bool, device=device) if keep is None else keep
+
+
+def bound(
+    place: Place,
+    parameters: Mapping[str, Any],
+    observe: Observer,
+    evaluate: Callable[[Equation], Callable[..., Any]],
+) -> Callable[..., Any]:
+    """Return the function that the equation at a place computes; see ``Encoder.bind``."""
+    path, equation = place.path, place.equation
+    supplied: dict[str, Any] = {n: parameters[home] for n, home in place.homes.items()}
+    supplied |= place.constants
+    for argument, inner in place.inner:
+        function = bound(inner, parameters, observe, evaluate)
+        if argument == "layers":
+            supplied.setdefault("layers", []).append(function)
+        else:
+            supplied[argument] = function
+    function = evaluate(equation)
+
+    def apply(*flowing: Any) -> Any:
+        value = function(*flowing, **supplied)
+        observe(Intermediate(path, equation, value))
+        return value
+
+    return apply
 
 
 def join(path: str, name: str) -> str:
@@ -104,13 +148,29 @@ class Encoder:
         number, _, name = place.partition(".")
         return f"layers.{self.profile['sharing'].function(int(number), name)}.{name}"
 
-    def places(self, path: str = "", slot: str = "stack", width: str = "d_model") -> Iterator[Place]:
-        """Yield the equations in use, outermost first; ``width`` is the axis that d_model means there."""
+    def place(self, path: str = "", slot: str = "stack", width: str = "d_model") -> Place:
+        """Return the use of the equation in a slot; ``width`` is the axis that d_model means there."""
         equation = self.profile[slot]
-        axes = {n: tuple(width if a == "d_model" else a for a in axes) for n, axes in equation.parameters.items()}
-        yield Place(path, equation, axes)
-        for argument, inner_path, inner_slot in self._below(path, equation):
-            yield from self.places(inner_path, inner_slot, equation.widths.get(argument, width))
+        return Place(
+            path,
+            equation,
+            {n: tuple(width if a == "d_model" else a for a in axes) for n, axes in equation.parameters.items()},
+            {n: self.home(join(path, n)) for n in equation.parameters},
+            {n: self._number(n, path) for n in equation.constants},
+            tuple(
+                (argument, self.place(inner_path, inner_slot, equation.widths.get(argument, width)))
+                for argument, inner_path, inner_slot in self._below(path, equation)
+            ),
+        )
+
+    @cached_property
+    def whole(self) -> Place:
+        """The use of the encoder stack, walked once for all evaluations."""
+        return self.place()
+
+    def places(self, path: str = "", slot: str = "stack") -> Iterator[Place]:
+        """Yield the equations in use, outermost first."""
+        return (self.whole if slot == "stack" else self.place(path, slot)).walk()
 
     def equations(self) -> list[Equation]:
         """Return the equations in use, each once."""
@@ -138,7 +198,7 @@ class Encoder:
         shapes: dict[str, tuple[str, ...]] = {}
         for place in self.places():
             for name, axes in place.parameters.items():
-                path = self.home(join(place.path, name))
+                path = place.homes[name]
                 known = shapes.setdefault(path, axes)
                 demand(known == axes, f"{place.equation.id} reads {path} as {axes}, but its axes are {known}")
         return shapes
@@ -178,24 +238,8 @@ class Encoder:
             path: where the parameters of this use of the slot live.
             slot: which slot to start from.
         """
-        equation = self.profile[slot]
-        inner = partial(self.bind, parameters, observe, evaluate)
-        supplied: dict[str, Any] = {n: parameters[self.home(join(path, n))] for n in equation.parameters}
-        supplied |= {n: self._number(n, path) for n in equation.constants}
-        for argument, inner_path, inner_slot in self._below(path, equation):
-            function = inner(inner_path, inner_slot)
-            if argument == "layers":
-                supplied.setdefault("layers", []).append(function)
-            else:
-                supplied[argument] = function
-        function = evaluate(equation)
-
-        def apply(*flowing: Any) -> Any:
-            value = function(*flowing, **supplied)
-            observe(Intermediate(path, equation, value))
-            return value
-
-        return apply
+        place = self.whole if slot == "stack" else self.place(path, slot)
+        return bound(place, parameters, observe, evaluate)
 
     def _number(self, name: str, path: str) -> float:
         sizes = self.dimensions.sizes()

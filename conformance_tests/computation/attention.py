@@ -145,8 +145,8 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
         which = leading[-1]
         if len(leading) > 1 and value.operation != "where":
             which = max(leading, key=lambda i: latest(graph, value.reads[i]))
-            said.findings.append(Finding("scores", f"other scores are added to the scores{value.where}"))
-        others = [r for i, r in enumerate(value.reads) if i != which]
+            said.take(other_scores(graph, value, which, leading))
+        others = [r for i, r in enumerate(value.reads) if i not in leading]
         factor = change_of_scores(graph, value, others, said)
         if value.operation not in CHANGES_OF_SCORES:
             otherwise.append(value.operation)
@@ -159,6 +159,23 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
     found = Scores(value, codes, scale, otherwise)
     found.take(said)
     return found
+
+
+def other_scores(graph: Graph, value: Value, which: int, leading: Sequence[int]) -> Remarks:
+    """Say what stands beside the scores in an operation: those of an earlier attention, carried on, or others.
+
+    Args:
+        graph: the computation.
+        value: what the operation gives.
+        which: the place of the scores among what it reads.
+        leading: the places of all scores among what it reads.
+    """
+    before = {v.number for v in graph.ancestors(value.reads[which])}
+    others = [read_scores(graph, value.reads[i]) for i in leading if i != which]  # type: ignore[arg-type]
+    # Residual attention (RealFormer) computes its queries from what the earlier attention gave.
+    if all(other is not None and other.product.number in before for other in others):
+        return Remarks(foreign=[f"the scores of an earlier attention are added to its scores{value.where}"])
+    return Remarks(findings=[Finding("scores", f"other scores are added to the scores{value.where}")])
 
 
 def latest(graph: Graph, codes: "Tensor | float") -> int:
@@ -201,7 +218,7 @@ LARGE = 1e4
 def bias_in_words(graph: Graph, codes: "Tensor | float") -> str:
     """Say what is added to scores, if it is the same in every call and does more than hide keys."""
     if graph.depends(codes):
-        return ""
+        return "a bias that is computed from its input" if graph.learned(codes) else ""
     if learned := names(graph, codes):
         return f"the bias {learned}"
     numbers = graph.numbers(codes)
