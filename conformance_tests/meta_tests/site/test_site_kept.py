@@ -61,17 +61,11 @@ def replace(file: Path, old: str, new: str) -> None:
 def test_another_equation_makes_other_pages(copy: Path, site: Site) -> None:
     """A picture that is computed and a card that is generated follow the constant of tanh-GELU.
 
-    First the unchanged tree is built with what the build of the repository kept, which executes nothing. Then
-    0.044715 becomes 0.05. By the first derivative tanh-GELU moves by x/2 · sech²(u) · √(2/π) · 0.0053 x³, which at
+    The build of the repository is kept beside the copy, in which 0.044715 becomes 0.05: nothing of it is used. By the first derivative tanh-GELU moves by x/2 · sech²(u) · √(2/π) · 0.0053 x³, which at
     x = 1.5, where u = 1.3, is 2.7e-3: several times the 4.7e-4 by which it departs from GELU otherwise.
     """
     shutil.copytree(ROOT / ".cache", copy / ".cache", ignore=shutil.ignore_patterns("built*"))
-    said = run(copy, "-m", "mkdocs", "build")
-    assert "Cache hit" in said
-    assert "Cache miss" not in said
-    before = shown(copy)
-    assert before == shown(site.folder.parent, site.folder.name)
-
+    before = shown(site.folder.parent, site.folder.name)
     replace(copy / "encoder_spec" / "ffn.py", "+ 0.044715 * x**3))", "+ 0.05 * x**3))")
     said = run(copy, "-m", "mkdocs", "build")
     assert "Cache hit" not in said

@@ -56,52 +56,67 @@ def foreign(visit: Visit, home: str) -> list[str]:
 
 
 class Seen(NamedTuple):
-    """What a browser sees of one page that it opens from a file, in the light theme.
+    """What a browser sees of one page.
 
     Attributes:
         foreign: the addresses that it asks for elsewhere.
         complaints: what the console says.
         violations: the report of axe; empty if it finds none.
-        width: how many pixels wide the page is on a narrow screen.
+        width: how many pixels wide the page is on a narrow screen; 0 if that was not asked.
     """
 
     foreign: list[str]
     complaints: list[str]
     violations: str
-    width: int
+    width: int = 0
 
 
 @pytest.fixture(scope="module")
-def seen(site: Site, browser: Browser) -> dict[str, Seen]:
-    """Every page from a file, each opened once for all that is asked about it in the light theme."""
-    return {path: look(Visit(browser.new_page()), site, path) for path in pages(site)}
+def in_the_light(site: Site, browser: Browser) -> dict[str, Seen]:
+    """Every page from a file in the light theme, each opened once for all that is asked about it."""
+    found = {}
+    with browser.new_page() as page:
+        visit, home = Visit(page), site.folder.as_uri()
+        for path in pages(site):
+            show(visit, f"{home}/{path}", "light")
+            addresses, complaints, report = foreign(visit, home), [*visit.complaints], violations(page)
+            page.set_viewport_size(NARROW)
+            width = page.evaluate("document.fonts.ready.then(() => document.documentElement.scrollWidth)")
+            found[path] = Seen(addresses, complaints, report, width)
+    return found
 
 
-def look(visit: Visit, site: Site, path: str) -> Seen:
-    """Open a page, ask all about it, and close it."""
-    with visit.page as page:
-        page.set_viewport_size(WIDE)
-        page.emulate_media(color_scheme="light")
-        visit.open(site.folder / path)
-        addresses, complaints = foreign(visit, site.folder.as_uri()), [*visit.complaints]
-        assert page.evaluate("document.body.dataset.mdColorScheme") == "default", path
-        found = violations(page)
-        page.set_viewport_size(NARROW)
-        width = page.evaluate("document.fonts.ready.then(() => document.documentElement.scrollWidth)")
-        return Seen(addresses, complaints, found, width)
+@pytest.fixture(scope="module")
+def in_the_dark(site: Site, browser: Browser, server: str) -> dict[str, Seen]:
+    """Every page from a server in the dark theme, where nothing differs but the colours: axe judges contrast alone."""
+    found = {}
+    with browser.new_page() as page:
+        visit = Visit(page)
+        for path in pages(site):
+            show(visit, f"{server}/{path}", "dark")
+            found[path] = Seen(foreign(visit, server), [*visit.complaints], contrast(page))
+    return found
 
 
-def test_every_page_works_from_a_file(seen: dict[str, Seen]) -> None:
+def show(visit: Visit, address: str, theme: str) -> None:
+    """Open a page on a wide screen in a theme, that of the reader's system."""
+    visit.page.set_viewport_size(WIDE)
+    visit.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+    visit.open(address)
+    scheme = visit.page.evaluate("document.body.dataset.mdColorScheme")
+    assert scheme == {"light": "default", "dark": "slate"}[theme], address
+
+
+@pytest.fixture(scope="module")
+def seen(in_the_light: dict[str, Seen], in_the_dark: dict[str, Seen]) -> dict[str, Seen]:
+    """Every page, from a file in the light theme and from a server in the dark one."""
+    return in_the_light | {f"{path}, dark": page for path, page in in_the_dark.items()}
+
+
+def test_every_page_works_from_a_file_and_from_a_server(seen: dict[str, Seen]) -> None:
     """What the theme needs, what the page shows and nothing else is loaded, and the console stays empty."""
     assert {path: page.foreign for path, page in seen.items() if page.foreign} == {}
     assert {path: page.complaints for path, page in seen.items() if page.complaints} == {}
-
-
-def test_every_page_works_from_a_server(site: Site, visit: Visit, server: str) -> None:
-    for path in pages(site):
-        visit.open(f"{server}/{path}")
-        assert foreign(visit, server) == [], path
-        assert visit.complaints == [], path
 
 
 def test_the_policy_refuses_scripts_and_other_hosts(site: Site, visit: Visit, server: str) -> None:
@@ -132,25 +147,13 @@ def test_search_finds_an_equation_from_a_file_and_from_a_server(site: Site, visi
         assert visit.complaints == [], home
 
 
-def test_no_page_is_wider_than_the_screen(seen: dict[str, Seen]) -> None:
-    assert {path: page.width for path, page in seen.items() if page.width > NARROW["width"]} == {}
+def test_no_page_is_wider_than_the_screen(in_the_light: dict[str, Seen]) -> None:
+    assert {path: page.width for path, page in in_the_light.items() if page.width > NARROW["width"]} == {}
 
 
-def test_axe_finds_no_violation_in_the_light_theme(seen: dict[str, Seen]) -> None:
-    """axe-core's rules of WCAG 2.0 to 2.2, levels A and AA."""
+def test_axe_finds_no_violation(seen: dict[str, Seen]) -> None:
+    """axe-core's rules of WCAG 2.0 to 2.2, levels A and AA; in the dark those of contrast."""
     assert {path: page.violations for path, page in seen.items() if page.violations} == {}
-
-
-def test_axe_finds_no_violation_in_the_dark_theme(site: Site, visit: Visit) -> None:
-    """On dark pages nothing differs but the colours."""
-    visit.page.set_viewport_size(WIDE)
-    visit.page.emulate_media(color_scheme="dark")
-    found = {}
-    for path in pages(site):
-        visit.page.goto((site.folder / path).as_uri())
-        assert visit.page.evaluate("document.body.dataset.mdColorScheme") == "slate", path
-        found[path] = contrast(visit.page)
-    assert {path: report for path, report in found.items() if report} == {}
 
 
 FAULTS = {
