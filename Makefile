@@ -21,6 +21,9 @@
 # With TORCH=2.5.0 or TORCH=newest a target runs in a separate environment with that torch in the place of the
 # pinned one; ARGS is handed to pytest, as in make test-all ARGS="--splits 4 --group 1".
 
+# Every test of a command starts an interpreter, which would compile torch and SymPy anew where this is set.
+export PYTHONDONTWRITEBYTECODE :=
+
 PYTHON ?= python3
 TORCH ?=
 VENV := .venv$(addprefix -torch-,$(TORCH))
