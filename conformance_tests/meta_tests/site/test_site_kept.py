@@ -61,8 +61,9 @@ def replace(file: Path, old: str, new: str) -> None:
 def test_another_equation_makes_other_pages(copy: Path, site: Site) -> None:
     """A picture that is computed and a card that is generated follow the constant of tanh-GELU.
 
-    The build of the repository is kept beside the copy, in which 0.044715 becomes 0.05: nothing of it is used. By the first derivative tanh-GELU moves by x/2 · sech²(u) · √(2/π) · 0.0053 x³, which at
-    x = 1.5, where u = 1.3, is 2.7e-3: several times the 4.7e-4 by which it departs from GELU otherwise.
+    The build of the repository is kept beside the copy, in which 0.044715 becomes 0.05: nothing of it is used.
+    By the first derivative tanh-GELU moves by x/2 · sech²(u) · √(2/π) · 0.0053 x³, which at x = 1.5, where u = 1.3,
+    is 2.7e-3: several times the 4.7e-4 by which it departs from GELU otherwise.
     """
     shutil.copytree(ROOT / ".cache", copy / ".cache", ignore=shutil.ignore_patterns("built*"))
     before = shown(site.folder.parent, site.folder.name)
