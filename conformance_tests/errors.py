@@ -34,6 +34,10 @@ class TableUnknown(Undetermined):
         self.tables = tables
 
 
+class Refused(Undetermined):
+    """The encoder refuses every call that was tried."""
+
+
 class TargetError(Exception):
     """A target's name that cannot be used: the command exits with status 2."""
 

@@ -294,6 +294,10 @@ def read_fixed(found: EncoderReading, table: Tensor) -> None:
     """Say of positions that are neither learned nor sinusoids of the specification what they are."""
     if sinusoid(table[:LONGEST_SOUGHT]) is not None:
         return
+    times = float((2 * table.square().mean()).sqrt())  # a sine and a cosine of one angle have squares that sum to 1
+    if times and sinusoid(table[:LONGEST_SOUGHT] / times) is not None:
+        found.findings.append(Finding("position", f"the sinusoids are multiplied by {times:.6g}"))
+        return
     here, beside = table[1:-1], table[2:] + table[:-2]
     twice_cos = (here * beside).sum(0) / (here * here).sum(0).clamp(min=WAVES**2)
     allowed = WAVES + ANGLES * torch.arange(len(here), dtype=torch.float64)[:, None]

@@ -248,6 +248,12 @@ def of_one_axis(codes: Tensor | None) -> Tensor | None:
     return next((entries for entries in along if entries is not None), None)
 
 
+def leaves_numbers(graph: Graph, value: Value) -> bool:
+    """Return whether an operation gives what it reads: a divisor that is kept from being 0 has no ε in it."""
+    data = [read for read in value.arrays if graph.depends(read)]
+    return len(data) == 1 and torch.equal(graph.numbers(data[0]), graph.numbers(value.codes))
+
+
 def ingredients(graph: Graph, value: Value, candidate: Value) -> tuple[list[Tensor], list[Tensor], list[float]]:
     """Return the weights that multiply on the way to a value, those that are added, and the numbers."""
     gammas: list[Tensor] = []
@@ -259,14 +265,15 @@ def ingredients(graph: Graph, value: Value, candidate: Value) -> tuple[list[Tens
         if here is candidate or here.number in seen or not here.kind or not here.depends:
             continue
         seen.add(here.number)
+        idle = leaves_numbers(graph, here)
         for read in here.reads:
             if not isinstance(read, Tensor):
-                numbers.append(float(read))
+                numbers += [] if idle else [float(read)]
             elif not graph.depends(read):
                 held = graph.numbers(read)
                 if graph.learned(read) or not bool((held == held.reshape(-1)[0]).all()):
                     {"mul": gammas, "add": betas, "sub": betas}.get(here.operation, []).append(read)
-                else:
+                elif not idle:
                     numbers.append(float(held.reshape(-1)[0]))
         waiting += [v for read in here.arrays for v in graph.owners(read)]
     small = [n for n in numbers if 0 < n < LARGEST_EPSILON]

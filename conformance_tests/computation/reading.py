@@ -284,11 +284,11 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
     for norm in (*there, *outside):
         if not norm.form:
             found.take(another_norm(norm, found.sizes["d_model"]))
-    found.norms_are_read = all(norm.form and norm.eps for norm in (*there, *outside))
+    found.norms_are_read = all(norm.form for norm in (*there, *outside))
     find_missing_norms(found, [place for place, norm in norms.items() if norm is None])
     known = Counter((norm.form, norm.eps) for norm in there if norm.form) or Counter((n.nearest, n.eps) for n in there)
     form, eps = known.most_common(1)[0][0] if known else (LAYER_NORM, 0.0)
-    found.choices |= {"norm": form} | ({"eps": eps} if eps else {})
+    found.choices |= {"norm": form} | ({"eps": eps} if eps or any(norm.form for norm in there) else {})
     for place, read in norms.items():
         read_norm_parameters(found, place, read, form)
     found.choices |= {"embedding_norm": "none", "final_norm": "none"}

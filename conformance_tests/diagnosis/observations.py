@@ -50,6 +50,7 @@ def observations(run: Run) -> Iterator[Observation]:
 
 def gradients_of_subject(run: Run, case: Case) -> tuple[Tensor, ...]:
     """Return the subject's gradients by the input, if it is floating, and by every parameter in the order of paths."""
+    run.demand_float64("gradients")
     by_input, by_path = run.gradients(case, run.cotangent(case))
     return (*(() if by_input is None else (by_input,)), *(by_path[path] for path in sorted(by_path)))
 

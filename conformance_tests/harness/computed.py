@@ -276,8 +276,13 @@ class Computed:
         return w if valid is None else w * valid[..., None]
 
     def gradients(self, case: Case, cotangent: Tensor) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """Return the subject's gradients of Σ cotangent · output, by input and by canonical parameter."""
-        self.demand_float64("gradients")
+        """Return the subject's gradients of Σ cotangent · output, by input and by canonical parameter.
+
+        Raises:
+            Unsupported: in half precision, where small gradients vanish.
+        """
+        if self.subject.dtype not in (torch.float64, torch.float32):
+            raise Unsupported(f"not decidable in {name_of(self.subject.dtype)}, where small gradients vanish")
         probe = self.probes[case.probe]
         with self._asking(case, probe):
             by_input, by_name = self.subject.gradients(probe.inputs, probe.keep, cotangent)
@@ -286,7 +291,12 @@ class Computed:
     def expected_gradients(
         self, case: Case, cotangent: Tensor, encoder: Encoder | None = None
     ) -> tuple[Tensor | None, Mapping[str, Tensor]]:
-        """Return the specification's gradients, or another encoder's, by autograd through its implementation."""
+        """Return the specification's gradients, or another encoder's, by autograd through its implementation.
+
+        Raises:
+            Unsupported: if the subject computes in less than float64: then its own cannot be compared with them.
+        """
+        self.demand_float64("gradients")
         probe = self.probes[case.probe]
         leaves = tuple(x.clone().requires_grad_(x.is_floating_point()) for x in probe.inputs)
         parameters = {p: v.clone().requires_grad_() for p, v in self.parameters(case.weights).items()}

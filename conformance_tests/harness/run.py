@@ -133,8 +133,10 @@ class Run(Computed):
         The content is up to a thousand times larger. Samples whose scores go beyond ``LARGEST_SCORE`` are left out.
 
         Raises:
-            Unsupported: if none is left in any case.
+            Unsupported: if none is left in any case, or if padding has no content.
         """
+        if not self.subject.reads_padding():
+            raise Unsupported("an id says what is padded, and stands in the place of any other content")
         changed = list(filter(None, map(self._with_other_padding, self.with_numbers(*cases))))
         if not changed:
             raise Unsupported(f"its scores go beyond ±{LARGEST_SCORE:g}, where a finite fill does not hide padding")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.walking import is_even
-from conformance_tests.errors import Undetermined, Unsupported, one_line
+from conformance_tests.errors import Refused, Undetermined, Unsupported, one_line
 from conformance_tests.numerics.probes import Probe, Probes, Sizes
 from conformance_tests.subjects.calling import (
     BATCH_FIRST,
@@ -44,9 +44,11 @@ from conformance_tests.subjects.first_call import (
 from conformance_tests.subjects.masks import (
     DOCUMENTED,
     LENGTHS,
+    PADDING_ID,
     MaskForm,
     ends_in_padding,
     forms_for_all,
+    is_same,
     length_forms,
     mask_arguments,
     stated_forms,
@@ -59,6 +61,9 @@ from conformance_tests.subjects.masks import (
 from conformance_tests.subjects.one_by_one import joined, with_batch, without_batch
 from conformance_tests.subjects.segments import segment_argument
 from conformance_tests.subjects.subject import Boundary, Subject, with_values
+
+PADDING_IDS = 4
+"""Ids below this one are tried for padding; vocabularies begin with the special ones."""
 
 INPUT_IN = {SEQUENCE_FIRST: "(n, B, d_model)", FEATURES_FIRST: "(B, d_model, n)"}
 """Orders of the axes of the input other than the usual one, in words."""
@@ -88,9 +93,12 @@ class CalledSubject(Subject):
         self.first_sizes: tuple[int, int] | None = None
         self.first_forms: Mapping[str, Filling] | None = None
         self.channels_last = False
+        self.ids_apart = False
         self.one_by_one = False
         self._added = 0
         self._refusal = ""
+        self._ignored = ""
+        self._hides = False
         self._undisturbed: Boundary = nullcontext
 
     def arguments(self) -> Arguments:
@@ -191,14 +199,19 @@ class CalledSubject(Subject):
         """See ``Subject``: lengths mark the end of some sequences as padding, and the longest is that of the batch."""
         if self.mask_form is None:
             return True
-        if self.mask_form.values == LENGTHS:
+        if self.mask_form.is_at_the_end:
             return ends_in_padding(keep) and bool(keep[:, -1].any())
         return self.one_by_one or self.mask_form.is_by_sequence or bool((keep == keep[:1]).all())
+
+    def reads_padding(self) -> bool:
+        """See ``Subject``."""
+        return self.mask_form is None or self.mask_form.values != PADDING_ID
 
     def conventions(self) -> dict[str, str]:
         """See ``Subject``: what was learned."""
         order = {} if self.axes == BATCH_FIRST else {"input": INPUT_IN[self.axes]}
         order |= {"input": "(B, height, width, channels)"} if self.channels_last else {}
+        order |= {"input": "(n, B, 1)" if self.axes == SEQUENCE_FIRST else "(B, n, 1)"} if self.ids_apart else {}
         order |= {"output": TURNED[self.axes]} if self.returns_turned else {}
         order |= {"input": "one sequence (n, …), without a batch"} if self.one_by_one else {}
         form = self.mask_form.of_one_sequence() if self.mask_form and self.one_by_one else self.mask_form
@@ -217,7 +230,8 @@ class CalledSubject(Subject):
             str(form) if isinstance(form, MaskForm) else f"{name}: {form}" for name, form in others.items()
         )
         in_every_call = f"given in every call, with nothing hidden: {given}" if given else ""
-        return tuple(filter(None, (said, in_every_call, unjudged)))
+        ignored = f"{self._ignored} changes nothing: padding is told by its id" if self._ignored else ""
+        return tuple(filter(None, (said, in_every_call, unjudged, ignored)))
 
     def unknown(self) -> str:
         """See ``Subject``: masks that could not be handed over."""
@@ -232,16 +246,28 @@ class CalledSubject(Subject):
         self.segments = self._place_of_segments() if len(plain.inputs) > 1 else None
         self._added = padded.keep.shape[1] - read_positions(padded.inputs[0])
         asked = self._asked()
-        if self._filled(plain) is None and asked:
-            self._demand_nothing_else([name for name in asked if not tells_of_a_mask(name)])
+        unfilled = asked if self._filled(plain) is None else []
+        self._demand_nothing_else([name for name in unfilled if not tells_of_a_mask(name)])
         if len(self._orders(plain)) > 1:
             self.axes = order_of_axes(self._handed, plain.inputs[0], self._orders(plain))
+        self.returns_turned = False  # also where it was learned before, in another precision
         self.returns_turned = self._returns_turned(plain)
         self.mask_form = self._padding_mask(probes)
         self.takes_mask = self.mask_form is not None
-        if self.mask_form is not None and not is_sure(self.neutral.get(self.mask_form.argument)):
-            self.neutral[self.mask_form.argument] = self.mask_form
+        if self.mask_form is None:
+            self._demand_nothing_else(unfilled)
+        given = self.neutral.get(self._mask_argument)
+        if self.mask_form is not None and given is not None and (self._hides or not is_sure(given)):
+            self.neutral[self._mask_argument] = self.mask_form
         self._demand_nothing_else([name for name in self.neutral if self._matters(name, plain)])
+
+    def how_called(self) -> Any:
+        """See ``Subject``."""
+        return vars(self) | {"neutral": dict(self.neutral)}
+
+    def call_as(self, learned: Any) -> None:
+        """See ``Subject``."""
+        vars(self).update(learned)
 
     def _orders(self, plain: Probe) -> Sequence[str]:
         """Return the orders of axes to try, the likeliest first."""
@@ -262,7 +288,7 @@ class CalledSubject(Subject):
         return self._attempt((x,), None)
 
     def _padding_mask(self, probes: Probes) -> MaskForm | None:
-        arguments, stated = self._beside_segments(), self.hints.mask
+        arguments, stated, self._hides = self._beside_segments(), self.hints.mask, False
         if stated:
             if stated[0] not in arguments:
                 raise Undetermined(
@@ -284,25 +310,60 @@ class CalledSubject(Subject):
                 continue
             found, hides = self._hiding(probes, padding, forms)
             if found is not None and hides:
-                self._refusal = ""
+                self._refusal, self._hides = "", True
                 return found
             likely += [found] if found is not None else []
+        by_id = None if any(not form.is_at_the_end for form in likely) else self._hidden_by_id(probes)
+        if by_id is not None:
+            self._ignored = likely[0].argument if likely else ""
+            likely = [by_id]
         self._refusal = "" if likely else self._refusal
         return likely[0] if likely else None
+
+    def _hidden_by_id(self, probes: Probes) -> MaskForm | None:
+        """Return the id that hides the positions at which it stands, as a form of mask; None if none is seen to.
+
+        Behind such ids a sequence is what it is alone; behind others it is not.
+        """
+        probe, self.mask_form = probes["right"], None
+        ids, keep = probe.inputs[0], probe.keep
+        assert keep is not None
+        if ids.is_floating_point() or len(probe.inputs) > 1 or not probe.by_position:
+            return None
+        lengths = keep.sum(dim=1).tolist()
+        padded = [i for i, length in enumerate(lengths) if length < keep.shape[1]]
+        alone = [self._attempt((ids[i : i + 1, : lengths[i] - self._added],), None) for i in padded]
+
+        def is_hidden(inputs: Tensor) -> bool:
+            output = self._attempt((inputs,), None)
+            return output is not None and all(
+                one is not None and one.shape[1] == lengths[i] and is_same(output[i, : lengths[i]], one[0])
+                for i, one in zip(padded, alone, strict=True)
+            )
+
+        if None in alone or is_hidden(ids):
+            return None
+        beyond = ~keep[:, -ids.shape[1] :]
+        found = (id for id in range(PADDING_IDS) if is_hidden(ids.masked_fill(beyond, id)))
+        return next((MaskForm(next(iter(self.arguments())), PADDING_ID, "B n", id=id) for id in found), None)
 
     def _hiding(
         self, probes: Probes, padding: str, forms: list[MaskForm] | None = None
     ) -> tuple[MaskForm | None, bool]:
         """Return the form that works for a probe, of those given or of those under telling names; and if it hides."""
         padded = probes[padding]
+        may_be = mask_arguments(self._beside_segments())
+        # Zeros hide nothing as numbers, and everything as a mask.
+        sure = all(is_sure(f) and (n not in may_be or f != Plain("zeros")) for n, f in self.neutral.items())
         refusals: list[str] = []
         taken: list[MaskForm] = []
 
         def masked(form: MaskForm | None, variation: str) -> Tensor | None:
-            if form is None and not all(map(is_sure, self.neutral.values())):
+            if form is None and not sure:
                 return None  # the meaning of this mask is what is to be found out
             try:
-                probe = padded.with_other_padding() if variation == "other padding" else padded
+                # Content of order 1: a finite fill may give way to larger scores, and is a mask all the same.
+                probe = padded.with_other_padding(1.0) if variation == "other padding" else padded
             except Unsupported:
                 return None
             keep = (probes["everything-kept"] if variation == "everything kept" else probe).keep
@@ -326,7 +387,7 @@ class CalledSubject(Subject):
             with_mask, without = masked(found, "padded"), masked(None, "padded")
             if with_mask is not None and without is not None and torch.equal(with_mask, without):
                 return None, False
-        offered = mask_arguments(self._beside_segments()) if forms is None else []
+        offered = may_be if forms is None else []
         if found is None and offered and refusals and not taken:
             self._refusal = (
                 f"the encoder accepts no form of padding mask: its argument {offered[0]!r} refused boolean, 0/1 and "
@@ -379,7 +440,7 @@ class CalledSubject(Subject):
 
     def _demand_nothing_else(self, others: Sequence[str]) -> None:
         if others:
-            raise Undetermined(
+            raise Refused(
                 f"the encoder asks for {', '.join(others)} beside its input, which the suite cannot invent: "
                 "name a function that makes an encoder called with its input, and a mask if it takes one"
                 + given_arguments(others)
@@ -416,8 +477,14 @@ class CalledSubject(Subject):
         """Return everything that the encoder returns, in its own order of axes."""
         if self.one_by_one and len(inputs[0]) > 1:
             return joined([self.returned(*one, gradients) for one in sequences(inputs, keep)])
+        if keep is not None and not self.reads_padding():
+            assert self.mask_form is not None
+            beyond = ~keep[:, -inputs[0].shape[1] :]
+            inputs, keep = (inputs[0].masked_fill(beyond, self.mask_form.id), *inputs[1:]), None
         named: dict[str, Any] = dict(self.hints.arguments)
         positional = [inputs[0].movedim(1, -1) if self.channels_last else self._turned(inputs[0])]
+        if self.ids_apart:
+            positional[0] = positional[0][..., None]
         if len(inputs) > 1 and self.segments:
             if self.segments.startswith("*"):
                 positional.append(self._turned(inputs[1]))

@@ -124,7 +124,8 @@ def order_of_axes(call: Callable[[Tensor, str], Tensor | None], x: Tensor, order
 def hidden_states(output: Any, width: int) -> Tensor:
     """Return the hidden states among an encoder's results: those with that name, or the tensor (…, …, width).
 
-    In a list, which collects the results of the layers, they are the last entry; elsewhere the first.
+    In a list, which collects the results of the layers, they are the last entry, wherever the list stands; elsewhere
+    the first.
 
     Raises:
         Disagreement: if there is no floating tensor among it.
@@ -134,23 +135,23 @@ def hidden_states(output: Any, width: int) -> Tensor:
     named = output.get("last_hidden_state") if isinstance(output, Mapping) else None
     if named is None:
         named = getattr(output, "last_hidden_state", None)
-    found = [named] if isinstance(named, Tensor) else tensors_in(output)
+    found = [named] if isinstance(named, Tensor) else tensors_in(output, last_first=True)
     if not found:
         raise Disagreement(
             f"the encoder returned {type(output).__name__}, but hidden states are a tensor (B, n, d_model)"
         )
-    fitting = [t for t in found if t.ndim == 3 and t.shape[-1] == width] or found[:1]
-    return fitting[-1 if isinstance(output, list) else 0]
+    return next((t for t in found if t.ndim == 3 and t.shape[-1] == width), found[0])
 
 
-def tensors_in(output: Any) -> list[Tensor]:
-    """Yield each floating tensor that an encoder returns, however deep."""
+def tensors_in(output: Any, *, last_first: bool = False) -> list[Tensor]:
+    """Return each floating tensor that an encoder returns, however deep; of lists the last entry first, if asked."""
     if isinstance(output, Tensor):
         return [output] if output.is_floating_point() and not output.is_nested else []
     if is_dataclass(output) and not isinstance(output, Mapping):
         output = vars(output)
     if isinstance(output, Mapping):
-        output = list(output.values())
+        output = tuple(output.values())
     if isinstance(output, tuple | list):
-        return [t for value in output for t in tensors_in(value)]
+        entries = reversed(output) if last_first and isinstance(output, list) else output
+        return [t for value in entries for t in tensors_in(value, last_first=last_first)]
     return []

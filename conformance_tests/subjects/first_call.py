@@ -144,7 +144,9 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
     generator = torch.Generator().manual_seed(0)
     shapes = [tuple(w.shape) for w in weights.values()]
     # Neither 0 nor 1, which are ids of padding in many vocabularies; different ones beside each other.
-    yield 2 + (torch.arange(length) + 2 * torch.arange(batch)[:, None]) % 5
+    ids = 2 + (torch.arange(length) + 2 * torch.arange(batch)[:, None]) % 5
+    yield ids
+    yield ids[..., None]  # one feature of several that a position may have
     sizes = Counter(size for shape in shapes for size in set(shape) if size > 1)
     likely = [size for size, _ in sizes.most_common(MOST_WIDTHS)]
     for width in likely:

@@ -7,7 +7,7 @@ change of it changes what the encoder computes. Gradients, caches and moments of
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,9 @@ def parts_of(thing: Any) -> list[tuple[Any, Any]]:
     if isinstance(thing, list | tuple):
         return list(enumerate(thing))
     if isinstance(thing, partial):
-        return [*enumerate(thing.args), *thing.keywords.items()]
+        return [*parts_of(thing.func), *enumerate(thing.args), *thing.keywords.items()]
+    if isinstance(thing, MethodType):
+        return parts_of(thing.__self__)
     return list(getattr(thing, "__dict__", {}).items())
 
 

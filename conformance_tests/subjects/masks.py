@@ -53,12 +53,14 @@ class MaskForm:
         axes: the axes of the array: the batch ``B``, positions ``n``, of which the last are the keys, ``h`` heads;
             ``B*h`` for one axis with the heads of one sequence after the other.
         heads: the number of heads.
+        id: the id that stands at padded positions, where that is how they are told.
     """
 
     argument: str
     values: str
     axes: str
     heads: int = 1
+    id: int = 0
 
     def render(self, keep: Tensor) -> Tensor:
         """Convert the mask (B, n) with True = keep to the form that the encoder wants.
@@ -104,6 +106,11 @@ class MaskForm:
         """True if each sequence has separate entries."""
         return "B" in self._separate_axes
 
+    @property
+    def is_at_the_end(self) -> bool:
+        """True if it hides the end of a sequence alone: an id of padding may move the positions that are counted."""
+        return self.values in (LENGTHS, PADDING_ID)
+
     def tells_lengths(self) -> bool:
         """Return whether it hands over lengths, under a name that says so."""
         return self.values == LENGTHS and "len" in self.argument
@@ -125,10 +132,12 @@ class MaskForm:
         """Describe the form in words, for the report."""
         axes = self.axes.replace("*", "·").split()
         shape = f"({axes[0]},)" if len(axes) == 1 else f"({', '.join(axes)})"
-        return f"{self.argument}: {shape}, {MEANINGS[self.values]}"
+        number = f" {self.id}" if self.values == PADDING_ID else ""
+        return f"{self.argument}: {shape}, {MEANINGS[self.values]}{number}"
 
 
 LENGTHS = "lengths"
+PADDING_ID = "padding id"
 
 MEANINGS = {
     "keep": "boolean, True = keep",
@@ -137,6 +146,7 @@ MEANINGS = {
     "keep 0.0/1.0": "0.0/1.0, 1.0 = keep",
     "additive": "added: 0 = keep, −∞ = ignore",
     LENGTHS: "the number of valid positions, which come first",
+    PADDING_ID: "padded where the id is",
 }
 """Meanings of the values of a mask, in words."""
 
@@ -270,7 +280,11 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None) 
 
 def is_same(one: Tensor, other: Tensor) -> bool:
     """Return whether two results of order 1 differ by rounding alone."""
-    return torch.allclose(one, other, rtol=0, atol=1e-9)
+    return torch.allclose(one, other, rtol=0, atol=max(SAME, UNITS * torch.finfo(one.dtype).eps))
+
+
+SAME, UNITS = 1e-9, 1000
+"""Rounding is below the first number in float64, and below so many units in any precision, of results of order 1."""
 
 
 def tried_masks(

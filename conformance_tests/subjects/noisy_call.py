@@ -8,7 +8,7 @@ from torch import Tensor
 from conformance_tests.computation.inputs import channels_are_last
 from conformance_tests.errors import Unsupported
 from conformance_tests.subjects.called import CalledSubject
-from conformance_tests.subjects.first_call import FirstCall, TryCall, with_noise
+from conformance_tests.subjects.first_call import SEQUENCE, FirstCall, TryCall, with_noise
 
 
 @contextmanager
@@ -32,7 +32,8 @@ def noisy_call(
     if called is None:
         raise Unsupported("no call was found that the encoder accepts")
     subject.first_sizes, subject.first_forms = (called.batch, called.length), called.forms
-    subject.channels_last = called.inputs.ndim > 3 and channels_are_last(called.inputs.shape)
+    subject.channels_last = called.inputs.ndim > SEQUENCE and channels_are_last(called.inputs.shape)
+    subject.ids_apart = called.inputs.ndim == SEQUENCE and not called.inputs.is_floating_point()
     try:
         noisy = with_noise(held, frozen)
         subject.set_weights(noisy)

@@ -141,12 +141,23 @@ class Subject:
             Undetermined: if it cannot be called without a fact that nobody stated.
         """
 
+    def how_called(self) -> Any:
+        """Return what was learned of how it is called."""
+        return None
+
+    def call_as(self, learned: Any) -> None:
+        """Call it from now on as was learned before."""
+
     def takes_segments(self) -> bool:
         """Return whether a call has a place for the segment ids of an encoder with a table of segments."""
         return True
 
     def can_hide(self, keep: Tensor) -> bool:
         """Return whether its kind of mask can express this one, (B, n) with True = keep."""
+        return True
+
+    def reads_padding(self) -> bool:
+        """Return whether it reads what stands at padded positions: not where an id there says that they are padded."""
         return True
 
     def conventions(self) -> dict[str, str]:

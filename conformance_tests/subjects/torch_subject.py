@@ -326,9 +326,18 @@ class TorchSubject(CalledSubject):
         parameter = self.module.get_parameter(name)
         if not parameter.requires_grad:
             return True  # whole numbers have no gradient that would tell
-        total = sum((t.sum() for t in tensors_in(self.returned(inputs, None, gradients=True))), torch.zeros(()))
-        gradient = torch.autograd.grad(total, parameter, allow_unused=True)[0] if total.requires_grad else None
-        return gradient is not None and bool(gradient.any())
+        return any(reaches(parameter, returned) for returned in self._ways_to_return(inputs))
+
+    def _ways_to_return(self, inputs: tuple[Tensor, ...]) -> Iterator[Any]:
+        """Yield everything that the module returns, and what it does with segments that it can do without."""
+        yield self.returned(inputs, None, gradients=True)
+        optional = None if self.segments or inputs[0].is_floating_point() else self._place_of_segments()
+        if optional is not None:
+            self.segments = optional
+            try:
+                yield self.returned((inputs[0], torch.zeros_like(inputs[0])), None, gradients=True)
+            finally:
+                self.segments = None
 
     def gradients(
         self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor
@@ -402,6 +411,13 @@ def stating(module: nn.Module) -> Callable[..., Any]:
         return of_class
     largest = max(module.children(), key=lambda part: sum(p.numel() for p in part.parameters()), default=None)
     return module.forward if largest is None else stating(largest)
+
+
+def reaches(parameter: nn.Parameter, returned: Any) -> bool:
+    """Return whether any tensor that was returned depends on a parameter."""
+    total = sum((t.sum() for t in tensors_in(returned)), torch.zeros(()))
+    gradient = torch.autograd.grad(total, parameter, allow_unused=True)[0] if total.requires_grad else None
+    return gradient is not None and bool(gradient.any())
 
 
 class Recorder(TorchDispatchMode):

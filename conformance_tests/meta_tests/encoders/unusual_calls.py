@@ -2,9 +2,11 @@
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -260,3 +262,92 @@ class ChannelsLast(nn.Module):
         patches = self.patches(images.movedim(-1, 1)).flatten(2).mT
         stacked: Tensor = self.stack(patches + self.places)
         return stacked
+
+
+class OfTokens(nn.Module):
+    """Ids, learned positions and a plain stack."""
+
+    def __init__(self, width: int = 28) -> None:
+        super().__init__()
+        self.words, self.places, self.stack = nn.Embedding(41, width), nn.Embedding(300, width), Calls()
+
+    def states(self, ids: Tensor, hidden: Tensor | None) -> Tensor:
+        """The hidden states; ``hidden`` (B, n) is true where a key is hidden."""
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        return self.stack.run(x, None if hidden is None else hidden[:, None, None])
+
+
+@unusual
+class IdsWithAFeatureAxis(OfTokens):
+    """Ids are the first of several features of a token, (B, n, 1); beside them stand lengths."""
+
+    def forward(self, source: Tensor, lengths: Tensor) -> Tensor:
+        hidden = torch.arange(source.shape[1]) >= lengths[:, None]
+        return self.states(source[..., 0], hidden)
+
+
+@unusual
+class PaddedByItsId(OfTokens):
+    """An id says what is padded, and lengths, which say the same, are not read."""
+
+    def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
+        return self.states(ids, ids == 1)
+
+
+class QueriesHiddenByTheirId(OfTokens):
+    """The id of padding hides queries in the place of keys."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        hidden = (ids == 0)[:, None, :, None]
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        return self.stack.run(x, hidden)
+
+
+@unusual
+def a_bound_method_with_arrays() -> Any:
+    """A partial function of a method, whose object holds the arrays."""
+    encoder = InNumPy()
+    return partial(encoder.forward, training=False)
+
+
+class InNumPy:
+    """One layer in NumPy."""
+
+    def __init__(self) -> None:
+        draw = np.random.default_rng(0).standard_normal
+        self.maps = {name: 0.2 * draw(shape) for name, shape in (*self.SQUARE, ("up", (12, 20)), ("down", (20, 12)))}
+        self.norms = [{"gamma": np.ones(12), "beta": np.zeros(12)} for _ in range(2)]
+
+    SQUARE = tuple((name, (12, 12)) for name in ("query", "key", "value", "out"))
+
+    def forward(self, x: np.ndarray, training: bool = True) -> np.ndarray:
+        assert not training
+        q, k, v = (self.heads(x @ self.maps[name]) for name in ("query", "key", "value"))
+        scores = q @ k.swapaxes(-1, -2) / 2.0
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        x = self.norm(0, x + (weights @ v).swapaxes(1, 2).reshape(x.shape) @ self.maps["out"])
+        return self.norm(1, x + np.maximum(x @ self.maps["up"], 0) @ self.maps["down"])
+
+    def heads(self, x: np.ndarray) -> np.ndarray:
+        return x.reshape(*x.shape[:2], 3, 4).swapaxes(1, 2)
+
+    def norm(self, place: int, x: np.ndarray) -> np.ndarray:
+        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return self.norms[place]["gamma"] * (x - mean) / np.sqrt(variance + 1e-5) + self.norms[place]["beta"]
+
+
+class UsesItsFirstLayerTwice(Calls):
+    """Its norms are in float32, where no gradients are compared; the second layer has no part in the output."""
+
+    def __init__(self) -> None:
+        nn.Module.__init__(self)
+        self.layers = nn.ModuleList(plain_layers(norm=NormInFloat32))
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        for _ in self.layers:
+            x = self.layers[0](x, hidden)
+        return x
+
+
+excused("encoder", "influence nothing")(UsesItsFirstLayerTwice)

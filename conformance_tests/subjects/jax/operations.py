@@ -6,6 +6,7 @@ leaves out a half precision in which all products of matrices are computed, sinc
 encoder. Half precision in single places belongs to the encoder and stays.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -72,6 +73,28 @@ def wide(array: Any, least: int) -> Any:
     return jnp.asarray(array).astype(np.float64) if is_shorter(array, least) else array
 
 
+UNITS = (1.0, math.pi)
+"""The squares of the constants that equations have are n/u or u/n, with a whole number n: √d, 1/√d, √(2/π), 1/√2."""
+
+LARGEST_WHOLE = 4096
+"""The square of any number in float32 is near a whole number that is larger."""
+
+
+def as_meant(number: Any) -> Any:
+    """Return a single number that float32 has rounded as the constant that it rounds: a root, or a short decimal.
+
+    Beside arrays in float64 it would be the only thing that is rounded.
+    """
+    array = np.asarray(number)
+    if array.ndim or array.dtype != np.float32 or not np.isfinite(array) or not array:
+        return number
+    square = float(array) ** 2
+    squares = [n / u for u in UNITS if 0 < (n := round(square * u)) < LARGEST_WHOLE]
+    squares += [u / n for u in UNITS if 0 < (n := round(u / square)) < LARGEST_WHOLE]
+    roots = (math.copysign(math.sqrt(each), array) for each in squares)
+    return np.float64(next((root for root in roots if np.float32(root) == array), float(str(array))))
+
+
 def evaluate(
     jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any], found: list[Any], least: int
 ) -> list[Any]:
@@ -79,11 +102,11 @@ def evaluate(
 
     Types of fewer bytes than ``least`` stay as they are.
     """
-    given = [wide(array, least) for array in (*constants, *arguments)]
+    given = [wide(array, least) for array in (*map(as_meant, constants), *arguments)]
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), given, strict=True))
 
     def value(variable: Any) -> Any:
-        return wide(variable.val, least) if isinstance(variable, Literal) else values[variable]
+        return wide(as_meant(variable.val), least) if isinstance(variable, Literal) else values[variable]
 
     for equation in jaxpr.eqns:
         read = [value(v) for v in equation.invars]

@@ -14,7 +14,7 @@ import torch
 from jax.extend.core import Jaxpr, Literal
 
 from conformance_tests.subjects.evaluation import Coded, Evaluation, as_tensor
-from conformance_tests.subjects.jax.operations import HALF, applied, inner_of, wide
+from conformance_tests.subjects.jax.operations import HALF, applied, as_meant, inner_of, wide
 from conformance_tests.subjects.source_lines import innermost
 
 ELEMENTWISE = {
@@ -64,10 +64,10 @@ class JaxEvaluation(Evaluation):
     def jaxpr(self, jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Coded]) -> list[Coded]:
         """Evaluate a jaxpr, and return its results."""
         values: dict[Any, Coded] = dict(zip(jaxpr.invars, arguments, strict=True))
-        values |= {v: self.constant(wide(c, HALF)) for v, c in zip(jaxpr.constvars, constants, strict=True)}
+        values |= {v: self.constant(wide(as_meant(c), HALF)) for v, c in zip(jaxpr.constvars, constants, strict=True)}
 
         def value(variable: Any) -> Coded:
-            return self.constant(wide(variable.val, HALF)) if isinstance(variable, Literal) else values[variable]
+            return self.constant(wide(as_meant(variable.val), HALF)) if isinstance(variable, Literal) else values[variable]
 
         for equation in jaxpr.eqns:
             values.update(
