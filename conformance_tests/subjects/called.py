@@ -353,13 +353,11 @@ class CalledSubject(Subject):
         """Return the form that works for a probe, of those given or of those under telling names; and if it hides."""
         padded = probes[padding]
         may_be = mask_arguments(self._beside_segments())
-        # Zeros hide nothing as numbers, and everything as a mask.
-        sure = all(is_sure(f) and (n not in may_be or f != Plain("zeros")) for n, f in self.neutral.items())
         refusals: list[str] = []
         taken: list[MaskForm] = []
 
         def masked(form: MaskForm | None, variation: str) -> Tensor | None:
-            if form is None and not sure:
+            if form is None and not all(map(is_sure, self.neutral.values())):
                 return None  # the meaning of this mask is what is to be found out
             try:
                 # Content of order 1: a finite fill may give way to larger scores, and is a mask all the same.
@@ -381,6 +379,8 @@ class CalledSubject(Subject):
             heads=probes.encoder.dimensions.h,
             documented=self.documented_masks(),
             is_customary=probes.tells_axes_apart,
+            # Zeros hide nothing as numbers, and everything as a mask.
+            hides_nothing=all(self.neutral.get(name) != Plain("zeros") for name in may_be),
         )
         if found and not padded.by_position:
             # An image or a signal need not be padded: an argument that changes nothing is not a mask for it.

@@ -253,14 +253,15 @@ REFUSED, ACCEPTED, CHANGES, ACTS, HIDES = range(5)
 hides padding by it."""
 
 
-def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None) -> int:
+def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, hides_nothing: bool = True) -> int:
     """Return how an encoder responds to a mask in this form, whose output without one is ``unmasked``.
 
+    What hides padding is told by a mask that keeps everything where it is not sure that none ``hides_nothing``.
     A mask that keeps everything changes nothing, and one that does not changes something. An argument that behaves so
     is a mask, whatever its name, even if it does not hide padding.
     """
     output, kept = call(form, "padded"), call(form, "everything kept")
-    bare = kept if unmasked is None else unmasked
+    bare = kept if unmasked is None or not hides_nothing else unmasked
     if output is None or bare is None:
         return REFUSED
     # Padding without content, in an image, shows only in the change against a mask that hides nothing.
@@ -296,6 +297,7 @@ def tried_masks(
     heads: int = 1,
     documented: Mapping[str, tuple[str, ...]] = DOCUMENTED,
     is_customary: bool = False,
+    hides_nothing: bool = True,
 ) -> tuple[MaskForm | None, bool]:
     """Return the form that hides padding, else one that acts as masks do, else the likeliest that is accepted.
 
@@ -312,13 +314,14 @@ def tried_masks(
         documented: by argument, what the values of an array (B, n) may be, as the encoder's class documents them.
         is_customary: whether an encoder that accepts an array (B, n) takes it for values of B sequences of n positions:
             not if these sizes are also those of other axes.
+        hides_nothing: whether the call without a mask hides nothing for sure: an argument that it needs may be one.
     """
     for argument in arguments.keys() & DOCUMENTED.keys() if forms is None else ():
         return MaskForm(argument, DOCUMENTED[argument][0], "B n"), True
     unmasked = call(None, "padded")
     for argument in arguments.keys() & documented.keys() if forms is None else ():
         said = [MaskForm(argument, values, "B n") for values in documented[argument]]
-        found, _, form = max((response(f, call, keep, unmasked), -i, f) for i, f in enumerate(said))
+        found, _, form = max((response(f, call, keep, unmasked, hides_nothing), -i, f) for i, f in enumerate(said))
         if found >= CHANGES:
             return form, True
     accepted, acting = None, None
@@ -326,7 +329,7 @@ def tried_masks(
     for form in mask_forms(arguments, heads) if forms is None else forms:
         if is_customary and form.axes != "B n" and form.argument in misbehaving:
             continue
-        found = response(form, call, keep, unmasked)
+        found = response(form, call, keep, unmasked, hides_nothing)
         if found == HIDES:
             return form, True
         if found == ACTS:

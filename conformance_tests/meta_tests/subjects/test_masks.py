@@ -13,8 +13,8 @@ from conformance_tests.subjects.calling import REQUIRED
 from conformance_tests.subjects.masks import (
     AXES,
     LENGTHS,
-    PADDING_ID,
     MEANINGS,
+    PADDING_ID,
     STATEMENTS,
     MaskForm,
     ends_in_padding,

@@ -67,7 +67,9 @@ class JaxEvaluation(Evaluation):
         values |= {v: self.constant(wide(as_meant(c), HALF)) for v, c in zip(jaxpr.constvars, constants, strict=True)}
 
         def value(variable: Any) -> Coded:
-            return self.constant(wide(as_meant(variable.val), HALF)) if isinstance(variable, Literal) else values[variable]
+            return (
+                self.constant(wide(as_meant(variable.val), HALF)) if isinstance(variable, Literal) else values[variable]
+            )
 
         for equation in jaxpr.eqns:
             values.update(
