@@ -9,6 +9,7 @@ Frameworks record a graph through ``Recording``; nothing here depends on any of 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -79,14 +80,22 @@ class Graph:
     """All values of one call, in order of execution, and the codes of what the call returned.
 
     ``disturbed`` has the numbers of the values that meet random numbers, as in dropout, and the lines where they do:
-    the graph is that of a call in which each draw gives its mean, and there those values pass unchanged.
+    the graph is that of a call in which each draw gives its mean, and there those values pass unchanged. ``parts`` has
+    the codes of what each part of the encoder returned, by its name, in order of execution.
     """
 
     def __init__(self) -> None:
         self.values: list[Value] = []
         self.disturbed: dict[int, str] = {}
         self.output: Tensor = torch.empty(0, dtype=torch.long)
+        self.parts: list[tuple[str, Tensor]] = []
         self._readers: tuple[int, dict[int, list[Value]]] = (-1, {})
+
+    def up_to(self, output: Tensor) -> "Graph":
+        """Return the same values with other codes as the output."""
+        shorter = copy(self)
+        shorter.output = output
+        return shorter
 
     def owner(self, codes: Tensor) -> Value | None:
         """Return the value that all these entries belong to; None if there are several."""

@@ -14,7 +14,7 @@ from conformance_tests.computation.graph import Graph, places
 from conformance_tests.computation.inputs import SAME, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_norm_parameters, read_outer_norm
-from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Finding, Remarks
+from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Ending, Finding, Remarks
 from conformance_tests.computation.stream import Step, Stream, Wiring, stream_of
 from conformance_tests.computation.walking import along_axis
 
@@ -25,6 +25,32 @@ def read(graph: Graph) -> EncoderReading:
     read_encoder(found)
     find_random(found)
     return found
+
+
+def ending(graph: Graph) -> Ending | None:
+    """Return where the encoder in a model ends, if something else than hidden states comes out of the model.
+
+    What returns hidden states as wide as the encoder's is the encoder, whatever it does behind its layers.
+    """
+    tried: set[int] = set()
+    for part, codes in reversed(graph.parts):
+        value = graph.owner(codes)
+        if value is None or value.number in tried or codes.ndim != HIDDEN or is_as_wide(graph.output, codes):
+            continue
+        tried.add(value.number)
+        shown = read(graph.up_to(codes))
+        if shown.is_entered and not shown.unread and not shown.foreign:
+            return Ending(part, frozenset(EncoderReading(graph).reached() - shown.reached()))
+    return None
+
+
+HIDDEN = 3
+"""The number of axes of hidden states."""
+
+
+def is_as_wide(output: Tensor, codes: Tensor) -> bool:
+    """Return whether an output may be hidden states of this width."""
+    return output.ndim == codes.ndim and output.shape[-1] == codes.shape[-1]
 
 
 def read_encoder(found: EncoderReading) -> None:

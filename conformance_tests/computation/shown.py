@@ -20,6 +20,13 @@ class Finding(NamedTuple):
     says: str
 
 
+class Ending(NamedTuple):
+    """The part of a model that returns the hidden states, and the parameters of what stands behind it."""
+
+    part: str
+    behind: frozenset[str]
+
+
 @dataclass(frozen=True)
 class Facts:
     """Facts of a computation that a judgement needs.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.reading import read
+from conformance_tests.computation.reading import ending, read
 from conformance_tests.computation.shown import EncoderReading, Facts
 from conformance_tests.errors import SubjectError, TableUnknown, Undetermined
 from conformance_tests.harness.weight_sets import WeightSets
@@ -92,6 +92,8 @@ class Settling:
         try:
             by_names = self._settled_by_some_table()
         except (Undetermined, SubjectError) as reason:
+            if shown is not None and self._ends_earlier(shown):
+                return self.settle()
             left = [] if shown is None else [*shown.foreign, *shown.unread]
             if shown is None or not left:
                 raise
@@ -106,6 +108,17 @@ class Settling:
         # Random numbers are wrong in any encoder, whatever else it computes.
         random = tuple(finding for finding in shown.findings if finding.slot == "dropout")
         return replace(by_names, facts=Facts(random, unread=() if random else tuple(excuses(shown, by_names))))
+
+    def _ends_earlier(self, shown: EncoderReading) -> bool:
+        """Let the subject end where the hidden states are, if it goes on to something else; return whether it does."""
+        end = None if self.calls.has_head else ending(shown.graph)
+        if end is None:
+            return False
+        self.put_back()
+        self.subject.end_at(end)
+        self.calls = Calls(self.subject, self.calls.seed)
+        self.weights = self.calls.weights
+        return True
 
     def _shown(self) -> EncoderReading | None:
         """Return the encoder that the computation shows; None without one, or if every name is a canonical path."""

@@ -257,7 +257,8 @@ class CalledSubject(Subject):
         if self.mask_form is None:
             self._demand_nothing_else(unfilled)
         given = self.neutral.get(self._mask_argument)
-        if self.mask_form is not None and given is not None and (self._hides or not is_sure(given)):
+        hides_all = given == Plain("zeros") and self._hides
+        if self.mask_form is not None and given is not None and (hides_all or not is_sure(given)):
             self.neutral[self._mask_argument] = self.mask_form
         self._demand_nothing_else([name for name in self.neutral if self._matters(name, plain)])
 

@@ -135,12 +135,13 @@ def hidden_states(output: Any, width: int) -> Tensor:
     named = output.get("last_hidden_state") if isinstance(output, Mapping) else None
     if named is None:
         named = getattr(output, "last_hidden_state", None)
-    found = [named] if isinstance(named, Tensor) else tensors_in(output, last_first=True)
+    found = [named] if isinstance(named, Tensor) else tensors_in(output)
     if not found:
         raise Disagreement(
             f"the encoder returned {type(output).__name__}, but hidden states are a tensor (B, n, d_model)"
         )
-    return next((t for t in found if t.ndim == 3 and t.shape[-1] == width), found[0])
+    likely = tensors_in(output, last_first=True) if len(found) > 1 else found
+    return next((t for t in likely if t.ndim == 3 and t.shape[-1] == width), found[0])
 
 
 def tensors_in(output: Any, *, last_first: bool = False) -> list[Tensor]:

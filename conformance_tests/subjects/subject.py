@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.shown import Ending
 from conformance_tests.errors import Disagreement, Undetermined, Unsupported
 from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.subjects.hints import Hints
@@ -140,6 +141,10 @@ class Subject:
         Raises:
             Undetermined: if it cannot be called without a fact that nobody stated.
         """
+
+    def end_at(self, ending: Ending) -> None:
+        """Return from now on what one part of a model returns, and leave what stands behind it alone."""
+        raise Unsupported("the subject has no parts")
 
     def how_called(self) -> Any:
         """Return what was learned of how it is called."""

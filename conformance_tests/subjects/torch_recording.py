@@ -6,17 +6,19 @@ no rule, and writes in place none but their own.
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from conformance_tests.computation.graph import Graph, Operand, Recording
+from conformance_tests.subjects.calling import tensors_in
 from conformance_tests.subjects.first_call import FirstCall, TryCall, first_hidden_states
 from conformance_tests.subjects.source_lines import innermost
 
@@ -82,16 +84,41 @@ class TorchRecording(TorchDispatchMode):
         if self._key(tensor) not in self._shadows:
             self._remember(tensor, self.recording.leaf(operation, tensor.detach().clone(), name, learned=learned))
 
-    def of_call(self, called: FirstCall, first: str, call: TryCall) -> Graph:
-        """Return the computation of a call, with attention unfused; ``first`` is the name of its first argument."""
+    def of_call(self, called: FirstCall, first: str, call: TryCall, parts: Mapping[str, nn.Module]) -> Graph:
+        """Return the computation of a call, with attention unfused.
+
+        Args:
+            called: its arguments.
+            first: the name of the first one.
+            call: calls the encoder.
+            parts: those of the encoder, by name.
+        """
         self.known("argument", called.inputs, first)
         for name, value in called.named.items():
             if isinstance(value, Tensor):
                 self.known("argument", value, name)
-        with sdpa_kernel([SDPBackend.MATH]), self:
+        with sdpa_kernel([SDPBackend.MATH]), self.noting(parts), self:
             returned = call(called.inputs, called.named)
         self.graph.output = self.codes(first_hidden_states(returned))
         return self.graph
+
+    @contextmanager
+    def noting(self, parts: Mapping[str, nn.Module]) -> Iterator[None]:
+        """Note what each part returns: the first floating array of it."""
+
+        def note(name: str, returned: Any) -> None:
+            self.graph.parts += [(name, self.codes(tensor).clone()) for tensor in tensors_in(returned)[:1]]
+
+        hooks = [
+            part.register_forward_hook(lambda _, __, returned, name=name: note(name, returned))
+            for name, part in parts.items()
+            if not isinstance(part, torch.jit.ScriptModule)
+        ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
 
     def codes(self, tensor: Tensor) -> Tensor:
         """Return the codes of a tensor; one that nothing has given yet is a constant."""

@@ -15,6 +15,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.shown import Ending
 from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Disagreement, Unsupported
 from conformance_tests.numerics.probes import Probes
@@ -70,6 +71,7 @@ class TorchSubject(CalledSubject):
         self._further = 0
         self._structure: Structure | None = None
         self._entry = ""
+        self._ending: Ending | None = None
         with registered(module) as self._unregistered:
             self.hints = hints_of(module)
             named = module.named_parameters(remove_duplicate=False)
@@ -155,13 +157,13 @@ class TorchSubject(CalledSubject):
 
     def _ordinary(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Yield the parameters that are arrays of real numbers; others are left as they are."""
+        behind = self._ending.behind if self._ending else ()
         named = self.module.named_parameters(remove_duplicate=False)
-        return ((name, p) for name, p in named if p.layout is torch.strided and not p.is_complex())
+        return ((name, p) for name, p in named if is_ordinary(p) and name not in behind)
 
     def unknown(self) -> str:
         """See ``CalledSubject``: parameters that are sparse or complex, too."""
-        ordinary = dict(self._ordinary())
-        others = [name for name, _ in self.module.named_parameters() if name not in ordinary]
+        others = [name for name, p in self.module.named_parameters() if not is_ordinary(p)]
         reasons = [super().unknown()]
         if others:
             reasons.append(f"sparse or complex parameters are left as they are, and not judged: {', '.join(others)}")
@@ -212,8 +214,33 @@ class TorchSubject(CalledSubject):
             beside = [placed.pop(name) for name in sorted(placed) if name.startswith("*")]
             if self._structure is not None:
                 structure, placed = self._structure.made(placed)
-                return self.module(structure, **placed)
-            return self.module(*map(self._placed, positional), *beside, **placed)
+                return self._up_to_its_end(structure, **placed)
+            return self._up_to_its_end(*map(self._placed, positional), *beside, **placed)
+
+    def _up_to_its_end(self, *arguments: Any, **named: Any) -> Any:
+        """Call the module, and return what the part returns that it is judged up to."""
+        if self._ending is None:
+            return self.module(*arguments, **named)
+        returned: list[Any] = []
+        part = self.module.get_submodule(self._ending.part)
+        hook = part.register_forward_hook(lambda _, __, given: returned.append(given))
+        try:
+            self.module(*arguments, **named)
+        finally:
+            hook.remove()
+        return returned[-1]
+
+    def end_at(self, ending: Ending) -> None:
+        """See ``Subject``."""
+        self._ending = ending
+
+    def remarks(self) -> tuple[str, ...]:
+        """See ``CalledSubject``: and where in a model it is judged no further."""
+        if self._ending is None:
+            return super().remarks()
+        behind = ", ".join(sorted(self._ending.behind)[:MOST_NAMES]) or "no parameters"
+        said = f"judged up to what its part `{self._ending.part}` returns: what stands behind it is not ({behind})"
+        return (said, *super().remarks())
 
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``CalledSubject``; the specification's own module is known."""
@@ -264,7 +291,8 @@ class TorchSubject(CalledSubject):
         def recorded() -> Graph:
             with noisy_call(self, call, length) as (called, _, frozen):
                 recording = TorchRecording(dict(self.module.named_parameters()), frozen, self._constants())
-                return recording.of_call(called, next(iter(self.arguments()), ""), call)
+                parts = {name: part for name, part in self.module.named_modules() if name}
+                return recording.of_call(called, next(iter(self.arguments()), ""), call, parts)
 
         with self.computing_in(Precision(torch.float64, self.device)):
             try:
@@ -351,6 +379,15 @@ class TorchSubject(CalledSubject):
         (output * cotangent).sum().backward()
         by_weight = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in self._ordinary()}
         return leaves[0].grad, by_weight
+
+
+MOST_NAMES = 4
+"""So many parameters behind the end of an encoder are named."""
+
+
+def is_ordinary(parameter: nn.Parameter) -> bool:
+    """Return whether a parameter is an array of real numbers."""
+    return parameter.layout is torch.strided and not parameter.is_complex()
 
 
 def in_evaluation(module: nn.Module) -> None:

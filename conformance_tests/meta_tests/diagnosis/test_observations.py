@@ -61,7 +61,11 @@ def test_gradients_are_those_of_a_floating_input_and_then_of_the_parameters_by_p
     by_input: Tensor | None, lengths: list[int]
 ) -> None:
     """Token ids have none."""
-    run: Any = SimpleNamespace(cotangent=lambda case: None, gradients=lambda case, cotangent: (by_input, LEARNED))
+    run: Any = SimpleNamespace(
+        demand_float64=lambda what: None,
+        cotangent=lambda case: None,
+        gradients=lambda case, cotangent: (by_input, LEARNED),
+    )
     assert [len(gradient) for gradient in gradients_of_subject(run, Case())] == lengths
 
 
@@ -82,6 +86,9 @@ class Asked:
 
     def gradient_cases(self) -> list[Case]:
         return [Case(), Case(probe="right")]
+
+    def demand_float64(self, what: str) -> None:
+        """Go on."""
 
     def cotangent(self, case: Case) -> None:
         return None
