@@ -90,4 +90,4 @@ class KerasOnTorch(WithWeights):
 
         with noisy_call(self, tried, length) as (called, weights, frozen):
             recording = TorchRecording(weights, frozen, {})
-            return recording.of_call(called, next(iter(self.arguments()), ""), tried)
+            return recording.of_call(called, next(iter(self.arguments()), ""), tried, {})
