@@ -78,6 +78,14 @@ def ignore(_: Intermediate) -> None:
     """Observe nothing."""
 
 
+Evaluate = Callable[[Equation], Callable[..., Any]]
+
+
+def implementation(equation: Equation) -> Callable[..., Any]:
+    """Return what computes an equation, unless its oracle is asked for."""
+    return equation.function
+
+
 def everything(keep: Tensor | None, inputs: tuple[Tensor, ...]) -> Tensor:
     """Return the mask, or one that keeps everything: it broadcasts to any batch and length."""
     device = inputs[0].device if inputs else None
@@ -87,8 +95,8 @@ def everything(keep: Tensor | None, inputs: tuple[Tensor, ...]) -> Tensor:
 def bound(
     place: Place,
     parameters: Mapping[str, Any],
-    observe: Observer,
-    evaluate: Callable[[Equation], Callable[..., Any]],
+    observe: Observer = ignore,
+    evaluate: Evaluate = implementation,
 ) -> Callable[..., Any]:
     """Return the function that the equation at a place computes; see ``Encoder.bind``."""
     path, equation = place.path, place.equation
@@ -168,13 +176,13 @@ class Encoder:
         """The use of the encoder stack, walked once for all evaluations."""
         return self.place()
 
-    def places(self, path: str = "", slot: str = "stack") -> Iterator[Place]:
+    def places(self, slot: str = "stack") -> Iterator[Place]:
         """Yield the equations in use, outermost first."""
-        return (self.whole if slot == "stack" else self.place(path, slot)).walk()
+        return self.place(slot=slot).walk()
 
     def equations(self) -> list[Equation]:
         """Return the equations in use, each once."""
-        found = [place.equation for place in self.places()] + [self.profile["sharing"]]
+        found = [place.equation for place in self.whole.walk()] + [self.profile["sharing"]]
         return list(dict.fromkeys(found))
 
     def choices(self) -> dict[str, str | float]:
@@ -196,7 +204,7 @@ class Encoder:
             SpecificationError: if two equations need different axes of one parameter.
         """
         shapes: dict[str, tuple[str, ...]] = {}
-        for place in self.places():
+        for place in self.whole.walk():
             for name, axes in place.parameters.items():
                 path = place.homes[name]
                 known = shapes.setdefault(path, axes)
@@ -225,7 +233,7 @@ class Encoder:
         self,
         parameters: Mapping[str, Any],
         observe: Observer = ignore,
-        evaluate: Callable[[Equation], Callable[..., Any]] = lambda equation: equation.function,
+        evaluate: Evaluate = implementation,
         path: str = "",
         slot: str = "stack",
     ) -> Callable[..., Any]:
@@ -238,8 +246,7 @@ class Encoder:
             path: where the parameters of this use of the slot live.
             slot: which slot to start from.
         """
-        place = self.whole if slot == "stack" else self.place(path, slot)
-        return bound(place, parameters, observe, evaluate)
+        return bound(self.place(path, slot), parameters, observe, evaluate)
 
     def _number(self, name: str, path: str) -> float:
         sizes = self.dimensions.sizes()
@@ -294,5 +301,5 @@ class Encoder:
             keep.ndim in (2, 3) and len(keep) in (1, len(inputs[0])),
             f"the mask must have shape (B, n) or (B, n, n) with B = {len(inputs[0])}, but has {tuple(keep.shape)}",
         )
-        run = self.bind(parameters, *how, **how_named)
+        run = bound(self.whole, parameters, *how, **how_named)
         return run(keep[:, None] if keep.ndim == 2 else keep, *inputs)

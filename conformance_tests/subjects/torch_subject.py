@@ -238,8 +238,9 @@ class TorchSubject(CalledSubject):
         """See ``CalledSubject``: and where in a model it is judged no further."""
         if self._ending is None:
             return super().remarks()
-        behind = ", ".join(sorted(self._ending.behind)[:MOST_NAMES]) or "no parameters"
-        said = f"judged up to what its part `{self._ending.part}` returns: what stands behind it is not ({behind})"
+        behind = sorted(self._ending.behind)
+        named = f" ({', '.join(behind[:MOST_NAMES])}{', …' if len(behind) > MOST_NAMES else ''})" if behind else ""
+        said = f"judged up to what its part `{self._ending.part}` returns, without what follows{named}"
         return (said, *super().remarks())
 
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:

@@ -9,60 +9,20 @@ from conformance_tests.meta_tests.encoders.ambiguous import ambiguous
 from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, plain_layers
 
 
-class Tokens(Plain):
-    """A stack behind tables of tokens and positions."""
+class Widened(Plain):
+    """A map without a slot stands behind the layers, and gives vectors as wide as theirs."""
 
     def __init__(self) -> None:
         super().__init__(plain_layers())
-        self.token_embedding = nn.Embedding(31, 28)
-        self.position_embedding = nn.Embedding(23, 28)
-
-    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
-        return super().forward(self.token_embedding(ids) + self.position_embedding.weight[: ids.shape[1]], mask)
-
-
-class LanguageModel(Tokens):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lm_head = nn.Linear(28, 31)
-
-    def forward(self, ids: Tensor, mask: Tensor | None = None) -> tuple[Tensor, None]:  # type: ignore[override]
-        return self.lm_head(super().forward(ids, mask)), None
-
-
-@ambiguous("it returns (3, 7, 31), but hidden states are (B, n, 28)", "lm_head.weight")
-def language_model() -> nn.Module:
-    return LanguageModel()
-
-
-class SentenceVector(Tokens):
-    """The mean over the valid positions, of length 1."""
-
-    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
-        hidden = super().forward(ids, mask)
-        keep = torch.ones(ids.shape) if mask is None else mask
-        return nn.functional.normalize((hidden * keep[..., None]).sum(1), dim=-1)
-
-
-@ambiguous("it returns (3, 28), but hidden states are (B, n, 28)", "one vector for each sequence")
-def sentence_vector() -> nn.Module:
-    return SentenceVector()
-
-
-class EveryLayer(Plain):
-    """What each layer gives, in one array."""
+        self.behind = nn.Linear(28, 28)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        given = []
-        for layer in self.layers:
-            x = layer(x, None if mask is None else ~mask[:, None, None])
-            given.append(x)
-        return torch.stack(given)
+        return self.behind(super().forward(x, mask))  # type: ignore[no-any-return]
 
 
-@ambiguous("it returns (2, 3, 7, 28), but hidden states are (B, n, 28)", "its last layer alone")
-def every_layer_in_one_array() -> nn.Module:
-    return EveryLayer(plain_layers())
+@ambiguous("what it returns is")
+def a_map_as_wide_behind_the_layers() -> nn.Module:
+    return Widened()
 
 
 @ambiguous("it is an encoder with a decoder: name the encoder alone, its `.encoder`")
@@ -176,3 +136,57 @@ class Registers(Plain):
 @ambiguous("registers")
 def register_positions() -> nn.Module:
     return Registers()
+
+
+class CarriedOn(PlainAttention):
+    """Scores are added to those of the layer before, as in RealFormer."""
+
+    before: Tensor | None = None
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        scores = self.score(q, k) if self.before is None else self.score(q, k) + self.before
+        self.given = scores
+        hiding = scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
+        return self.out(self.merge(hiding.softmax(-1) @ v))
+
+
+class ResidualAttention(Plain):
+    """Each layer hands its scores on to the next."""
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        before = None
+        for layer in self.layers:
+            layer.attention.before = before
+            x = layer(x, hidden)
+            before = layer.attention.given
+        return x
+
+
+@ambiguous("the scores of an earlier attention are added to its scores")
+def residual_attention() -> nn.Module:
+    layers = plain_layers()
+    for layer in layers:
+        layer.attention = CarriedOn(28, 4)
+    return ResidualAttention(layers)
+
+
+class RelativeKeys(PlainAttention):
+    """Queries are compared with learned vectors of distances too, as by Shaw et al."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.distances = nn.Parameter(torch.randn(11, width // count))
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        place = torch.arange(q.shape[2])
+        relative = self.distances[(place - place[:, None]).clamp(-5, 5) + 5]
+        return super().score(q, k) + torch.einsum("bhid,ijd->bhij", q, relative) / self.scale
+
+
+@ambiguous("its scores get a bias that is computed from its input added")
+def relative_keys() -> nn.Module:
+    layers = plain_layers()
+    for layer in layers:
+        layer.attention = RelativeKeys(28, 4)
+    return Plain(layers)

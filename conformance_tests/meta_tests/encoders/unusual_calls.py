@@ -294,15 +294,6 @@ class PaddedByItsId(OfTokens):
         return self.states(ids, ids == 1)
 
 
-class QueriesHiddenByTheirId(OfTokens):
-    """The id of padding hides queries in the place of keys."""
-
-    def forward(self, ids: Tensor) -> Tensor:
-        hidden = (ids == 0)[:, None, :, None]
-        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
-        return self.stack.run(x, hidden)
-
-
 @unusual
 def a_bound_method_with_arrays() -> Any:
     """A partial function of a method, whose object holds the arrays."""

@@ -124,7 +124,7 @@ def random_arrays(encoder: Encoder, slot: str, rng: np.random.Generator) -> dict
     """Every parameter below the equation in ``slot``; maps keep the size of what they map."""
     shapes = {
         encoder.home(join(place.path, name)): encoder.dimensions.shape(axes)
-        for place in encoder.places("", slot)
+        for place in encoder.places(slot)
         for name, axes in place.parameters.items()
     }
     return {

@@ -1,0 +1,79 @@
+"""Models with something behind their encoder are judged up to the hidden states, and the report says where that is."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from conformance_tests import check
+from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
+
+
+class Tokens(Plain):
+    """A stack behind tables of tokens and positions."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.token_embedding = nn.Embedding(31, 28)
+        self.position_embedding = nn.Embedding(23, 28)
+
+    def states(self, ids: Tensor, mask: Tensor | None) -> Tensor:
+        return super().forward(self.token_embedding(ids) + self.position_embedding.weight[: ids.shape[1]], mask)
+
+
+class LanguageModel(Tokens):
+    """A map to the vocabulary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lm_head = nn.Linear(28, 31)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> tuple[Tensor, None]:  # type: ignore[override]
+        return self.lm_head(self.states(ids, mask)), None
+
+
+class SentenceVector(Tokens):
+    """The mean over the valid positions, of length 1."""
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        keep = torch.ones(ids.shape) if mask is None else mask
+        return nn.functional.normalize((self.states(ids, mask) * keep[..., None]).sum(1), dim=-1)
+
+
+class EveryLayer(Plain):
+    """What each layer gives, in one array."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        given = []
+        for layer in self.layers:
+            x = layer(x, None if mask is None else ~mask[:, None, None])
+            given.append(x)
+        return torch.stack(given)
+
+
+@pytest.mark.parametrize(
+    ("make", "behind"),
+    [(LanguageModel, " (lm_head.bias, lm_head.weight)"), (SentenceVector, ""), (EveryLayer, "")],
+)
+def test_a_model_is_judged_up_to_its_hidden_states(make: type[nn.Module], behind: str) -> None:
+    """What follows is left alone: it is no part of the encoder."""
+    target = check(make()).targets[0]
+    assert target.verdict == "conformant", target.notes + [r.message for r in target.of("fail")]
+    assert target.level == "gradient"
+    assert target.notes[0] == f"judged up to what its part `layers.1` returns, without what follows{behind}"
+
+
+def scaled_by_the_width() -> nn.Module:
+    """The same model with scores that are divided by the root of another width."""
+    model = LanguageModel()
+    for layer in model.layers:
+        layer.attention.scale = 28**0.5
+    return model
+
+
+def test_what_is_wrong_before_the_end_is_found_out() -> None:
+    """A head behind the encoder hides no defect in it."""
+    target = check(scaled_by_the_width()).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", "attention.scores"), target.notes
