@@ -289,7 +289,8 @@ class CalledSubject(Subject):
         return self._attempt((x,), None)
 
     def _padding_mask(self, probes: Probes) -> MaskForm | None:
-        arguments, stated, self._hides = self._beside_segments(), self.hints.mask, False
+        arguments, stated = self._beside_segments(), self.hints.mask
+        self._hides, self._ignored = False, ""
         if stated:
             if stated[0] not in arguments:
                 raise Undetermined(
@@ -342,7 +343,7 @@ class CalledSubject(Subject):
                 for i, one in zip(padded, alone, strict=True)
             )
 
-        if None in alone or is_hidden(ids):
+        if any(one is None for one in alone) or is_hidden(ids):
             return None
         beyond = ~keep[:, -ids.shape[1] :]
         found = (id for id in range(PADDING_IDS) if is_hidden(ids.masked_fill(beyond, id)))

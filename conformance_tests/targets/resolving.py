@@ -281,11 +281,11 @@ def make(found: Any) -> Any:
     """
     import torch
 
-    from conformance_tests.subjects.ready_made import framework_of
+    from conformance_tests.subjects.ready_made import beside_its_parameters, framework_of
     from conformance_tests.targets.adapting import holding_arrays
 
     made = isinstance(found, torch.nn.Module) or not callable(found) or hasattr(found, "encode")
-    made = made or framework_of(found) is not None
+    made = made or framework_of(beside_its_parameters(found)) is not None
     if made and not inspect.isclass(found):
         return found
     name = getattr(found, "__name__", type(found).__name__)

@@ -1,5 +1,6 @@
 """Encoders of Flax, in nnx and in linen: judged right, and given back as they were."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,8 @@ def test_a_module_of_linen_needs_its_variables() -> None:
     found = report(lambda: module)
     assert found.verdict == "error"
     assert "give `module.bind(variables)`, or the pair (module, variables)" in said(found)
-    for handed_over in (module.bind(variables), (module, variables), (module, variables["params"])):
+    applied = partial(module.apply, variables)
+    for handed_over in (module.bind(variables), (module, variables), (module, variables["params"]), applied):
         assert check(handed_over, level="agreement").verdict == "conformant"
 
 

@@ -1,5 +1,6 @@
 """The computation of JAX functions as graphs: which entries each operation reads."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -20,10 +21,38 @@ from conformance_tests.meta_tests.encoders.flax_examples import one_layer, scann
 from conformance_tests.subjects.evaluation import Coded  # noqa: E402
 from conformance_tests.subjects.hints import Hints  # noqa: E402
 from conformance_tests.subjects.jax.flax import FlaxSubject  # noqa: E402
+from conformance_tests.subjects.jax.operations import as_meant  # noqa: E402
 from conformance_tests.subjects.jax.recording import JaxEvaluation  # noqa: E402
 from conformance_tests.subjects.jax.subject import JaxSubject  # noqa: E402
 
 jnp = jax.numpy
+
+
+@pytest.mark.parametrize(
+    ("kept", "meant"),
+    [
+        (math.sqrt(2 / math.pi), math.sqrt(2 / math.pi)),
+        (-math.sqrt(1 / 2), -math.sqrt(1 / 2)),
+        (math.sqrt(30), math.sqrt(30)),
+        (1 / math.sqrt(7), 1 / math.sqrt(7)),
+        (0.044715, 0.044715),
+        (1e-6, 1e-6),
+        (1.702, 1.702),
+        (-1e9, -1e9),
+        (0.5, 0.5),
+    ],
+)
+def test_a_number_in_float32_is_read_as_what_it_rounds(kept: float, meant: float) -> None:
+    """Roots of whole numbers and of their ratios to π, and short decimals."""
+    assert float(as_meant(np.float32(kept))) == pytest.approx(meant, rel=1e-15)
+
+
+def test_other_numbers_stay_what_they_are() -> None:
+    """In float64, in an array, and 0."""
+    array = np.float32([0.7, 0.8])
+    assert as_meant(array) is array
+    assert as_meant(np.float64(np.float32(0.1))) == np.float32(0.1)
+    assert as_meant(np.float32(0.0)) == 0
 
 
 def float64() -> AbstractContextManager[Any]:

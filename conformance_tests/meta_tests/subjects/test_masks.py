@@ -18,6 +18,7 @@ from conformance_tests.subjects.masks import (
     STATEMENTS,
     MaskForm,
     ends_in_padding,
+    is_same,
     length_forms,
     mask_arguments,
     mask_forms,
@@ -512,3 +513,26 @@ def test_a_mask_without_a_batch_hides_the_same_in_all_sequences() -> None:
     assert torch.equal(MaskForm("mask", "ignore", "n n").render(same), ~same[0].expand(3, 3))
     with pytest.raises(Unsupported, match="the same positions in all sequences"):
         MaskForm("mask", "keep", "n n").render(KEEP)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "apart", "same"),
+    [
+        (torch.float64, 9e-10, T),
+        (torch.float64, 2e-9, F),
+        (torch.float32, 1e-4, T),
+        (torch.float32, 2e-4, F),
+    ],
+)
+def test_rounding_is_that_of_the_precision(dtype: torch.dtype, apart: float, same: bool) -> None:
+    """1000 units of float32 are 1.2e-4; of float64 they are less than 1e-9, which is allowed there."""
+    zero = torch.zeros(2, dtype=dtype)
+    assert is_same(zero, zero + apart) is same
+
+
+def test_an_id_of_padding_is_named() -> None:
+    """The form says which id stands where nothing is."""
+    form = MaskForm("ids", PADDING_ID, "B n", id=2)
+    assert str(form) == "ids: (B, n), padded where the id is 2"
+    assert form.is_at_the_end
+    assert not MaskForm("m", "keep", "B n").is_at_the_end
