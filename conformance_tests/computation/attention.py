@@ -145,7 +145,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
         which = leading[-1]
         if len(leading) > 1 and value.operation != "where":
             which = max(leading, key=lambda i: latest(graph, value.reads[i]))
-            said.take(other_scores(graph, value, which, leading))
+            said.findings.append(Finding("scores", f"{other_scores(graph, value, which, leading)}{value.where}"))
         others = [r for i, r in enumerate(value.reads) if i not in leading]
         factor = change_of_scores(graph, value, others, said)
         if value.operation not in CHANGES_OF_SCORES:
@@ -161,7 +161,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
     return found
 
 
-def other_scores(graph: Graph, value: Value, which: int, leading: Sequence[int]) -> Remarks:
+def other_scores(graph: Graph, value: Value, which: int, leading: Sequence[int]) -> str:
     """Say what stands beside the scores in an operation: those of an earlier attention, carried on, or others.
 
     Args:
@@ -174,8 +174,8 @@ def other_scores(graph: Graph, value: Value, which: int, leading: Sequence[int])
     others = [read_scores(graph, value.reads[i]) for i in leading if i != which]  # type: ignore[arg-type]
     # Residual attention (RealFormer) computes its queries from what the earlier attention gave.
     if all(other is not None and other.product.number in before for other in others):
-        return Remarks(foreign=[f"the scores of an earlier attention are added to its scores{value.where}"])
-    return Remarks(findings=[Finding("scores", f"other scores are added to the scores{value.where}")])
+        return "the scores of an earlier attention are added to the scores"
+    return "other scores are added to the scores"
 
 
 def latest(graph: Graph, codes: "Tensor | float") -> int:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine
-from conformance_tests.computation.attention import Attention, names
+from conformance_tests.computation.attention import Attention, attentions, names
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import Graph, places
 from conformance_tests.computation.inputs import SAME, read_entrance
@@ -30,13 +30,17 @@ def read(graph: Graph) -> EncoderReading:
 def ending(graph: Graph) -> Ending | None:
     """Return where the encoder in a model ends, if something else than hidden states comes out of the model.
 
-    What returns hidden states as wide as the encoder's is the encoder, whatever it does behind its layers.
+    What returns hidden states as wide as the encoder's is the encoder, whatever it does behind its layers. Where
+    attention follows, further layers do, or a decoder.
     """
     tried: set[int] = set()
+    last = max((attention.averages.number for attention in attentions(graph)), default=0)
     for part, codes in reversed(graph.parts):
         value = graph.owner(codes)
         if value is None or value.number in tried or codes.ndim != HIDDEN or is_as_wide(graph.output, codes):
             continue
+        if value.number < last:
+            break
         tried.add(value.number)
         shown = read(graph.up_to(codes))
         if shown.is_entered and not shown.unread and not shown.foreign:

@@ -138,39 +138,6 @@ def register_positions() -> nn.Module:
     return Registers()
 
 
-class CarriedOn(PlainAttention):
-    """Scores are added to those of the layer before, as in RealFormer."""
-
-    before: Tensor | None = None
-
-    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
-        q, k, v = self.split(x)
-        scores = self.score(q, k) if self.before is None else self.score(q, k) + self.before
-        self.given = scores
-        hiding = scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
-        return self.out(self.merge(hiding.softmax(-1) @ v))
-
-
-class ResidualAttention(Plain):
-    """Each layer hands its scores on to the next."""
-
-    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
-        before = None
-        for layer in self.layers:
-            layer.attention.before = before
-            x = layer(x, hidden)
-            before = layer.attention.given
-        return x
-
-
-@ambiguous("the scores of an earlier attention are added to its scores")
-def residual_attention() -> nn.Module:
-    layers = plain_layers()
-    for layer in layers:
-        layer.attention = CarriedOn(28, 4)
-    return ResidualAttention(layers)
-
-
 class RelativeKeys(PlainAttention):
     """Queries are compared with learned vectors of distances too, as by Shaw et al."""
 
