@@ -343,7 +343,7 @@ class CalledSubject(Subject):
                 for i, one in zip(padded, alone, strict=True)
             )
 
-        if any(one is None for one in alone) or is_hidden(ids):
+        if any(one is None or one.ndim != SEQUENCE for one in alone) or is_hidden(ids):
             return None
         beyond = ~keep[:, -ids.shape[1] :]
         found = (id for id in range(PADDING_IDS) if is_hidden(ids.masked_fill(beyond, id)))
