@@ -35,7 +35,7 @@ class TableUnknown(Undetermined):
 
 
 class Refused(Undetermined):
-    """The encoder refuses every call that was tried."""
+    """The encoder refuses every call that was tried, or needs a value that the suite cannot know."""
 
 
 class TargetError(Exception):

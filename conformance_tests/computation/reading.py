@@ -11,7 +11,7 @@ from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, attentions, names
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import Graph, places
-from conformance_tests.computation.inputs import SAME, read_entrance
+from conformance_tests.computation.inputs import SAME, WITH_FEATURES, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_norm_parameters, read_outer_norm
 from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Ending, Finding, Remarks
@@ -37,7 +37,7 @@ def ending(graph: Graph) -> Ending | None:
     last = max((attention.averages.number for attention in attentions(graph)), default=0)
     for part, codes in reversed(graph.parts):
         value = graph.owner(codes)
-        if value is None or value.number in tried or codes.ndim != HIDDEN or is_as_wide(graph.output, codes):
+        if value is None or value.number in tried or codes.ndim != WITH_FEATURES or is_as_wide(graph.output, codes):
             continue
         if value.number < last:
             break
@@ -46,10 +46,6 @@ def ending(graph: Graph) -> Ending | None:
         if shown.is_entered and not shown.unread and not shown.foreign:
             return Ending(part, frozenset(EncoderReading(graph).reached() - shown.reached()))
     return None
-
-
-HIDDEN = 3
-"""The number of axes of hidden states."""
 
 
 def is_as_wide(output: Tensor, codes: Tensor) -> bool:

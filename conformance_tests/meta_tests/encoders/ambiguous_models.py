@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from conformance_tests.meta_tests.encoders.ambiguous import ambiguous
-from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, plain_layers
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, layers_with, plain_layers
 
 
 class Widened(Plain):
@@ -60,10 +60,7 @@ class SharedKeys(PlainAttention):
 
 @ambiguous("its queries have 28 columns and its keys 7", "multi-query")
 def multi_query_attention() -> nn.Module:
-    layers = plain_layers()
-    for layer in layers:
-        layer.attention = SharedKeys(28, 4)
-    return Plain(layers)
+    return Plain(layers_with(SharedKeys))
 
 
 class SideBySide(PlainLayer):
@@ -114,10 +111,7 @@ class Cosine(PlainAttention):
 
 @ambiguous("logit_scale")
 def cosine_attention() -> nn.Module:
-    layers = plain_layers()
-    for layer in layers:
-        layer.attention = Cosine(28, 4)
-    return Plain(layers)
+    return Plain(layers_with(Cosine))
 
 
 class Registers(Plain):
@@ -153,7 +147,4 @@ class RelativeKeys(PlainAttention):
 
 @ambiguous("its scores get a bias that is computed from its input added")
 def relative_keys() -> nn.Module:
-    layers = plain_layers()
-    for layer in layers:
-        layer.attention = RelativeKeys(28, 4)
-    return Plain(layers)
+    return Plain(layers_with(RelativeKeys))

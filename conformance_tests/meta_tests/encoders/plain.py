@@ -88,5 +88,13 @@ def plain_layers(
     return [kind(28, 4, 37, norm) for _ in range(depth)]
 
 
+def layers_with(attention: type[PlainAttention]) -> list[nn.Module]:
+    """Plain layers with another attention."""
+    layers = plain_layers()
+    for layer in layers:
+        layer.attention = attention(28, 4)
+    return layers
+
+
 PLAIN = {"d_model": 28, "num_heads": 4, "d_ff": 37, "num_layers": 2, "activation": "relu", "projections": "affine"}
 """What the report must say of a stack of these."""

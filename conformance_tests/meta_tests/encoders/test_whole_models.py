@@ -40,7 +40,7 @@ class SentenceVector(Tokens):
 
 
 class EveryLayer(Plain):
-    """What each layer gives, in one array."""
+    """Stacks the results of all layers in one array."""
 
     def __init__(self) -> None:
         super().__init__(plain_layers())
@@ -58,7 +58,7 @@ class EveryLayer(Plain):
     [(LanguageModel, " (lm_head.bias, lm_head.weight)"), (SentenceVector, ""), (EveryLayer, "")],
 )
 def test_a_model_is_judged_up_to_its_hidden_states(make: type[nn.Module], behind: str) -> None:
-    """What follows is left alone: it is no part of the encoder."""
+    """The first note names the part that returns them, and the parameters behind it."""
     target = check(make()).targets[0]
     assert target.verdict == "conformant", target.notes + [r.message for r in target.of("fail")]
     assert target.level == "gradient"
@@ -66,7 +66,7 @@ def test_a_model_is_judged_up_to_its_hidden_states(make: type[nn.Module], behind
 
 
 def scaled_by_the_width() -> nn.Module:
-    """The same model with scores that are divided by the root of another width."""
+    """Make a language model whose scores are divided by √d_model."""
     model = LanguageModel()
     for layer in model.layers:
         layer.attention.scale = 28**0.5

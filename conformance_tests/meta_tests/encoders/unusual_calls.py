@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, plain_layers
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, layers_with, plain_layers
 
 UNUSUAL: dict[str, Callable[[], Any]] = {}
 """Correct encoders by name."""
@@ -219,10 +219,7 @@ class CausalByIndices(PlainAttention):
 
 
 def causal_by_indices() -> nn.Module:
-    layers = plain_layers()
-    for layer in layers:
-        layer.attention = CausalByIndices(28, 4)
-    return Plain(layers)
+    return Plain(layers_with(CausalByIndices))
 
 
 excused("attention.mask", "")(causal_by_indices)
@@ -267,9 +264,9 @@ class ChannelsLast(nn.Module):
 class OfTokens(nn.Module):
     """Ids, learned positions and a plain stack."""
 
-    def __init__(self, width: int = 28) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.words, self.places, self.stack = nn.Embedding(41, width), nn.Embedding(300, width), Calls()
+        self.words, self.places, self.stack = nn.Embedding(41, 28), nn.Embedding(300, 28), Calls()
 
     def states(self, ids: Tensor, hidden: Tensor | None) -> Tensor:
         """The hidden states; ``hidden`` (B, n) is true where a key is hidden."""
@@ -370,10 +367,7 @@ class ResidualAttention(Plain):
 
 
 def residual_attention() -> nn.Module:
-    layers = plain_layers()
-    for layer in layers:
-        layer.attention = CarriedOn(28, 4)
-    return ResidualAttention(layers)
+    return ResidualAttention(layers_with(CarriedOn))
 
 
 excused("attention.scores", "the scores of an earlier attention are added to the scores")(residual_attention)

@@ -56,7 +56,7 @@ def foreign(visit: Visit, home: str) -> list[str]:
 
 
 class Seen(NamedTuple):
-    """What a browser sees of one page.
+    """Observations of one page in a browser.
 
     Attributes:
         foreign: the addresses that it asks for elsewhere.
