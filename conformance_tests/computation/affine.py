@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -163,25 +164,32 @@ def one_step(graph: Graph, value: Value) -> Step | None:
     return followed, factor if value.operation == "mul" else 1 / factor, None, 1.0
 
 
-def one_of_weights(graph: Graph, codes: Tensor) -> tuple[Tensor, float] | None:
-    """Return entries of leaves and a number such that their sum is what these entries are: γ = 1 + w.
+class OfWeights(NamedTuple):
+    """Entries that are ``times`` those of leaves and a number: γ = 1 + w, W = w / √K."""
 
-    None if they are computed of leaves otherwise.
-    """
-    plus = 0.0
-    while True:
-        made = [v for v in graph.owners(codes) if v.reads and v.learned]
-        if not made:
-            return codes, plus
+    entries: Tensor
+    times: float
+    plus: float
+
+
+def of_weights(graph: Graph, codes: Tensor) -> OfWeights | None:
+    """Return the entries of leaves that these entries are, up to numbers; None if they are computed otherwise."""
+    times, plus = 1.0, 0.0
+    while any(v.reads and v.learned for v in graph.owners(codes)):
         value = graph.owner(codes)
-        if value is None or value.kind != "elementwise" or value.operation != "add":
+        if value is None or value.kind != "elementwise" or value.operation not in ("add", "mul", "div"):
             return None
         parts = [read for read in value.reads if isinstance(read, Tensor) and graph.learned(read)]
         others = [read for read in value.reads if not (isinstance(read, Tensor) and graph.learned(read))]
-        if len(parts) != 1 or len(others) != 1:
+        if len(parts) != 1 or len(others) != 1 or (value.operation == "div" and others[0] is value.reads[0]):
             return None
         number = graph.numbers(others[0])
         if number.unique().numel() != 1:
             return None
-        plus += float(number.reshape(-1)[0])
+        one = float(number.reshape(-1)[0])
+        if value.operation == "add":
+            plus += times * one
+        else:
+            times *= one if value.operation == "mul" else 1 / one
         codes = parts[0].reshape(-1)[places(codes)]
+    return OfWeights(codes, times, plus)

@@ -561,9 +561,15 @@ def joined(graph: Graph, found: list[Attention]) -> list[Attention]:
             together.append(attention)
             continue
         before.take(attention)
+        same = torch.equal(before.reads, attention.reads)
         for head in attention.heads:
-            if not any(torch.equal(head.W_Q, other.W_Q) and torch.equal(head.W_V, other.W_V) for other in before.heads):
-                before.heads.append(head)
+            known = any(torch.equal(head.W_Q, other.W_Q) and torch.equal(head.W_V, other.W_V) for other in before.heads)
+            if known and not same:
+                continue  # the same head of another sample
+            if known:
+                says = f"several heads have the same maps{attention.where_scored}"
+                before.take(Remarks(findings=[Finding("projections", says)]))
+            before.heads.append(head)
     for attention in together:
         share_output(graph, attention)
     return together

@@ -53,9 +53,9 @@ def read_entrance(found: EncoderReading, source: Node) -> None:
 
 def summands(node: Node, factor: float) -> Iterator[tuple[float, Node]]:
     """Yield the summands of a value, each with the number that multiplies it."""
-    if node.kind == "sum":
-        for part in node.parts:
-            yield from summands(part, factor)
+    if node.kind in ("sum", "difference"):
+        for part, sign in zip(node.parts, (1, -1 if node.kind == "difference" else 1), strict=True):
+            yield from summands(part, sign * factor)
     elif node.kind == "scaled":
         yield from summands(node.parts[0], factor * node.factor)
     else:
@@ -70,8 +70,7 @@ def read_term(found: EncoderReading, factor: float, term: Node) -> None:
         read_lookup(found, factor, term)
     elif term.kind == "weights":
         assert isinstance(term.what, Tensor)
-        if factor != 1:
-            found.unread.append(f"what is added to the tokens is multiplied by {factor:.6g}")
+        find_multiplied(found, factor)
         read_constant(found, term.what)
     elif term.kind == "input":
         read_vectors(found, factor, term)
@@ -137,7 +136,7 @@ def behind_activation(node: Node) -> Iterator[Node]:
     """Yield the embeddings and norms behind operations on single entries, and whatever else stands there."""
     if node.kind == "weights":
         return
-    if node.kind in ("unknown", "scaled", "sum") and node.parts:
+    if node.kind in ("unknown", "scaled", "sum", "difference") and node.parts:
         for part in node.parts:
             yield from behind_activation(part)
     else:
@@ -182,10 +181,17 @@ def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
         if not bool((rows == rows[:1]).all()):
             found.unread.append(f"rows of a table are chosen by what is computed of the input{term.value.where}")
             return
+        find_multiplied(found, factor)
         if rows.shape[1] > 1 and bool((rows[0] == rows[0, 0]).all()):
             read_constant(found, table[rows[0]])  # whatever the input is, the same row
         else:
             read_positions(found, table[rows[0]], table)
+
+
+def find_multiplied(found: EncoderReading, factor: float) -> None:
+    """Say by which number positions or a segment are multiplied, if they are."""
+    if factor != 1:
+        found.unread.append(f"what is added to the tokens is multiplied by {factor:.6g}")
 
 
 def first_argument(graph: Graph) -> Value | None:

@@ -30,14 +30,16 @@ def read(graph: Graph) -> EncoderReading:
 def ending(graph: Graph) -> Ending | None:
     """Return where the encoder in a model ends, if something else than hidden states comes out of the model.
 
-    What returns hidden states as wide as the encoder's is the encoder, whatever it does behind its layers. Where
-    attention follows, further layers do, or a decoder.
+    What returns hidden states as wide as the encoder's is the encoder, whatever it does behind its layers, unless it
+    just leaves some of them out. Where attention follows, further layers do, or a decoder.
     """
     tried: set[int] = set()
     last = max((attention.averages.number for attention in attentions(graph)), default=0)
     for part, codes in reversed(graph.parts):
         value = graph.owner(codes)
-        if value is None or value.number in tried or codes.ndim != WITH_FEATURES or is_as_wide(graph.output, codes):
+        if value is None or value.number in tried or codes.ndim != WITH_FEATURES:
+            continue
+        if is_as_wide(graph.output, codes) and graph.owner(graph.output) is not value:
             continue
         if value.number < last:
             break
@@ -56,7 +58,8 @@ def is_as_wide(output: Tensor, codes: Tensor) -> bool:
 def read_encoder(found: EncoderReading) -> None:
     """Read layers and inputs."""
     graph = found.graph
-    stream = stream_of(Wiring(graph), graph.output)
+    state, returned = all_positions(graph)
+    stream = stream_of(Wiring(graph), state)
     layers = list(layers_of(found, stream))
     if not layers:
         at = stream.source
@@ -67,10 +70,33 @@ def read_encoder(found: EncoderReading) -> None:
     assert stream.source is not None
     read_inputs(found, stream)
     demand_positions(found)
+    if returned:
+        find_left_out(found, returned, state.shape[1])
     first = layers[0][0].part
     assert isinstance(first, Attention)
     if found.position_axis is not None:
         find_axis(found, first, *found.position_axis)
+
+
+def all_positions(graph: Graph) -> tuple[Tensor, list[int]]:
+    """Return the output with all positions that were computed for it, and which of them are returned."""
+    output, value = graph.output, graph.owner(graph.output)
+    if value is None or output.ndim != value.data.ndim or output.ndim != WITH_FEATURES:
+        return output, []
+    rows = along_axis(places(output[0, :, 0]), value.data.shape, 1)
+    same = len(output) == len(value.data) and torch.equal(output, value.codes[:, rows])
+    return (value.codes, rows.tolist()) if same else (output, [])
+
+
+def find_left_out(found: EncoderReading, returned: list[int], computed: int) -> None:
+    """Find positions that are computed and not returned; to leave out the tokens of its own is a choice."""
+    missing = set(range(computed)).difference(returned)
+    own = {place for place, path in enumerate(("x_cls", "x_dist")) if path in found.codes}
+    if missing and missing <= own:
+        found.foreign.append("its output leaves out the tokens that it puts before the others")
+    elif missing:
+        says = f"it returns {computed - len(missing)} of the {computed} positions that it computes"
+        found.findings.append(Finding("final_norm", says))
 
 
 def find_random(found: EncoderReading) -> None:

@@ -22,8 +22,8 @@ class Node:
     """The explanation of a value.
 
     Attributes:
-        kind: ``"norm"``, ``"sublayer"``, ``"sum"``, ``"scaled"``, ``"map"``, ``"look-up"``, ``"weights"``,
-            ``"input"``, ``"side by side"`` or ``"unknown"``.
+        kind: ``"norm"``, ``"sublayer"``, ``"sum"``, ``"difference"``, ``"scaled"``, ``"map"``, ``"look-up"``,
+            ``"weights"``, ``"input"``, ``"side by side"`` or ``"unknown"``.
         value: it; None of several.
         parts: what it is made of.
         what: the norm, the sublayer, the affine entries, or the codes of weights.
@@ -119,7 +119,7 @@ class Wiring:
             together = one_attention(parts) if value.operation == "add" else None
             if together is not None:
                 return Node("sublayer", value, parts[0].parts, together)
-            return Node("sum" if value.operation == "add" else "unknown", value, parts)
+            return Node("sum" if value.operation == "add" else "difference", value, parts)
         if value.operation in MASKING and len(data) == 2:
             numbers = graph.numbers(value.codes)
             kept = [read for read in data if torch.equal(graph.numbers(read).broadcast_to(numbers.shape), numbers)]
@@ -128,16 +128,16 @@ class Wiring:
         step = one_step(graph, value)
         if step is None:
             return self._passing(value) or Node("unknown", value, tuple(map(self.of, data)))
-        followed, factor, added, _ = step
+        followed, factor, added, sign = step
         inner = self.of(followed)
-        if added is not None:
-            assert isinstance(added, Tensor)
-            return Node("sum", value, (inner, Node("weights", None, what=added)))
-        if bool((factor == 1).all()):
+        if factor.unique().numel() > 1:
+            return Node("unknown", value, (inner,))
+        if bool((factor != 1).any()):
+            inner = Node("scaled", value, (inner,), factor=float(factor.reshape(-1)[0]))
+        if added is None:
             return inner
-        if factor.unique().numel() == 1:
-            return Node("scaled", value, (inner,), factor=float(factor.reshape(-1)[0]))
-        return Node("unknown", value, (inner,))
+        assert isinstance(added, Tensor)
+        return Node("sum" if sign > 0 else "difference", value, (inner, Node("weights", None, what=added)))
 
     def _passing(self, value: Value) -> Node | None:
         """Return a sublayer whose result passes through further operations on each entry, if a value is such."""
@@ -216,11 +216,32 @@ class Stream(Remarks):
 
 
 class Branch(NamedTuple):
-    """A sublayer, the stream to which it is added, and a norm that stands between them."""
+    """A sublayer, the stream to which it is added, how many times that counts, and a norm that stands between them.
+
+    Without a stream nothing is added to the sublayer, or what is added is taken away again.
+    """
 
     out: Node
-    rest: Node
+    rest: Node | None
+    times: float = 1.0
     norm: Norm | None = None
+
+
+def terms(node: Node) -> dict[Node, float]:
+    """Return what is summed in a value, and how many times each counts; what is added and taken away is gone.
+
+    Sums inside of it are the stream before it, and stay as they are.
+    """
+    if node.kind == "scaled" and node.parts[0].kind not in EMBEDDED:
+        return {term: node.factor * times for term, times in terms(node.parts[0]).items()}
+    if node.kind not in ("sum", "difference"):
+        return {node: 1.0}
+    found: dict[Node, float] = {}
+    for part, sign in zip(node.parts, (1.0, -1.0 if node.kind == "difference" else 1.0), strict=True):
+        inside = {part: 1.0} if part.kind == "sum" else terms(part)
+        for term, times in inside.items():
+            found[term] = found.get(term, 0.0) + sign * times
+    return {term: times for term, times in found.items() if times}
 
 
 def branch_in(node: Node) -> Branch | None:
@@ -229,18 +250,27 @@ def branch_in(node: Node) -> Branch | None:
     A bias of the sublayer may be added behind the stream: (x + f W) + b.
     """
     biases: list[Tensor] = []
-    while node.kind == "sum" and len(node.parts) == 2:
-        for one, other in (node.parts, node.parts[::-1]):
-            if one.kind == "sublayer" and other.kind != "weights":
-                return Branch(one, other) if attached(one, biases) else None
-        for one, other in (node.parts, node.parts[::-1]):
-            if isinstance(one.what, Norm) and one.parts[0].kind == "sublayer" and other.kind != "weights":
-                return None if biases else Branch(one.parts[0], other, one.what)
-        behind = [part for part in node.parts if part.kind != "weights"]
-        if len(behind) != 1:
+    while node.kind in ("sum", "difference"):
+        summed = terms(node)
+        behind = [term for term in summed if term.kind != "weights"]
+        added = [term.what for term in summed if term.kind == "weights" and isinstance(term.what, Tensor)]
+        if len(behind) == 1 and behind[0].kind != "sublayer":
+            biases += added
+            node = behind[0]
+            continue
+        if len(behind) > 2:
             break
-        biases += [part.what for part in node.parts if part.kind == "weights" and isinstance(part.what, Tensor)]
-        node = behind[0]
+        for out in behind:
+            rest = next((term for term in behind if term is not out), None)
+            times = 1.0 if rest is None else summed[rest]
+            if out.kind == "sublayer":
+                counted = replace(out, factor=out.factor * summed[out])
+                return Branch(counted, rest, times) if attached(out, [*biases, *added]) else None
+        for out in behind:
+            rest = next((term for term in behind if term is not out), None)
+            if isinstance(out.what, Norm) and out.parts[0].kind == "sublayer" and rest is not None:
+                return None if biases or added else Branch(out.parts[0], rest, summed[rest], out.what)
+        break
     return None
 
 
@@ -296,10 +326,9 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
             found.findings.append(Finding("residual", f"nothing is added to what the {slot} gives{where}"))
             here = reads
             continue
-        if rest.kind == "scaled" and rest.parts[0].kind not in EMBEDDED:
-            says = f"the stream is multiplied by {rest.factor:.6g} before the {slot}'s result is added{where}"
+        if branch is not None and branch.times != 1:
+            says = f"the stream is multiplied by {branch.times:.6g} before the {slot}'s result is added{where}"
             found.findings.append(Finding("residual", says))
-            rest = rest.parts[0]
         if step.behind is not None:
             says = f"what the {slot} gives is normed before it is added, not behind the sum{step.behind.value.where}"
             found.findings.append(Finding("residual", says))
@@ -307,7 +336,8 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
             says = f"what the {slot} gives passes through {', '.join(out.passes)} before it is added{where}"
             found.findings.append(Finding("output" if isinstance(out.what, Attention) else "ffn", says))
         if out.factor != 1:
-            found.findings.append(Finding("residual", f"what the {slot} gives is added {out.factor:.6g} times{where}"))
+            how = "taken away from the stream" if out.factor == -1 else f"added {out.factor:.6g} times"
+            found.findings.append(Finding("residual", f"what the {slot} gives is {how}{where}"))
         here = later(reads, rest)
         if reads is not rest:
             # Where the stream goes on behind what the sublayer reads, a norm there is found on it.

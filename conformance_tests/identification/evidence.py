@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from conformance_tests.errors import Disagreement, SubjectError, Undetermined, Unsupported, one_line
+from conformance_tests.errors import Disagreement, Undetermined, Unsupported, one_line
 from conformance_tests.harness.computed import Case
 from conformance_tests.harness.intermediates import Recorded
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, PERTURBED, SILENCED, WeightSets
 from conformance_tests.identification.experiment import Experiment
-from conformance_tests.identification.foreign_parts import demand_hidden_states, demand_understood
+from conformance_tests.identification.foreign_parts import demand_hidden_states, refused
 from conformance_tests.identification.missing_facts import table_is_missing
 from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.numerics.rounding import search_budget
@@ -58,7 +58,7 @@ class Calls:
         """Make a few calls, with weights perturbed as a reading of the parameters suggests.
 
         Raises:
-            Undetermined, SubjectError: if it cannot be called.
+            Undetermined: if it cannot be called.
         """
         first_time = self.sets is None
         self.put_back()
@@ -111,7 +111,7 @@ class Calls:
         """Call the subject once.
 
         Raises:
-            SubjectError: if it cannot be called, or returns nothing like hidden states.
+            Undetermined: if it cannot be called, or returns nothing like hidden states.
         """
         probe = probes[case.probe]
         sets.use(case.weights)
@@ -126,8 +126,7 @@ class Calls:
             refusal = f"calling the encoder on {shape} {probe.inputs[0].dtype} raised {one_line(fault)}"
             if probe.inputs[0].is_floating_point() and self.takes_tokens(probe.inputs[0]):
                 raise table_is_missing(self.weights, mapping) from None
-            demand_understood(refusal, mapping, self.subject.hints)
-            raise SubjectError(refusal) from fault
+            raise refused(refusal, mapping, self.subject.hints) from fault
         if not self.has_head:
             demand_hidden_states(output, probes.encoder, mapping)
         return Experiment(mapping.canonical(sets[case.weights]), probe.inputs, output.double(), self.subject.dtype)

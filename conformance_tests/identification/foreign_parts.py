@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from conformance_tests.errors import Undetermined
+from conformance_tests.errors import Refused, Undetermined
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.parameters.names import common_owner, is_beside
 from conformance_tests.subjects.hints import Hints
@@ -43,18 +43,19 @@ def encoder_inside(mapping: ParameterMapping) -> str:
     return "".join(f"[{part}]" if re.fullmatch(r"\d+", part) else f".{part}" for part in common)
 
 
-def demand_understood(refusal: str, mapping: ParameterMapping, hints: Hints) -> None:
-    """Go on with a call that an encoder refused, as an error, only if the encoder has nothing that explains it.
+def refused(refusal: str, mapping: ParameterMapping, hints: Hints) -> Refused:
+    """Return the refusal of every call that was tried, with what in the encoder may explain it.
 
     Raises:
-        Undetermined: if it has parts that no slot covers, or an encoder inside it.
+        Undetermined: if it has a decoder.
     """
     demand_no_decoder(mapping)
     parts, inside = parts_outside(mapping, hints), encoder_inside(mapping)
     if inside:
-        raise Undetermined(f"{refusal}; there is an encoder inside it: name its `{inside}`")
+        return Refused(f"{refusal}; there is an encoder inside it: name its `{inside}`")
     if parts:
-        raise Undetermined(f"{refusal}; no slot of the specification has its {listed(parts)}")
+        return Refused(f"{refusal}; no slot of the specification has its {listed(parts)}")
+    return Refused(f"{refusal}; no other call was found that it accepts")
 
 
 def demand_hidden_states(output: Tensor, encoder: Encoder, mapping: ParameterMapping) -> None:

@@ -67,6 +67,7 @@ class Settling:
         self.tables = subject.tables()
         self.calls = Calls(subject, seed, has_head=declared is not None and declared["head"].variant != "none")
         self.weights = self.calls.weights
+        self._ended = False
 
     @property
     def narrowed(self) -> torch.dtype | None:
@@ -94,14 +95,17 @@ class Settling:
         except (Undetermined, SubjectError) as reason:
             if shown is not None and self._ends_earlier(shown):
                 return self.settle()
-            left = [] if shown is None else [*shown.foreign, *shown.unread]
-            if shown is None or not left:
+            left = [] if shown is None else left_open(shown, self.weights)
+            if not left:
                 raise
-            if "layers.0.W_Q" in shown.codes:  # without layers every parameter would be strange
-                left += depending(shown, gathered(shown, self.weights)[0])
-            called = "; ".join((str(reason), *self.subject.remarks()))
-            raise Undetermined(f"its computation shows that {listed(left)}; by names and shapes, {called}") from None
+            # What names and shapes say is no matter where the computation shows the encoder from end to end.
+            said = "" if shown is not None and shown.is_entered else f"by names and shapes, {reason}"
+            raise Undetermined(
+                "; ".join(filter(None, (f"its computation shows that {listed(left)}", said, *self.subject.remarks())))
+            ) from None
         if shown is not None and shown.foreign and not by_names.found.agrees and self.declared is None:
+            if self._ends_earlier(shown):
+                return self.settle()
             raise Undetermined(f"{NOTHING_REPRODUCES}, and its computation shows that {listed(shown.foreign)}")
         if shown is None:
             return by_names
@@ -111,9 +115,11 @@ class Settling:
 
     def _ends_earlier(self, shown: EncoderReading) -> bool:
         """Let the subject end where the hidden states are, if it goes on to something else; return whether it does."""
-        end = None if self.calls.has_head else ending(shown.graph)
+        is_all_read = shown.is_entered and not shown.foreign
+        end = None if self.calls.has_head or is_all_read or self._ended else ending(shown.graph)
         if end is None:
             return False
+        self._ended = True
         self.put_back()
         self.subject.end_at(end)
         self.calls = Calls(self.subject, self.calls.seed)
@@ -292,6 +298,16 @@ def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
     if reads[:-1] == ("B", "n") and "N" in shown.sizes and not shown.is_entered:
         yield from shown.unread
     yield from depending(shown, by_names.mapping)
+
+
+def left_open(shown: EncoderReading, weights: Mapping[str, Tensor]) -> list[str]:
+    """Return what a computation shows that no slot has, and what of it could not be read; nothing if all was read."""
+    left = [*shown.foreign, *shown.unread]
+    if "layers.0.W_Q" not in shown.codes:
+        return left  # without layers every parameter would be strange
+    mapping, ungathered = gathered(shown, weights)
+    left += ungathered
+    return left + depending(shown, mapping) if left else left
 
 
 def depending(shown: EncoderReading, mapping: ParameterMapping) -> list[str]:

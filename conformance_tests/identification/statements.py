@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.affine import of_weights
 from conformance_tests.computation.graph import Value
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.parameters.gathered import packing
@@ -46,8 +47,13 @@ SAME_EPS = 1e-6
 
 
 def unused(shown: EncoderReading, mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> Iterator[Finding]:
-    """Yield the parameters that do not reach the output, beside others that all serve one slot."""
+    """Yield the parameters that count 0 times, or do not reach the output beside others that all serve one slot."""
     slots = slot_of_letter()
+    for path, codes in shown.codes.items():
+        made, letter = of_weights(shown.graph, codes), path.rpartition(".")[2]
+        if made is not None and not made.times:
+            names = ", ".join(v.name for v in shown.graph.owners(made.entries))
+            yield Finding(slots[letter], f"{letter}, a part of {names}, is multiplied by 0")
     served: dict[str, set[str]] = {}
     for path, source in mapping.sources.items():
         for name in source.names:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.affine import one_of_weights
+from conformance_tests.computation.affine import of_weights
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.reading import packed
 from conformance_tests.computation.shown import EncoderReading
@@ -22,13 +22,14 @@ def gathered(found: EncoderReading, weights: Mapping[str, Tensor]) -> tuple[Para
         weights: the encoder's arrays by its own names; two names of one array are one object.
     """
     sources: dict[str, Source] = {}
-    unread: list[str] = []
+    made: dict[str, None] = {}
     for path, codes in found.codes.items():
         source = source_of(found.graph, codes, weights)
         if source is None:
-            unread.append(f"{path} is computed of the parameters in a way that cannot be undone")
+            made[path.rpartition(".")[2]] = None
         else:
             sources[path] = source
+    unread = [f"its {', '.join(made)} {'is' if len(made) == 1 else 'are'} computed of other parameters"] if made else []
     for path, numbers in found.numbers.items():
         sources[path] = Source((), partial(torch.clone, numbers))
     used = {id(weights[name]) for source in sources.values() for name in source.names}
@@ -41,16 +42,16 @@ def gathered(found: EncoderReading, weights: Mapping[str, Tensor]) -> tuple[Para
 
 
 def source_of(graph: Graph, codes: Tensor, weights: Mapping[str, Tensor]) -> Source | None:
-    """Return where entries come from; None if they are neither entries of weights nor such entries plus a number."""
-    undone = one_of_weights(graph, codes)
+    """Return where entries come from; None if they are not entries of weights, up to a factor and a number."""
+    undone = of_weights(graph, codes)
     if undone is None:
         return None
-    entries, plus = undone
+    entries = undone.entries
     owners = [v for v in graph.owners(entries) if v.number]  # 0 is the number 0, which stands in any array
     if owners and all(v.name in weights for v in owners):
         names, held = tuple(v.name for v in owners), entries[entries >> PLACES > 0].unique()
         kept = gather(held, owners) if bool((entries >> PLACES == 0).any()) else None
-        return Source(names, gather(entries, owners), plus, kept)
+        return Source(names, gather(entries, owners), undone.times, undone.plus, kept)
     if any(v.learned for v in owners):
         return None
     return Source((), partial(torch.clone, graph.numbers(codes)))

@@ -25,7 +25,7 @@ OTHER_END = {"norm_final": "norm_embedding", "norm_embedding": "norm_final"}
 
 @dataclass(frozen=True)
 class Source:
-    """The origin of a canonical parameter: weights, what to take of them, and what to add.
+    """The origin of a canonical parameter: weights, what to take of them, by what to multiply it, and what to add.
 
     Without any weight it is a constant of the encoder, such as γ = 1 of a norm without parameters. ``kept`` takes the
     entries that the encoder has, where zeros stand beside them.
@@ -33,8 +33,14 @@ class Source:
 
     names: tuple[str, ...]
     take: Callable[..., Tensor]
+    times: float = 1.0
     plus: float = 0.0
     kept: Callable[..., Tensor] | None = None
+
+    def made_of(self, stored: Tensor) -> Tensor:
+        """Return the parameter that what is taken of the weights stands for."""
+        scaled = stored if self.times == 1 else stored * self.times
+        return scaled + self.plus if self.plus else scaled
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,7 @@ class ParameterMapping:
 
     def canonical(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the subject's weights by canonical path."""
-        found = {path: s.take(*(weights[name] for name in s.names)) for path, s in self.sources.items()}
-        return {path: w + self.sources[path].plus if self.sources[path].plus else w for path, w in found.items()}
+        return {path: s.made_of(s.take(*(weights[name] for name in s.names))) for path, s in self.sources.items()}
 
     def stated(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the parameters that the encoder has, by canonical path, as it keeps them."""
@@ -66,7 +71,7 @@ class ParameterMapping:
     def gradients(self, by_name: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the subject's gradients by canonical path; constants have none."""
         learned = {path: s for path, s in self.sources.items() if s.names}
-        return {path: s.take(*(by_name[name] for name in s.names)) for path, s in learned.items()}
+        return {path: s.take(*(by_name[name] for name in s.names)) / (s.times or 1.0) for path, s in learned.items()}
 
     def with_constants(self, constants: Mapping[str, Tensor]) -> "ParameterMapping":
         """Return this mapping with these numbers of the encoder where no parameter was found."""
@@ -98,7 +103,11 @@ class ParameterMapping:
                 found[place] = "γ is stored as γ − 1"
             if not source.names:
                 found[place] = "no parameters: γ = 1"
-        return found
+        multiplied: dict[float, dict[str, None]] = {}
+        for path, source in self.sources.items():
+            if source.times != 1:
+                multiplied.setdefault(source.times, {})[path.rpartition(".")[2]] = None
+        return found | {", ".join(letters): f"multiplied by {n:.6g} where used" for n, letters in multiplied.items()}
 
     def names_of(self, *letters: str) -> set[str]:
         """Return the subject's names for these canonical letters, in every layer."""
@@ -145,7 +154,8 @@ def reading(
     for part in parts:
         name = OTHER_END.get(part.part, part.part) if storage.outer_norm == "the other" else part.part
         for arrays, is_bias in ((part.arrays, False), (part.biases, True)):
-            sources |= sources_of(name, arrays, is_bias, width, storage) if arrays else {}
+            found = sources_of(name, arrays, is_bias, width, storage) if arrays else {}
+            sources |= {path: source for path, source in found.items() if fits(source, weights)}
         guesses += [a.name for a in part.arrays if part.guessed]
     used = {name for source in sources.values() for name in source.names}
     packed = any(part.part == "QKV" for part in parts)
@@ -159,6 +169,15 @@ def reading(
     return mapping.with_constants(norms_without_parameters(mapping, width))
 
 
+def fits(source: Source, weights: Mapping[str, Tensor]) -> bool:
+    """Return whether a parameter can be taken of its arrays: names may promise what shapes do not keep."""
+    try:
+        source.take(*(weights[name] for name in source.names))
+    except (IndexError, RuntimeError):
+        return False
+    return True
+
+
 def sources_of(part: str, arrays: Sequence[Array], is_bias: bool, width: int, storage: Storage) -> dict[str, Source]:
     """Return where canonical parameters come from: those that an array holds, or the arrays of all heads."""
     first = arrays[0]
@@ -169,7 +188,7 @@ def sources_of(part: str, arrays: Sequence[Array], is_bias: bool, width: int, st
         axis = 0 if is_bias or part == "O" else 1
         takes = [partial(taken, take, a.take) for a in arrays]
         whole = takes[0] if len(takes) == 1 else partial(side_by_side, takes, axis)
-        found[layer + letter] = Source(tuple(a.name for a in arrays), whole, plus)
+        found[layer + letter] = Source(tuple(a.name for a in arrays), whole, plus=plus)
     return found
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain, islice
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -65,6 +66,9 @@ from conformance_tests.subjects.subject import Boundary, Subject, with_values
 PADDING_IDS = 4
 """Ids below this one are tried for padding; vocabularies begin with the special ones."""
 
+LONGEST_SEARCH = 15.0
+"""So many seconds a search for a first call may take in all: most calls take milliseconds, those with images longer."""
+
 INPUT_IN = {SEQUENCE_FIRST: "(n, B, d_model)", FEATURES_FIRST: "(B, d_model, n)"}
 """Orders of the axes of the input other than the usual one, in words."""
 
@@ -92,6 +96,7 @@ class CalledSubject(Subject):
         self.width = 0
         self.first_sizes: tuple[int, int] | None = None
         self.first_forms: Mapping[str, Filling] | None = None
+        self._searched = 0.0
         self.channels_last = False
         self.ids_apart = False
         self.one_by_one = False
@@ -151,11 +156,25 @@ class CalledSubject(Subject):
         """
         for alone, trials in self.stages:
             self.one_by_one = alone
-            found = self.tried_calls(call, length, trials)
+            found = self.tried_calls(self._timed(call), length, trials)
             if found is not None:
                 return found
         self.one_by_one = False
         return None
+
+    def _timed(self, call: TryCall) -> TryCall:
+        """Return the call, which refuses everything once the trials have taken too long."""
+
+        def timed(x: Tensor, named: Mapping[str, Any]) -> Any:
+            if self._searched > LONGEST_SEARCH:
+                raise Unsupported("no call was found in the time for it")
+            begun = perf_counter()
+            try:
+                return call(x, named)
+            finally:
+                self._searched += perf_counter() - begun
+
+        return timed
 
     def tried_calls(self, call: TryCall, length: int | None, trials: int) -> FirstCall | None:
         """Return a call that goes through; None if none of so many does."""
@@ -385,10 +404,14 @@ class CalledSubject(Subject):
             hides_nothing=all(self.neutral.get(name) != Plain("zeros") for name in may_be),
         )
         if found and not padded.by_position:
-            # An image or a signal need not be padded: an argument that changes nothing is not a mask for it.
-            with_mask, without = masked(found, "padded"), masked(None, "padded")
-            if with_mask is not None and without is not None and torch.equal(with_mask, without):
-                return None, False
+            # An image or a signal need not be padded: an argument that changes nothing is not a mask for it, nor one
+            # that changes something though everything is kept.
+            without = masked(None, "padded")
+            given = [masked(found, variation) for variation in ("padded", "everything kept")]
+            if without is not None and None not in given:
+                hiding, idle = (g is not None and g.shape == without.shape and is_same(g, without) for g in given)
+                if hiding or not idle:
+                    return None, False
         offered = may_be if forms is None else []
         if found is None and offered and refusals and not taken:
             self._refusal = (

@@ -10,6 +10,8 @@ from conformance_tests.errors import Unsupported
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.first_call import SEQUENCE, FirstCall, TryCall, with_noise
 
+NO_CALL = "no call was found that the encoder accepts"
+
 
 @contextmanager
 def noisy_call(
@@ -30,7 +32,7 @@ def noisy_call(
         frozen = set()  # an encoder that is all frozen has learned it all
     called = subject.first_call(call, length)
     if called is None:
-        raise Unsupported("no call was found that the encoder accepts")
+        raise Unsupported(NO_CALL)
     subject.first_sizes, subject.first_forms = (called.batch, called.length), called.forms
     subject.channels_last = called.inputs.ndim > SEQUENCE and channels_are_last(called.inputs.shape)
     subject.ids_apart = called.inputs.ndim == SEQUENCE and not called.inputs.is_floating_point()

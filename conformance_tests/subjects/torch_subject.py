@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -40,7 +40,7 @@ from conformance_tests.subjects.first_call import (
     inputs_of,
 )
 from conformance_tests.subjects.masks import DOCUMENTED, MaskForm
-from conformance_tests.subjects.noisy_call import noisy_call
+from conformance_tests.subjects.noisy_call import NO_CALL, noisy_call
 from conformance_tests.subjects.structured import Structure, structure_of
 from conformance_tests.subjects.subject import Boundary, Precision
 from conformance_tests.subjects.torch_hints import documented_masks, hints_of
@@ -296,14 +296,17 @@ class TorchSubject(CalledSubject):
                 return recording.of_call(called, next(iter(self.arguments()), ""), call, parts)
 
         with self.computing_in(Precision(torch.float64, self.device)):
-            try:
+            with suppress(Unsupported):
                 return recorded()
-            except Unsupported:
-                if not mixes_types:
-                    raise
+            if mixes_types:
                 # A cast to float32 that then meets float64 is a matter of precision, and not of what is computed.
-                with widened():
+                with suppress(Unsupported), widened():
                     return recorded()
+        if self._kept_in is torch.float64:
+            raise Unsupported(NO_CALL)
+        # It may know no float64 at all.
+        with self.computing_in(Precision(self._kept_in, self.device)):
+            return recorded()
 
     def tried_calls(self, call: TryCall, length: int | None, trials: int) -> FirstCall | None:
         """See ``CalledSubject``.

@@ -27,12 +27,9 @@ NOT_READ = {
     "stacked_arrays_with_gates",
     "stacked_arrays_with_one_map_turned",
     "weights_made_of_others",
-    "BiasesOfQueriesForgotten",
     "FeedForwardAcrossPositions",
     "LayersInAPlainList",
-    "OutputWithoutLastPosition",
     "TokensWithoutPositions",
-    "TorchResidualDropped",
 }
 """Encoders whose computation is not read in full: they are left open."""
 

@@ -35,6 +35,20 @@ class FillsOneBuffer(Around):
         return self.kept.copy_(given)
 
 
+class RefusesFloat64(Plain):
+    """Features and lengths, in single precision alone: no name says how wide the features are."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.embed = nn.Linear(13, 28)
+        self.places = nn.Parameter(torch.randn(300, 28))
+
+    def forward(self, xs: Tensor, xs_lens: Tensor) -> Tensor:  # type: ignore[override]
+        assert xs.dtype is torch.float32
+        x = self.embed(xs) + self.places[: xs.shape[1]]
+        return super().forward(x, torch.arange(xs.shape[1]) < xs_lens[:, None])
+
+
 def exported() -> nn.Module:
     sizes = {"x": {axis: torch.export.Dim(name, min=1, max=512) for axis, name in enumerate(("batch", "length"))}}
     return torch.export.export(Around().eval(), (torch.randn(2, 5, 16),), dynamic_shapes=sizes).module()
@@ -57,13 +71,23 @@ def with_parameter(value: Tensor) -> nn.Module:
     [
         (exported, "conformant", ""),
         (FillsOneBuffer, "conformant", ""),
+        (RefusesFloat64, "conformant", "judged in float32"),
         (with_infinite_bias, "conformant", "its own weights hold NaN or infinity (encoder.layers.0.linear1.bias)"),
         (lambda: with_parameter(torch.arange(3)), "conformant", ""),
         (lambda: with_parameter(torch.empty(0, 3)), "conformant", ""),
         (lambda: with_parameter(torch.eye(3).to_sparse()), "undetermined", "not judged: beside"),
         (lambda: with_parameter(torch.zeros(3, dtype=torch.complex64)), "undetermined", "not judged: beside"),
     ],
-    ids=["exported", "one buffer", "infinite bias", "whole numbers", "no entries", "sparse", "complex"],
+    ids=[
+        "exported",
+        "one buffer",
+        "single precision",
+        "infinite bias",
+        "whole numbers",
+        "no entries",
+        "sparse",
+        "complex",
+    ],
 )
 def test_an_unusual_module_is_judged(make: Callable[[], nn.Module], verdict: str, says: str) -> None:
     """Whatever it holds; what the suite cannot change or differentiate keeps it from a verdict at most."""

@@ -53,9 +53,24 @@ class EveryLayer(Plain):
         return torch.stack(given)
 
 
+class PatchesAlone(Plain):
+    """Returns what becomes of the patches, and not of the class token before them."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.patches = nn.Conv2d(3, 28, 4, 4)
+        self.class_token = nn.Parameter(torch.randn(1, 1, 28))
+        self.positions = nn.Parameter(torch.randn(1, 5, 28))
+
+    def forward(self, image: Tensor) -> Tensor:  # type: ignore[override]
+        patches = self.patches(image).flatten(2).mT
+        tokens = torch.cat([self.class_token.expand(len(patches), -1, -1), patches], 1)
+        return super().forward(tokens + self.positions)[:, 1:]
+
+
 @pytest.mark.parametrize(
     ("make", "behind"),
-    [(LanguageModel, " (lm_head.bias, lm_head.weight)"), (SentenceVector, ""), (EveryLayer, "")],
+    [(LanguageModel, " (lm_head.bias, lm_head.weight)"), (SentenceVector, ""), (EveryLayer, ""), (PatchesAlone, "")],
 )
 def test_a_model_is_judged_up_to_its_hidden_states(make: type[nn.Module], behind: str) -> None:
     """The first note names the part that returns them, and the parameters behind it."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
+from conformance_tests.meta_tests.encoders.plain import PLAIN, Plain, PlainAttention, PlainPreNorm, plain_layers
 from conformance_tests.meta_tests.encoders.tutorials import every, tutorial
 
 D, H, INNER, DEPTH = 28, 4, 36, 2
@@ -162,3 +163,22 @@ class Decoder(nn.Module):
 )
 def a_decoder_turned_encoder() -> nn.Module:
     return Decoder()
+
+
+# Maps that are multiplied where they are used, so that each learns equally fast --------------------
+
+
+class Equalised(nn.Linear):
+    """Entries of variance 1 are stored."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.weight / math.sqrt(self.in_features), self.bias * 0.1)
+
+
+@tutorial(every(PlainAttention, scale=1.7), "attention.scores", layer="pre-ln", **PLAIN)
+def maps_multiplied_where_used() -> nn.Module:
+    encoder = Plain(plain_layers(PlainPreNorm), nn.LayerNorm(28))
+    for module in encoder.modules():
+        if isinstance(module, nn.Linear):
+            module.__class__ = Equalised
+    return encoder

@@ -74,6 +74,15 @@ def packed_and_turned() -> nn.Module:
     return Plain(layers)
 
 
+def one_by_one(attention: PlainAttention, x: Tensor, hidden: Tensor | None, heads: list[int]) -> Tensor:
+    """Heads that are computed one after the other."""
+    q, k, v = attention.split(x)
+    hidden = None if hidden is None else hidden[:, 0]
+    scores = [attention.score(q[:, i], k[:, i]) for i in heads]
+    scores = scores if hidden is None else [s.masked_fill(hidden, -torch.inf) for s in scores]
+    return torch.cat([s.softmax(-1) @ v[:, i] for s, i in zip(scores, heads, strict=True)], dim=-1)
+
+
 def layered(**wrong: Callable[..., Any]) -> Make:
     """An encoder whose layers have one method replaced."""
     return lambda: Plain(plain_layers(type("Wrong", (PlainLayer,), wrong)))
@@ -218,6 +227,14 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "weights squared": (attending(weigh=lambda a, s: s.softmax(-1) ** 2), "attention.weights"),
     "unit values": (attending(average=lambda a, w, v: w @ nn.functional.normalize(v, dim=-1)), "attention.output"),
     "values of the next position": (attending(average=lambda a, w, v: w @ v.roll(1, 2)), "attention.output"),
+    "one head for two": (
+        attending(split=lambda a, x: [t[:, [0, 0, 2, 3]] for t in PlainAttention.split(a, x)]),
+        "attention.projections",
+    ),
+    "one head for two, one after the other": (
+        attending(forward=lambda a, x, hidden: a.out(one_by_one(a, x, hidden, [0, 0, 2, 3]))),
+        "attention.projections",
+    ),
     "heads in reverse": (attending(merge=lambda a, h: h.flip(1).transpose(1, 2).flatten(2)), "multihead.concat"),
     "the largest of the heads": (attending(merge=lambda a, h: h.amax(1).repeat(1, 1, 4)), "multihead.concat"),
     "W_O transposed": (attending(project=lambda a, x: x @ a.out.weight + a.out.bias), "multihead.output"),
@@ -237,6 +254,7 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
         "ffn",
     ),
     "0.7 of the input remains": (sublayers(lambda l, x, mixed: second(l, l.norm1(0.7 * x + mixed(x)))), "residual"),
+    "the input taken away again": (sublayers(lambda l, x, mixed: second(l, l.norm1(x + (mixed(x) - x)))), "residual"),
     "less the sublayer": (sublayers(lambda l, x, mixed: second(l, l.norm1(x - mixed(x)))), "residual"),
     "no second residual connection": (
         sublayers(lambda l, x, mixed: l.norm2(l.feed_forward(l.norm1(x + mixed(x))))),
