@@ -188,17 +188,18 @@ class Recording:
 
         A product with numbers of the call that are all 1 is what it leaves as it is: a mask that keeps everything.
         """
-        data_read = [r for r in reads if isinstance(r, Tensor) and self.graph.depends(r)]
-        if operation == "mul" and len(data_read) == len(reads) == 2:
-            kept = next((r for r, mask in (data_read, data_read[::-1]) if self._keeps(mask, r, data)), None)
+        arrays = [r for r in reads if isinstance(r, Tensor)]
+        if operation == "mul" and len(arrays) == len(reads) == 2:
+            kept = next((r for r, mask in (arrays, arrays[::-1]) if self._keeps(mask, r, data)), None)
             if kept is not None:
-                return kept
+                return kept.broadcast_to(data.shape)
         shaped = tuple(r.broadcast_to(data.shape) if isinstance(r, Tensor) else r for r in reads)
         return self._added(operation, shaped, data, kind="elementwise", **about)
 
     def _keeps(self, mask: Tensor, kept: Tensor, data: Tensor) -> bool:
-        """Return whether a factor leaves the other one as it is."""
-        return kept.shape == data.shape and bool((self.graph.numbers(mask) == 1).all())
+        """Return whether a factor that depends on the call leaves the other one as it is, for each sequence at most."""
+        is_mask = self.graph.depends(mask) and bool((self.graph.numbers(mask) == 1).all())
+        return is_mask and kept.shape[-2:] == data.shape[-2:]
 
     def reduction(self, operation: str, codes: Tensor, axes: Sequence[int], data: Tensor, **about: Any) -> Tensor:
         """Add a reduction over some axes of what it reads."""

@@ -34,20 +34,28 @@ def ending(graph: Graph) -> Ending | None:
     just leaves some of them out. Where attention follows, further layers do, or a decoder.
     """
     tried: set[int] = set()
+    departing: Ending | None = None
     last = max((attention.averages.number for attention in attentions(graph)), default=0)
     for part, codes in reversed(graph.parts):
         value = graph.owner(codes)
         if value is None or value.number in tried or codes.ndim != WITH_FEATURES:
             continue
+        if codes.numel() < value.data.numel():
+            continue  # a pooled position
         if is_as_wide(graph.output, codes) and graph.owner(graph.output) is not value:
             continue
         if value.number < last:
             break
         tried.add(value.number)
         shown = read(graph.up_to(codes))
-        if shown.is_entered and not shown.unread and not shown.foreign:
-            return Ending(part, frozenset(EncoderReading(graph).reached() - shown.reached()))
-    return None
+        if not shown.is_entered or shown.foreign:
+            continue
+        found = Ending(part, frozenset(EncoderReading(graph).reached() - shown.reached()))
+        if not shown.unread:
+            return found
+        # What departs in an encoder may keep the rest from being read; what ends within a layer departs too.
+        departing = departing or (found if shown.findings else None)
+    return departing
 
 
 def is_as_wide(output: Tensor, codes: Tensor) -> bool:

@@ -27,7 +27,8 @@ def describe(run: Run, report: TargetReport) -> None:
             names = ", ".join(sorted(unmoved))
             report.notes.append(f"a plain attribute, which does not move with the encoder: {names}")
     if run.sizes:
-        report.notes.append(f"judged with {sizes_in_words(run.sizes)} alone: others are refused")
+        why = "its positions are made for them" if run.sizes.image else "others are refused"
+        report.notes.append(f"judged with {sizes_in_words(run.sizes)} alone: {why}")
     elif run.longest.refusal:
         report.notes.append(
             f"judged with at most {run.longest.positions} tokens: more are refused: {run.longest.refusal}"
@@ -35,6 +36,9 @@ def describe(run: Run, report: TargetReport) -> None:
     if unusable := run.without_value:
         names = ", ".join(unusable[:MOST_NAMES]) + (" …" if len(unusable) > MOST_NAMES else "")
         report.notes.append(f"its own weights hold NaN or infinity ({names}): judged with others")
+    if spare := run.mapping.spare:
+        more = f" and {len(spare) - MOST_NAMES} more" if len(spare) > MOST_NAMES else ""
+        report.notes.append(f"without a part in the hidden states: {', '.join(spare[:MOST_NAMES])}{more}")
     if are_copies(run):
         report.notes.append("all layers start with the same weights: they are copies of one layer")
     if declared is not None:

@@ -32,8 +32,8 @@ from conformance_tests.harness.weight_sets import (
 from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.probes import Probe, Probes, Sizes, sizes_in_words
 from conformance_tests.numerics.rounding import budget
+from conformance_tests.parameters.idle import forgotten
 from conformance_tests.parameters.mapping import ParameterMapping
-from conformance_tests.parameters.names import is_beside
 from conformance_tests.subjects.subject import Subject, name_of
 from encoder_spec.assembly import Encoder, Trace
 from encoder_spec.notation import SpecificationError
@@ -327,6 +327,8 @@ class Computed:
     def cases(self, *cases: Case) -> list[Case]:
         """Return the cases whose masks this subject can take, with weights that it can take, each once."""
         possible = [c for c in cases if self.can_be_asked(c.probe)]
+        if self.subject.needs_gradients:
+            possible = [c._replace(gradients=True) for c in possible]
         return list(dict.fromkeys(c if c.weights in self.weight_sets else c._replace(weights=GIVEN) for c in possible))
 
     def _can_be_asked(self, probe: str) -> bool:
@@ -454,16 +456,15 @@ class Computed:
         return [*self.cases(Case()), *(self.cases(*PADDED)[:1] if self.subject.takes_mask else ())]
 
     def idle_unmapped(self) -> list[str]:
-        """List the subject's parameters that have no canonical path and influence nothing that it returns.
-
-        A pooler or a head stands beside the hidden states, even where the call does not run it.
-        """
+        """List the subject's parameters that have no canonical path and influence nothing, though they should."""
         case = self.case()
         probe = self.probes[case.probe]
         self.weight_sets.use(case.weights)
         _, by_name = self.subject.gradients(probe.inputs, probe.keep, self.cotangent(case))
         # An array without entries is that of a map which an option leaves out.
         idle = [name for name in self.mapping.unmapped if by_name[name].numel() and not by_name[name].any()]
-        return [
-            name for name in idle if not is_beside(name) and not self.subject.influences_anything(name, probe.inputs)
-        ]
+        chosen = self.encoder.choices()
+        empty = {"position"} if "position" not in chosen else set()
+        empty |= {"norm"} if "none" in (chosen.get("embedding_norm"), chosen.get("final_norm")) else set()
+        missed = forgotten(idle, self.mapping, self.weight_sets[case.weights], empty)
+        return [name for name in missed if not self.subject.influences_anything(name, probe.inputs)]

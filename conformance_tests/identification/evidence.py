@@ -87,13 +87,18 @@ class Calls:
         probes = Probes(start, self.seed)
         accepted, hints = self.subject.accepted(), self.subject.hints
         is_stated = bool(hints.batch or hints.length)
+        image = accepted.image if accepted else None
+        if image is not None:
+            # Positions of another grid of patches would be other ones, as far as they are taken at all.
+            self.sizes = Sizes(image=image)
+            probes = Probes(start, self.seed, sizes=self.sizes)
         if not is_stated:
             self.subject.learn(probes)
             if accepted is None or self._takes(probes):
                 return
         assert accepted is not None
-        batch, length = accepted
-        for sizes in [accepted] if is_stated else [(None, length), (batch, None), accepted]:
+        some = [Sizes(None, accepted.length, image), Sizes(accepted.batch, None, image), accepted]
+        for sizes in [accepted] if is_stated else some:
             probes = Probes(start, self.seed, sizes=sizes)
             self.subject.learn(probes)
             if self._takes(probes):

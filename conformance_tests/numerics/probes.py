@@ -10,6 +10,7 @@ family of defects.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isqrt, prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -133,13 +134,22 @@ class Probe:
         return replace(self, inputs=tuple(change(x) for x in self.inputs))
 
 
-Sizes = tuple[int | None, int | None]
-"""The only number of sequences, and the only number of positions, that an encoder takes; None if it takes any."""
+class Sizes(NamedTuple):
+    """The only number of sequences, the only number of positions, and the sides of the only images that are taken.
+
+    Each is None if an encoder takes any.
+    """
+
+    batch: int | None = None
+    length: int | None = None
+    image: tuple[int, int] | None = None
 
 
 def sizes_in_words(sizes: Sizes) -> str:
     """Return the only sizes that an encoder takes, for a message."""
-    batch, length = sizes
+    batch, length, image = sizes
+    if image is not None:
+        return ("" if batch is None else f"{batch} ") + f"images of {image[0]} × {image[1]}"
     several = "" if batch == 1 else "s"
     sequences = "sequences" if batch is None else f"{batch} sequence{several}"
     return sequences if length is None else f"{sequences} of {length} positions"
@@ -167,7 +177,7 @@ class Probes:
         self.batch = next(p for p in PRIMES if p not in taken)
         self.length = next(p for p in PRIMES[2:] if p not in taken and p != self.batch)
         self.longest = LONG
-        self.fixed: Sizes = sizes or (None, None)
+        self.fixed = sizes or Sizes()
         learned = bool(encoder.profile["position"].parameters)
         if self._kind == "convolutions" and learned:
             self.length = encoder.dimensions.max_len  # such encoders take sounds of one length alone
@@ -194,6 +204,9 @@ class Probes:
 
     def _grid(self, length: int) -> tuple[int, int]:
         """Return rows and columns of patches: the square that a learned table is for, else about as many as asked."""
+        if self.fixed.image is not None:
+            height, width = self.fixed.image
+            return height // self.encoder.dimensions.patch, width // self.encoder.dimensions.patch
         side = isqrt(self.encoder.dimensions.max_len - self._prepended)
         is_square = side**2 + self._prepended == self.encoder.dimensions.max_len
         if is_square and self.encoder.profile["position"].parameters:
@@ -229,7 +242,7 @@ class Probes:
 
     def _fixed(self, batch: int, length: int) -> tuple[int, int]:
         """Return sizes, except where the encoder takes one alone."""
-        return self.fixed[0] or batch, self.fixed[1] or length
+        return self.fixed.batch or batch, self.fixed.length or length
 
     def _held(self, x: Tensor) -> Tensor:
         """Return numbers that the precision of the computation can hold, in float64."""

@@ -94,7 +94,7 @@ class CalledSubject(Subject):
         self._instead: dict[str, Any] = {}
         self.segments: str | None = None
         self.width = 0
-        self.first_sizes: tuple[int, int] | None = None
+        self.first_sizes: Sizes | None = None
         self.first_forms: Mapping[str, Filling] | None = None
         self._searched = 0.0
         self.channels_last = False
@@ -192,7 +192,7 @@ class CalledSubject(Subject):
     def accepted(self) -> Sizes | None:
         """See ``Subject``: those that its author states, or else those of the first call that was recorded."""
         said = self.hints
-        return (said.batch or None, said.length or None) if said.batch or said.length else self.first_sizes
+        return Sizes(said.batch or None, said.length or None) if said.batch or said.length else self.first_sizes
 
     def takes_segments(self) -> bool:
         """See ``Subject``."""

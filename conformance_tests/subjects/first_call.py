@@ -7,7 +7,7 @@ call goes through and gives finite numbers.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import combinations, islice, product
 from math import isqrt
 from types import MappingProxyType
@@ -136,7 +136,9 @@ def with_noise(weights: Mapping[str, Tensor], frozen: Collection[str]) -> dict[s
     return {name: noisy[id(w)] for name, w in weights.items()}
 
 
-def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterator[Tensor]:
+def inputs_of(
+    weights: Mapping[str, Tensor], batch: int, length: int, tables: Mapping[str, Tensor] = MappingProxyType({})
+) -> Iterator[Tensor]:
     """Yield what may be the input of an encoder with these weights, the likeliest first: ids, vectors, images, sounds.
 
     A single feature comes last: an encoder of wider vectors may take it as well, and repeat it.
@@ -157,10 +159,16 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
             yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
     kernels = dict.fromkeys(s for s in shapes if len(s) == 4)
     stored = [(s[2], s[1]) for s in kernels if s[2] == s[3] > 1] + [(s[0], s[2]) for s in kernels if s[0] == s[1] > 1]
+    grids_told = list(grids_of([*shapes, *(tuple(t.shape) for t in tables.values())]))
+    for (patch, channels), (rows, columns) in product(dict.fromkeys([*stored, *flattened_patches(shapes)]), grids_told):
+        for shape in ((channels, rows * patch, columns * patch), (rows * patch, columns * patch, channels)):
+            yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
     images = [(channels, [k * patch for k in (2, *range(1, 17))] + [224]) for patch, channels in dict.fromkeys(stored)]
     # Where no kernel tells the side of a patch, a table of positions has a row for each one, and for special tokens.
     grids = [k for k in range(1, 17) if any(k * k + special in sizes for special in range(3))]
-    images += [(channels, [k * patch for k in (2, *grids)]) for patch, channels in flattened_patches(shapes)]
+    images += [
+        (channels, [k * patch for k in (2, *grids)]) for patch, channels in flattened_patches(shapes, MOST_OF_PATCHES)
+    ]
     for channels, sides in images:
         for shape in dict.fromkeys([*((channels, s, s) for s in sides), *((s, s, channels) for s in sides)]):
             yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
@@ -173,13 +181,30 @@ def inputs_of(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterato
         yield torch.randn(batch, length, 1, generator=generator, dtype=torch.float64)
 
 
-def flattened_patches(shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, int]]:
+def grids_of(shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, int]]:
+    """Yield rows and columns of patches for which there is a table of positions, the nearest to squares first.
+
+    A table has a row for each patch, for a class token, and for one that distils.
+    """
+    often = Counter(size for shape in shapes for size in set(shape))
+    tables = [s for s in shapes if (len(s) == SEQUENCE and s[0] == 1) or (len(s) == MAP and often[s[0]] == 1)]
+    counts = dict.fromkeys(s[-2] - special for special in (1, 0, 2) for s in tables)
+    for patches in counts:
+        sides = [a for a in range(2, MOST_ROWS + 1) if patches % a == 0 and 2 <= patches // a <= MOST_ROWS]
+        yield from sorted(((a, patches // a) for a in sides), key=lambda grid: abs(grid[0] - grid[1]))
+
+
+MOST_ROWS = 32
+"""Images have at most so many rows and columns of patches: those of 512 pixels with patches of 16."""
+
+
+def flattened_patches(shapes: Sequence[tuple[int, ...]], most: int | None = None) -> Iterator[tuple[int, int]]:
     """Yield side and channels of square patches that a map may read flattened: it reads p²C entries.
 
-    A width that many arrays have is that of the layers.
+    A width that more than ``most`` arrays have is that of the layers, as a rule.
     """
     held = Counter(size for shape in shapes for size in set(shape))
-    areas = dict.fromkeys(size for s in shapes if len(s) == MAP for size in s if held[size] <= MOST_OF_PATCHES)
+    areas = dict.fromkeys(size for s in shapes if len(s) == MAP for size in s if most is None or held[size] <= most)
     for area, channels in product(areas, COLOURS):
         side = isqrt(area // channels)
         if side > 1 and side * side * channels == area:
@@ -298,10 +323,11 @@ def first_call(
     told = dict.fromkeys(size for size, _ in (*sizes.most_common(), *kept.most_common()) if 1 < size <= LONGEST)
     few, *more = lengths or [LENGTH, *told][:MOST_LENGTHS]
     asked = [(*required(arguments),)]
+    likely = partial(inputs_of, tables=tables)
     rounds: tuple[tuple[Iterable[tuple[str, ...]], list[int], InputsOf, int], ...] = (
-        (plans(arguments), [few], inputs_of, LIKELY),
-        (asked, more, inputs_of, LIKELY),
-        (asked, [few], inputs_of, MOST_CALLS),
+        (plans(arguments), [few], likely, LIKELY),
+        (asked, more, likely, LIKELY),
+        (asked, [few], likely, MOST_CALLS),
         (asked, [few], of_any_width, 1),
     )
     passable: FirstCall | None = None

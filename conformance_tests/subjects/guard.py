@@ -306,6 +306,11 @@ class GuardedSubject(Subject):
         return self._subject.takes_mask
 
     @property
+    def needs_gradients(self) -> bool:  # type: ignore[override]
+        """True if the encoder runs only while gradients are recorded."""
+        return self._subject.needs_gradients
+
+    @property
     def dtype(self) -> torch.dtype:  # type: ignore[override]
         """The precision in which the encoder computes."""
         return self._subject.dtype

@@ -14,6 +14,7 @@ import numpy as np
 from torch import Tensor, from_numpy
 
 from conformance_tests.errors import SubjectError
+from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.first_call import first_hidden_states
@@ -83,7 +84,7 @@ class HeldArraysSubject(CalledSubject):
         def hidden() -> Tensor:
             return first_hidden_states(self.call_with_batch([first.inputs], first.named, gradients=False))
 
-        self.first_sizes, self.first_forms = (first.batch, first.length), first.forms
+        self.first_sizes, self.first_forms = Sizes(first.batch, first.length), first.forms
         self.dtype = hidden().dtype
         self._arrays.observe(hidden)
 

@@ -34,7 +34,7 @@ ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore"}
 FOR_QUERIES = ("attn_mask",)
 """Names that torch made known for masks of queries and keys: one that does nothing is not a mask of padding ignored."""
 
-OTHER_WORDS = ("embeds", "position", "past", "label", "output", "return", "cache", "hidden", "ids", "kwargs")
+OTHER_WORDS = ("embeds", "position", "past", "label", "output", "return", "cache", "hidden", "ids", "kwargs", "weights")
 """Words in the names of arguments that hold something other than a mask."""
 
 
@@ -180,8 +180,8 @@ def mask_arguments(arguments: Arguments) -> list[str]:
 
 
 def tells_of_a_mask(argument: str) -> bool:
-    """Return whether the name of an argument suggests a mask."""
-    return any(word in argument for word in MASK_WORDS) and not any(word in argument for word in NO_MASKS)
+    """Return whether the name of an argument suggests a mask, and not lengths: ``valid_length``."""
+    return any(word in argument for word in MASK_WORDS) and not any(word in argument for word in (*NO_MASKS, "len"))
 
 
 def tells_of_padding(argument: str) -> bool:
@@ -268,7 +268,8 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, 
     pairs = ((call(form, "other padding"), output), (kept, bare))
     known = [(a, b) for a, b in pairs if a is not None] or [(output, bare)]
     if any(x.shape[:2] != keep.shape for x in (output, *(a for a, _ in known))):
-        return ACCEPTED
+        # What gives something else than hidden states though everything is kept selects, or pools.
+        return REFUSED if unmasked is not None and unmasked.shape[:2] == keep.shape else ACCEPTED
     is_finite = bool(output[keep].isfinite().all())
     hides = is_finite and all(is_same(a[keep], b[keep]) for a, b in known)
     changes = is_finite and not is_same(output[keep], bare[keep])

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from conformance_tests.computation.inputs import channels_are_last
 from conformance_tests.errors import Unsupported
+from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.first_call import SEQUENCE, FirstCall, TryCall, with_noise
 
@@ -33,8 +34,10 @@ def noisy_call(
     called = subject.first_call(call, length)
     if called is None:
         raise Unsupported(NO_CALL)
-    subject.first_sizes, subject.first_forms = (called.batch, called.length), called.forms
     subject.channels_last = called.inputs.ndim > SEQUENCE and channels_are_last(called.inputs.shape)
+    *_, height, width = called.inputs.shape[:-1] if subject.channels_last else called.inputs.shape
+    image = (height, width) if called.inputs.ndim > SEQUENCE and height != width else None
+    subject.first_sizes, subject.first_forms = Sizes(called.batch, called.length, image), called.forms
     subject.ids_apart = called.inputs.ndim == SEQUENCE and not called.inputs.is_floating_point()
     try:
         noisy = with_noise(held, frozen)

@@ -27,7 +27,7 @@ def segment_argument(arguments: Arguments, mask: str = "") -> str | None:
         Its name; the name of the first with its asterisk, if that takes all inputs; None if there is no place.
     """
     first, *others = arguments
-    named = next((name for name in others if SEGMENTS.search(name)), None)
+    named = next((name for name in others if SEGMENTS.search(name) and not tells_of_a_mask(name)), None)
     if named is not None:
         return named
     if first.startswith("*"):

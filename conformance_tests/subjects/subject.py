@@ -77,6 +77,8 @@ class Subject:
     takes_mask: bool = True
     dtype: torch.dtype = torch.float64
     """The precision in which it computes."""
+    needs_gradients: bool = False
+    """Whether it runs only while gradients are recorded, as one does that hooks them."""
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
@@ -212,7 +214,7 @@ class Subject:
         raise Unsupported("the subject does not show its operations")
 
     def accepted(self) -> Sizes | None:
-        """Return a number of sequences and of positions that it has been called with; None if it has not been yet."""
+        """Return sizes that it has been called with, of images those that are no squares; None if it has not been yet."""
         return None
 
     def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:

@@ -93,12 +93,15 @@ class TorchRecording(TorchDispatchMode):
             call: calls the encoder.
             parts: those of the encoder, by name.
         """
-        self.known("argument", called.inputs, first)
-        for name, value in called.named.items():
+        # Arrays of their own: what an encoder has kept of an earlier call is a constant to it.
+        inputs = called.inputs.clone()
+        named = {name: v.clone() if isinstance(v, Tensor) else v for name, v in called.named.items()}
+        self.known("argument", inputs, first)
+        for name, value in named.items():
             if isinstance(value, Tensor):
                 self.known("argument", value, name)
         with sdpa_kernel([SDPBackend.MATH]), self.noting(parts), self:
-            returned = call(called.inputs, called.named)
+            returned = call(inputs, named)
         self.graph.output = self.codes(first_hidden_states(returned))
         return self.graph
 

@@ -54,6 +54,9 @@ MOST_FURTHER = 2
 """So many inputs beside the first one are tried for a method that takes any number: a mask, and segments."""
 
 
+WANTS_GRADIENTS = re.compile(r"requires? (a )?grad", re.IGNORECASE)
+"""An error of autograd that an encoder meets while no gradients are recorded: it hooks them, or asks for some."""
+
 MIXED_TYPES = re.compile(r"double.*float|float.*double|same dtype|mixed dtype", re.IGNORECASE)
 """Messages of torch where float32 and float64 meet in one operation."""
 
@@ -130,7 +133,8 @@ class TorchSubject(CalledSubject):
     @contextmanager
     def as_used(self) -> Iterator[None]:
         """See ``Subject``: in inference mode."""
-        with self.computing_in(Precision(self._kept_in, self.device)), torch.inference_mode():
+        mode = nullcontext() if self.needs_gradients else torch.inference_mode()
+        with self.computing_in(Precision(self._kept_in, self.device)), mode:
             yield
 
     def _tensors(self) -> list[Tensor]:
@@ -207,7 +211,18 @@ class TorchSubject(CalledSubject):
         return bool(self._entry or self._structure) or input_by_name(self.module.forward)
 
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:
-        """See ``CalledSubject``. Without gradients torch's encoder takes its fast path."""
+        """See ``CalledSubject``. Without gradients torch's encoder takes its fast path, and some refuse to run."""
+        if not gradients and not self.needs_gradients:
+            try:
+                return self._called(positional, named, gradients=False)
+            except RuntimeError as refusal:
+                if not WANTS_GRADIENTS.search(str(refusal)):
+                    raise
+                self.needs_gradients = True
+        return self._called(positional, named, gradients=True)
+
+    def _called(self, positional: Sequence[Tensor], named: Mapping[str, Any], *, gradients: bool) -> Any:
+        """Call the module."""
         with torch.set_grad_enabled(gradients), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             placed = {name: self._placed(x) if isinstance(x, Tensor) else x for name, x in named.items()}
@@ -236,12 +251,17 @@ class TorchSubject(CalledSubject):
 
     def remarks(self) -> tuple[str, ...]:
         """See ``CalledSubject``: and where in a model it is judged no further."""
+        if self.needs_gradients:
+            return (*self._ends(), "called with gradients alone: without them it refuses to run", *super().remarks())
+        return (*self._ends(), *super().remarks())
+
+    def _ends(self) -> tuple[str, ...]:
+        """Return the remark on the part up to which a model is judged."""
         if self._ending is None:
-            return super().remarks()
+            return ()
         behind = sorted(self._ending.behind)
         named = f" ({', '.join(behind[:MOST_NAMES])}{', …' if len(behind) > MOST_NAMES else ''})" if behind else ""
-        said = f"judged up to what its part `{self._ending.part}` returns, without what follows{named}"
-        return (said, *super().remarks())
+        return (f"judged up to what its part `{self._ending.part}` returns, without what follows{named}",)
 
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``CalledSubject``; the specification's own module is known."""
@@ -362,7 +382,12 @@ class TorchSubject(CalledSubject):
 
     def _ways_to_return(self, inputs: tuple[Tensor, ...]) -> Iterator[Any]:
         """Yield everything that the module returns, and what it does with segments that it can do without."""
-        yield self.returned(inputs, None, gradients=True)
+        ends, self._ending = self._ending, None  # behind its end it may return more than that
+        try:
+            returned = self.returned(inputs, None, gradients=True)
+        finally:
+            self._ending = ends
+        yield returned
         optional = None if self.segments or inputs[0].is_floating_point() else self._place_of_segments()
         if optional is None:
             return
