@@ -458,8 +458,9 @@ def read_patches(found: EncoderReading, what: Affine, rows: Tensor, owner: Value
 
 
 def channels_are_last(shape: Sequence[int]) -> bool:
-    """Return whether the sides of a square image stand before its channels."""
-    return shape[1] == shape[2] != shape[3]
+    """Return whether the sides of an image stand before its channels: two equal sides, or those of fewer channels."""
+    _, first, middle, last = shape
+    return first == middle != last or (first != middle != last and last < min(first, middle))
 
 
 def read_stem(found: EncoderReading, value: Value) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor
 from conformance_tests.computation.affine import Affine, affine, one_step
 from conformance_tests.computation.attention import Attention, attentions
 from conformance_tests.computation.feed_forward import FeedForward, feed_forwards, leaves
-from conformance_tests.computation.graph import Graph, Value
+from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.norm import Norm, read_norm
 from conformance_tests.computation.shown import Finding, Remarks
 
@@ -56,13 +56,17 @@ class Wiring:
         parts: list[Sublayer] = [*self.networks, *self.attentions]
         self._maps = {part.gives.number: part for part in parts if part.gives is not None}
         self._known: dict[int, Node] = {}
+        self._beside: dict[tuple[tuple[int, ...], int], Node] = {}
 
     def of(self, codes: Tensor) -> Node:
         """Return what these entries are."""
         graph = self.graph
         value = graph.owner(codes)
         if value is None:
-            return self._side_by_side(codes)
+            key = tuple(codes.shape), hash(codes.numpy().tobytes())
+            if key not in self._beside:
+                self._beside[key] = self._side_by_side(codes)
+            return self._beside[key]
         if not graph.depends(codes):
             return Node("weights", value, what=codes)
         if codes.unique().numel() < value.data.numel():
@@ -159,7 +163,31 @@ class Wiring:
             part = self._maps.get(found.products[0].number)
             if part is not None:
                 return self._sublayer(found.products[0], part, 1.0)
+        summed = self._sums(codes)
+        if summed is not None:
+            return Node("sum", data[-1], (self.of(summed[0]), Node("weights", None, what=summed[1])))
         return Node("side by side", data[-1], tuple(map(self.explain, data)), codes)
+
+    def _sums(self, codes: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Return the two sides of sums that stand side by side, if each has entries of the same weights on one side.
+
+        Positions may be added to class tokens and to patches apart: these are the same sums.
+        """
+        graph, owners = self.graph, self.graph.owners(codes)
+        if any(v.operation != "add" or len(v.arrays) != 2 for v in owners):
+            return None
+        beside = [read for v in owners if v.depends for read in v.arrays if not graph.depends(read)]
+        added = {value.number for read in beside for value in graph.owners(read)}
+        rest, weights = torch.empty_like(codes), torch.empty_like(codes)
+        for value in owners:
+            sides = [{owner.number for owner in graph.owners(read)} <= added for read in value.arrays]
+            if sides.count(True) != 1:
+                return None
+            here = codes >> PLACES == value.number
+            at = places(codes[here])
+            weights[here] = value.arrays[sides.index(True)].reshape(-1)[at]
+            rest[here] = value.arrays[sides.index(False)].reshape(-1)[at]
+        return rest, weights
 
 
 def one_attention(parts: tuple[Node, ...]) -> Attention | None:
@@ -244,6 +272,11 @@ def terms(node: Node) -> dict[Node, float]:
     return {term: times for term, times in found.items() if times}
 
 
+def made(node: Node) -> int:
+    """Return when a value is computed."""
+    return -1 if node.value is None else node.value.number
+
+
 def branch_in(node: Node) -> Branch | None:
     """Return the sublayer that a sum adds to the stream, if it does.
 
@@ -252,7 +285,8 @@ def branch_in(node: Node) -> Branch | None:
     biases: list[Tensor] = []
     while node.kind in ("sum", "difference"):
         summed = terms(node)
-        behind = [term for term in summed if term.kind != "weights"]
+        # Without a residual connection before it, the stream is a sublayer too: the later one reads the earlier.
+        behind = sorted((term for term in summed if term.kind != "weights"), key=made, reverse=True)
         added = [term.what for term in summed if term.kind == "weights" and isinstance(term.what, Tensor)]
         if len(behind) == 1 and behind[0].kind != "sublayer":
             biases += added

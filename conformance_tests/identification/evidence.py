@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from conformance_tests.errors import Disagreement, Undetermined, Unsupported, one_line
+from conformance_tests.errors import Disagreement, Refused, Undetermined, Unsupported, one_line
 from conformance_tests.harness.computed import Case
 from conformance_tests.harness.intermediates import Recorded
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, PERTURBED, SILENCED, WeightSets
@@ -84,26 +84,29 @@ class Calls:
 
         Those that it accepted are used only if it refuses the suite's: first the length alone, then the batch alone.
         """
-        probes = Probes(start, self.seed)
         accepted, hints = self.subject.accepted(), self.subject.hints
         is_stated = bool(hints.batch or hints.length)
         image = accepted.image if accepted else None
         if image is not None:
             # Positions of another grid of patches would be other ones, as far as they are taken at all.
             self.sizes = Sizes(image=image)
-            probes = Probes(start, self.seed, sizes=self.sizes)
-        if not is_stated:
-            self.subject.learn(probes)
-            if accepted is None or self._takes(probes):
-                return
-        assert accepted is not None
-        some = [Sizes(None, accepted.length, image), Sizes(accepted.batch, None, image), accepted]
-        for sizes in [accepted] if is_stated else some:
+        tried: list[Sizes | None] = [] if is_stated else [self.sizes]
+        if accepted is not None:
+            alone = Sizes(None, accepted.length, image), Sizes(accepted.batch, None, image)
+            tried += [accepted] if is_stated else [*alone, accepted]
+        refusal: Refused | None = None
+        for sizes in tried:
             probes = Probes(start, self.seed, sizes=sizes)
-            self.subject.learn(probes)
-            if self._takes(probes):
+            try:
+                self.subject.learn(probes)
+            except Refused as reason:
+                refusal = refusal or reason
+                continue
+            if accepted is None or self._takes(probes):
                 self.sizes = sizes
                 return
+        if refusal is not None:
+            raise refusal
 
     def _takes(self, probes: Probes) -> bool:
         try:

@@ -49,6 +49,10 @@ def paths_of(layers: Sequence[Any]) -> dict[Path, Any]:
         if id(layer) in seen:
             return
         seen.add(id(layer))
+        first, number = path, 1
+        while path in found:  # the norms of all layers may stand in one graph, beside one another
+            number += 1
+            path = (*first[:-1], f"{first[-1]}_{number}")
         found[path] = layer
         for below, part in parts_of(layer):
             visit((*path, *below), part)
