@@ -46,6 +46,10 @@ class Node:
         return f"{self.value.operation}{named}{self.value.where}"
 
 
+MATRIX = 2
+"""The number of axes of rows that a map reads."""
+
+
 class Wiring:
     """Explains values; each is explained once, so that two ways that meet lead to one node."""
 
@@ -56,22 +60,36 @@ class Wiring:
         parts: list[Sublayer] = [*self.networks, *self.attentions]
         self._maps = {part.gives.number: part for part in parts if part.gives is not None}
         self._known: dict[int, Node] = {}
-        self._beside: dict[tuple[tuple[int, ...], int], Node] = {}
+        self._several: dict[int, tuple[Node, bool]] = {}
 
     def of(self, codes: Tensor) -> Node:
         """Return what these entries are."""
         graph = self.graph
         value = graph.owner(codes)
         if value is None:
-            key = tuple(codes.shape), hash(codes.numpy().tobytes())
-            if key not in self._beside:
-                self._beside[key] = self._side_by_side(codes)
-            return self._beside[key]
+            return self._of_several(codes)
         if not graph.depends(codes):
             return Node("weights", value, what=codes)
         if codes.unique().numel() < value.data.numel():
             return Node("unknown", value, (self.explain(value),), codes)
         return self.explain(value)
+
+    def _of_several(self, codes: Tensor) -> Node:
+        """Return what entries of several values are: one node for the same entries, however a reader arranges them.
+
+        Attention reads them once for each head; as sequences of positions they tell most.
+        """
+        entries = codes.unique()
+        key = hash(entries.numpy().tobytes())
+        is_plain = codes.numel() == entries.numel() and codes.ndim > MATRIX and len(codes) > 1
+        node, was_plain = self._several.get(key, (None, False))
+        if node is None or (is_plain and not was_plain):
+            found = self._side_by_side(codes)
+            if node is None:
+                node = found
+            vars(node).update(vars(found))  # whoever holds it sees the same one
+            self._several[key] = node, is_plain
+        return node
 
     def explain(self, value: Value) -> Node:
         """Return what a value is."""

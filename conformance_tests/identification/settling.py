@@ -98,8 +98,9 @@ class Settling:
             left = [] if shown is None else left_open(shown, self.weights)
             if not left:
                 raise
-            # What names and shapes say is no matter where the computation shows the encoder from end to end.
-            said = "" if shown is not None and shown.is_entered else f"by names and shapes, {reason}"
+            # What names and shapes say is no matter where the computation shows all of it but how weights are made.
+            is_all_read = shown is not None and shown.is_entered and not shown.foreign and not shown.unread
+            said = "" if is_all_read else f"by names and shapes, {reason}"
             raise Undetermined(
                 "; ".join(filter(None, (f"its computation shows that {listed(left)}", said, *self.subject.remarks())))
             ) from None

@@ -11,6 +11,7 @@ from conformance_tests.computation.affine import of_weights
 from conformance_tests.computation.graph import Value
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.parameters.gathered import packing
+from conformance_tests.parameters.idle import is_one_token
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.equation import equations
@@ -69,7 +70,7 @@ def unused(shown: EncoderReading, mapping: ParameterMapping, weights: Mapping[st
         yield Finding("stack", f"the parameters of {more} ({mapping.spare[0]}, …) have no part in the output")
     for name in mapping.spare:
         beside = served.get(name.rpartition(".")[0], set())
-        if len(beside) == 1:
+        if len(beside) == 1 and not is_one_token(weights[name].shape):
             yield Finding(beside.pop(), f"{name} has no part in the output")
 
 

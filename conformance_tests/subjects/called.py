@@ -48,6 +48,7 @@ from conformance_tests.subjects.masks import (
     PADDING_ID,
     MaskForm,
     ends_in_padding,
+    forms_behind_first,
     forms_for_all,
     is_same,
     length_forms,
@@ -218,6 +219,8 @@ class CalledSubject(Subject):
         """See ``Subject``: lengths mark the end of some sequences as padding, and the longest is that of the batch."""
         if self.mask_form is None:
             return True
+        if self.mask_form.spares_first and not bool(keep[:, 0].all()):
+            return False
         if self.mask_form.is_at_the_end:
             return ends_in_padding(keep) and bool(keep[:, -1].any())
         return self.one_by_one or self.mask_form.is_by_sequence or bool((keep == keep[:1]).all())
@@ -325,6 +328,7 @@ class CalledSubject(Subject):
             ("scattered", None),
             ("scattered", list(unforeseen_forms(arguments))),
             ("right", list(length_forms(arguments))),
+            ("right", list(forms_behind_first(arguments))),
             ("all-end-padded", list(forms_for_all(arguments))),
         ):
             if forms == []:

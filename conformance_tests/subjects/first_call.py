@@ -39,7 +39,9 @@ MOST_SIZES = 24
 """So many sizes, with so many arguments filled, are tried in one round: calls that are refused take their time too."""
 
 MOST_TRIALS, FEW_TRIALS = 2500, 500
-"""So many calls are tried in all, or of an argument that is less likely the input: each takes a millisecond or more."""
+"""So many calls are tried in all, or of an argument that is less likely the input: each takes a millisecond or more.
+
+Half of them with the likeliest length and arguments."""
 
 FEW, MOST_OF_MANY = 3, 6
 """Of more than ``FEW`` further arguments only the likeliest values are combined with one another."""
@@ -159,16 +161,20 @@ def inputs_of(
             yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
     kernels = dict.fromkeys(s for s in shapes if len(s) == 4)
     stored = [(s[2], s[1]) for s in kernels if s[2] == s[3] > 1] + [(s[0], s[2]) for s in kernels if s[0] == s[1] > 1]
-    grids_told = list(grids_of([*shapes, *(tuple(t.shape) for t in tables.values())]))
-    for (patch, channels), (rows, columns) in product(dict.fromkeys([*stored, *flattened_patches(shapes)]), grids_told):
+    tables_of = position_tables([*shapes, *(tuple(t.shape) for t in tables.values())])
+    maps = [pair for s in shapes if len(s) == MAP for pair in (s, s[::-1])]
+    mapped = dict.fromkeys(read for read, width in maps if width in {table[-1] for table in tables_of})
+    told = product(dict.fromkeys([*stored, *flattened_patches(mapped)]), islice(grids_of(tables_of), MOST_GRIDS))
+    for (patch, channels), (rows, columns) in told:
         for shape in ((channels, rows * patch, columns * patch), (rows * patch, columns * patch, channels)):
             yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
     images = [(channels, [k * patch for k in (2, *range(1, 17))] + [224]) for patch, channels in dict.fromkeys(stored)]
     # Where no kernel tells the side of a patch, a table of positions has a row for each one, and for special tokens.
     grids = [k for k in range(1, 17) if any(k * k + special in sizes for special in range(3))]
-    images += [
-        (channels, [k * patch for k in (2, *grids)]) for patch, channels in flattened_patches(shapes, MOST_OF_PATCHES)
-    ]
+    # A width that many arrays have is that of the layers.
+    held = Counter(size for shape in shapes for size in set(shape))
+    rare = dict.fromkeys(size for s in shapes if len(s) == MAP for size in s if held[size] <= MOST_OF_PATCHES)
+    images += [(channels, [k * patch for k in (2, *grids)]) for patch, channels in flattened_patches(rare)]
     for channels, sides in images:
         for shape in dict.fromkeys([*((channels, s, s) for s in sides), *((s, s, channels) for s in sides)]):
             yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
@@ -181,30 +187,29 @@ def inputs_of(
         yield torch.randn(batch, length, 1, generator=generator, dtype=torch.float64)
 
 
-def grids_of(shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, int]]:
+def position_tables(shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return the shapes that may be those of tables of positions: no other array has as many rows."""
+    often = Counter(size for shape in shapes for size in set(shape))
+    with_batch = [s for s in shapes if len(s) == SEQUENCE and s[0] == 1]
+    return with_batch + [s for s in shapes if len(s) == MAP and often[s[0]] == 1]
+
+
+def grids_of(tables: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, int]]:
     """Yield rows and columns of patches for which there is a table of positions, the nearest to squares first.
 
     A table has a row for each patch, for a class token, and for one that distils.
     """
-    often = Counter(size for shape in shapes for size in set(shape))
-    tables = [s for s in shapes if (len(s) == SEQUENCE and s[0] == 1) or (len(s) == MAP and often[s[0]] == 1)]
-    counts = dict.fromkeys(s[-2] - special for special in (1, 0, 2) for s in tables)
-    for patches in counts:
+    for patches in dict.fromkeys(s[-2] - special for s in tables for special in (1, 0, 2)):
         sides = [a for a in range(2, MOST_ROWS + 1) if patches % a == 0 and 2 <= patches // a <= MOST_ROWS]
         yield from sorted(((a, patches // a) for a in sides), key=lambda grid: abs(grid[0] - grid[1]))
 
 
-MOST_ROWS = 32
-"""Images have at most so many rows and columns of patches: those of 512 pixels with patches of 16."""
+MOST_ROWS, MOST_GRIDS = 32, 12
+"""Images have at most so many rows of patches (512 pixels with patches of 16), and so many grids are tried."""
 
 
-def flattened_patches(shapes: Sequence[tuple[int, ...]], most: int | None = None) -> Iterator[tuple[int, int]]:
-    """Yield side and channels of square patches that a map may read flattened: it reads p²C entries.
-
-    A width that more than ``most`` arrays have is that of the layers, as a rule.
-    """
-    held = Counter(size for shape in shapes for size in set(shape))
-    areas = dict.fromkeys(size for s in shapes if len(s) == MAP for size in s if most is None or held[size] <= most)
+def flattened_patches(areas: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield side and channels of square patches that a map may read flattened: it reads p²C entries."""
     for area, channels in product(areas, COLOURS):
         side = isqrt(area // channels)
         if side > 1 and side * side * channels == area:
@@ -324,44 +329,47 @@ def first_call(
     few, *more = lengths or [LENGTH, *told][:MOST_LENGTHS]
     asked = [(*required(arguments),)]
     likely = partial(inputs_of, tables=tables)
-    rounds: tuple[tuple[Iterable[tuple[str, ...]], list[int], InputsOf, int], ...] = (
-        (plans(arguments), [few], likely, LIKELY),
-        (asked, more, likely, LIKELY),
-        (asked, [few], likely, MOST_CALLS),
-        (asked, [few], of_any_width, 1),
+    rounds: tuple[tuple[Iterable[tuple[str, ...]], list[int], InputsOf, int, int], ...] = (
+        (plans(arguments), [few], likely, LIKELY, trials // 2),
+        (asked, more, likely, LIKELY, trials // 4),
+        (asked, [few], likely, MOST_CALLS, trials // 4),
+        (asked, [few], of_any_width, 1, trials // 4),
     )
     passable: FirstCall | None = None
-    tried = 0
     odd: FirstCall | None = None
-    for given, of_lengths, inputs, most in rounds:
-        for names, n, batch in islice(product(given, of_lengths, batches), MOST_SIZES):
-            keep = torch.ones(batch, n, dtype=torch.bool)
-            for x in inputs(weights, batch, n):
-                for forms in likeliest(names, most):
-                    tried += 1
-                    if tried > trials:
-                        return passable or odd
-                    beside = dict(zip(names, forms, strict=True))
-                    named = dict(stated) | {name: value_of(form, keep, x) for name, form in beside.items()}
-                    try:
-                        tensors = tensors_in(call(x, named))
-                    except EXHAUSTED:
-                        return None
-                    except Exception:
-                        continue
-                    if not x.is_floating_point() and takes_fractions(call, x, named, tensors):
-                        continue
-                    accepted = FirstCall(x, named, batch, positions_in(tensors, x, batch, n), beside)
-                    # A mask that hides everything, since true means ignore, may give zeros everywhere.
-                    is_hidden = tensors and not all(map(is_sure, forms)) and is_even(first_hidden_states(tensors))
-                    if is_hidden or not has_positions(tensors, x, batch, n):
-                        odd = odd or accepted
-                    elif tensors and all(bool(t.isfinite().all()) for t in tensors):
-                        return accepted
-                    else:
-                        passable = passable or (accepted if tensors else None)
-            if passable:
+    for given, of_lengths, inputs, most, share in rounds:
+        sizes_tried = islice(product(given, of_lengths, batches), MOST_SIZES)
+        attempts = (
+            (names, n, batch, x, forms)
+            for names, n, batch in sizes_tried
+            for x in inputs(weights, batch, n)
+            for forms in likeliest(names, most)
+        )
+        for names, n, batch, x, forms in islice(attempts, share):
+            beside = dict(zip(names, forms, strict=True))
+            if passable and (passable.batch, passable.forms.keys()) != (batch, beside.keys()):
                 return passable
+            keep = torch.ones(batch, n, dtype=torch.bool)
+            named = dict(stated) | {name: value_of(form, keep, x) for name, form in beside.items()}
+            try:
+                tensors = tensors_in(call(x, named))
+            except EXHAUSTED:
+                return None
+            except Exception:
+                continue
+            if not x.is_floating_point() and takes_fractions(call, x, named, tensors):
+                continue
+            accepted = FirstCall(x, named, batch, positions_in(tensors, x, batch, n), beside)
+            # A mask that hides everything, since true means ignore, may give zeros everywhere.
+            is_hidden = tensors and not all(map(is_sure, forms)) and is_even(first_hidden_states(tensors))
+            if is_hidden or not has_positions(tensors, x, batch, n):
+                odd = odd or accepted
+            elif tensors and all(bool(t.isfinite().all()) for t in tensors):
+                return accepted
+            else:
+                passable = passable or (accepted if tensors else None)
+        if passable:
+            return passable
     return odd
 
 

@@ -66,13 +66,17 @@ class MaskForm:
         """Convert the mask (B, n) with True = keep to the form that the encoder wants.
 
         Raises:
-            Unsupported: if it cannot be expressed so: lengths hide only the end of a sequence, and a mask without a
-                batch hides the same positions in all sequences.
+            Unsupported: if it cannot be expressed so: lengths hide only the end of a sequence, a mask without a batch
+                hides the same positions in all sequences, and one of the positions behind the first cannot hide that.
         """
         if self.values == LENGTHS:
             if not ends_in_padding(keep):
                 raise Unsupported("lengths can hide only the end of a sequence")
             return keep.sum(dim=-1)
+        if self.spares_first:
+            if not bool(keep[:, 0].all()):
+                raise Unsupported("a mask of the positions behind the first one cannot hide the first")
+            keep = keep[:, 1:]
         shaped = self._shaped(keep)
         if self.values == "keep":
             return shaped
@@ -86,7 +90,7 @@ class MaskForm:
 
     def _shaped(self, keep: Tensor) -> Tensor:
         """Return the mask with these axes."""
-        axes = self._separate_axes
+        axes = self._separate_axes if not self.spares_first else ["B", "n"]
         if "B" not in axes and not bool((keep == keep[:1]).all()):
             raise Unsupported("a mask without a batch hides the same positions in all sequences")
         B, n = keep.shape
@@ -105,6 +109,11 @@ class MaskForm:
     def is_by_sequence(self) -> bool:
         """True if each sequence has separate entries."""
         return "B" in self._separate_axes
+
+    @property
+    def spares_first(self) -> bool:
+        """True if it has no entry for the first position, where an encoder expects a token that is never padding."""
+        return self.axes == BEHIND_FIRST
 
     @property
     def is_at_the_end(self) -> bool:
@@ -157,6 +166,8 @@ STATEMENTS = {
     LENGTHS: (LENGTHS,),
 }
 """Statements of an author on a mask, and the values that each leaves open."""
+
+BEHIND_FIRST = "B n-1"
 
 AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n", "1 n B", "n n B", "B h n n", "B*h n n")
 """The axes that masks have, the likeliest first."""
@@ -212,6 +223,12 @@ def forms_for_all(arguments: Arguments) -> Iterator[MaskForm]:
     """Yield masks (n, n) that hide the same positions in every sequence."""
     for argument in mask_arguments(arguments):
         yield from (MaskForm(argument, value, "n n") for value in ("keep", "keep 0/1", "ignore", "additive"))
+
+
+def forms_behind_first(arguments: Arguments) -> Iterator[MaskForm]:
+    """Yield masks of all positions but the first, where a class token is expected."""
+    for argument in mask_arguments(arguments):
+        yield from (MaskForm(argument, value, BEHIND_FIRST) for value in ("keep", "ignore"))
 
 
 def length_forms(arguments: Arguments) -> Iterator[MaskForm]:

@@ -20,6 +20,7 @@ SAID_BY_NAMES = {
     "MaskNeverUsed": "that an argument is a mask",
     "TorchMaskNeverUsed": "that an argument is a mask",
     "MaskRefused": "that an argument is a mask",
+    "IdleParameter": "that a parameter belongs to a layer",
 }
 """Defects that contradict names alone, and what these say: without the names nothing is wrong."""
 

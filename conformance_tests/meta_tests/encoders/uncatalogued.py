@@ -260,6 +260,19 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
         sublayers(lambda l, x, mixed: l.norm2(l.feed_forward(l.norm1(x + mixed(x))))),
         "residual",
     ),
+    "no residual connection around networks that read a norm": (
+        lambda: Plain(
+            plain_layers(
+                type(
+                    "Wrong",
+                    (PlainPreNorm,),
+                    {"forward": lambda l, x, h=None: l.feed_forward(l.norm2(x + l.attention(l.norm1(x), h)))},
+                )
+            ),
+            nn.LayerNorm(28),
+        ),
+        "residual",
+    ),
     "the network reads the layer's input": (
         sublayers(lambda l, x, mixed: l.norm2(l.norm1(x + mixed(x)) + l.feed_forward(x))),
         "layer.post_ln",

@@ -1,5 +1,6 @@
 """Correct encoders that are called in ways of their authors, and wrong ones that a call in another way would excuse."""
 
+import math
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -323,6 +324,131 @@ class InNumPy:
     def norm(self, place: int, x: np.ndarray) -> np.ndarray:
         mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
         return self.norms[place]["gamma"] * (x - mean) / np.sqrt(variance + 1e-5) + self.norms[place]["beta"]
+
+
+class Tokens(Calls):
+    """Ids, with a table of positions that begin behind a norm."""
+
+    def __init__(self, kind: type[PlainLayer] = PlainLayer) -> None:
+        super().__init__(kind)
+        self.token_table, self.position_table = nn.Embedding(31, 28), nn.Embedding(300, 28)
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        return self.token_table(ids) + self.position_table.weight[: ids.shape[1]]
+
+
+@unusual
+class ReturnsOfChosenTokens(Tokens):
+    """An argument chooses the positions that are returned: it is no mask of padding."""
+
+    def forward(self, ids: Tensor, masked_tokens: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        x = self.run(self.embedded(ids), None)
+        return x if masked_tokens is None else x[masked_tokens.bool()]
+
+
+@unusual
+class MaskedSentence(Tokens):
+    """A mask whose name speaks of sentences, and a table of segments without a place for their ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.segment_table = nn.Embedding(2, 28)
+
+    def forward(self, ids: Tensor, sentence_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        x = self.embedded(ids) + self.segment_table(torch.zeros_like(ids))
+        return super().forward(x, None if sentence_mask is None else sentence_mask == 1)
+
+
+@unusual
+class WeighsItsScores(Calls):
+    """An optional argument multiplies the scores, which hides nothing and means something else than padding."""
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, mask: Tensor | None = None, attention_weights: Tensor | None = None
+    ) -> Tensor:
+        for layer in self.layers:
+            layer.attention.scale = math.sqrt(7) if attention_weights is None else math.sqrt(7) / attention_weights
+        return super().forward(x, mask)
+
+
+@unusual
+class MaskBehindTheFirst(Calls):
+    """The mask has no entry for the first position, at which a class token is expected; it holds for queries too."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is None:
+            return self.run(x, None)
+        keep = nn.functional.pad(mask, (1, 0), value=True)
+        assert keep.shape == x.shape[:2]
+        return self.run(x, ~keep[:, None, None])
+
+
+@unusual
+class PositionsWherePaddingIsNot(Tokens):
+    """Positions are multiplied by a mask that is made of lengths."""
+
+    def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        places = torch.arange(ids.shape[1])
+        keep = places < (torch.full(ids.shape[:1], ids.shape[1]) if lengths is None else lengths)[:, None]
+        x = self.token_table(ids) + self.position_table(places) * keep[..., None]
+        return self.run(x, ~keep[:, None, None])
+
+
+@unusual
+class HooksItsGradients(Calls):
+    """Refuses to run while no gradients are recorded, and keeps what it was given."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        self.given = x.detach()
+        hidden = super().forward(x, mask)
+        hidden.register_hook(lambda gradient: gradient)
+        return hidden
+
+
+@unusual
+class MadeForSeven(Calls):
+    """A required mask beside vectors to which exactly seven positions are added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.position_embedding = nn.Parameter(torch.randn(1, 7, 28))
+
+    def forward(self, x: Tensor, attention_mask: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(x + self.position_embedding, ~attention_mask.bool()[:, None, None])
+
+
+class Pictured(Calls):
+    """Patches of images that are no squares, with positions for them alone; a class token gets its position apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 28, 4, 4)
+        self.first, self.positions = nn.Parameter(torch.randn(1, 1, 28)), nn.Parameter(torch.randn(1, 7, 28))
+
+    def forward(self, image: Tensor) -> Tensor:  # type: ignore[override]
+        assert image.shape[2:] == (8, 12)
+        x = self.patches(image).flatten(2).mT + self.positions[:, 1:]
+        first = (self.first + self.positions[:, :1]).expand(len(x), -1, -1)
+        return self.run(torch.cat([first, x], 1), None)
+
+
+unusual(Pictured)
+
+
+@unusual
+class ChoosesPatches(Calls):
+    """An optional argument has the places of the patches to keep: it is no mask, though it takes one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.positions = nn.Conv2d(3, 28, 4, 4), nn.Parameter(torch.randn(1, 4, 28))
+        self.mask_of_patches = nn.Parameter(torch.randn(1, 1, 28))
+
+    def forward(self, image: Tensor, masks: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        x = self.patches(image).flatten(2).mT + self.positions
+        if masks is not None:
+            x = x.gather(1, masks.long()[..., None].expand(-1, -1, 28))
+        return self.run(x, None)
 
 
 class UsesItsFirstLayerTwice(Calls):
