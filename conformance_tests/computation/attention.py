@@ -215,6 +215,38 @@ LARGE = 1e4
 """A key is hidden by adding −∞, or a negative number at least so large."""
 
 
+def hidden_in_words(scores: Tensor, axis: int) -> str:
+    """Say which keys are hidden from which queries; nothing if none is, or all are.
+
+    Args:
+        scores: what the softmax reads in a call in which nothing is padded.
+        axis: that of the keys; that of the queries is the other one of the last two.
+    """
+    hidden = scores <= -LARGE / 2
+    if hidden.ndim < MATRIX or axis % hidden.ndim < hidden.ndim - MATRIX or hidden.shape[-1] != hidden.shape[-2]:
+        return ""
+    hidden = (hidden if axis % hidden.ndim == hidden.ndim - 1 else hidden.mT).reshape(-1, *hidden.shape[-2:])
+    if not bool(hidden.any()) or bool(hidden.all(-1).any()):
+        return ""
+    places = torch.arange(hidden.shape[-1])
+    ahead = places - places[:, None]
+    for pattern, says in (
+        (ahead > 0, "each position sees itself and those before it alone (a causal mask)"),
+        (ahead < 0, "each position sees itself and those behind it alone"),
+        (ahead == 0, "no position sees itself"),
+    ):
+        if bool((hidden == pattern).all()):
+            return says
+    reach = int(ahead.abs().masked_fill(hidden.any(0), 0).max())
+    if bool((hidden == (ahead.abs() > reach)).all()):
+        return f"each position sees {reach} others to either side alone (a window)"
+    return "some keys are hidden from some queries"
+
+
+MATRIX = 2
+"""Queries and keys are the last two axes of scores."""
+
+
 def bias_in_words(graph: Graph, codes: "Tensor | float") -> str:
     """Say what is added to scores, if it is the same in every call and does more than hide keys."""
     if graph.depends(codes):
@@ -267,6 +299,8 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
     product = averaged.product
     found = Attention(weights, product, NOTHING, None, [], product, where_scored=scores.product.where)
     found.take(scores)
+    if axis is not None and (hides := hidden_in_words(graph.numbers(argument), axis)):
+        found.findings.append(Finding("mask", f"with nothing padded, {hides}{weights.where}"))
     found.take(kind_of_weights(weights, scores, averaged, axis))
     vectors = (averaged.queries, averaged.keys, averaged.values)
     Q, K, V = (in_heads(graph, codes) for codes in vectors)

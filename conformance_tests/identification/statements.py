@@ -89,6 +89,9 @@ def configured_otherwise(shown: EncoderReading, hints: Hints) -> Iterator[Findin
     said, computed = hints.configured.get("activation"), shown.choices.get("activation")
     if said is not None and computed is not None and said != computed:
         yield Finding("activation", f"its configuration states {said}, but it computes {computed}")
+    order, found = hints.configured.get("layer"), shown.choices.get("layer")
+    if order is not None and found is not None and order != found:
+        yield Finding("layer", f"an attribute states that it is {order}, but it computes {found}")
     eps, used = hints.configured.get("eps"), shown.choices.get("eps")
     if eps is not None and used is not None and abs(float(used) - float(eps)) > SAME_EPS * float(eps):
         yield Finding("norm", f"its configuration states ε = {eps:g}, but its norms have ε = {used:g}")

@@ -19,7 +19,7 @@ class Hints:
         batch: the only number of sequences that a call takes, and ``length`` that of positions; 0 if it takes any.
         arguments: values that every call gets, by argument.
         stated: the choices and sizes that its author states, by name: these must turn out true.
-        configured: those of the choices that a configuration object states, which are held against the computation.
+        configured: those of the choices that a configuration or a flag states, which are held against the computation.
         output_by_input: weights whose class documents that they are output × input, as that of nn.Linear is.
         parts: parts without parameters that no slot of the specification covers, such as rotary positions.
     """

@@ -7,12 +7,11 @@ from typing import Any
 from torch import Tensor
 
 from conformance_tests.subjects.hints import Hints
-from conformance_tests.subjects.torch_hints import ACTIVATION_NAMES
+from conformance_tests.subjects.torch_hints import ACTIVATION_NAMES, NORM_FIRST
 
 HEADS = ("num_heads", "_num_heads", "n_heads", "num_attention_heads", "heads", "nhead", "n_head")
 EPSILONS = ("layer_norm_epsilon", "epsilon", "_epsilon", "eps", "layer_norm_eps")
 ACTIVATIONS = ("activation", "hidden_act", "activation_fn", "act")
-NORM_FIRST = ("normalize_first", "normalize_before", "norm_first", "pre_norm")
 
 NUMBERED = re.compile(r"(?:^|\.)\d+(?:\.|$)")
 """Pattern in the name of a part of a layer."""

@@ -32,6 +32,9 @@ LIKELY_HEADS = ("nheads", "nhead", "num_head", "heads")
 WIDTHS_OF_A_HEAD = ("d_k", "d_head", "head_dim", "dim_head")
 """Attributes for the width of a head: beside one of these even ``h`` is the number of heads, not a height."""
 
+NORM_FIRST = ("normalize_first", "normalize_before", "norm_first", "pre_norm")
+"""Attributes that state whether norms stand before the sublayers."""
+
 CONFIGURATION = {
     "h": ("num_attention_heads", "encoder_attention_heads", *HEADS),
     "N": ("num_hidden_layers", "encoder_layers", "num_layers", "n_layers", "n_layer"),
@@ -50,10 +53,12 @@ def hints_of(module: nn.Module) -> Hints:
     choices, sizes = configured(getattr(module, "config", None))
     in_configuration = dict(choices)
     likely = 0
+    orders = {
+        value for part in module.modules() for word in NORM_FIRST if isinstance(value := attribute(part, word), bool)
+    }
+    if len(orders) == 1:
+        choices["layer"] = in_configuration["layer"] = "pre-ln" if orders.pop() else "post-ln"
     for name, part in module.named_modules():
-        norm_first = getattr(part, "norm_first", None)
-        if isinstance(norm_first, bool):
-            choices.setdefault("layer", "pre-ln" if norm_first else "post-ln")
         activation = activation_name(getattr(part, "activation", part))
         if activation:
             choices.setdefault("activation", activation)

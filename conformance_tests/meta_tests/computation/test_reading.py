@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from conformance_tests.computation.attention import hidden_in_words
 from conformance_tests.computation.reading import read
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.identification.structure import as_shown
@@ -122,3 +123,26 @@ def test_positions_are_read_with_the_rows_that_they_take(rows: tuple[int, int], 
     """A table of sinusoids may be kept; what is read of it must be the sinusoid of the position."""
     found, _ = reading_of(FromATable(*rows))
     assert [finding.says for finding in found.findings if finding.slot == "position"] == says
+
+
+AHEAD = torch.arange(6) - torch.arange(6)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "says"),
+    [
+        (AHEAD > 0, "a causal mask"),
+        (AHEAD < 0, "those behind it alone"),
+        (AHEAD == 0, "no position sees itself"),
+        (AHEAD.abs() > 2, "2 others to either side"),
+        (AHEAD == 3, "some keys are hidden"),
+        (AHEAD > 9, ""),
+        (AHEAD < 9, ""),
+    ],
+)
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_the_keys_that_an_encoder_hides_by_itself_are_read(hidden: Tensor, says: str, axis: int) -> None:
+    """With a finite fill as well as with −∞; where all keys are hidden, none is."""
+    scores = torch.randn(2, 3, 6, 6).masked_fill(hidden if axis == -1 else hidden.mT, -1e4)
+    said = hidden_in_words(scores, axis)
+    assert says in said if says else not said

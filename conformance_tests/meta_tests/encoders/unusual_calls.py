@@ -467,6 +467,31 @@ class UsesItsFirstLayerTwice(Calls):
 excused("encoder", "influence nothing")(UsesItsFirstLayerTwice)
 
 
+class NormsTheStream(PlainLayer):
+    """Says that it norms what its sublayers read, and norms the stream: behind a first norm this is Post-LN."""
+
+    normalize_before = True
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = self.norm1(x)
+        x = self.norm2(x + self.attention(x, hidden))
+        return x + self.feed_forward(x)
+
+
+class NormedStream(Tokens):
+    """Ends in a norm."""
+
+    def __init__(self) -> None:
+        super().__init__(NormsTheStream)
+        self.final_norm = nn.LayerNorm(28)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(self.embedded(ids), mask)
+
+
+excused("layer.post_ln", "an attribute states that it is pre-ln, but it computes post-ln")(NormedStream)
+
+
 class CarriedOn(PlainAttention):
     """Scores are added to those of the layer before, as in RealFormer."""
 
