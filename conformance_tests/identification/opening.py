@@ -36,7 +36,7 @@ def opened(thing: Any, question: Question) -> Iterator[Run]:
 
     What it computes is found out in the best precision that it has; then it is judged in the one asked for.
     An encoder that computes a part of itself in a lower precision, whatever it is given, is judged in that one,
-    if that explains why it disagrees, or why it cannot be called in the best one.
+    if that explains why it disagrees, or why it cannot be called in the best one, or takes no mask there.
 
     Raises:
         Undetermined: if its parameters are those of no encoder, or include unknown ones that matter.
@@ -49,11 +49,14 @@ def opened(thing: Any, question: Question) -> Iterator[Run]:
         question = replace(question, profile=question.declared.replace(**kept))
     with single_thread(), subject.borrowed(), ExitStack() as stack:
         first = stack.enter_context(attempted(subject, question, BEST, question.precision))
-        narrowed = torch.float32 if isinstance(first.reason, SubjectError | Refused) else first.narrowed
-        if narrowed and question.precision == BEST and not (first.run and first.run.identified):
+        refuses_mask = first.run is not None and bool(subject.unknown())
+        narrowed = torch.float32 if refuses_mask or isinstance(first.reason, SubjectError | Refused) else first.narrowed
+        is_settled = first.run is not None and first.run.identified and not refuses_mask
+        if narrowed and question.precision == BEST and not is_settled:
             narrow, learned = Precision(narrowed), subject.how_called()
             with attempted(subject, question, narrow, narrow) as lower:
-                if lower.run and (first.run is None or lower.run.identified or is_rounding_alone(lower.run)):
+                explains = lower.run is not None and (lower.run.identified or is_rounding_alone(lower.run))
+                if lower.run and (first.run is None or (explains and not (refuses_mask and subject.unknown()))):
                     yield lower.run
                     return
                 if first.run is None and lower.is_computed:

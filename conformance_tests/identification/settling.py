@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.reading import ending, read
-from conformance_tests.computation.shown import EncoderReading, Facts
+from conformance_tests.computation.shown import EncoderReading, Facts, Finding
 from conformance_tests.errors import SubjectError, TableUnknown, Undetermined
 from conformance_tests.harness.weight_sets import WeightSets
 from conformance_tests.identification.evidence import Calls
@@ -209,10 +209,14 @@ class Settling:
             trial, found = with_plain_final_norm(trial, found)
         if not found.agrees and self.declared is None and trial.recorded is None:
             found = trial.behind_one_deviation(found)
-        demand_settled(trial, found)
-        demand_stated(trial, found)
-        mapping = trial.reading.mapping
-        return Settled(mapping, trial.evidence.sets, found, self._stored(mapping), sizes=self.calls.sizes)
+        mapping, facts = trial.reading.mapping, Facts()
+        if self.subject.draws_numbers:
+            says = "two calls with the same input and the same weights differ: random numbers enter the output"
+            facts = Facts((Finding("dropout", says),))
+        else:
+            demand_settled(trial, found)
+            demand_stated(trial, found)
+        return Settled(mapping, trial.evidence.sets, found, self._stored(mapping), facts, self.calls.sizes)
 
     def _questions(self) -> list[list[Answer]]:
         hints = self.hints

@@ -77,6 +77,15 @@ class Probe:
             other = torch.where(padded, x.amin() + x.amax() - x, x)
         return replace(self, inputs=(other, *self.inputs[1:]))
 
+    def with_other_middle(self) -> "Probe":
+        """Return the probe with other content at the position in the middle, where it has any positions."""
+        if not self.by_position:
+            raise Unsupported("what stands at one position is read at others too")
+        x = self.inputs[0].clone()
+        middle = x.shape[1] // 2
+        x[:, middle] = 1 - x[:, middle] if x.is_floating_point() else x.amin() + x.amax() - x[:, middle]
+        return replace(self, inputs=(x, *self.inputs[1:]))
+
     def _padded_pixels(self, image: Tensor) -> Tensor:
         """Return which pixels lie in padded patches; what stands before the patches has none."""
         assert self.keep is not None

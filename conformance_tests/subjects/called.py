@@ -386,10 +386,12 @@ class CalledSubject(Subject):
                 return None  # the meaning of this mask is what is to be found out
             try:
                 # Content of order 1: a finite fill may give way to larger scores, and is a mask all the same.
-                probe = padded.with_other_padding(1.0) if variation == "other padding" else padded
+                probe = padded.with_other_middle() if variation == "other middle" else padded
+                probe = padded.with_other_padding(1.0) if variation == "other padding" else probe
             except Unsupported:
                 return None
-            keep = (probes["everything-kept"] if variation == "everything kept" else probe).keep
+            is_kept = variation in ("everything kept", "other middle")
+            keep = (probes["everything-kept"] if is_kept else probe).keep
             self.mask_form = form
             output = self._attempt(probe.inputs, keep if form else None, refusals)
             taken.extend([form] if form is not None and output is not None else [])
@@ -541,7 +543,8 @@ class CalledSubject(Subject):
     def _matters(self, name: str, plain: Probe) -> bool:
         """Return whether another value of an argument that is neither mask nor length changes the output."""
         form = self.neutral[name]
-        known = name == self._mask_argument or tells_of_a_mask(name) or "len" in name
+        is_length = "len" in name and form != Plain("zeros")
+        known = name == self._mask_argument or tells_of_a_mask(name) or is_length
         again = form == Plain("input") and is_attended(name)
         if known or again or form == Plain("nothing"):
             return False

@@ -38,10 +38,9 @@ LIKELY, MOST_CALLS = 12, 400
 MOST_SIZES = 24
 """So many sizes, with so many arguments filled, are tried in one round: calls that are refused take their time too."""
 
-MOST_TRIALS, FEW_TRIALS = 2500, 500
-"""So many calls are tried in all, or of an argument that is less likely the input: each takes a millisecond or more.
-
-Half of them with the likeliest length and arguments."""
+MOST_TRIALS, FEW_TRIALS = 1250, 250
+"""So many calls are tried in one round, or of an argument that is less likely the input: each takes a millisecond or
+more."""
 
 FEW, MOST_OF_MANY = 3, 6
 """Of more than ``FEW`` further arguments only the likeliest values are combined with one another."""
@@ -322,22 +321,22 @@ def first_call(
         lengths: the numbers of positions to try; by default few, and as many as some size of its arrays.
         batches: the numbers of sequences to try.
         stated: values that every call gets, by argument.
-        trials: the number of calls that may be tried.
+        trials: the number of calls that may be tried in each of four rounds.
     """
     sizes, kept = (Counter(size for w in held.values() for size in set(w.shape)) for held in (weights, tables))
     told = dict.fromkeys(size for size, _ in (*sizes.most_common(), *kept.most_common()) if 1 < size <= LONGEST)
     few, *more = lengths or [LENGTH, *told][:MOST_LENGTHS]
     asked = [(*required(arguments),)]
     likely = partial(inputs_of, tables=tables)
-    rounds: tuple[tuple[Iterable[tuple[str, ...]], list[int], InputsOf, int, int], ...] = (
-        (plans(arguments), [few], likely, LIKELY, trials // 2),
-        (asked, more, likely, LIKELY, trials // 4),
-        (asked, [few], likely, MOST_CALLS, trials // 4),
-        (asked, [few], of_any_width, 1, trials // 4),
+    rounds: tuple[tuple[Iterable[tuple[str, ...]], list[int], InputsOf, int], ...] = (
+        (plans(arguments), [few], likely, LIKELY),
+        (asked, more, likely, LIKELY),
+        (asked, [few], likely, MOST_CALLS),
+        (asked, [few], of_any_width, 1),
     )
     passable: FirstCall | None = None
     odd: FirstCall | None = None
-    for given, of_lengths, inputs, most, share in rounds:
+    for given, of_lengths, inputs, most in rounds:
         sizes_tried = islice(product(given, of_lengths, batches), MOST_SIZES)
         attempts = (
             (names, n, batch, x, forms)
@@ -345,7 +344,7 @@ def first_call(
             for x in inputs(weights, batch, n)
             for forms in likeliest(names, most)
         )
-        for names, n, batch, x, forms in islice(attempts, share):
+        for names, n, batch, x, forms in islice(attempts, trials):
             beside = dict(zip(names, forms, strict=True))
             if passable and (passable.batch, passable.forms.keys()) != (batch, beside.keys()):
                 return passable

@@ -306,6 +306,11 @@ class GuardedSubject(Subject):
         return self._subject.takes_mask
 
     @property
+    def draws_numbers(self) -> bool:  # type: ignore[override]
+        """True if two calls with the same input were seen to differ."""
+        return self._subject.draws_numbers
+
+    @property
     def needs_gradients(self) -> bool:  # type: ignore[override]
         """True if the encoder runs only while gradients are recorded."""
         return self._subject.needs_gradients

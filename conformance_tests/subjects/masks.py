@@ -40,7 +40,8 @@ OTHER_WORDS = ("embeds", "position", "past", "label", "output", "return", "cache
 
 Call = Callable[["MaskForm | None", str], Tensor | None]
 """The output with a mask in some form, or without one, for the ``padded`` probe, for that probe with ``other padding``,
-or with ``everything kept``. None if the encoder refuses, has no such input, or accepts no call without a mask."""
+with ``everything kept``, or so with an ``other middle``. None if the encoder refuses, has no such input, or accepts no
+call without a mask."""
 
 
 @dataclass(frozen=True)
@@ -278,7 +279,8 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, 
     is a mask, whatever its name, even if it does not hide padding.
     """
     output, kept = call(form, "padded"), call(form, "everything kept")
-    bare = kept if unmasked is None or not hides_nothing else unmasked
+    is_told = unmasked is not None and hides_nothing
+    bare = unmasked if is_told else kept
     if output is None or bare is None:
         return REFUSED
     # Padding without content, in an image, shows only in the change against a mask that hides nothing.
@@ -291,10 +293,21 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, 
     hides = is_finite and all(is_same(a[keep], b[keep]) for a, b in known)
     changes = is_finite and not is_same(output[keep], bare[keep])
     if hides and changes:
-        return HIDES
-    if changes and kept is not None and unmasked is not None and is_same(kept, unmasked):
+        return HIDES if is_told or not hides_nearly_all(form, call, kept) else CHANGES
+    if changes and kept is not None and unmasked is not None and is_told and is_same(kept, unmasked):
         return ACTS
     return CHANGES if changes else ACCEPTED
+
+
+def hides_nearly_all(form: MaskForm, call: Call, kept: Tensor | None) -> bool:
+    """Return whether, under a mask that keeps everything, the position in the middle shows at one position at most.
+
+    Lengths of 1 do that, and they hide padding.
+    """
+    other = call(form, "other middle")
+    if other is None or kept is None or other.shape != kept.shape:
+        return False
+    return sum(not is_same(a, b) for a, b in zip(other.unbind(1), kept.unbind(1), strict=True)) <= 1
 
 
 def is_same(one: Tensor, other: Tensor) -> bool:

@@ -77,6 +77,8 @@ class Subject:
     takes_mask: bool = True
     dtype: torch.dtype = torch.float64
     """The precision in which it computes."""
+    draws_numbers: bool = False
+    """Whether two calls with the same input were seen to differ, where no graph shows the random numbers."""
     needs_gradients: bool = False
     """Whether it runs only while gradients are recorded, as one does that hooks them."""
 

@@ -53,11 +53,12 @@ def hints_of(module: nn.Module) -> Hints:
     choices, sizes = configured(getattr(module, "config", None))
     in_configuration = dict(choices)
     likely = 0
-    orders = {
-        value for part in module.modules() for word in NORM_FIRST if isinstance(value := attribute(part, word), bool)
-    }
-    if len(orders) == 1:
-        choices["layer"] = in_configuration["layer"] = "pre-ln" if orders.pop() else "post-ln"
+    stated = (attribute(part, word) for part in module.modules() for word in NORM_FIRST)
+    orders = ["pre-ln" if first else "post-ln" for first in stated if isinstance(first, bool)]
+    if orders:
+        choices["layer"] = orders[0]
+    if len(set(orders)) == 1:
+        in_configuration["layer"] = orders[0]
     for name, part in module.named_modules():
         activation = activation_name(getattr(part, "activation", part))
         if activation:

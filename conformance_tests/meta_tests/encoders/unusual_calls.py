@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -415,6 +415,17 @@ class MadeForSeven(Calls):
 
     def forward(self, x: Tensor, attention_mask: Tensor) -> Tensor:  # type: ignore[override]
         return self.run(x + self.position_embedding, ~attention_mask.bool()[:, None, None])
+
+
+@unusual
+class MasksInSinglePrecision(Calls):
+    """Knows by which number to hide in float32 alone."""
+
+    fills: ClassVar = {torch.float32: -1e9}
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        assert hidden is None or self.fills[x.dtype] < 0
+        return super().run(x, hidden)
 
 
 class Pictured(Calls):

@@ -99,6 +99,21 @@ def test_what_is_wrong_with_it_is_named() -> None:
     assert "√d_model" in target.diagnosis[0]["says"]
 
 
+class DropsOutAlways(Encoder):
+    """Features of the output vanish at random, in evaluation too."""
+
+    def forward(self, x: Array, padding: Array | None = None, training: bool = True) -> tuple[Array, None]:
+        hidden, _ = super().forward(x, padding, training)
+        return hidden * (np.random.rand(*hidden.shape) > 0.1), None
+
+
+def test_random_numbers_in_evaluation_are_named() -> None:
+    """They are a fault of the encoder, and keep nobody from seeing which arrays it computes with."""
+    target = check(DropsOutAlways()).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", "dropout.identity"), target.notes
+    assert "random numbers enter the output" in target.diagnosis[0]["says"]
+
+
 def test_gradients_moments_and_caches_are_no_weights() -> None:
     """Only what changes the output when it is changed."""
     subject = adapt(Encoder())
