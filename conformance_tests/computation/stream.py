@@ -87,7 +87,7 @@ class Wiring:
             found = self._side_by_side(codes)
             if node is None:
                 node = found
-            vars(node).update(vars(found))  # whoever holds it sees the same one
+            vars(node).update(vars(found))  # all who hold it see the same one
             self._several[key] = node, is_plain
         return node
 

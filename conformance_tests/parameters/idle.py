@@ -1,7 +1,7 @@
 """Parameters that influence nothing: which of them an encoder forgets, and which stand beside it.
 
 Those are forgotten that belong to a layer, to a part that is used, or to a slot that stands empty without them. A head,
-a pooler, or a table that no input addresses has no part in the hidden states, and is no fault in them.
+a pooler, or a table that no input addresses has no part in the hidden states, and none of their faults.
 """
 
 import re
@@ -80,7 +80,7 @@ def layer_owners(mapping: ParameterMapping) -> set[str]:
 
 
 def is_one_token(shape: tuple[int, ...]) -> bool:
-    """Return whether an array is one vector with axes for sequences and positions: a token of its own, or a mask's."""
+    """Return whether an array is one vector with axes for sequences and positions, such as a class or mask token."""
     return len(shape) > 1 and all(size == 1 for size in shape[:-1])
 
 

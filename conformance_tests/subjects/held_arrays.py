@@ -86,7 +86,7 @@ class HeldArraysSubject(CalledSubject):
             return first_hidden_states(self.call_with_batch([first.inputs], first.named, gradients=False))
 
         def hidden_again() -> Tensor:
-            """With the same random numbers each time: those that act in evaluation are a fault of their own."""
+            """With the same random numbers each time: that they act in evaluation is another fault."""
             before = np.random.get_state()
             np.random.seed(0)
             try:

@@ -93,7 +93,7 @@ class TorchRecording(TorchDispatchMode):
             call: calls the encoder.
             parts: those of the encoder, by name.
         """
-        # Arrays of their own: what an encoder has kept of an earlier call is a constant to it.
+        # In other memory than before: what an encoder has kept of an earlier call is a constant to it.
         inputs = called.inputs.clone()
         named = {name: v.clone() if isinstance(v, Tensor) else v for name, v in called.named.items()}
         self.known("argument", inputs, first)
