@@ -601,7 +601,7 @@ def joined(graph: Graph, found: list[Attention]) -> list[Attention]:
             if known and not same:
                 continue  # the same head of another sample
             if known:
-                says = f"several heads have the same maps{attention.where_scored}"
+                says = f"a head has the maps of another one{attention.where_scored}"
                 before.take(Remarks(findings=[Finding("projections", says)]))
             before.heads.append(head)
     for attention in together:

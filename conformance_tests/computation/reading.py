@@ -97,7 +97,7 @@ def all_positions(graph: Graph) -> tuple[Tensor, list[int]]:
 
 
 def find_left_out(found: EncoderReading, returned: list[int], computed: int) -> None:
-    """Find positions that are computed and not returned; to leave out the tokens of its own is a choice."""
+    """Find positions that are computed and not returned; to leave out class tokens is a choice."""
     missing = set(range(computed)).difference(returned)
     own = {place for place, path in enumerate(("x_cls", "x_dist")) if path in found.codes}
     if missing and missing <= own:

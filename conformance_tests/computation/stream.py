@@ -77,7 +77,7 @@ class Wiring:
     def _of_several(self, codes: Tensor) -> Node:
         """Return what entries of several values are: one node for the same entries, however a reader arranges them.
 
-        Attention reads them once for each head; as sequences of positions they tell most.
+        Attention reads them once for each head; the arrangement in sequences of positions is kept.
         """
         entries = codes.unique()
         key = hash(entries.numpy().tobytes())

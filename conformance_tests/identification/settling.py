@@ -98,7 +98,7 @@ class Settling:
             left = [] if shown is None else left_open(shown, self.weights)
             if not left:
                 raise
-            # What names and shapes say is no matter where the computation shows all of it but how weights are made.
+            # Where the computation shows all but how weights are made, names and shapes add nothing.
             is_all_read = shown is not None and shown.is_entered and not shown.foreign and not shown.unread
             said = "" if is_all_read else f"by names and shapes, {reason}"
             raise Undetermined(
