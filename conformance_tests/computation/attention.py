@@ -216,7 +216,9 @@ LARGE = 1e4
 
 
 def hidden_in_words(scores: Tensor, axis: int) -> str:
-    """Say which keys are hidden from which queries; nothing if none is, or all are.
+    """Say which keys are hidden from which queries by where they stand; nothing if none is, or others are.
+
+    An id of padding may hide keys as well: those of all queries.
 
     Args:
         scores: what the softmax reads in a call in which nothing is padded.
@@ -238,9 +240,8 @@ def hidden_in_words(scores: Tensor, axis: int) -> str:
         if bool((hidden == pattern).all()):
             return says
     reach = int(ahead.abs().masked_fill(hidden.any(0), 0).max())
-    if bool((hidden == (ahead.abs() > reach)).all()):
-        return f"each position sees {reach} others to either side alone (a window)"
-    return "some keys are hidden from some queries"
+    is_window = bool((hidden == (ahead.abs() > reach)).all())
+    return f"each position sees {reach} others to either side alone (a window)" if is_window else ""
 
 
 MATRIX = 2

@@ -306,12 +306,14 @@ def branch_in(node: Node) -> Branch | None:
         # Without a residual connection before it, the stream is a sublayer too: the later one reads the earlier.
         behind = sorted((term for term in summed if term.kind != "weights"), key=made, reverse=True)
         added = [term.what for term in summed if term.kind == "weights" and isinstance(term.what, Tensor)]
+        if len(behind) > 2 or any(times != 1 for term, times in summed.items() if term.kind == "weights"):
+            break
         if len(behind) == 1 and behind[0].kind != "sublayer":
+            if summed[behind[0]] != 1:
+                break
             biases += added
             node = behind[0]
             continue
-        if len(behind) > 2:
-            break
         for out in behind:
             rest = next((term for term in behind if term is not out), None)
             times = 1.0 if rest is None else summed[rest]
