@@ -32,6 +32,7 @@ from conformance_tests.subjects.first_call import (
     Filling,
     FirstCall,
     Plain,
+    SearchedTooLong,
     TryCall,
     another,
     by_rank,
@@ -67,8 +68,8 @@ from conformance_tests.subjects.subject import Boundary, Subject, with_values
 PADDING_IDS = 4
 """Ids below this one are tried for padding; vocabularies begin with the special ones."""
 
-LONGEST_SEARCH = 15.0
-"""So many seconds a search for a first call may take in all: most calls take milliseconds, those with images longer."""
+LONGEST_SEARCH = 8.0
+"""Searches for a first call that find none may take so many seconds: most calls take milliseconds."""
 
 INPUT_IN = {SEQUENCE_FIRST: "(n, B, d_model)", FEATURES_FIRST: "(B, d_model, n)"}
 """Orders of the axes of the input other than the usual one, in words."""
@@ -155,27 +156,16 @@ class CalledSubject(Subject):
             call: calls the encoder with a first argument and those that it asks for, by ``call_with_batch``.
             length: the number of positions; by default few.
         """
+        begun = perf_counter()
+        wanted = until(begun + LONGEST_SEARCH - self._searched, call)
         for alone, trials in self.stages:
             self.one_by_one = alone
-            found = self.tried_calls(self._timed(call), length, trials)
+            found = self.tried_calls(wanted, length, trials)
             if found is not None:
                 return found
+        self._searched += perf_counter() - begun
         self.one_by_one = False
         return None
-
-    def _timed(self, call: TryCall) -> TryCall:
-        """Return the call, which refuses everything once the trials have taken too long."""
-
-        def timed(x: Tensor, named: Mapping[str, Any]) -> Any:
-            if self._searched > LONGEST_SEARCH:
-                raise Unsupported("no call was found in the time for it")
-            begun = perf_counter()
-            try:
-                return call(x, named)
-            finally:
-                self._searched += perf_counter() - begun
-
-        return timed
 
     def tried_calls(self, call: TryCall, length: int | None, trials: int) -> FirstCall | None:
         """Return a call that goes through; None if none of so many does."""
@@ -571,6 +561,17 @@ class CalledSubject(Subject):
         if self.axes == FEATURES_FIRST and (hidden.ndim != SEQUENCE or hidden.shape[1] != self.width):
             return hidden
         return self._turned(hidden)
+
+
+def until(end: float, call: TryCall) -> TryCall:
+    """Return the call, which ends the search for one that goes through behind a point in time."""
+
+    def timed(x: Tensor, named: Mapping[str, Any]) -> Any:
+        if perf_counter() > end:
+            raise SearchedTooLong
+        return call(x, named)
+
+    return timed
 
 
 def of_one_sequence(call: TryCall) -> TryCall:

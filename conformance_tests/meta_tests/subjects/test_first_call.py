@@ -1,12 +1,14 @@
 """The first call of an encoder of which nothing is known."""
 
 from collections.abc import Mapping
+from time import perf_counter
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from conformance_tests.subjects.called import until
 from conformance_tests.subjects.calling import REQUIRED
 from conformance_tests.subjects.first_call import (
     Plain,
@@ -168,3 +170,17 @@ def test_ids_are_looked_up_and_not_computed_with() -> None:
     assert not takes_fractions(looks_up, ids, {}, [table[ids]])
     assert not takes_fractions(looks_up, ids, {"rounds": True}, [table[ids]])
     assert takes_fractions(scales, ids, {}, [2.0 * ids[..., None]])
+
+
+def test_a_search_that_takes_too_long_ends() -> None:
+    """Behind the end of its time nothing else is tried."""
+    now = perf_counter()
+    assert until(now + 60, lambda x, named: x)(torch.zeros(1), {}) == 0
+    asked: list[Tensor] = []
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        asked.append(x)
+        return until(now, lambda x, named: x)(x, named)  # type: ignore[no-any-return]
+
+    assert first_call(WEIGHTS, {}, {"x": REQUIRED}, call) is None
+    assert len(asked) == 1
