@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from conformance_tests.errors import Disagreement, Refused, Undetermined, Unsupported, one_line
+from conformance_tests.errors import Disagreement, Refused, SubjectError, Undetermined, Unsupported, one_line
 from conformance_tests.harness.computed import Case
 from conformance_tests.harness.intermediates import Recorded
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, PERTURBED, SILENCED, WeightSets
@@ -16,6 +16,7 @@ from conformance_tests.identification.missing_facts import table_is_missing
 from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.numerics.rounding import search_budget
 from conformance_tests.parameters.mapping import ParameterMapping
+from conformance_tests.subjects.calling import EXHAUSTED
 from conformance_tests.subjects.subject import Subject
 from encoder_spec.assembly import Encoder
 
@@ -35,6 +36,16 @@ class Evidence:
             replace(e, parameters=mapping.canonical(self.sets[case.weights]))
             for e, case in zip(self.experiments, self.cases, strict=True)
         ]
+
+
+COMPLAINTS = (AttributeError, TypeError, IndexError, KeyError, ValueError, AssertionError, RuntimeError)
+"""Errors by which code refuses an input of another form than it expects; torch's own are of the last kind."""
+
+
+def complains_of_input(fault: Exception) -> bool:
+    """Return whether another input may be taken: not if memory ran out, or a part is not written yet."""
+    is_own = isinstance(fault, (*EXHAUSTED, NotImplementedError)) or "allocate memory" in str(fault)
+    return isinstance(fault, COMPLAINTS) and not is_own
 
 
 class Calls:
@@ -58,7 +69,7 @@ class Calls:
         """Make a few calls, with weights perturbed as a reading of the parameters suggests.
 
         Raises:
-            Undetermined: if it cannot be called.
+            Undetermined, SubjectError: if it cannot be called.
         """
         first_time = self.sets is None
         self.put_back()
@@ -119,7 +130,8 @@ class Calls:
         """Call the subject once.
 
         Raises:
-            Undetermined: if it cannot be called, or returns nothing like hidden states.
+            Undetermined: if it refuses what it is called with, or returns nothing like hidden states.
+            SubjectError: if it raises what no input is to blame for.
         """
         probe = probes[case.probe]
         sets.use(case.weights)
@@ -134,7 +146,8 @@ class Calls:
             refusal = f"calling the encoder on {shape} {probe.inputs[0].dtype} raised {one_line(fault)}"
             if probe.inputs[0].is_floating_point() and self.takes_tokens(probe.inputs[0]):
                 raise table_is_missing(self.weights, mapping) from None
-            raise refused(refusal, mapping, self.subject.hints) from fault
+            left_open = refused(refusal, mapping, self.subject.hints)
+            raise left_open if complains_of_input(fault) else SubjectError(refusal) from fault
         if not self.has_head:
             demand_hidden_states(output, probes.encoder, mapping)
         return Experiment(mapping.canonical(sets[case.weights]), probe.inputs, output.double(), self.subject.dtype)

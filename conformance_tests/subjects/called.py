@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain, islice
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import torch
@@ -69,7 +69,7 @@ PADDING_IDS = 4
 """Ids below this one are tried for padding; vocabularies begin with the special ones."""
 
 LONGEST_SEARCH = 8.0
-"""Searches for a first call that find none may take so many seconds: most calls take milliseconds."""
+"""A search for a first call may take so many seconds of the processor: most calls take milliseconds."""
 
 INPUT_IN = {SEQUENCE_FIRST: "(n, B, d_model)", FEATURES_FIRST: "(B, d_model, n)"}
 """Orders of the axes of the input other than the usual one, in words."""
@@ -98,7 +98,6 @@ class CalledSubject(Subject):
         self.width = 0
         self.first_sizes: Sizes | None = None
         self.first_forms: Mapping[str, Filling] | None = None
-        self._searched = 0.0
         self.channels_last = False
         self.ids_apart = False
         self.one_by_one = False
@@ -156,14 +155,12 @@ class CalledSubject(Subject):
             call: calls the encoder with a first argument and those that it asks for, by ``call_with_batch``.
             length: the number of positions; by default few.
         """
-        begun = perf_counter()
-        wanted = until(begun + LONGEST_SEARCH - self._searched, call)
+        wanted = until(process_time() + LONGEST_SEARCH, call)
         for alone, trials in self.stages:
             self.one_by_one = alone
             found = self.tried_calls(wanted, length, trials)
             if found is not None:
                 return found
-        self._searched += perf_counter() - begun
         self.one_by_one = False
         return None
 
@@ -564,10 +561,10 @@ class CalledSubject(Subject):
 
 
 def until(end: float, call: TryCall) -> TryCall:
-    """Return the call, which ends the search for one that goes through behind a point in time."""
+    """Return the call, which ends the search for one that goes through behind a point in the process's own time."""
 
     def timed(x: Tensor, named: Mapping[str, Any]) -> Any:
-        if perf_counter() > end:
+        if process_time() > end:
             raise SearchedTooLong
         return call(x, named)
 

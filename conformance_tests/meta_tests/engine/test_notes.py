@@ -109,7 +109,7 @@ def described(variants: dict[str, Any] | None = None, heads: int = 4, **facts: A
         encoder=Encoder(PROFILES["torch-post-ln"].replace(**(variants or {})), replace(SMALL, h=heads)),
         question=SimpleNamespace(declared=known["declared"]),
         subject=subject,
-        mapping=SimpleNamespace(conventions=lambda: known["maps"], heads=None),
+        mapping=SimpleNamespace(conventions=lambda: known["maps"], heads=None, spare=()),
         stated_parameters=lambda: known["parameters"],
         sizes=None,
         **{name: known[name] for name in ("identified", "stored", "longest", "without_value")},

@@ -109,7 +109,7 @@ def test_every_judged_encoder_has_a_row_and_a_page() -> None:
 
 
 def test_the_page_of_an_encoder_names_its_variants_and_what_failed() -> None:
-    """Flax computes the variance as a difference unless told otherwise: NORM-6 fails."""
+    """The text encoder of CLIP is causal: MASK-1 fails."""
     from generators import encoders
 
     by_name = {e.subject: e for e in encoders.judged()}
@@ -118,23 +118,23 @@ def test_the_page_of_an_encoder_names_its_variants_and_what_failed() -> None:
     assert 'href="layer.html#layer.post_ln"' in bert
     assert 'href="ffn.html#ffn.gelu"' in bert
     assert '<a href="attention.html#ATT-3">ATT-3</a>' in bert
-    flax = encoders.one(by_name["nnx, Pre-LN, LayerNorm with its defaults"])
-    assert 'href="norm.html#NORM-6"' in flax
-    assert '<span class="outcome fail">fail</span>' in flax
+    clip = encoders.one(by_name["CLIP, text"])
+    assert 'href="attention.html#MASK-1"' in clip
+    assert '<span class="outcome fail">fail</span>' in clip
     assert '<span class="outcome fail">fail</span>' not in bert
 
 
 def test_a_requirement_shows_what_came_of_its_checks_last() -> None:
-    """NORM-6 is not met by Flax's default; what no check decides for an encoder has no result."""
+    """MASK-1 is not met by a causal encoder; what no check decides for an encoder has no result."""
     from generators import encoders, results
 
-    latest = results.latest("NORM-6")
-    assert 'not met by <a href="encoder-flax-nnx-pre-ln-layernorm-with-its-defaults.html">' in latest
-    met = [e for e in encoders.judged() if e.requirements.get("NORM-6", {}).get("outcome") == "pass"]
+    latest = results.latest("MASK-1")
+    assert 'not met by <a href="encoder-transformers-clip-text.html">' in latest
+    met = [e for e in encoders.judged() if e.requirements.get("MASK-1", {}).get("outcome") == "pass"]
     assert f'met by <a href="frameworks.html">{len(met)} encoders</a>' in latest
-    noticed = {r.deviation for r in declared() if "NORM-6" in r.killed_by}
+    noticed = {r.deviation for r in declared() if "MASK-1" in r.killed_by}
     assert (
-        f'notices <a href="kill-matrix.html?requirement=NORM-6">{results.number(len(noticed), "deviation")}</a>'
+        f'notices <a href="kill-matrix.html?requirement=MASK-1">{results.number(len(noticed), "deviation")}</a>'
         in latest
     )
     assert results.latest("ATT-8") == ""
