@@ -51,6 +51,11 @@ def one_line(fault: BaseException) -> str:
     return f"{type(fault).__name__}: {fault}".strip().split("\n")[0].removesuffix(":")
 
 
+def tells_of_memory(said: str) -> bool:
+    """Return whether an error says that memory ran out: torch raises a ``RuntimeError`` for it."""
+    return "allocate memory" in said or "MemoryError" in said
+
+
 class Lost(Exception):
     """The worker hung or ended; the message says how."""
 

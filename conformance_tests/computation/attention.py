@@ -224,7 +224,7 @@ def hidden_in_words(scores: Tensor, axis: int) -> str:
         scores: what the softmax reads in a call in which nothing is padded.
         axis: that of the keys; that of the queries is the other one of the last two.
     """
-    hidden = scores <= -LARGE / 2
+    hidden = scores <= -LARGE / 2  # a fill that is added leaves the score itself, which is far smaller, beside it
     if hidden.ndim < MATRIX or axis % hidden.ndim < hidden.ndim - MATRIX or hidden.shape[-1] != hidden.shape[-2]:
         return ""
     hidden = (hidden if axis % hidden.ndim == hidden.ndim - 1 else hidden.mT).reshape(-1, *hidden.shape[-2:])

@@ -197,7 +197,7 @@ class Recording:
         return self._added(operation, shaped, data, kind="elementwise", **about)
 
     def _keeps(self, mask: Tensor, kept: Tensor, data: Tensor) -> bool:
-        """Return whether a factor that depends on the call leaves the other one as it is, for each sequence at most."""
+        """Return whether a factor of the call leaves the other one as it is, or repeats it for each sequence."""
         is_mask = self.graph.depends(mask) and bool((self.graph.numbers(mask) == 1).all())
         return is_mask and kept.shape[-2:] == data.shape[-2:]
 

@@ -48,7 +48,7 @@ def ending(graph: Graph) -> Ending | None:
             break
         tried.add(value.number)
         shown = read(graph.up_to(codes))
-        if not shown.is_entered or shown.foreign:
+        if not shown.fits_slots:
             continue
         found = Ending(part, frozenset(EncoderReading(graph).reached() - shown.reached()))
         if not shown.unread:

@@ -103,6 +103,11 @@ class EncoderReading(Remarks):
         return "N" in self.sizes and (given or embedded)
 
     @property
+    def fits_slots(self) -> bool:
+        """Return whether it is read from the input on, and has no part that no slot covers."""
+        return self.is_entered and not self.foreign
+
+    @property
     def places_vectors(self) -> bool:
         """Return whether it adds positions to vectors, or to mapped features; a set of those needs none."""
         return self.choices.get("embedding") in READ_AS_REALS and "position" in self.choices

@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from conformance_tests.errors import Disagreement, Refused, SubjectError, Undetermined, Unsupported, one_line
+from conformance_tests.errors import (
+    Disagreement,
+    Refused,
+    SubjectError,
+    Undetermined,
+    Unsupported,
+    one_line,
+    tells_of_memory,
+)
 from conformance_tests.harness.computed import Case
 from conformance_tests.harness.intermediates import Recorded
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, PERTURBED, SILENCED, WeightSets
@@ -44,7 +52,7 @@ COMPLAINTS = (AttributeError, TypeError, IndexError, KeyError, ValueError, Asser
 
 def complains_of_input(fault: Exception) -> bool:
     """Return whether another input may be taken: not if memory ran out, or a part is not written yet."""
-    is_own = isinstance(fault, (*EXHAUSTED, NotImplementedError)) or "allocate memory" in str(fault)
+    is_own = isinstance(fault, (*EXHAUSTED, NotImplementedError)) or tells_of_memory(str(fault))
     return isinstance(fault, COMPLAINTS) and not is_own
 
 

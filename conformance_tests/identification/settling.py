@@ -99,7 +99,7 @@ class Settling:
             if not left:
                 raise
             # Where the computation shows all but how weights are made, names and shapes add nothing.
-            is_all_read = shown is not None and shown.is_entered and not shown.foreign and not shown.unread
+            is_all_read = shown is not None and shown.fits_slots and not shown.unread
             said = "" if is_all_read else f"by names and shapes, {reason}"
             raise Undetermined(
                 "; ".join(filter(None, (f"its computation shows that {listed(left)}", said, *self.subject.remarks())))
@@ -116,8 +116,7 @@ class Settling:
 
     def _ends_earlier(self, shown: EncoderReading) -> bool:
         """Let the subject end where the hidden states are, if it goes on to something else; return whether it does."""
-        is_all_read = shown.is_entered and not shown.foreign
-        end = None if self.calls.has_head or is_all_read or self._ended else ending(shown.graph)
+        end = None if self.calls.has_head or shown.fits_slots or self._ended else ending(shown.graph)
         if end is None:
             return False
         self._ended = True
@@ -146,7 +145,7 @@ class Settling:
     def _settled_by_computation(self, shown: EncoderReading) -> Settled | None:
         """Test the reading that the computation shows; return None if it shows no encoder, or not all of one."""
         self._call_anew()
-        if not shown.is_entered or shown.foreign:
+        if not shown.fits_slots:
             return None
         if not self.subject.takes_segments():
             shown = with_one_segment(shown)

@@ -23,7 +23,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NoReturn
 
-from conformance_tests.errors import TargetError, one_line
+from conformance_tests.errors import TargetError, one_line, tells_of_memory
 from conformance_tests.harness.question import Question
 from conformance_tests.isolation.signing import Signing
 from conformance_tests.reports.report import Result, TargetReport
@@ -128,7 +128,7 @@ def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str,
     except BaseException as fault:
         return {"raised": one_line(fault).rstrip(": ")}
     texts = [*report.notes, *(r.message for r in report.requirements)]
-    if any("allocate memory" in text or "MemoryError" in text for text in texts):
+    if any(map(tells_of_memory, texts)):
         report.notes.append(f"a target may allocate {allowed / 2**30:.3g} GiB here (--memory)")
     return {"report": asdict(report)}
 

@@ -162,15 +162,34 @@ def inputs_of(
         # Where only one length goes, it matters which axis has it.
         for width in likely:
             yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
+    for shape in images_of(shapes, [tuple(t.shape) for t in tables.values()]):
+        yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
+    for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
+        for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
+            yield torch.randn(batch, kernel[1], time, generator=generator, dtype=torch.float64)
+        # Vectors with their features first: a mask beside them has as many positions.
+        yield torch.randn(batch, kernel[1], length, generator=generator, dtype=torch.float64)
+    if any(1 in shape for shape in shapes if len(shape) == MAP):
+        yield torch.randn(batch, length, 1, generator=generator, dtype=torch.float64)
+
+
+def images_of(shapes: Sequence[tuple[int, ...]], kept: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+    """Yield the shapes of images that an encoder may take, those first for which there is a table of positions.
+
+    Args:
+        shapes: those of its weights.
+        kept: those of the arrays that it keeps beside them.
+    """
+    sizes = {size for shape in shapes for size in shape if size > 1}
     kernels = dict.fromkeys(s for s in shapes if len(s) == 4)
     stored = [(s[2], s[1]) for s in kernels if s[2] == s[3] > 1] + [(s[0], s[2]) for s in kernels if s[0] == s[1] > 1]
-    tables_of = position_tables([*shapes, *(tuple(t.shape) for t in tables.values())])
+    placed = position_tables([*shapes, *kept])
     maps = [pair for s in shapes if len(s) == MAP for pair in (s, s[::-1])]
-    mapped = dict.fromkeys(read for read, width in maps if width in {table[-1] for table in tables_of})
-    told = product(dict.fromkeys([*stored, *flattened_patches(mapped)]), islice(grids_of(tables_of), MOST_GRIDS))
+    mapped = dict.fromkeys(read for read, width in maps if width in {table[-1] for table in placed})
+    told = product(dict.fromkeys([*stored, *flattened_patches(mapped)]), islice(grids_of(placed), MOST_GRIDS))
     for (patch, channels), (rows, columns) in told:
-        for shape in ((channels, rows * patch, columns * patch), (rows * patch, columns * patch, channels)):
-            yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
+        yield channels, rows * patch, columns * patch
+        yield rows * patch, columns * patch, channels
     images = [(channels, [k * patch for k in (2, *range(1, 17))] + [224]) for patch, channels in dict.fromkeys(stored)]
     # Where no kernel tells the side of a patch, a table of positions has a row for each one, and for special tokens.
     grids = [k for k in range(1, 17) if any(k * k + special in sizes for special in range(3))]
@@ -179,15 +198,7 @@ def inputs_of(
     rare = dict.fromkeys(size for s in shapes if len(s) == MAP for size in s if held[size] <= MOST_OF_PATCHES)
     images += [(channels, [k * patch for k in (2, *grids)]) for patch, channels in flattened_patches(rare)]
     for channels, sides in images:
-        for shape in dict.fromkeys([*((channels, s, s) for s in sides), *((s, s, channels) for s in sides)]):
-            yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
-    for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
-        for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
-            yield torch.randn(batch, kernel[1], time, generator=generator, dtype=torch.float64)
-        # Vectors with their features first: a mask beside them has as many positions.
-        yield torch.randn(batch, kernel[1], length, generator=generator, dtype=torch.float64)
-    if any(1 in shape for shape in shapes if len(shape) == MAP):
-        yield torch.randn(batch, length, 1, generator=generator, dtype=torch.float64)
+        yield from dict.fromkeys([*((channels, s, s) for s in sides), *((s, s, channels) for s in sides)])
 
 
 def position_tables(shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:

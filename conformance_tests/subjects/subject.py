@@ -78,9 +78,9 @@ class Subject:
     dtype: torch.dtype = torch.float64
     """The precision in which it computes."""
     draws_numbers: bool = False
-    """Whether two calls with the same input were seen to differ, where no graph shows the random numbers."""
+    """Whether two equal calls gave different results; set where no graph shows the random numbers."""
     needs_gradients: bool = False
-    """Whether it runs only while gradients are recorded, as one does that hooks them."""
+    """Whether it runs only while gradients are recorded, because it registers hooks on them."""
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:

@@ -339,7 +339,7 @@ class Tokens(Calls):
 
 @unusual
 class ReturnsOfChosenTokens(Tokens):
-    """An argument chooses the positions that are returned: it is no mask of padding."""
+    """Takes an argument that selects the returned positions, and is not a padding mask."""
 
     def forward(self, ids: Tensor, masked_tokens: Tensor | None = None) -> Tensor:  # type: ignore[override]
         x = self.run(self.embedded(ids), None)
@@ -448,7 +448,7 @@ unusual(Pictured)
 
 @unusual
 class ChoosesPatches(Calls):
-    """An optional argument has the places of the patches to keep: it is no mask, though it takes one."""
+    """Takes indices of the patches to keep in an optional argument, which accepts a mask and is not one."""
 
     def __init__(self) -> None:
         super().__init__()

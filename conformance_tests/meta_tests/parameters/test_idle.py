@@ -1,4 +1,4 @@
-"""Which parameters without influence an encoder forgets, and which stand beside it."""
+"""Parameters without influence are forgotten in a layer or an empty slot, and otherwise belong to a head."""
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ USED = {
 
 
 def forgets(empty: set[str] = set(), used: dict[str, str] = USED, **idle: tuple[int, ...]) -> list[str]:  # noqa: B006
-    """What is forgotten of idle parameters of these shapes, with ``__`` for a dot."""
+    """Return the names that count as forgotten, for idle parameters of these shapes; ``__`` stands for a dot."""
     shapes: dict[str, tuple[int, ...]] = {name.replace("__", "."): shape for name, shape in idle.items()}
     weights = {name: torch.zeros(*shape) for name, shape in shapes.items()}
     weights |= {name: torch.zeros(8, 8) for name in used.values()}
