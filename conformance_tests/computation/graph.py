@@ -20,6 +20,12 @@ from torch import Tensor
 PLACES = 32
 """Bits of a code that hold the place in a value; those above hold the value's number."""
 
+NEUTRAL = {"mul": 1.0, "div": 1.0, "add": 0.0, "sub": 0.0}
+"""The number that an operation leaves the other operand with."""
+
+ROUNDING = 1e-6
+"""Random numbers of float32 with a mean of 1 differ from it by no more, after a division by the rate of dropout."""
+
 Operand = Tensor | float
 """Something that an operation reads: the codes of an array, in the shape in which it is read, or a number."""
 
@@ -139,6 +145,10 @@ class Graph:
             self._readers = (len(self.values), readers)
         return self._readers[1].get(value.number, [])
 
+    def read(self) -> set[str]:
+        """Return the names of the leaves that the output is computed of."""
+        return {value.name for value in self.ancestors(self.output) if value.name and not value.reads}
+
     def ancestors(self, codes: Operand) -> Iterator[Value]:
         """Yield the values that these entries were computed from, each once, the latest first."""
         found: set[int] = set()
@@ -186,8 +196,18 @@ class Recording:
     def elementwise(self, operation: str, reads: Sequence[Operand], data: Tensor, **about: Any) -> Tensor:
         """Add an operation on each entry by itself; what it reads is broadcast to the shape of the result.
 
-        A product with numbers of the call that are all 1 is what it leaves as it is: a mask that keeps everything.
+        A product with numbers of the call that are all 1 is what it leaves as it is: a mask that keeps everything. So
+        is an operation with random numbers that leave the other operand as it is on average, as dropout does, and one
+        with a number that leaves it so, such as a factor of 1.
         """
+        if operation in NEUTRAL and len(reads) == 2:
+            x, number = reads
+            if isinstance(x, Tensor) and isinstance(number, float) and number == NEUTRAL[operation]:
+                return x.broadcast_to(data.shape)
+        disturbed = self._left_on_average(operation, reads)
+        if disturbed is not None:
+            self.disturb(disturbed, about.get("line", ""))
+            return disturbed.broadcast_to(data.shape)
         arrays = [r for r in reads if isinstance(r, Tensor)]
         if operation == "mul" and len(arrays) == len(reads) == 2:
             kept = next((r for r, mask in (arrays, arrays[::-1]) if self._keeps(mask, r, data)), None)
@@ -195,6 +215,26 @@ class Recording:
                 return kept.broadcast_to(data.shape)
         shaped = tuple(r.broadcast_to(data.shape) if isinstance(r, Tensor) else r for r in reads)
         return self._added(operation, shaped, data, kind="elementwise", **about)
+
+    def disturb(self, codes: Tensor, line: str) -> None:
+        """Remember where values meet random numbers that leave them as they are on average."""
+        self.graph.disturbed |= {value.number: line for value in self.graph.owners(codes)}
+
+    def _left_on_average(self, operation: str, reads: Sequence[Operand]) -> Tensor | None:
+        """Return the codes that random numbers leave as they are on average; None if there are none such."""
+        arrays = [r for r in reads if isinstance(r, Tensor)]
+        if operation not in NEUTRAL or len(arrays) != 2 or len(reads) != 2:
+            return None
+        for kept, drawn in (arrays, arrays[::-1])[: 1 if operation in ("div", "sub") else 2]:
+            if self.is_drawn(drawn) and bool((self.graph.numbers(drawn) - NEUTRAL[operation]).abs().max() < ROUNDING):
+                return kept
+        return None
+
+    def is_drawn(self, codes: Tensor) -> bool:
+        """Return whether entries are computed of random numbers and of constants alone."""
+        if self.graph.depends(codes) or self.graph.learned(codes):
+            return False
+        return any(value.operation == "random" for value in self.graph.ancestors(codes))
 
     def _keeps(self, mask: Tensor, kept: Tensor, data: Tensor) -> bool:
         """Return whether a factor of the call leaves the other one as it is, or repeats it for each sequence."""
@@ -221,8 +261,29 @@ class Recording:
         turned = self.graph.depends(columns) and not self.graph.depends(rows)
         if turned:
             rows, columns, data = columns.mT, rows.mT, data.mT
-        codes = self._added("product", (rows, columns), data, **about)
+        index = None if self.graph.depends(columns) or len(rows) > 1 else self._marked(rows)
+        if index is None:
+            codes = self._added("product", (rows, columns), data, **about)
+        else:
+            codes = self._added("look-up", (columns[0], index), data, options={"axis": 0}, **about)
         return codes.mT if turned else codes
+
+    def _marked(self, rows: Tensor) -> Tensor | None:
+        """Return the codes of the argument whose numbers are the places of the only 1 in each row of zeros (1, M, K).
+
+        None if there is none: a product with such rows is a look-up.
+        """
+        owner = self.graph.owner(rows)
+        if owner is None or owner.kind == "reduction" or owner.operation == "argument" or not owner.depends:
+            return None
+        numbers = self.graph.numbers(rows)
+        is_marking = bool(((numbers == 0) | (numbers == 1)).all()) and bool((numbers.sum(-1) == 1).all())
+        found = numbers.argmax(-1)
+        if not is_marking or found.unique().numel() < 2:
+            return None
+        arguments = (v for v in self.graph.values if v.operation == "argument" and v.data.numel() == found.numel())
+        same = (v for v in arguments if torch.equal(v.data.reshape(-1).double(), found.reshape(-1).double()))
+        return next((v.codes.reshape(found.shape) for v in same), None)
 
     def convolution(
         self,

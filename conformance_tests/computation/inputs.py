@@ -304,16 +304,21 @@ def read_fixed(found: EncoderReading, table: Tensor) -> None:
     if times and sinusoid(table[:LONGEST_SOUGHT] / times) is not None:
         found.findings.append(Finding("position", f"the sinusoids are multiplied by {times:.6g}"))
         return
+    if are_waves(table):
+        says = f"the positions are sinusoids with other frequencies than the formula gives{first_apart(table)}"
+        found.findings.append(Finding("position", says))
+    else:
+        found.foreign.append("its positions are fixed numbers, which no slot of the specification has")
+
+
+def are_waves(table: Tensor) -> bool:
+    """Return whether the features of a table (positions, d_model) are waves of amplitude 1, of whatever frequencies."""
     here, beside = table[1:-1], table[2:] + table[:-2]
     twice_cos = (here * beside).sum(0) / (here * here).sum(0).clamp(min=WAVES**2)
     allowed = WAVES + ANGLES * torch.arange(len(here), dtype=torch.float64)[:, None]
     waves = len(table) > FEWEST_WAVING and bool(((beside - twice_cos * here).abs() <= allowed).all())
     one_for_all = bool((table == table[:, :1]).all())  # no two features differ, as those of any sinusoids do
-    if waves and not one_for_all and bool((table.abs() <= 1 + WAVES).all()):
-        says = f"the positions are sinusoids with other frequencies than the formula gives{first_apart(table)}"
-        found.findings.append(Finding("position", says))
-    else:
-        found.foreign.append("its positions are fixed numbers, which no slot of the specification has")
+    return waves and not one_for_all and bool((table.abs() <= 1 + WAVES).all())
 
 
 def first_apart(table: Tensor) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import Graph, Value
+from conformance_tests.computation.graph import Graph, Value, first_along
 from conformance_tests.computation.walking import paths
 from encoder_spec.equation import variants
 
@@ -153,11 +153,9 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
     x_codes = next(iter(paths(graph, value.codes, candidate)), None)
     if x_codes is None or x_codes.unique().numel() != x_codes.numel():
         return None
-    axes = reduction.options["axes"]
+    axes = statistics_axes(graph, reduction, candidate, x_codes)
     axis = axes[0] if len(axes) == 1 else -1
     shape = value.data.shape
-    if reduction.arrays[0].ndim != len(shape):
-        axis = -1
     x, y = (graph.numbers(c).movedim(axis, -1) for c in (x_codes, value.codes))
     gammas, betas, numbers = ingredients(graph, value, candidate)
     gamma = next((codes for codes in gammas if codes.shape == shape), None)
@@ -175,6 +173,20 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
     close = CLOSE if reduction.data.dtype is torch.float64 else CLOSE_IN_FLOAT32
     fit = fitted(x, y, given, numbers, close, shifts=two is not None)
     return Norm(value, x_codes, fit.form, fit.eps, one, two, (axis,), fit.nearest, fit.uncentred)
+
+
+def statistics_axes(graph: Graph, reduction: Value, candidate: Value, x_codes: Tensor) -> tuple[int, ...]:
+    """Return the axes of what is normed along which the entries of one statistic lie.
+
+    They are followed from the reduction, which may read them in another shape.
+    """
+    read, axes = reduction.arrays[0], reduction.options["axes"]
+    entries = next(iter(paths(graph, read, candidate)), None)
+    if entries is None:
+        return tuple(axes) if read.ndim == x_codes.ndim else (x_codes.ndim - 1,)
+    one = first_along(entries, [axis for axis in range(read.ndim) if axis not in axes])
+    where = torch.isin(x_codes, one.reshape(-1)).nonzero()
+    return tuple(axis for axis in range(x_codes.ndim) if where[:, axis].unique().numel() > 1)
 
 
 class Fit(NamedTuple):

@@ -4,6 +4,7 @@ Frameworks that show an encoder as a list of operations, such as jaxprs and ONNX
 own way. Here it is recorded: what only moves entries does the same to their codes.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -52,6 +53,11 @@ class Evaluation:
             return Coded(array, torch.zeros(np.shape(array), dtype=torch.long))
         return self.leaf("constant", array)
 
+    def without_arguments(self, reads: Sequence[Coded], array: Any) -> Coded:
+        """Add what is computed of constants, or of random numbers, alone."""
+        is_random = any(self.recording.is_drawn(read.codes) for read in reads)
+        return self.leaf("random", array) if is_random else self.constant(array)
+
     def is_constant(self, *reads: Coded) -> bool:
         """Return whether arrays depend neither on the arguments nor on parameters."""
         return not any(self.graph.depends(read.codes) or self.graph.learned(read.codes) for read in reads)
@@ -66,14 +72,14 @@ class Evaluation:
     def elementwise(self, operation: str, reads: Sequence[Coded | float], array: Any, line: str = "") -> Coded:
         """Add an operation on each entry by itself."""
         if self.is_constant(*coded(reads)):
-            return self.constant(array)
+            return self.without_arguments(coded(reads), array)
         operands = [self.operand(r) if isinstance(r, Coded) else r for r in reads]
         return Coded(array, self.recording.elementwise(operation, operands, as_tensor(array), line=line))
 
     def reduction(self, operation: str, read: Coded, axes: Sequence[int], array: Any, line: str = "") -> Coded:
         """Add a reduction over some axes."""
         if self.is_constant(read):
-            return self.constant(array)
+            return self.without_arguments([read], array)
         return Coded(array, self.recording.reduction(operation, read.codes, axes, as_tensor(array), line=line))
 
     def other(
@@ -85,8 +91,10 @@ class Evaluation:
         options: Mapping[str, Any] | None = None,
     ) -> Coded:
         """Add any other operation."""
-        if self.is_constant(*reads) or not holds_numbers(array):
+        if not holds_numbers(array):
             return self.constant(array)
+        if self.is_constant(*reads):
+            return self.without_arguments(reads, array)
         operands = [read.codes for read in reads]
         return Coded(array, self.recording.other(operation, operands, as_tensor(array), options=options, line=line))
 
@@ -99,12 +107,35 @@ class Evaluation:
     ) -> Coded:
         """Add a product over some axes of both sides; the result has the batch's axes, then left's, then right's."""
         if self.is_constant(left, right):
-            return self.constant(array)
+            return self.without_arguments([left, right], array)
         rows = in_order(left.codes, batch[0], contracted[0], last=contracted[0])
         columns = in_order(right.codes, batch[1], contracted[1], last=contracted[1]).mT
         data = as_tensor(array).reshape(len(rows), rows.shape[1], columns.shape[2])
         codes = self.recording.product(rows, columns, data, line=line)
         return Coded(array, codes.reshape(np.shape(array)))
+
+    def matrices(self, left: Coded, right: Coded, array: Any, line: str = "") -> Coded:
+        """Add a product of matrices, of batches of them, or with vectors."""
+        last = left.codes.ndim - 1
+        if right.codes.ndim <= 2:
+            return self.product(left, right, ((last,), (0,)), array, line)
+        if last == 0:
+            return self.product(left, right, ((0,), (right.codes.ndim - 2,)), array, line)
+        batch = np.broadcast_shapes(left.codes.shape[:-2], right.codes.shape[:-2])
+        left, right = (Coded(r.array, r.codes.broadcast_to(*batch, *r.codes.shape[-2:])) for r in (left, right))
+        shared = tuple(range(len(batch)))
+        contracted = ((len(batch) + 1,), (len(batch),))
+        return self.product(left, right, contracted, array, line, (shared, shared))
+
+    def einsum(self, equation: str, reads: Sequence[Coded], array: Any, line: str = "") -> Coded:
+        """Add an einsum of two arrays as a product; anything else is not taken apart."""
+        sides = contraction(equation)
+        if sides is None:
+            return self.other("einsum", reads, array, line)
+        contracted, batch, order = sides
+        left, right = reads
+        found = self.product(left, right, contracted, array.transpose(np.argsort(order)), line, batch)
+        return Coded(array, found.codes.permute(order))
 
     def convolution(
         self,
@@ -138,6 +169,26 @@ def in_order(codes: Tensor, batch: Sequence[int], contracted: Sequence[int], las
     free = [axis for axis in range(codes.ndim) if axis not in (*batch, *contracted)]
     sizes = [prod(codes.shape[axis] for axis in axes) for axes in (batch, free, last)]
     return codes.permute([*batch, *free, *last]).reshape(sizes)
+
+
+def contraction(equation: str) -> tuple[Axes, Axes, list[int]] | None:
+    """Return contracted axes, the batch's, and where each axis of an einsum's result stands in that of a product.
+
+    None if it is not a product of two arrays.
+    """
+    written = re.fullmatch(r"([a-zA-Z]+),([a-zA-Z]+)->([a-zA-Z]+)", equation.replace(" ", ""))
+    if written is None or any(len(set(side)) < len(side) for side in written.groups()):
+        return None
+    left, right, out = written.groups()
+    batch = [x for x in left if x in right and x in out]
+    summed = [x for x in left if x in right and x not in out]
+    product = [*batch, *(x for x in left if x not in right), *(x for x in right if x not in left)]
+    if sorted(product) != sorted(out):
+        return None
+    contracted, shared = (
+        ([left.index(x) for x in letters], [right.index(x) for x in letters]) for letters in (summed, batch)
+    )
+    return contracted, shared, [product.index(x) for x in out]
 
 
 def coded(reads: Sequence[Coded | float]) -> list[Coded]:

@@ -4,8 +4,9 @@ Every array of floating numbers in the object, in its parts, or bound to its fun
 change of it changes what the encoder computes. Gradients, caches and moments of an optimiser do not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from functools import partial
 from types import MethodType, ModuleType
 from typing import Any
@@ -14,25 +15,35 @@ import numpy as np
 import torch
 from torch import Tensor, from_numpy
 
-from conformance_tests.errors import SubjectError
+from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.inputs import are_waves
+from conformance_tests.errors import SubjectError, Unsupported, one_line
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import Arguments, apart_from_evaluation, arguments_of, entrance
-from conformance_tests.subjects.first_call import first_hidden_states
+from conformance_tests.subjects.first_call import FirstCall, first_hidden_states
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.live_arrays import LiveArrays
+from conformance_tests.subjects.noisy_call import noisy_call
+from conformance_tests.subjects.numpy_draws import Averages
+from conformance_tests.subjects.numpy_recording import NumpyRecording, differ
 
 
 def held_arrays(thing: Any) -> dict[str, np.ndarray]:
     """Return the floating arrays with entries that an object holds, however deep, by dotted names."""
-    found: dict[str, np.ndarray] = {}
+    arrays = held(thing, np.ndarray)
+    return {n: a for n, a in arrays.items() if a.size and np.issubdtype(a.dtype, np.floating) and a.flags.writeable}
+
+
+def held(thing: Any, kind: Any) -> dict[str, Any]:
+    """Return what of a kind an object holds, however deep, by dotted names."""
+    found: dict[str, Any] = {}
     seen: set[int] = set()
     waiting = [("", thing)]
     while waiting:
         path, here = waiting.pop()
-        if isinstance(here, np.ndarray):
-            if here.size and np.issubdtype(here.dtype, np.floating) and here.flags.writeable:
-                found[path.removeprefix(".")] = here
+        if isinstance(here, kind):
+            found[path.removeprefix(".")] = here
             continue
         if id(here) in seen or isinstance(here, type | ModuleType | str | bytes):
             continue
@@ -64,6 +75,9 @@ class HeldArraysSubject(CalledSubject):
     def __init__(self, thing: Any) -> None:
         super().__init__()
         self.hints = Hints()
+        self._thing = thing
+        self._recording: NumpyRecording | None = None
+        self._tables: set[str] = set()
         self._function = entrance(thing)
         self._arguments, self._evaluation = apart_from_evaluation(arguments_of(self._function))
         arrays = held_arrays(thing)
@@ -78,12 +92,12 @@ class HeldArraysSubject(CalledSubject):
 
     def _observe(self) -> None:
         """Find out the precision, and leave out the arrays that the encoder does not compute with."""
-        first = self.first_call(lambda x, named: self.call_with_batch([x], named, gradients=False), None)
+        first = self.first_call(self._tried, None)
         if first is None:
             return
 
         def hidden() -> Tensor:
-            return first_hidden_states(self.call_with_batch([first.inputs], first.named, gradients=False))
+            return first_hidden_states(self._tried(first.inputs, first.named))
 
         def hidden_again() -> Tensor:
             """With the same random numbers each time: that they act in evaluation is another fault."""
@@ -97,7 +111,18 @@ class HeldArraysSubject(CalledSubject):
         self.draws_numbers = not torch.equal(hidden().nan_to_num(), hidden().nan_to_num())
         self.first_sizes, self.first_forms = Sizes(first.batch, first.length), first.forms
         self.dtype = hidden().dtype
-        self._arrays.observe(hidden_again)
+        try:
+            arrays, read = self._arrays.held(), self._shown(first).read()
+            used = {id(array) for name, array in arrays.items() if name in read}
+            self._arrays.live = {name for name, array in arrays.items() if id(array) in used}
+        except Unsupported:
+            self._arrays.observe(hidden_again)
+        tables = {name: w.squeeze() for name, w in self._arrays.read().items() if name in self._arrays.live}
+        self._tables = {name for name, table in tables.items() if table.ndim == 2 and are_waves(table)}
+        self._arrays.live -= self._tables
+
+    def _tried(self, x: Tensor, named: Mapping[str, Any]) -> Any:
+        return self.call_with_batch([x], named, gradients=False)
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
@@ -113,11 +138,74 @@ class HeldArraysSubject(CalledSubject):
         """See ``CalledSubject``."""
         inputs = [x.detach().numpy().copy() for x in positional]
         beside = {name: v.numpy().copy() if isinstance(v, Tensor) else v for name, v in named.items()}
+        if self._recording is not None:
+            return self._record(self._recording, inputs, beside)
         return as_tensors(self._function(*inputs, **beside, **self._evaluation))
+
+    def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """See ``CalledSubject``: its floating inputs, and the result of every operation."""
+        with self._recorded() as recording:
+            self.encode(inputs, keep, gradients=False)
+        return [x for x in inputs if x.is_floating_point()] + recording.results()
+
+    def computation(self, length: int | None = None) -> Graph:
+        """See ``Subject``: of the first call that goes through, with noise on what is learned."""
+        with noisy_call(self, self._tried, length) as (called, _, _):
+            return self._shown(called)
+
+    def _shown(self, called: FirstCall) -> Graph:
+        """Return the computation of a call.
+
+        Raises:
+            Unsupported: if a part of it is not recorded.
+        """
+
+        def shown(x: Tensor) -> Graph:
+            with self._recorded() as recording:
+                return recording.finished(first_hidden_states(self._tried(x, called.named)))
+
+        try:
+            one, another = map(shown, (called.inputs, called.inputs.flip(1)))
+        except Unsupported:
+            raise
+        except Exception as fault:  # whatever it is that the encoder does with arrays which record
+            raise Unsupported(f"its arrays cannot be replaced by some that record: {one_line(fault)}") from fault
+        if differ(one, another):
+            raise Unsupported("a part of it is computed in single numbers and lists, which record nothing")
+        return one
+
+    @contextmanager
+    def _recorded(self) -> Iterator[NumpyRecording]:
+        """Record calls of a copy of the encoder."""
+        self._recording = NumpyRecording()
+        try:
+            yield self._recording
+        finally:
+            self._recording = None
+
+    def _record(self, recording: NumpyRecording, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Call a copy of the encoder that holds arrays which record."""
+        sources = held(self._thing, np.random.Generator | np.random.RandomState).values()
+        instead: dict[int, Any] = {id(source): Averages(recording.drawn, source) for source in sources}
+        for name, array in self._arrays.held().items():
+            if id(array) not in instead:
+                kind = "constant" if name in self._tables else "parameter"
+                instead[id(array)] = recording.known(kind, array, name, learned=kind == "parameter")
+        function = entrance(deepcopy(self._thing, instead))
+        names = list(self._arguments)
+        given = [recording.known("argument", x, names[min(i, len(names) - 1)]) for i, x in enumerate(inputs)]
+        beside = {k: recording.known("argument", v, k) if isinstance(v, np.ndarray) else v for k, v in named.items()}
+        with recording.active():
+            returned = function(*given, **beside, **self._evaluation)
+        return as_tensors(returned, recording.tensor)
 
     def weights(self) -> dict[str, Tensor]:
         """See ``Subject``."""
         return {name: w for name, w in self._arrays.read().items() if name in self._arrays.live}
+
+    def tables(self) -> dict[str, Tensor]:
+        """See ``Subject``: what a formula gives for each position is not to be learned."""
+        return {name: w for name, w in self._arrays.read().items() if name in self._tables}
 
     def rounded(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """See ``Subject``."""
@@ -128,12 +216,17 @@ class HeldArraysSubject(CalledSubject):
         self._arrays.write(values)
 
 
-def as_tensors(returned: Any) -> Any:
+def as_tensor(array: Any) -> Tensor:
+    """Copy an array that NumPy can read to a tensor."""
+    return from_numpy(np.array(array))
+
+
+def as_tensors(returned: Any, tensor: Callable[[Any], Tensor] = as_tensor) -> Any:
     """Return what an encoder returns, with tensors for its arrays, and for those of others that NumPy can read."""
     if hasattr(returned, "__array__"):
-        return from_numpy(np.array(returned))
+        return tensor(returned)
     if isinstance(returned, tuple | list):
-        return [as_tensors(each) for each in returned]
+        return [as_tensors(each, tensor) for each in returned]
     if isinstance(returned, Mapping):
-        return {name: as_tensors(each) for name, each in returned.items()}
+        return {name: as_tensors(each, tensor) for name, each in returned.items()}
     return returned

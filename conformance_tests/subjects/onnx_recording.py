@@ -4,7 +4,6 @@ ONNX's reference implementation evaluates each node in float64; casts to shorter
 apart into the nodes that they stand for, and of branches the one is recorded that the numbers choose.
 """
 
-import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -167,20 +166,10 @@ class OnnxEvaluation(Evaluation):
         return self.other(kind, there, result, line, options)
 
     def _matrices(self, node: Any, reads: list[Coded | None], result: Any, line: str) -> Coded:  # noqa: ARG002
-        """Record a product of matrices, of batches of them, or with vectors."""
         left, right = reads
         assert left is not None
         assert right is not None
-        last = left.codes.ndim - 1
-        if right.codes.ndim <= 2:
-            return self.product(left, right, ((last,), (0,)), result, line)
-        if last == 0:
-            return self.product(left, right, ((0,), (right.codes.ndim - 2,)), result, line)
-        batch = np.broadcast_shapes(left.codes.shape[:-2], right.codes.shape[:-2])
-        left, right = (Coded(r.array, r.codes.broadcast_to(*batch, *r.codes.shape[-2:])) for r in (left, right))
-        shared = tuple(range(len(batch)))
-        contracted = ((len(batch) + 1,), (len(batch),))
-        return self.product(left, right, contracted, result, line, (shared, shared))
+        return self.matrices(left, right, result, line)
 
     def _gemm(self, node: Any, reads: list[Coded | None], result: Any, line: str) -> Coded:
         """Record α times a product, and β times what is added to it."""
@@ -201,14 +190,8 @@ class OnnxEvaluation(Evaluation):
         return read if factor == 1 else self.elementwise("mul", (read, factor), factor * read.array, line)
 
     def _einsum(self, node: Any, reads: list[Coded | None], result: Any, line: str) -> Coded:
-        """Record an einsum of two arrays as a product; anything else is not taken apart."""
         there = [read for read in reads if read is not None]
-        sides = contraction(attribute(node, "equation", b"").decode())
-        if sides is None:
-            return self.other("einsum", there, result, line)
-        contracted, batch, order = sides
-        found = self.product(there[0], there[1], contracted, result.transpose(np.argsort(order)), line, batch)
-        return Coded(result, found.codes.permute(order))
+        return self.einsum(attribute(node, "equation", b"").decode(), there, result, line)
 
     def _convolved(self, node: Any, reads: list[Coded | None], result: Any, line: str) -> Coded:
         """Record a convolution; one with gaps between what it reads is not taken apart."""
@@ -296,26 +279,6 @@ def axes_of(node: Any, reads: Sequence[Coded | None]) -> list[int]:
     if given is None or not list(given):
         return [] if attribute(node, "noop_with_empty_axes", 0) else list(range(np.ndim(reads[0].array)))  # type: ignore[union-attr]
     return [int(axis) for axis in given]
-
-
-def contraction(equation: str) -> tuple[Axes, Axes, list[int]] | None:
-    """Return contracted axes, the batch's, and where each axis of an einsum's result stands in that of a product.
-
-    None if it is not a product of two arrays.
-    """
-    written = re.fullmatch(r"([a-zA-Z]+),([a-zA-Z]+)->([a-zA-Z]+)", equation.replace(" ", ""))
-    if written is None or any(len(set(side)) < len(side) for side in written.groups()):
-        return None
-    left, right, out = written.groups()
-    batch = [x for x in left if x in right and x in out]
-    summed = [x for x in left if x in right and x not in out]
-    product = [*batch, *(x for x in left if x not in right), *(x for x in right if x not in left)]
-    if sorted(product) != sorted(out):
-        return None
-    contracted, shared = (
-        ([left.index(x) for x in letters], [right.index(x) for x in letters]) for letters in (summed, batch)
-    )
-    return contracted, shared, [product.index(x) for x in out]
 
 
 def place_of(node: onnx.NodeProto) -> str:

@@ -1,7 +1,9 @@
 """The line of an encoder's source behind an operation: neither Python's, nor a framework's, nor the suite's."""
 
+import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from types import FrameType
 
 SUITE = f"{__file__.rpartition('/subjects/')[0]}/"
 
@@ -10,7 +12,21 @@ STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
 PACKAGES = tuple({f"{sysconfig.get_paths()[kind]}/" for kind in ("purelib", "platlib")})
 """Where packages are installed, which may be inside of the standard library's folder."""
 
-FRAMEWORKS = tuple(f"{folder}{name}/" for folder in PACKAGES for name in ("torch", "jax", "jaxlib", "flax", "keras"))
+LIBRARIES = ("torch", "jax", "jaxlib", "flax", "keras", "numpy", "scipy")
+
+FRAMEWORKS = tuple(f"{folder}{name}/" for folder in PACKAGES for name in LIBRARIES)
+
+
+def source_line() -> str:
+    """Return the innermost line of the encoder's source that runs now."""
+    return innermost(frames_from(sys._getframe(1)))
+
+
+def frames_from(frame: FrameType | None) -> Iterator[tuple[str, int]]:
+    """Yield file and line of each call that runs, the innermost first."""
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
 
 
 def innermost(frames: Iterable[tuple[str, int]]) -> str:

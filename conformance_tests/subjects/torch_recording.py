@@ -4,11 +4,9 @@ Each storage has a shadow of codes, as large as itself; a tensor is read by its 
 no rule, and writes in place none but their own.
 """
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import torch
@@ -20,7 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from conformance_tests.computation.graph import Graph, Operand, Recording
 from conformance_tests.subjects.calling import tensors_in
 from conformance_tests.subjects.first_call import FirstCall, TryCall, first_hidden_states
-from conformance_tests.subjects.source_lines import innermost
+from conformance_tests.subjects.source_lines import source_line
 
 aten = torch.ops.aten
 
@@ -43,16 +41,16 @@ LOOKS_UP = {
 }
 """Those with an index that may depend on the arguments of the call: the places of their indices."""
 
+WRITES_AT = {"index_put": (1,), "scatter": (2,)}
+"""Those that write at an index: its place."""
+
 NORMS = {"native_layer_norm": "layer-norm", "_fused_rms_norm": "rms-norm"}
 
 SOFTMAX = {"_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "log-softmax"}
 
 
-NEUTRAL = {"mul": 1.0, "div": 1.0, "add": 0.0, "sub": 0.0}
-"""The number that an operation leaves the other operand with."""
-
-ROUNDING = 1e-6
-"""Random numbers of float32 with a mean of 1 differ from it by no more, after a division by the rate of dropout."""
+UNKNOWN = -1
+"""Stands on a shadow where nothing has given the entries yet."""
 
 
 class TorchRecording(TorchDispatchMode):
@@ -124,8 +122,8 @@ class TorchRecording(TorchDispatchMode):
                 hook.remove()
 
     def codes(self, tensor: Tensor) -> Tensor:
-        """Return the codes of a tensor; one that nothing has given yet is a constant."""
-        if self._key(tensor) not in self._shadows:
+        """Return the codes of a tensor; what nothing has given yet is a constant."""
+        if self._key(tensor) not in self._shadows or bool((self._on_shadow(tensor) == UNKNOWN).any()):
             self._remember(tensor, self.recording.leaf("constant", tensor.detach().clone()))
         return self._on_shadow(tensor)
 
@@ -138,10 +136,13 @@ class TorchRecording(TorchDispatchMode):
         return shadow.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
     def _remember(self, tensor: Tensor, codes: Tensor) -> None:
-        """Lay codes under the entries of a tensor, and keep its memory from being used again."""
+        """Lay codes under the entries of a tensor, and keep its memory from being used again.
+
+        What is there already goes on in another shadow: values that were read before have the former one.
+        """
         key, size = self._key(tensor), tensor.untyped_storage().nbytes() // tensor.element_size()
-        if key not in self._shadows:
-            self._shadows[key] = torch.zeros(size, dtype=torch.long), tensor.untyped_storage()
+        former = self._shadows[key][0].clone() if key in self._shadows else torch.full((size,), UNKNOWN)
+        self._shadows[key] = former, tensor.untyped_storage()
         target = self._on_shadow(tensor)
         if all(stride or length == 1 for stride, length in zip(target.stride(), target.shape, strict=True)):
             target.copy_(codes.reshape(tensor.shape))
@@ -167,7 +168,7 @@ class TorchRecording(TorchDispatchMode):
 
     def _recorded(self, call: "Call") -> Tensor:
         """Record an operation by its kind, and return the codes of its result."""
-        if call.name in LOOKS_UP and self._looks_up(call):
+        if call.name in LOOKS_UP and self._is_asked(call, LOOKS_UP[call.name]):
             return self._other(call, call.result, "look-up", **index_axis(call))
         for kind, record in BY_NAME:
             if call.name in kind:
@@ -198,30 +199,8 @@ class TorchRecording(TorchDispatchMode):
     def _dropped(self, call: "Call") -> Tensor:
         codes, (rate, is_training) = self._same(call), call.args[1:3]
         if is_training and rate:  # compiled code calls it in evaluation too
-            self._disturb(codes, call.line)
+            self.recording.disturb(codes, call.line)
         return codes
-
-    def _disturb(self, codes: Tensor, line: str) -> None:
-        """Remember where values meet random numbers that leave them as they are on average."""
-        self.graph.disturbed |= {value.number: line for value in self.graph.owners(codes)}
-
-    def _undisturbed(self, call: "Call") -> Tensor | None:
-        """Return the codes of what random numbers leave as it is on average, as in dropout; None if of nothing."""
-        neutral = NEUTRAL.get(call.name)
-        if neutral is None or len(call.tensors) != 2:
-            return None
-        a, b = (call.codes(t) for t in call.tensors)
-        for kept, drawn in ((a, b), (b, a))[: 1 if call.name in ("div", "sub") else 2]:
-            if self._is_random(drawn) and bool((self.graph.numbers(drawn) - neutral).abs().max() < ROUNDING):
-                self._disturb(kept, call.line)
-                return kept.broadcast_to(call.result.shape)
-        return None
-
-    def _is_random(self, codes: Tensor) -> bool:
-        """Return whether entries are computed of random numbers and of constants alone."""
-        if self.graph.depends(codes) or self.graph.learned(codes):
-            return False
-        return any(value.operation == "random" for value in self.graph.ancestors(codes))
 
     def _norm(self, call: "Call") -> Tensor:
         x, shape, gamma, *rest = call.args
@@ -241,9 +220,6 @@ class TorchRecording(TorchDispatchMode):
         return self.recording.other(SOFTMAX[call.name], [call.codes(x)], call.result, line=call.line, options=options)
 
     def _elementwise(self, call: "Call") -> Tensor:
-        undisturbed = self._undisturbed(call)
-        if undisturbed is not None:
-            return undisturbed
         reads = call.operands(call.args)
         times = float(call.kwargs.get("alpha", 1))
         if times != 1:
@@ -262,8 +238,9 @@ class TorchRecording(TorchDispatchMode):
         found = list(axes) if isinstance(axes, list | tuple) else []
         return self.recording.reduction(call.name, codes, found, call.result, line=call.line, options=options)
 
-    def _looks_up(self, call: "Call") -> bool:
-        indices = tree_leaves([call.args[i] for i in LOOKS_UP[call.name] if i < len(call.args)])
+    def _is_asked(self, call: "Call", places: Collection[int]) -> bool:
+        """Return whether the indices at these places of its arguments depend on the arguments of the encoder's call."""
+        indices = tree_leaves([call.args[i] for i in places if i < len(call.args)])
         return any(self.graph.depends(call.codes(i)) for i in indices if isinstance(i, Tensor))
 
     def _moved(self, call: "Call") -> Tensor:
@@ -279,12 +256,15 @@ class TorchRecording(TorchDispatchMode):
                 reads = (call.codes(call.args[0]), written.reshape(-1)[:1].expand(call.result.shape))
                 if written.unique().numel() == 1:
                     return self.recording.elementwise("masked_fill", reads, call.result, line=call.line)
+        written_at = WRITES_AT.get(call.name, ())
+        if self._is_asked(call, written_at):
+            return self._other(call, call.result, "written")
         args = call.args
         if call.name == "constant_pad_nd":
-            fill = args[2] if len(args) > 2 else 0
-            number = self.recording.leaf("constant", torch.tensor(float(fill))) if fill else torch.zeros(1).long()
-            args = (*args[:2], int(number))
-        indices = {**LOOKS_UP, "index_put": (1,)}.get(call.name, ())
+            args = (*args[:2], self._number(args[2] if len(args) > 2 else 0))
+        if call.name == "scatter" and not isinstance(args[3], Tensor):
+            args = (*args[:3], self._number(args[3]))
+        indices = (*LOOKS_UP.get(call.name, ()), *written_at)
         args = tuple(a if i in indices else coded(a) for i, a in enumerate(args))
         kwargs = {key: value for key, value in call.kwargs.items() if key not in ("dtype", "device", "layout")}
         try:
@@ -294,6 +274,10 @@ class TorchRecording(TorchDispatchMode):
             real = tree_map(lambda t: t.double() if isinstance(t, Tensor) and t.dtype is torch.long else t, args)
             moved = call.func(*real, **kwargs).long()
         return moved
+
+    def _number(self, number: float) -> int:
+        """Return the code of a number that an operation writes."""
+        return int(self.recording.leaf("constant", torch.tensor(float(number)))) if number else 0
 
     def _product(self, call: "Call") -> Tensor:
         left, right = call.args[:2]
@@ -428,15 +412,3 @@ def index_axis(call: Call) -> dict[str, Any]:
         axes = [axis for axis, index in enumerate(call.args[1]) if index is not None]
         return {"axis": axes[0] if len(axes) == 1 else None}
     return {"axis": call.args[1] if isinstance(call.args[1], int) else None}
-
-
-def source_line() -> str:
-    """Return the innermost line of the encoder's source that runs now."""
-    return innermost(frames_from(sys._getframe(1)))
-
-
-def frames_from(frame: FrameType | None) -> Iterator[tuple[str, int]]:
-    """Yield file and line of each call that runs, the innermost first."""
-    while frame is not None:
-        yield frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back

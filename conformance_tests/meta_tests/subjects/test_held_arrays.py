@@ -96,7 +96,7 @@ def test_an_object_with_arrays_is_judged_like_any_encoder() -> None:
 def test_what_is_wrong_with_it_is_named() -> None:
     target = check(DividedByTheWidth()).targets[0]
     assert (target.verdict, target.departs_at) == ("nonconformant", "attention.scores")
-    assert "√d_model" in target.diagnosis[0]["says"]
+    assert "multiplied by 0.204124, where 1/√8 = 0.353553 belongs (test_held_arrays.py:" in target.diagnosis[0]["says"]
 
 
 class DropsOutAlways(Encoder):
@@ -112,6 +112,24 @@ def test_random_numbers_in_evaluation_are_named() -> None:
     target = check(DropsOutAlways()).targets[0]
     assert (target.verdict, target.departs_at) == ("nonconformant", "dropout.identity"), target.notes
     assert "random numbers enter the output" in target.diagnosis[0]["says"]
+
+
+class DrawsFromItsOwn(Encoder):
+    """Features of the output vanish at random, by a generator that it holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.random = np.random.default_rng(1)
+
+    def forward(self, x: Array, padding: Array | None = None, training: bool = True) -> tuple[Array, None]:
+        hidden, _ = super().forward(x, padding, training)
+        return hidden * (self.random.binomial(1, 0.9, hidden.shape) / 0.9), None
+
+
+def test_a_generator_that_it_holds_is_known() -> None:
+    target = check(DrawsFromItsOwn()).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", "dropout.identity"), target.notes
+    assert "random numbers enter the output in evaluation (test_held_arrays.py:" in target.diagnosis[0]["says"]
 
 
 def test_gradients_moments_and_caches_are_no_weights() -> None:

@@ -14,9 +14,9 @@ pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 from conformance_tests.computation.graph import Value  # noqa: E402
 from conformance_tests.computation.reading import read  # noqa: E402
 from conformance_tests.errors import Unsupported  # noqa: E402
-from conformance_tests.subjects.evaluation import Coded  # noqa: E402
+from conformance_tests.subjects.evaluation import Coded, contraction  # noqa: E402
 from conformance_tests.subjects.onnx import OnnxSubject  # noqa: E402
-from conformance_tests.subjects.onnx_recording import OnnxEvaluation, as_written, contraction  # noqa: E402
+from conformance_tests.subjects.onnx_recording import OnnxEvaluation, as_written  # noqa: E402
 
 SHAPES = {"x": (2, 3, 4), "W": (4, 6), "V": (6, 4), "b": (6,), "E": (7, 4), "K": (4, 3, 2)}
 """Shapes of what the graphs of these tests read: an argument, and parameters."""

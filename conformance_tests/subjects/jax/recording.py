@@ -89,7 +89,7 @@ class JaxEvaluation(Evaluation):
         if inner is not None:
             return self._closed(inner, reads)
         results = [wide(r, HALF) for r in applied(equation, [read.array for read in reads], HALF)]
-        if name in DRAWS or (self.is_constant(*reads) and any(map(self.is_random, reads))):
+        if name in DRAWS:
             return [Coded(r, self.recording.leaf("random", as_tensor(r))) for r in results]
         if name in PASSES_ON:
             return [Coded(r, read.codes) for r, read in zip(results, reads, strict=True)]
@@ -97,10 +97,6 @@ class JaxEvaluation(Evaluation):
         if name in MOVES and self.is_fixed(indices):
             return self._moved(equation, reads, results)
         return [self._recorded(equation, reads, results[0], line_of(equation)), *map(self.constant, results[1:])]
-
-    def is_random(self, read: Coded) -> bool:
-        """Return whether an array holds random numbers."""
-        return any(value.operation == "random" for value in self.graph.owners(read.codes))
 
     def is_fixed(self, reads: Sequence[Coded]) -> bool:
         """Return whether arrays are the same in each call, whatever its arguments."""

@@ -1,0 +1,82 @@
+"""What torch's operations leave in the graph: writes in place, look-ups by marks, memory that is known in part."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from conformance_tests.subjects.torch_recording import TorchRecording
+
+
+def recorded(function: Callable[..., Tensor], *tensors: Tensor) -> tuple[TorchRecording, Tensor]:
+    recording = TorchRecording({"W": tensors[-1]}, (), {})
+    for tensor in tensors[:-1]:
+        recording.known("argument", tensor, "x")
+    with recording:
+        returned = function(*tensors)
+    return recording, recording.codes(returned)
+
+
+def test_what_was_read_keeps_its_codes_when_the_tensor_is_written_into() -> None:
+    def in_place(x: Tensor, W: Tensor) -> Tensor:
+        h = x * 1.5
+        product = h @ W
+        h += product
+        return h
+
+    recording, codes = recorded(in_place, torch.randn(3, 4), torch.randn(4, 4))
+    (added,) = recording.graph.owners(codes)
+    scaled, product = (recording.graph.owner(read.reshape(-1)) for read in added.arrays)
+    assert [value.operation for value in (scaled, product)] == ["mul", "product"]  # type: ignore[union-attr]
+    assert recording.graph.owner(product.arrays[0]) is scaled  # type: ignore[union-attr]
+
+
+def test_of_memory_that_is_known_in_part_the_rest_is_read_when_it_is_used() -> None:
+    table = torch.arange(12.0).reshape(4, 3)
+
+    def twice(x: Tensor, _: Tensor) -> Tensor:
+        return x * table[:2] + x * table[2:]
+
+    x = torch.randn(2, 3)
+    recording, codes = recorded(twice, x, torch.randn(1))
+    found = recording.graph.numbers(codes)
+    assert torch.equal(found, (x * table[:2] + x * table[2:]).double())
+    read = [recording.graph.numbers(v.arrays[1]) for v in recording.graph.values if v.operation == "mul"]
+    assert torch.equal(torch.cat(read), table.double())
+
+
+def by_scattering(ids: Tensor, W: Tensor) -> Tensor:
+    return torch.zeros(*ids.shape, len(W)).scatter_(-1, ids[..., None], 1.0) @ W
+
+
+def by_writing(ids: Tensor, W: Tensor) -> Tensor:
+    marks = torch.zeros(ids.numel(), len(W))
+    marks[torch.arange(ids.numel()), ids.reshape(-1)] = 1.0
+    return (marks @ W).reshape(*ids.shape, -1)
+
+
+def by_comparing(ids: Tensor, W: Tensor) -> Tensor:
+    return (ids[..., None] == torch.arange(len(W))).float() @ W
+
+
+@pytest.mark.parametrize(
+    "look_up",
+    [lambda ids, W: functional.one_hot(ids, len(W)).float() @ W, by_scattering, by_writing, by_comparing],
+)
+def test_products_with_marks_are_look_ups(look_up: Callable[..., Tensor]) -> None:
+    recording, codes = recorded(look_up, torch.tensor([[1, 5], [0, 2]]), torch.randn(6, 4))
+    value = recording.graph.owner(codes)
+    assert value is not None
+    assert (value.operation, value.options["axis"]) == ("look-up", 0)
+    assert recording.graph.owner(value.arrays[1].reshape(-1)).operation == "argument"  # type: ignore[union-attr]
+
+
+def test_numbers_that_are_scattered_are_no_codes() -> None:
+    def scattered(x: Tensor, _: Tensor) -> Tensor:
+        return x * torch.zeros(2, 3).scatter(1, torch.tensor([[0], [2]]), 7.0)
+
+    recording, codes = recorded(scattered, torch.randn(2, 3), torch.randn(1))
+    factors = recording.graph.owner(codes).arrays[1]  # type: ignore[union-attr]
+    assert recording.graph.numbers(factors).tolist() == [[7, 0, 0], [0, 0, 7]]
