@@ -70,8 +70,7 @@ def read_encoder(found: EncoderReading) -> None:
     stream = stream_of(Wiring(graph), state)
     layers = list(layers_of(found, stream))
     if not layers:
-        at = stream.source
-        found.unread.append(f"what it returns is {at}" if not stream.steps else f"what its layers read is {at}")
+        read_alone(found, stream)
         return
     found.take(stream)
     read_layers(found, stream, layers)
@@ -84,6 +83,25 @@ def read_encoder(found: EncoderReading) -> None:
     assert isinstance(first, Attention)
     if found.position_axis is not None:
         find_axis(found, first, *found.position_axis)
+
+
+def read_alone(found: EncoderReading, stream: Stream) -> None:
+    """Read sublayers that make no layer: what is wrong with them is so in any encoder."""
+    at = stream.source
+    parts = [step.part for step in stream.steps]
+    found.is_part = len(parts) == 1 and at is not None and at.kind == "input"
+    if found.is_part:
+        kind = "attention" if isinstance(parts[0], Attention) else "a feed-forward network"
+        found.unread = [f"it is {kind} alone{where_of(parts[0])}, and neither a layer nor an encoder"]
+    else:
+        found.unread.append(f"what its layers read is {at}" if parts else f"what it returns is {at}")
+    for part in parts:
+        if isinstance(part, Attention) and part.heads:
+            found.sizes["d_k"] = part.heads[0].W_Q.shape[1]
+            read_scale_of_scores(found, [part])
+            found.take(part)
+        elif isinstance(part, FeedForward):
+            read_activation(found, [part])
 
 
 def all_positions(graph: Graph) -> tuple[Tensor, list[int]]:

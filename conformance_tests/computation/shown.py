@@ -80,6 +80,7 @@ class EncoderReading(Remarks):
         interleaved: whether the columns of a head do not stand side by side in the array that holds all maps.
         placed: the numbers of the positions that are added to the call's.
         position_axis: the shape of the sum of tokens and positions, and along which of its axes positions are added.
+        is_part: whether it is one sublayer alone, and no encoder.
     """
 
     graph: Graph
@@ -94,6 +95,7 @@ class EncoderReading(Remarks):
     interleaved: bool = False
     placed: Tensor | None = None
     position_axis: tuple[torch.Size, int] | None = None
+    is_part: bool = False
 
     @property
     def is_entered(self) -> bool:

@@ -414,13 +414,14 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
 def later(reads: Node, rest: Node) -> Node:
     """Return where the stream goes on: at what a sublayer is added to, or at what it reads, if that is made later.
 
-    A second sum that takes the layer's input passes by the first sublayer, which the second one reads.
+    A second sum that takes the layer's input passes by the first sublayer, which the second one reads, whether
+    a residual connection goes around that one too or not.
     """
     summed = reads
     while summed.kind == "norm":
         summed = summed.parts[0]
     is_later = summed.value is not None and rest.value is not None and summed.value.number > rest.value.number
-    return reads if is_later and branch_in(summed) else rest
+    return reads if is_later and (summed.kind == "sublayer" or branch_in(summed)) else rest
 
 
 def arrange(found: Stream, events: list["Norm | Step"]) -> None:

@@ -121,15 +121,18 @@ class Calls:
             except Refused as reason:
                 refusal = refusal or reason
                 continue
-            if accepted is None or self._takes(probes):
-                self.sizes = sizes
+            takes = self._takes(probes, "plain")
+            if accepted is None or takes:
+                # The only length that it takes may be the one that the suite chose.
+                takes_no_other = takes and not any(self._takes(probes, other) for other in ("few", "many"))
+                self.sizes = Sizes(sizes.batch if sizes else None, probes.length, image) if takes_no_other else sizes
                 return
         if refusal is not None:
             raise refusal
 
-    def _takes(self, probes: Probes) -> bool:
+    def _takes(self, probes: Probes, name: str) -> bool:
         try:
-            self.subject.encode(probes["plain"].inputs, None)
+            self.subject.encode(probes[name].inputs, None)
         except Exception:
             return False
         return True

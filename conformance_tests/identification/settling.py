@@ -98,9 +98,10 @@ class Settling:
             left = [] if shown is None else left_open(shown, self.weights)
             if not left:
                 raise
-            # Where the computation shows all but how weights are made, names and shapes add nothing.
+            # Where the computation shows all but how weights are made, or a part alone, names and shapes add nothing.
             is_all_read = shown is not None and shown.fits_slots and not shown.unread
-            said = "" if is_all_read else f"by names and shapes, {reason}"
+            said = "" if is_all_read or (shown is not None and shown.is_part) else f"by names and shapes, {reason}"
+            left += [finding.says for finding in shown.findings] if shown is not None else []
             raise Undetermined(
                 "; ".join(filter(None, (f"its computation shows that {listed(left)}", said, *self.subject.remarks())))
             ) from None
@@ -139,7 +140,8 @@ class Settling:
             shown = read(graph)
             if shown.made_for:
                 # The call makes its positions: one as long as the longest probe shows all that are needed.
-                shown = read(self.subject.computation(MANY))
+                by_batch = shown.position_axis is not None and shown.position_axis[1] == 0
+                shown = read(self.subject.computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))
         return shown
 
     def _settled_by_computation(self, shown: EncoderReading) -> Settled | None:

@@ -146,29 +146,30 @@ class CalledSubject(Subject):
         """Return the arguments of the call except those whose values are stated."""
         return {name: default for name, default in self.arguments().items() if name not in self.hints.arguments}
 
-    def first_call(self, call: TryCall, length: int | None) -> FirstCall | None:
+    def first_call(self, call: TryCall, sizes: Sizes) -> FirstCall | None:
         """Return a call that goes through; None if none of those tried does.
 
         An encoder that refuses batches may take one sequence.
 
         Args:
             call: calls the encoder with a first argument and those that it asks for, by ``call_with_batch``.
-            length: the number of positions; by default few.
+            sizes: the numbers of sequences and positions; by default few.
         """
         wanted = until(process_time() + LONGEST_SEARCH, call)
         for alone, trials in self.stages:
             self.one_by_one = alone
-            found = self.tried_calls(wanted, length, trials)
+            found = self.tried_calls(wanted, sizes, trials)
             if found is not None:
                 return found
         self.one_by_one = False
         return None
 
-    def tried_calls(self, call: TryCall, length: int | None, trials: int) -> FirstCall | None:
+    def tried_calls(self, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
         """Return a call that goes through; None if none of so many does."""
         said = self.hints
-        lengths = [length or said.length] if length or said.length else []
-        batches = [1] if self.one_by_one else [said.batch] if said.batch else BATCHES
+        length, batch = sizes.length or said.length, sizes.batch or said.batch
+        lengths = [length] if length else []
+        batches = [1] if self.one_by_one else [batch] if batch else BATCHES
         arguments = self.open_arguments()
         wanted = of_one_sequence(call) if self.one_by_one else call
         return first_call(self.weights(), self.kept(), arguments, wanted, lengths, batches, said.arguments, trials)

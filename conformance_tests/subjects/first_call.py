@@ -339,8 +339,11 @@ def first_call(
         trials: the number of calls that may be tried in each of four rounds.
     """
     sizes, kept = (Counter(size for w in held.values() for size in set(w.shape)) for held in (weights, tables))
-    told = dict.fromkeys(size for size, _ in (*sizes.most_common(), *kept.most_common()) if 1 < size <= LONGEST)
-    few, *more = lengths or [LENGTH, *told][:MOST_LENGTHS]
+    shapes = [tuple(w.shape) for held in (weights, tables) for w in held.values()]
+    # A table of positions has rows for a class token, and for one that distils.
+    placed = [s[-2] - special for s in position_tables(shapes) for special in (0, 1, 2)]
+    told = [*placed, *(size for size, _ in (*sizes.most_common(), *kept.most_common()))]
+    few, *more = lengths or [LENGTH, *dict.fromkeys(size for size in told if 1 < size <= LONGEST)][:MOST_LENGTHS]
     asked = [(*required(arguments),)]
     likely = partial(inputs_of, tables=tables)
     rounds: tuple[tuple[Iterable[tuple[str, ...]], list[int], InputsOf, int], ...] = (

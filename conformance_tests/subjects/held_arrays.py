@@ -92,7 +92,7 @@ class HeldArraysSubject(CalledSubject):
 
     def _observe(self) -> None:
         """Find out the precision, and leave out the arrays that the encoder does not compute with."""
-        first = self.first_call(self._tried, None)
+        first = self.first_call(self._tried, Sizes())
         if first is None:
             return
 
@@ -148,9 +148,9 @@ class HeldArraysSubject(CalledSubject):
             self.encode(inputs, keep, gradients=False)
         return [x for x in inputs if x.is_floating_point()] + recording.results()
 
-    def computation(self, length: int | None = None) -> Graph:
+    def computation(self, sizes: Sizes | None = None) -> Graph:
         """See ``Subject``: of the first call that goes through, with noise on what is learned."""
-        with noisy_call(self, self._tried, length) as (called, _, _):
+        with noisy_call(self, self._tried, sizes) as (called, _, _):
             return self._shown(called)
 
     def _shown(self, called: FirstCall) -> Graph:

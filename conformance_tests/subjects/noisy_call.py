@@ -16,14 +16,14 @@ NO_CALL = "no call was found that the encoder accepts"
 
 @contextmanager
 def noisy_call(
-    subject: CalledSubject, call: TryCall, length: int | None
+    subject: CalledSubject, call: TryCall, sizes: Sizes | None
 ) -> Iterator[tuple[FirstCall, dict[str, Tensor], set[str]]]:
     """Provide a call that an encoder accepts, its weights with noise, which it has meanwhile, and the frozen names.
 
     Args:
         subject: the encoder.
         call: calls it.
-        length: the number of positions, if it matters.
+        sizes: the numbers of sequences and positions, if they matter.
 
     Raises:
         Unsupported: if no call is found that it accepts.
@@ -31,7 +31,7 @@ def noisy_call(
     held, frozen = subject.weights(), subject.fixed()
     if frozen >= held.keys():
         frozen = set()  # an encoder that is all frozen has learned it all
-    called = subject.first_call(call, length)
+    called = subject.first_call(call, sizes or Sizes())
     if called is None:
         raise Unsupported(NO_CALL)
     subject.channels_last = called.inputs.ndim > SEQUENCE and channels_are_last(called.inputs.shape)

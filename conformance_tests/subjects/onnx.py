@@ -24,6 +24,7 @@ from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
 from conformance_tests.errors import SubjectError, Undetermined, Unsupported, one_line
+from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import REQUIRED, Arguments
 from conformance_tests.subjects.evaluation import Coded
@@ -135,13 +136,13 @@ class OnnxSubject(CalledSubject):
             self._session = plain
         return [x for x in inputs if x.is_floating_point()] + self._everything
 
-    def computation(self, length: int | None = None) -> Graph:
+    def computation(self, sizes: Sizes | None = None) -> Graph:
         """See ``Subject``: of the first call that goes through, in float64, with noise on the weights."""
 
         def tried(x: Tensor, named: Mapping[str, Any]) -> Any:
             return self.call_with_batch([x], named, gradients=False)
 
-        with noisy_call(self, tried, length) as (called, weights, _):
+        with noisy_call(self, tried, sizes) as (called, weights, _):
             evaluation = OnnxEvaluation()
             given = {}
             for name, w in weights.items():

@@ -204,11 +204,11 @@ class Subject:
         found = {id(w): w.to(self.dtype).double() for w in values.values()}
         return {name: found[id(w)] for name, w in values.items()}
 
-    def computation(self, length: int | None = None) -> Graph:
+    def computation(self, sizes: Sizes | None = None) -> Graph:
         """Return what the encoder computes in some call, as a graph.
 
         Args:
-            length: the number of positions of the call, where it has any; by default few.
+            sizes: how many sequences of how many positions the call has, where it has any; by default few.
 
         Raises:
             Unsupported: if it does not show its operations, or no call is found that it accepts.

@@ -53,7 +53,9 @@ def hints_of(module: nn.Module) -> Hints:
     choices, sizes = configured(getattr(module, "config", None))
     in_configuration = dict(choices)
     likely = 0
-    stated = (attribute(part, word) for part in module.modules() for word in NORM_FIRST)
+    # A layer that computes otherwise than the class it derives from may not read what that class keeps.
+    own = [part for part in module.modules() if not computes_otherwise(part)]
+    stated = (attribute(part, word) for part in own for word in NORM_FIRST)
     orders = ["pre-ln" if first else "post-ln" for first in stated if isinstance(first, bool)]
     if orders:
         choices["layer"] = orders[0]
@@ -82,6 +84,12 @@ def hints_of(module: nn.Module) -> Hints:
         configured=in_configuration,
         output_by_input=frozenset(linear),
     )
+
+
+def computes_otherwise(part: nn.Module) -> bool:
+    """Return whether a part derives from one of torch's, and has another ``forward``."""
+    bases = [base for base in type(part).__mro__ if base is not nn.Module and base.__module__.startswith("torch.")]
+    return bool(bases) and getattr(type(part), "forward", None) is not getattr(bases[0], "forward", None)
 
 
 def number_called(part: nn.Module, words: Sequence[str]) -> int:

@@ -18,7 +18,7 @@ from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.shown import Ending
 from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Disagreement, Unsupported
-from conformance_tests.numerics.probes import Probes
+from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import (
     REQUIRED,
@@ -297,7 +297,7 @@ class TorchSubject(CalledSubject):
             output = self.encode(inputs, keep)
         return output, recorder
 
-    def computation(self, length: int | None = None) -> Graph:
+    def computation(self, sizes: Sizes | None = None) -> Graph:
         """See ``Subject``: of the first call that goes through, with noise on what is learned."""
         mixes_types = False
 
@@ -310,7 +310,7 @@ class TorchSubject(CalledSubject):
                 raise
 
         def recorded() -> Graph:
-            with noisy_call(self, call, length) as (called, _, frozen):
+            with noisy_call(self, call, sizes) as (called, _, frozen):
                 recording = TorchRecording(dict(self.module.named_parameters()), frozen, self._constants())
                 parts = {name: part for name, part in self.module.named_modules() if name}
                 return recording.of_call(called, next(iter(self.arguments()), ""), call, parts)
@@ -328,7 +328,7 @@ class TorchSubject(CalledSubject):
         with self.computing_in(Precision(self._kept_in, self.device)):
             return recorded()
 
-    def tried_calls(self, call: TryCall, length: int | None, trials: int) -> FirstCall | None:
+    def tried_calls(self, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
         """See ``CalledSubject``.
 
         A method that takes any number of inputs gets as many as it needs; the input may be another argument than the
@@ -336,23 +336,23 @@ class TorchSubject(CalledSubject):
         """
         takes_any = next(iter(self.arguments()), "").startswith("*")
         for self._further in range(MOST_FURTHER + 1 if takes_any else 1):
-            found = super().tried_calls(call, length, trials)
+            found = super().tried_calls(call, sizes, trials)
             if found is not None:
-                return found if reads_input(call, found) else self._entered_elsewhere(call, length, trials) or found
+                return found if reads_input(call, found) else self._entered_elsewhere(call, sizes, trials) or found
         self._further = 0
-        found = self._entered_elsewhere(call, length, trials)
+        found = self._entered_elsewhere(call, sizes, trials)
         if found is None and self._structure is None:
             self._structure = self._looked_for()
             if self._structure is not None:
-                found = super().tried_calls(call, length, trials) or self._entered_elsewhere(call, length, trials)
+                found = super().tried_calls(call, sizes, trials) or self._entered_elsewhere(call, sizes, trials)
             self._structure = self._structure if found else None
         return found
 
-    def _entered_elsewhere(self, call: TryCall, length: int | None, trials: int) -> FirstCall | None:
+    def _entered_elsewhere(self, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
         """Return a call with the input in another place than the first."""
         for name in required(self.arguments()):
             self._entry = name
-            found = super().tried_calls(call, length, min(trials, FEW_TRIALS))
+            found = super().tried_calls(call, sizes, min(trials, FEW_TRIALS))
             if found is not None:
                 return found
         self._entry = ""

@@ -7,12 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from conformance_tests import check
 from conformance_tests.computation.attention import hidden_in_words
 from conformance_tests.computation.reading import read
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.identification.structure import as_shown
 from conformance_tests.meta_tests.computation.styles import CHOICES, HEADS, INNER, WIDTH, Einsum
 from conformance_tests.meta_tests.encoders.nameless import Nameless
+from conformance_tests.meta_tests.encoders.plain import PlainAttention
 from conformance_tests.parameters.gathered import gathered
 from conformance_tests.subjects.torch_subject import TorchSubject
 from encoder_spec.equation import variants
@@ -60,6 +62,29 @@ def test_an_activation_in_float32_is_its_variant(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(functional, "gelu", lambda x: gelu(x.float()).type_as(x))
     found, _ = reading_of(Einsum())
     assert (found.choices["activation"], found.findings) == ("gelu", [])
+
+
+class AttentionAlone(PlainAttention):
+    """Attention that takes a mask, and divides its scores by the width of a head."""
+
+    def __init__(self) -> None:
+        super().__init__(WIDTH, HEADS)
+        self.scale = WIDTH / HEADS
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        return super().forward(x, hidden)
+
+
+def test_of_a_part_it_is_said_which_one_it_is_and_what_is_wrong_with_it() -> None:
+    attention, _ = reading_of(AttentionAlone())
+    assert attention.is_part
+    assert "it is attention alone (plain.py:" in attention.unread[0]
+    assert "the scores are multiplied by" in attention.findings[0].says
+    network, _ = reading_of(nn.Sequential(nn.Linear(WIDTH, INNER), nn.ReLU(), nn.Linear(INNER, WIDTH)))
+    assert "it is a feed-forward network alone" in network.unread[0]
+    target = check(AttentionAlone).targets[0]
+    assert target.verdict == "undetermined"
+    assert "and neither a layer nor an encoder, the scores are multiplied by" in target.notes[0]
 
 
 @pytest.mark.parametrize("style", CHOICES)

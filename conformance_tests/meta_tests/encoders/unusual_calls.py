@@ -533,3 +533,78 @@ def residual_attention() -> nn.Module:
 
 
 excused("attention.scores", "the scores of an earlier attention are added to the scores")(residual_attention)
+
+
+class OneLength(nn.Module):
+    """Takes seven positions and no other number: the one that the suite happens to choose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = PlainLayer(24, 4, 40)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x.reshape(len(x), 7, 24))
+
+
+unusual(OneLength)
+
+
+class ComputesOtherwise(nn.TransformerEncoderLayer):
+    """Keeps a flag of the class that it derives from, and does not read it."""
+
+    def __init__(self) -> None:
+        super().__init__(28, 4, 37, batch_first=True)
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        x = x + self._sa_block(self.norm1(x), None, padding)
+        return x + self._ff_block(self.norm2(x))
+
+
+unusual(ComputesOtherwise)
+
+
+class PatchesInARow(nn.Module):
+    """Flattened patches behind a class token: the table of positions has one row more than there are patches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(48, 28)
+        self.token, self.places = (nn.Parameter(torch.randn(1, n, 28)) for n in (1, 10))
+        self.layers = Plain(plain_layers())
+
+    def forward(self, patches: Tensor) -> Tensor:
+        x = torch.cat([self.token.expand(len(patches), -1, -1), self.map(patches)], dim=1)
+        return self.layers(x + self.places)
+
+
+unusual(PatchesInARow)
+
+
+class WavesOverTheFirstAxis(Plain):
+    """Each call makes sinusoids of wrong frequencies, for sequences (n, B, d)."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        places = torch.arange(len(x), dtype=x.dtype)[:, None]
+        rates = 10000.0 ** -(2 * torch.arange(x.shape[-1], dtype=x.dtype) / x.shape[-1])
+        waves = torch.where(torch.arange(x.shape[-1]) % 2 == 0, (places * rates).sin(), (places * rates).cos())
+        return super().forward((x + waves[:, None]).transpose(0, 1)).transpose(0, 1)
+
+
+excused("position.learned", "the positions are sinusoids with other frequencies")(WavesOverTheFirstAxis)
+
+
+class PassesByTheAttention(PlainLayer):
+    """The only residual connection starts before the attention, and ends behind the network that reads it."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        return self.norm2(x + self.feed_forward(self.norm1(self.attention(x, hidden))))
+
+
+def residual_that_passes_by() -> nn.Module:
+    return Calls(PassesByTheAttention)
+
+
+excused("residual", "nothing is added to what the attention gives")(residual_that_passes_by)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
+from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.bridged import BridgedSubject, Pullback
 from conformance_tests.subjects.calling import tensors_in
 from conformance_tests.subjects.first_call import FEW_TRIALS, MOST_TRIALS
@@ -123,7 +124,7 @@ class JaxSubject(BridgedSubject):
             self.encode(inputs, keep, gradients=False)
         return [x for x in inputs if x.is_floating_point()] + found
 
-    def computation(self, length: int | None = None) -> Graph:
+    def computation(self, sizes: Sizes | None = None) -> Graph:
         """See ``Subject``: of the first call that goes through, with noise on what is learned."""
         held = as_arrays(self.weights())
         shapes = as_shapes(self.weights())
@@ -135,7 +136,7 @@ class JaxSubject(BridgedSubject):
             given = as_arrays(([x], dict(named)))
             return as_tensors(intermediates(self.evaluated_with_batch, held, *given)[-1])
 
-        with noisy_call(self, tried, length) as (called, weights, frozen):
+        with noisy_call(self, tried, sizes) as (called, weights, frozen):
             evaluation = JaxEvaluation()
             first = next(iter(self.arguments()), "")
             given = (weights, [called.inputs], dict(called.named))

@@ -11,6 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from conformance_tests.computation.graph import Graph
 from conformance_tests.errors import SubjectError
+from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.bridged import WithWeights
 from conformance_tests.subjects.calling import Arguments
 from conformance_tests.subjects.keras.call import KerasCall, given_weights, kept_seed, quiet
@@ -82,12 +83,12 @@ class KerasOnTorch(WithWeights):
             self.encode(inputs, keep)
         return [x for x in inputs if x.is_floating_point()] + recorder.results
 
-    def computation(self, length: int | None = None) -> Graph:
+    def computation(self, sizes: Sizes | None = None) -> Graph:
         """See ``Subject``: of the first call that goes through, with noise on what is learned."""
 
         def tried(x: Tensor, named: Mapping[str, Tensor | None]) -> Any:
             return self.call_with_batch([x], named, gradients=False)
 
-        with noisy_call(self, tried, length) as (called, weights, frozen):
+        with noisy_call(self, tried, sizes) as (called, weights, frozen):
             recording = TorchRecording(weights, frozen, {})
             return recording.of_call(called, next(iter(self.arguments()), ""), tried, {})
