@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.affine import NONE, Affine
+from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.convolutions import read_convolution
 from conformance_tests.computation.feed_forward import linear, nearest_activation, unscaled
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
@@ -14,7 +14,7 @@ from conformance_tests.computation.norm import CLOSE, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_outer_norm
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.computation.stream import Node
-from conformance_tests.computation.walking import along_axis, through, unchanged
+from conformance_tests.computation.walking import along_axis, paths, through, unchanged
 from encoder_spec.equation import variants
 from encoder_spec.notation import SpecificationError
 
@@ -122,11 +122,16 @@ def activation_of(graph: Graph, term: Node) -> tuple[str, Node] | None:
     found = behind_activation(term)
     reads = {node.what.products[0].number if isinstance(node.what, Affine) else id(node): node for node in found}
     inner = next(iter(reads.values()), None)
-    if len(reads) != 1 or inner is None or inner.value is None or inner.value.data.shape != term.value.data.shape:
+    if len(reads) != 1 or inner is None or inner.value is None or inner.value.data.numel() != term.value.data.numel():
         return None
-    given = graph.numbers(inner.value.codes)
-    if isinstance(inner.what, Affine):
-        plain = unscaled(inner.what)
+    # A map may give its rows in another arrangement.
+    codes = next(iter(paths(graph, term.value.codes, inner.value)), None)
+    if codes is None:
+        return None
+    given = graph.numbers(codes)
+    found_anew = affine(graph, codes) if isinstance(inner.what, Affine) else None
+    if found_anew is not None:
+        plain = unscaled(found_anew)
         given, inner = linear(graph, plain), replace(inner, what=plain)
     name, _, off, _ = nearest_activation(graph.numbers(term.value.codes), [given])
     return (name, inner) if off <= CLOSE else None
@@ -197,6 +202,26 @@ def find_multiplied(found: EncoderReading, factor: float) -> None:
 def first_argument(graph: Graph) -> Value | None:
     """Return the first argument of the call."""
     return next((v for v in graph.values if v.operation == "argument"), None)
+
+
+MOST_SPECIAL = 3
+"""An input that is compared with more numbers than these is compared with all of a vocabulary, to mark what it is."""
+
+
+def special_ids(graph: Graph) -> frozenset[int]:
+    """Return the ids with which the computation compares its input: such as that of padding, or of a mask."""
+    given = first_argument(graph)
+    if given is None or given.data.is_floating_point():
+        return frozenset()
+    found: set[int] = set()
+    for value in graph.values:
+        if value.operation not in ("eq", "ne") or len(value.reads) != 2:
+            continue
+        for read, other in (value.reads, value.reads[::-1]):
+            if isinstance(read, Tensor) and graph.owner(read) is given and not graph.depends(other):
+                numbers = graph.numbers(other).unique().tolist()
+                found |= set(map(int, numbers)) if len(numbers) <= MOST_SPECIAL else set()
+    return frozenset(found)
 
 
 def read_scale(found: EncoderReading, factor: float, width: int) -> None:
@@ -498,8 +523,10 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
     if codes.ndim != 3 or len(term.parts) != 1:
         found.unread.append(f"several parts stand side by side ({term})")
         return
-    mine = torch.tensor([v.depends for v in graph.values])[codes >> PLACES]
-    beside = (~mine.all(dim=-1).all(dim=0)).nonzero().flatten().tolist()
+    outside = ~torch.tensor([v.depends for v in graph.values])[codes >> PLACES].all(dim=-1)
+    if bool(outside.all(dim=1).any()) and not bool(outside.all(dim=0).any()):
+        codes, outside = codes.transpose(0, 1), outside.T  # the positions come first
+    beside = outside.any(dim=0).nonzero().flatten().tolist()
     if len(beside) not in (1, 2):
         found.unread.append("something other than class tokens stands beside the positions")
         return

@@ -371,6 +371,7 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         if out.kind != "sublayer":
             break
         assert isinstance(out.what, Attention | FeedForward)
+        rest, repeated = without_repetition(out, rest)
         step = Step(out.what, behind=branch.norm if branch else None)
         events.append(step)
         reads = out.parts[0]
@@ -380,6 +381,8 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
             found.findings.append(Finding("residual", f"nothing is added to what the {slot} gives{where}"))
             here = reads
             continue
+        if repeated:
+            found.findings.append(Finding("residual", f"what the {slot} gives is added more than once{where}"))
         if branch is not None and branch.times != 1:
             says = f"the stream is multiplied by {branch.times:.6g} before the {slot}'s result is added{where}"
             found.findings.append(Finding("residual", says))
@@ -409,6 +412,14 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
     found.source = here
     arrange(found, events[::-1])
     return found
+
+
+def without_repetition(out: Node, rest: Node | None) -> tuple[Node | None, bool]:
+    """Return the stream before a sublayer's result is added for the first time, and whether it is added again."""
+    repeated = False
+    while rest is not None and (before := branch_in(rest)) is not None and before.out.what is out.what:
+        rest, repeated = before.rest, True
+    return rest, repeated
 
 
 def later(reads: Node, rest: Node) -> Node:

@@ -124,7 +124,9 @@ class Computed:
 
     def __post_init__(self) -> None:
         self.extent = Extent()
-        self.probes = Probes(self.encoder, self.question.seed, self.subject.dtype, self.sizes)
+        self.probes = Probes(
+            self.encoder, self.question.seed, self.subject.dtype, self.sizes, self.subject.special_ids
+        )
         self.parameters = lru_cache(maxsize=1)(self._parameters)  # checks go through one set after the other
         self.output = cache(self._output)
         self.expected = cache(self._expected)
@@ -184,7 +186,7 @@ class Computed:
         if self.without_value:
             raise Unsupported("nothing can be computed with its own weights: they hold NaN or infinity")
         case, dtype = self.case(GIVEN, gradients=False), self.subject.kept_in()
-        probe = Probes(self.encoder, self.question.seed, dtype, self.sizes)[case.probe]
+        probe = Probes(self.encoder, self.question.seed, dtype, self.sizes, self.subject.special_ids)[case.probe]
         self.weight_sets.use(case.weights)  # while it still has the precision of the judgement
         try:
             with self.subject.as_used(), self._asking(case, probe, dtype):

@@ -84,7 +84,7 @@ class Calls:
         if first_time:
             self._learn(start)
         self.sets = sets = WeightSets(self.subject, mapping, self.seed, stored)
-        probes = Probes(start, self.seed, self.subject.dtype, self.sizes)
+        probes = Probes(start, self.seed, self.subject.dtype, self.sizes, self.subject.special_ids)
         some = [Case(PERTURBED), Case(FAINT, "faint"), Case(GIVEN)] if PERTURBED in sets else []
         cases = some or [Case(GIVEN), Case(GIVEN, "faint")]
         experiments = [self.experiment(mapping, sets, probes, case) for case in cases]
@@ -115,7 +115,7 @@ class Calls:
             tried += [accepted] if is_stated else [*alone, accepted]
         refusal: Refused | None = None
         for sizes in tried:
-            probes = Probes(start, self.seed, sizes=sizes)
+            probes = Probes(start, self.seed, sizes=sizes, special=self.subject.special_ids)
             try:
                 self.subject.learn(probes)
             except Refused as reason:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.inputs import special_ids
 from conformance_tests.computation.reading import ending, read
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
 from conformance_tests.errors import SubjectError, TableUnknown, Undetermined
@@ -137,6 +138,7 @@ class Settling:
             graph = self.subject.computation()
             if not bool(graph.numbers(graph.output).isfinite().all()):
                 return None  # numbers tell norms and activations
+            self.subject.special_ids = special_ids(graph)
             shown = read(graph)
             if shown.made_for:
                 # The call makes its positions: one as long as the longest probe shows all that are needed.

@@ -167,7 +167,8 @@ def sizes_in_words(sizes: Sizes) -> str:
 class Probes:
     """The probes for an encoder, made from a seed and always the same for it, with numbers that ``dtype`` can hold.
 
-    With ``sizes``, all have so many sequences, or so many tokens: some encoders take no others.
+    With ``sizes``, all have so many sequences, or so many tokens: some encoders take no others. Ids that are
+    ``special`` to an encoder do not occur.
     """
 
     def __init__(
@@ -176,8 +177,10 @@ class Probes:
         seed: int,
         dtype: torch.dtype = torch.float64,
         sizes: Sizes | None = None,
+        special: frozenset[int] = frozenset(),
     ) -> None:
         self.encoder = encoder
+        self.special = special
         self.seed = seed
         self.dtype = dtype
         self._made: dict[str, Probe] = {}
@@ -275,6 +278,9 @@ class Probes:
             return (torch.randn(batch, sizes.channels, 2 * length, generator=generator, dtype=torch.float64),)
         # The first few ids are often special: padding, unknown, beginning, end.
         tokens = torch.randint(4 if sizes.V > 12 else 0, sizes.V, (batch, length), generator=generator)
+        plain = [id for id in range(sizes.V) if id not in self.special]
+        for id in self.special:
+            tokens[tokens == id] = plain[-1]
         return (tokens, *self._segments(generator, batch, length))
 
     def _segments(self, generator: torch.Generator, batch: int, length: int) -> tuple[Tensor, ...]:

@@ -357,7 +357,7 @@ class CalledSubject(Subject):
         if any(one is None or one.ndim != SEQUENCE for one in alone) or is_hidden(ids):
             return None
         beyond = ~keep[:, -ids.shape[1] :]
-        found = (id for id in range(PADDING_IDS) if is_hidden(ids.masked_fill(beyond, id)))
+        found = (id for id in (*range(PADDING_IDS), *sorted(probes.special)) if is_hidden(ids.masked_fill(beyond, id)))
         return next((MaskForm(next(iter(self.arguments())), PADDING_ID, "B n", id=id) for id in found), None)
 
     def _hiding(

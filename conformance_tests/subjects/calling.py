@@ -104,6 +104,8 @@ BATCH_FIRST, SEQUENCE_FIRST, FEATURES_FIRST = "B n d", "n B d", "B d n"
 def order_of_axes(call: Callable[[Tensor, str], Tensor | None], x: Tensor, orders: Sequence[str]) -> str:
     """Return the order in which the batch is the batch: a change in one sample leaves the others alone.
 
+    The output may have its axes in another order than the input.
+
     Args:
         call: the output (B, n, …) for an input that is handed over in some order.
         x: an input (B, n, …).
@@ -114,7 +116,11 @@ def order_of_axes(call: Callable[[Tensor, str], Tensor | None], x: Tensor, order
 
     def independent(order: str) -> bool:
         a, b = call(x, order), call(changed, order)
-        if a is None or b is None or a.ndim < 2 or len(a) != len(x):
+        if a is None or b is None or a.ndim < 2:
+            return False
+        if len(a) != len(x) == a.shape[1]:
+            a, b = a.transpose(0, 1), b.transpose(0, 1)
+        if len(a) != len(x):
             return False
         return torch.allclose(a[1:], b[1:], rtol=0, atol=1e-9) and not torch.allclose(a[0], b[0], rtol=0, atol=1e-9)
 

@@ -169,6 +169,10 @@ def inputs_of(
             yield torch.randn(batch, kernel[1], time, generator=generator, dtype=torch.float64)
         # Vectors with their features first: a mask beside them has as many positions.
         yield torch.randn(batch, kernel[1], length, generator=generator, dtype=torch.float64)
+    if length == LENGTH:
+        # Where a mask (B, n) is asked for, it matters too.
+        for width in likely:
+            yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
     if any(1 in shape for shape in shapes if len(shape) == MAP):
         yield torch.randn(batch, length, 1, generator=generator, dtype=torch.float64)
 
@@ -202,9 +206,13 @@ def images_of(shapes: Sequence[tuple[int, ...]], kept: Sequence[tuple[int, ...]]
 
 
 def position_tables(shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return the shapes that may be those of tables of positions: no other array has as many rows."""
+    """Return the shapes that may be those of tables of positions: no other array has as many rows.
+
+    The axis of the batch, with one entry, comes first in all of them.
+    """
     often = Counter(size for shape in shapes for size in set(shape))
-    with_batch = [s for s in shapes if len(s) == SEQUENCE and s[0] == 1]
+    three = [s for s in shapes if len(s) == SEQUENCE and 1 in s[:2]]
+    with_batch = [(1, max(s[:2]), s[2]) for s in three]
     return with_batch + [s for s in shapes if len(s) == MAP and often[s[0]] == 1]
 
 

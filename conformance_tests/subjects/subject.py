@@ -79,6 +79,8 @@ class Subject:
     """The precision in which it computes."""
     draws_numbers: bool = False
     """Whether two equal calls gave different results; set where no graph shows the random numbers."""
+    special_ids: frozenset[int] = frozenset()
+    """Ids of tokens that its computation is seen to compare its input with: such as that of padding."""
     needs_gradients: bool = False
     """Whether it runs only while gradients are recorded, because it registers hooks on them."""
 
