@@ -158,8 +158,9 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
     shape = value.data.shape
     x, y = (graph.numbers(c).movedim(axis, -1) for c in (x_codes, value.codes))
     gammas, betas, numbers = ingredients(graph, value, candidate)
-    gamma = next((codes for codes in gammas if codes.shape == shape), None)
-    beta = next((codes for codes in betas if codes.shape == shape), None)
+    gamma, beta = (
+        next((codes.broadcast_to(shape) for codes in p if fits(codes, shape)), None) for p in (gammas, betas)
+    )
     one = None if gamma is None else of_features(gamma, axis)
     two = None if beta is None else of_features(beta, axis)
     if beta is not None and of_one_axis(beta) is None and len(axes) == 1:
@@ -173,6 +174,12 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
     close = CLOSE if reduction.data.dtype is torch.float64 else CLOSE_IN_FLOAT32
     fit = fitted(x, y, given, numbers, close, shifts=two is not None)
     return Norm(value, x_codes, fit.form, fit.eps, one, two, (axis,), fit.nearest, fit.uncentred)
+
+
+def fits(codes: Tensor, shape: torch.Size) -> bool:
+    """Return whether entries stand for an array of this shape: some may be repeated, as those beside one statistic."""
+    sizes = zip(codes.shape, shape, strict=True)
+    return codes.ndim == len(shape) and codes.shape[-1] > 1 and all(size in (1, whole) for size, whole in sizes)
 
 
 def statistics_axes(graph: Graph, reduction: Value, candidate: Value, x_codes: Tensor) -> tuple[int, ...]:

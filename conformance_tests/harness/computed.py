@@ -124,9 +124,7 @@ class Computed:
 
     def __post_init__(self) -> None:
         self.extent = Extent()
-        self.probes = Probes(
-            self.encoder, self.question.seed, self.subject.dtype, self.sizes, self.subject.special_ids
-        )
+        self.probes = Probes(self.encoder, self.question.seed, self.subject.dtype, self.sizes, self.subject.special_ids)
         self.parameters = lru_cache(maxsize=1)(self._parameters)  # checks go through one set after the other
         self.output = cache(self._output)
         self.expected = cache(self._expected)
@@ -463,8 +461,10 @@ class Computed:
         probe = self.probes[case.probe]
         self.weight_sets.use(case.weights)
         _, by_name = self.subject.gradients(probe.inputs, probe.keep, self.cotangent(case))
+        fixed = self.subject.fixed()
+        learned = by_name.keys() - fixed or by_name.keys()  # an encoder that is all frozen has learned it all
         # An array without entries is that of a map which an option leaves out.
-        idle = [name for name in self.mapping.unmapped if by_name[name].numel() and not by_name[name].any()]
+        idle = [n for n in self.mapping.unmapped if n in learned and by_name[n].numel() and not by_name[n].any()]
         chosen = self.encoder.choices()
         empty = {"position"} if "position" not in chosen else set()
         empty |= {"norm"} if "none" in (chosen.get("embedding_norm"), chosen.get("final_norm")) else set()

@@ -115,6 +115,10 @@ class CalledSubject(Subject):
         """Call the encoder; arrays among what it returns come as tensors."""
         raise NotImplementedError
 
+    def stated_shape(self) -> tuple[int | None, ...] | None:
+        """Return the shape of its input, if it states one: None for a size that is free."""
+        return None
+
     def takes_input_by_name(self) -> bool:
         """Return whether even the input goes by its name."""
         return False
@@ -172,7 +176,8 @@ class CalledSubject(Subject):
         batches = [1] if self.one_by_one else [batch] if batch else BATCHES
         arguments = self.open_arguments()
         wanted = of_one_sequence(call) if self.one_by_one else call
-        return first_call(self.weights(), self.kept(), arguments, wanted, lengths, batches, said.arguments, trials)
+        held, shape = (self.weights(), self.kept()), self.stated_shape()
+        return first_call(*held, arguments, wanted, lengths, batches, said.arguments, trials, shape)
 
     def kept(self) -> Mapping[str, Tensor]:
         """Return the arrays beside the weights whose sizes may be those of a call."""

@@ -142,17 +142,26 @@ def with_noise(weights: Mapping[str, Tensor], frozen: Collection[str]) -> dict[s
 
 
 def inputs_of(
-    weights: Mapping[str, Tensor], batch: int, length: int, tables: Mapping[str, Tensor] = MappingProxyType({})
+    weights: Mapping[str, Tensor],
+    batch: int,
+    length: int,
+    tables: Mapping[str, Tensor] = MappingProxyType({}),
+    shape: Sequence[int | None] | None = None,
 ) -> Iterator[Tensor]:
     """Yield what may be the input of an encoder with these weights, the likeliest first: ids, vectors, images, sounds.
 
-    A single feature comes last: an encoder of wider vectors may take it as well, and repeat it.
+    Of vectors, images and sounds that of a stated shape comes first. A single feature comes last: an encoder of wider
+    vectors may take it as well, and repeat it.
     """
     generator = torch.Generator().manual_seed(0)
     shapes = [tuple(w.shape) for w in weights.values()]
     # Neither 0 nor 1, which are ids of padding in many vocabularies; different ones beside each other.
     ids = 2 + (torch.arange(length) + 2 * torch.arange(batch)[:, None]) % 5
     yield ids
+    if shape is not None and len(shape) >= SEQUENCE:
+        stated = [size or free for size, free in zip(shape, (batch, length, *shape[2:]), strict=True)]
+        if None not in stated:
+            yield torch.randn(*filter(None, stated), generator=generator, dtype=torch.float64)
     yield ids[..., None]  # one feature of several that a position may have
     sizes = Counter(size for shape in shapes for size in set(shape) if size > 1)
     likely = [size for size, _ in sizes.most_common(MOST_WIDTHS)]
@@ -333,6 +342,7 @@ def first_call(
     batches: Sequence[int] = BATCHES,
     stated: Mapping[str, Any] = MappingProxyType({}),
     trials: int = MOST_TRIALS,
+    shape: Sequence[int | None] | None = None,
 ) -> FirstCall | None:
     """Return arguments that an encoder accepts; None if none of those tried are.
 
@@ -345,6 +355,7 @@ def first_call(
         batches: the numbers of sequences to try.
         stated: values that every call gets, by argument.
         trials: the number of calls that may be tried in each of four rounds.
+        shape: that of the input, if the encoder states it.
     """
     sizes, kept = (Counter(size for w in held.values() for size in set(w.shape)) for held in (weights, tables))
     shapes = [tuple(w.shape) for held in (weights, tables) for w in held.values()]
@@ -353,7 +364,7 @@ def first_call(
     told = [*placed, *(size for size, _ in (*sizes.most_common(), *kept.most_common()))]
     few, *more = lengths or [LENGTH, *dict.fromkeys(size for size in told if 1 < size <= LONGEST)][:MOST_LENGTHS]
     asked = [(*required(arguments),)]
-    likely = partial(inputs_of, tables=tables)
+    likely = partial(inputs_of, tables=tables, shape=shape)
     rounds: tuple[tuple[Iterable[tuple[str, ...]], list[int], InputsOf, int], ...] = (
         (plans(arguments), [few], likely, LIKELY),
         (asked, more, likely, LIKELY),

@@ -608,3 +608,112 @@ def residual_that_passes_by() -> nn.Module:
 
 
 excused("residual", "nothing is added to what the attention gives")(residual_that_passes_by)
+
+
+class AddedTwice(PlainLayer):
+    """What the attention gives is added to the stream, and then again."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        attended = self.attention(x, hidden)
+        x = x + attended
+        x = self.norm1(x + attended)
+        return self.norm2(x + self.feed_forward(x))
+
+
+def attention_added_twice() -> nn.Module:
+    return Calls(AddedTwice)
+
+
+excused("residual", "what the attention gives is added more than once")(attention_added_twice)
+
+
+class TokenAndPositionsFirst(nn.Module):
+    """Reads features (n, B, f), puts a class token before them, and adds positions (n + 1, 1, d)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(11, 28)
+        self.token, self.places = (nn.Parameter(torch.randn(n, 1, 28)) for n in (1, 12))
+        self.layers = Plain(plain_layers())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat([self.token.expand(-1, x.shape[1], -1), self.map(x)])
+        return self.layers((x + self.places[: len(x)]).transpose(0, 1)).transpose(0, 1)
+
+
+unusual(TokenAndPositionsFirst)
+
+
+class ActivatedFeatures(nn.Module):
+    """Positions are added behind a map and its activation; the layers have the positions first, and a head follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map, self.head = nn.Linear(11, 28), nn.Linear(28, 5)
+        self.places = nn.Parameter(torch.randn(1, 30, 28))
+        layer = nn.TransformerEncoderLayer(28, 4, 37)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.map(x).relu() + self.places[:, : x.shape[1]]
+        return self.head(self.encoder(x.transpose(0, 1)).transpose(0, 1).amax(1)).log_softmax(-1)
+
+
+unusual(ActivatedFeatures)
+
+
+class HidesItsOwnId(Tokens):
+    """The id 13 is that of padding, and no argument says where it stands."""
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.embedded(ids), (ids == 13)[:, None, None])
+
+
+unusual(HidesItsOwnId)
+
+
+class WithAFrozenNumber(PlainAttention):
+    """Keeps the scale as a parameter that is not learned, and computes it anew."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.factor = nn.Parameter(torch.tensor(self.scale), requires_grad=False)
+
+
+@unusual
+def with_a_frozen_number() -> nn.Module:
+    return Plain(layers_with(WithAFrozenNumber))
+
+
+class RefusesMasks(nn.TransformerEncoderLayer):
+    """Names the mask of the class that it derives from, and takes none."""
+
+    def __init__(self) -> None:
+        super().__init__(28, 4, 37, batch_first=True)
+
+    def forward(self, x: Tensor, src_key_padding_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        assert src_key_padding_mask is None, "not written yet"
+        x = self.norm1(x + self._sa_block(x, None, None))
+        return self.norm2(x + self._ff_block(x))
+
+
+class NormsTokensTogether(PlainLayer):
+    """One mean and one variance for all tokens of a sequence, with a γ for each feature."""
+
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module] = nn.LayerNorm) -> None:
+        super().__init__(width, count, inner, norm)
+        self.gamma = nn.Parameter(torch.randn(width))
+        del self.norm1
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        y = x + self.attention(x, hidden)
+        scale = self.gamma * (y.var((1, 2), unbiased=False, keepdim=True) + 1e-5).rsqrt()
+        x = (y - y.mean((1, 2), keepdim=True)) * scale
+        return self.norm2(x + self.feed_forward(x))
+
+
+def norms_tokens_together() -> nn.Module:
+    return Calls(NormsTokensTogether)
+
+
+excused("norm.statistics", "entries, where 28 features belong")(norms_tokens_together)

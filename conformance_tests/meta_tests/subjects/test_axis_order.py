@@ -26,3 +26,15 @@ def test_an_output_in_which_samples_mix_shows_no_batch() -> None:
 
     assert order_of_axes(call, X, (BATCH_FIRST, SEQUENCE_FIRST)) == BATCH_FIRST
     assert order_of_axes(call, X, (SEQUENCE_FIRST, BATCH_FIRST)) == SEQUENCE_FIRST
+
+
+def test_the_batch_is_found_where_input_and_output_have_different_orders() -> None:
+    """Vectors (B, n, d) go in, and hidden states (n, B, d) come out."""
+    x = torch.randn(2, 3, 4, dtype=torch.float64)
+
+    def call(x: Tensor, order: str) -> Tensor:
+        given = x if order == BATCH_FIRST else x.transpose(0, 1)
+        hidden = given + given.mean(dim=1, keepdim=True)
+        return hidden.transpose(0, 1) if order == BATCH_FIRST else hidden
+
+    assert order_of_axes(call, x, (SEQUENCE_FIRST, BATCH_FIRST)) == BATCH_FIRST

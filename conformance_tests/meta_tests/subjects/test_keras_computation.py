@@ -49,3 +49,30 @@ def test_the_inputs_of_a_functional_model_are_arguments() -> None:
     """The sequence comes first, and then the mask."""
     computation, _ = read_of(graph(pre=True)())
     assert [v.name for v in computation.values if v.operation == "argument"] == ["x", "mask"]
+
+
+class MakesLayersInEachCall(keras.layers.Layer):  # type: ignore[misc]
+    """Adds with a layer that it makes when it is called."""
+
+    def call(self, x: Any) -> Any:
+        return keras.layers.Add()([x, x])
+
+
+def test_layers_that_are_made_in_a_call_compute_in_float64_too() -> None:
+    given = keras.Input((None, 24))
+    subject = KerasSubject(keras.Model(given, MakesLayersInEachCall()(keras.layers.Dense(24)(given))))
+    policy = keras.config.dtype_policy()
+    with subject.borrowed():
+        assert subject.encode((torch.randn(2, 5, 24, dtype=torch.float64),), None).dtype is torch.float64
+    assert keras.config.dtype_policy() is policy
+
+
+def test_a_functional_model_states_the_shape_of_its_input() -> None:
+    """Nothing else tells the size of its images: flattened patches are mapped, and no table is for their places."""
+    images = keras.Input((12, 12, 3))
+    grid = keras.ops.transpose(keras.ops.reshape(images, (-1, 3, 4, 3, 4, 3)), (0, 1, 3, 2, 4, 5))
+    patches = keras.ops.reshape(grid, (-1, 9, 48))
+    subject = KerasSubject(keras.Model(images, keras.layers.Dense(48)(patches)))
+    assert subject.stated_shape() == (None, 12, 12, 3)  # type: ignore[attr-defined]
+    with subject.borrowed():
+        assert subject.computation().output.shape == (2, 9, 48)

@@ -63,6 +63,9 @@ def copied(layer: Any) -> Any:
 
 def possible_inputs(layer: Any) -> Iterator[Any]:
     """Yield token ids where there is an embedding, and embeddings of likely widths."""
+    stated = getattr(layer, "_inputs_struct", None)
+    if stated is not None:
+        yield keras.tree.map_structure(lambda x: np.zeros([size or POSITIONS for size in x.shape], x.dtype), stated)
     ids = np.tile(np.arange(POSITIONS, dtype="int32") % 2, (2, 1))
     parts = list(layer._flatten_layers())
     embeds = any(isinstance(part, keras.layers.Embedding) for part in parts)

@@ -45,6 +45,14 @@ class KerasCall:
         beside = [n for n in inputs if tells_of_a_mask(n) or SEGMENTS.search(n)]
         return dict.fromkeys([*(n for n in inputs if n not in beside), *beside], Parameter.empty)
 
+    def stated_shape(self) -> tuple[int | None, ...] | None:
+        """Return the shape that a functional model states of its first input; None of every other layer."""
+        inputs = functional_inputs(self.layers[0])
+        if inputs is None:
+            return None
+        named = dict(zip(inputs, tree.flatten(self.layers[0]._inputs_struct), strict=True))
+        return tuple(named[next(iter(self.arguments()))].shape)
+
     def __call__(self, values: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Call the layer with these values of the variables."""
         mapping = [(self.variables[name], value) for name, value in values.items()]
@@ -74,8 +82,10 @@ class KerasCall:
         ]
         before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
         floatx, promotion = keras.config.floatx(), BIT64_TO_BIT32_DTYPE["float64"]
+        at_large = keras.config.dtype_policy()
         try:
             keras.config.set_floatx("float64")
+            keras.config.set_dtype_policy(policy)  # some layers make others anew in each call
             BIT64_TO_BIT32_DTYPE["float64"] = "float64"
             for owner, name, value in replaced:
                 setattr(owner, name, value)
@@ -84,6 +94,7 @@ class KerasCall:
             for owner, name, value in before:
                 setattr(owner, name, value)
             keras.config.set_floatx(floatx)
+            keras.config.set_dtype_policy(at_large)
             BIT64_TO_BIT32_DTYPE["float64"] = promotion
 
 

@@ -34,6 +34,10 @@ class KerasOnJax(JaxSubject):
         """See ``CalledSubject``."""
         return self.layers.arguments()
 
+    def stated_shape(self) -> tuple[int | None, ...] | None:
+        """See ``CalledSubject``."""
+        return self.layers.stated_shape()
+
     def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """See ``JaxSubject``."""
         return self.layers(weights, positional, named)

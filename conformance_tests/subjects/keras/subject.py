@@ -71,6 +71,10 @@ class KerasOnTorch(WithWeights):
         """See ``CalledSubject``."""
         return self.layers.arguments()
 
+    def stated_shape(self) -> tuple[int | None, ...] | None:
+        """See ``CalledSubject``."""
+        return self.layers.stated_shape()
+
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
         """See ``CalledSubject``."""
         with torch.set_grad_enabled(gradients):
