@@ -27,8 +27,10 @@ def read(graph: Graph) -> EncoderReading:
     return found
 
 
-def ending(graph: Graph) -> Ending | None:
+def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
     """Return where the encoder in a model ends, if something else than hidden states comes out of the model.
+
+    ``cuts`` has what it may end with: names, and codes, in order of execution.
 
     What returns hidden states as wide as the encoder's is the encoder, whatever it does behind its layers, unless it
     just leaves some of them out. Where attention follows, further layers do, or a decoder.
@@ -36,7 +38,7 @@ def ending(graph: Graph) -> Ending | None:
     tried: set[int] = set()
     departing: Ending | None = None
     last = max((attention.averages.number for attention in attentions(graph)), default=0)
-    for part, codes in reversed(graph.parts):
+    for part, codes in reversed(cuts):
         value = graph.owner(codes)
         if value is None or value.number in tried or codes.ndim != WITH_FEATURES:
             continue

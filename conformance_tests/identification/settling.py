@@ -118,7 +118,11 @@ class Settling:
 
     def _ends_earlier(self, shown: EncoderReading) -> bool:
         """Let the subject end where the hidden states are, if it goes on to something else; return whether it does."""
-        end = None if self.calls.has_head or shown.fits_slots or self._ended else ending(shown.graph)
+        end = (
+            None
+            if self.calls.has_head or shown.fits_slots or self._ended
+            else ending(shown.graph, self.subject.cuts(shown.graph))
+        )
         if end is None:
             return False
         self._ended = True

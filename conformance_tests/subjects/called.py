@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.shown import Ending
 from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Refused, Undetermined, Unsupported, one_line
 from conformance_tests.numerics.probes import Probe, Probes, Sizes
@@ -71,6 +72,9 @@ PADDING_IDS = 4
 LONGEST_SEARCH = 8.0
 """A search for a first call may take so many seconds of the processor: most calls take milliseconds."""
 
+MOST_NAMES = 4
+"""So many parameters behind the end of an encoder are named."""
+
 INPUT_IN = {SEQUENCE_FIRST: "(n, B, d_model)", FEATURES_FIRST: "(B, d_model, n)"}
 """Orders of the axes of the input other than the usual one, in words."""
 
@@ -88,6 +92,9 @@ class CalledSubject(Subject):
     stages: Sequence[tuple[bool, int]] = ((False, MOST_TRIALS), (True, FEW_TRIALS))
     """Rounds of calls until one goes through: whether with one sequence alone, and how many calls at most."""
 
+    ends_with = "what its part `{}` returns"
+    """Where a model is judged no further, in words."""
+
     def __init__(self) -> None:
         self.axes = BATCH_FIRST
         self.returns_turned = False
@@ -101,6 +108,7 @@ class CalledSubject(Subject):
         self.channels_last = False
         self.ids_apart = False
         self.one_by_one = False
+        self.ending: Ending | None = None
         self._added = 0
         self._refusal = ""
         self._ignored = ""
@@ -222,6 +230,10 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         return self.mask_form is None or self.mask_form.values != PADDING_ID
 
+    def end_at(self, ending: Ending) -> None:
+        """See ``Subject``."""
+        self.ending = ending
+
     def conventions(self) -> dict[str, str]:
         """See ``Subject``: what was learned."""
         order = {} if self.axes == BATCH_FIRST else {"input": INPUT_IN[self.axes]}
@@ -246,7 +258,15 @@ class CalledSubject(Subject):
         )
         in_every_call = f"given in every call, with nothing hidden: {given}" if given else ""
         ignored = f"{self._ignored} changes nothing: padding is told by its id" if self._ignored else ""
-        return tuple(filter(None, (said, in_every_call, unjudged, ignored)))
+        return tuple(filter(None, (self._ends(), said, in_every_call, unjudged, ignored)))
+
+    def _ends(self) -> str:
+        """Return a remark on how far a model is judged."""
+        if self.ending is None:
+            return ""
+        behind = sorted(self.ending.behind)
+        named = f" ({', '.join(behind[:MOST_NAMES])}{', …' if len(behind) > MOST_NAMES else ''})" if behind else ""
+        return f"judged up to {self.ends_with.format(self.ending.part)}, without what follows{named}"
 
     def unknown(self) -> str:
         """See ``Subject``: masks that could not be handed over."""

@@ -148,6 +148,10 @@ class Subject:
             Undetermined: if it cannot be called without a fact that nobody stated.
         """
 
+    def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
+        """Return what it can be judged up to in a computation: names, and codes, in order of execution."""
+        return tuple(graph.parts)
+
     def end_at(self, ending: Ending) -> None:
         """Return from now on what one part of a model returns, and leave what stands behind it alone."""
         raise Unsupported("the subject has no parts")

@@ -74,7 +74,7 @@ class TorchSubject(CalledSubject):
         self._further = 0
         self._structure: Structure | None = None
         self._entry = ""
-        self._ending: Ending | None = None
+        self.ending: Ending | None = None
         with registered(module) as self._unregistered:
             self.hints = hints_of(module)
             named = module.named_parameters(remove_duplicate=False)
@@ -161,7 +161,7 @@ class TorchSubject(CalledSubject):
 
     def _ordinary(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Yield the parameters that are arrays of real numbers; others are left as they are."""
-        behind = self._ending.behind if self._ending else ()
+        behind = self.ending.behind if self.ending else ()
         named = self.module.named_parameters(remove_duplicate=False)
         return ((name, p) for name, p in named if is_ordinary(p) and name not in behind)
 
@@ -234,10 +234,10 @@ class TorchSubject(CalledSubject):
 
     def _up_to_its_end(self, *arguments: Any, **named: Any) -> Any:
         """Call the module, and return what the part returns that it is judged up to."""
-        if self._ending is None:
+        if self.ending is None:
             return self.module(*arguments, **named)
         returned: list[Any] = []
-        part = self.module.get_submodule(self._ending.part)
+        part = self.module.get_submodule(self.ending.part)
         hook = part.register_forward_hook(lambda _, __, given: returned.append(given))
         try:
             self.module(*arguments, **named)
@@ -245,23 +245,10 @@ class TorchSubject(CalledSubject):
             hook.remove()
         return returned[-1]
 
-    def end_at(self, ending: Ending) -> None:
-        """See ``Subject``."""
-        self._ending = ending
-
     def remarks(self) -> tuple[str, ...]:
-        """See ``CalledSubject``: and where in a model it is judged no further."""
-        if self.needs_gradients:
-            return (*self._ends(), "called with gradients alone: without them it refuses to run", *super().remarks())
-        return (*self._ends(), *super().remarks())
-
-    def _ends(self) -> tuple[str, ...]:
-        """Return the remark on the part up to which a model is judged."""
-        if self._ending is None:
-            return ()
-        behind = sorted(self._ending.behind)
-        named = f" ({', '.join(behind[:MOST_NAMES])}{', …' if len(behind) > MOST_NAMES else ''})" if behind else ""
-        return (f"judged up to what its part `{self._ending.part}` returns, without what follows{named}",)
+        """See ``CalledSubject``: and that it does not run without gradients."""
+        refuses = ("called with gradients alone: without them it refuses to run",) if self.needs_gradients else ()
+        return (*super().remarks(), *refuses)
 
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``CalledSubject``; the specification's own module is known."""
@@ -382,11 +369,11 @@ class TorchSubject(CalledSubject):
 
     def _ways_to_return(self, inputs: tuple[Tensor, ...]) -> Iterator[Any]:
         """Yield everything that the module returns, and what it does with segments that it can do without."""
-        ends, self._ending = self._ending, None  # behind its end it may return more than that
+        ends, self.ending = self.ending, None  # behind its end it may return more than that
         try:
             returned = self.returned(inputs, None, gradients=True)
         finally:
-            self._ending = ends
+            self.ending = ends
         yield returned
         optional = None if self.segments or inputs[0].is_floating_point() else self._place_of_segments()
         if optional is None:
@@ -412,10 +399,6 @@ class TorchSubject(CalledSubject):
         (output * cotangent).sum().backward()
         by_weight = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in self._ordinary()}
         return leaves[0].grad, by_weight
-
-
-MOST_NAMES = 4
-"""So many parameters behind the end of an encoder are named."""
 
 
 def is_ordinary(parameter: nn.Parameter) -> bool:

@@ -66,6 +66,24 @@ def test_what_is_wrong_with_it_is_named() -> None:
     assert (target.verdict, target.departs_at) == ("nonconformant", "attention.scores")
 
 
+def model(held: dict[str, Any], head: Any, x: Any, divisor: float = 5**0.5, batch: bool = False) -> Any:
+    """A layer with a head behind it, for one sequence or for a batch of them."""
+    hidden = jax.vmap(lambda one: layer(held, one, divisor=divisor))(x) if batch else layer(held, x, divisor=divisor)
+    return jax.nn.log_softmax(jax.nn.tanh(hidden @ head))
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_model_is_judged_as_far_as_its_encoder_goes(batch: bool) -> None:
+    """No part of it has a name: the line ends it, in each size of a call."""
+    head = jax.random.normal(jax.random.PRNGKey(1), (20, 3))
+    target = check(lambda: partial(model, parameters(), head, batch=batch)).targets[0]
+    assert target.verdict == "conformant", [r.message for r in target.of("fail")] + target.notes
+    assert "judged up to what it computes in test_held_jax.py:" in target.notes[0]
+    assert "without what follows (1)" in target.notes[0]
+    wrong = check(lambda: partial(model, parameters(), head, batch=batch, divisor=5.0)).targets[0]
+    assert (wrong.verdict, wrong.departs_at) == ("nonconformant", "attention.scores")
+
+
 def test_random_numbers_in_evaluation_are_named() -> None:
     def drop(y: Any) -> Any:
         return jnp.where(jax.random.bernoulli(jax.random.PRNGKey(3), 0.9, y.shape), y / 0.9, 0)

@@ -7,8 +7,9 @@ encoder. Half precision in single places belongs to the encoder and stays.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,8 @@ WHOLE = ("scan", "while", "cond")
 TYPES = ("new_dtype", "dtype", "preferred_element_type")
 """Names under which an operation keeps the type of its result."""
 
+PRODUCT = "dot_general"
+
 HALF, SINGLE = 2, 4
 """Bytes in a number."""
 
@@ -37,9 +40,42 @@ def intermediates(function: Callable[..., Any], *arguments: Any) -> list[Any]:
     return [*found, jax.tree.structure(shape).unflatten(results)]
 
 
+class Place(NamedTuple):
+    """Where an operation stands among those of a function, whatever the sizes of its arguments are.
+
+    Sizes decide where arrays are broadcast; between two products of matrices the operations of one kind are counted.
+    """
+
+    products: int
+    kind: str
+    number: int
+
+
+def places(function: Callable[..., Any], *arguments: Any) -> list[Place]:
+    """Return where each of the ``intermediates`` of a function stands."""
+    found: list[Place] = []
+    products, counted = 0, Counter[str]()
+    for kind in kinds(jax.make_jaxpr(function)(*arguments).jaxpr):
+        found.append(Place(products, kind, counted[kind]))
+        counted[kind] += 1
+        if kind == PRODUCT:
+            products, counted = products + 1, Counter()
+    return found
+
+
+def kinds(jaxpr: Jaxpr) -> Iterator[str]:
+    """Yield the kind of operation that gives each intermediate, in the order of ``evaluate``."""
+    for equation in jaxpr.eqns:
+        inner = inner_of(equation)
+        if inner is not None and equation.primitive.name not in WHOLE:
+            yield from kinds(getattr(inner, "jaxpr", inner))
+        else:
+            yield from [equation.primitive.name] * len(equation.outvars)
+
+
 def computes_in_half(jaxpr: Jaxpr) -> bool:
     """Return whether all products of matrices are in half precision."""
-    products = [v.aval for e in operations(jaxpr) if e.primitive.name == "dot_general" for v in e.outvars]
+    products = [v.aval for e in operations(jaxpr) if e.primitive.name == PRODUCT for v in e.outvars]
     return bool(products) and all(array.dtype.itemsize == HALF for array in products)
 
 

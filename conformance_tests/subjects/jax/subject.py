@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.shown import Ending
+from conformance_tests.errors import Unsupported
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.bridged import BridgedSubject, Pullback
 from conformance_tests.subjects.calling import tensors_in
-from conformance_tests.subjects.first_call import FEW_TRIALS, MOST_TRIALS
+from conformance_tests.subjects.first_call import FEW_TRIALS, MOST_TRIALS, SEQUENCE
 from conformance_tests.subjects.hints import Hints
-from conformance_tests.subjects.jax.operations import intermediates, rounds
+from conformance_tests.subjects.jax.operations import Place, intermediates, places, rounds
 from conformance_tests.subjects.jax.recording import JaxEvaluation
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.one_by_one import without_batch
@@ -30,25 +32,90 @@ class JaxSubject(BridgedSubject):
     Its own roundings to a shorter type are left out, and the report says so.
     """
 
+    ends_with = "what it computes in {}"
+
     stages = ((False, FEW_TRIALS), (True, FEW_TRIALS), (False, MOST_TRIALS))
     """See ``CalledSubject``: code for JAX is often written for one sequence, and a refused call takes milliseconds."""
 
     def __init__(self, weights: Mapping[str, Tensor], hints: Hints) -> None:
         super().__init__(weights, hints)
         self._rounds: bool | None = None
+        self._cuts: dict[str, Place] = {}
+        self._shown: tuple[Any, ...] = ()
 
     @abstractmethod
     def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Call the encoder as a pure function on arrays of JAX."""
+
+    def up_to_its_end(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Call the encoder, and return the intermediate that it is judged up to, if it ends earlier than the model."""
+        given = (weights, positional, named)
+        if self.ending is None:
+            return self.evaluated(*given)
+        return intermediates(self.evaluated, *given)[self._place_of_its_end(*given)]
+
+    def _place_of_its_end(self, *given: Any) -> int:
+        """Return which intermediate it is judged up to.
+
+        Raises:
+            Unsupported: if a call with these sizes computes it in another way.
+        """
+        assert self.ending is not None
+        here = places(self.evaluated, *given)
+        place = self._cuts[self.ending.part]
+        if place not in here:
+            raise Unsupported(f"a call of these sizes computes nothing like {self.ending.part}")
+        return here.index(place)
+
+    def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
+        """See ``Subject``: what stands behind the end of the encoder was seen to."""
+        is_behind = self.ending is not None and name in self.ending.behind
+        return is_behind or super().influences_anything(name, inputs)
 
     def evaluated_with_batch(
         self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]
     ) -> Any:
         """Call the encoder; one that takes a sequence without a batch gets the only one of a batch."""
         if not self.one_by_one:
-            return self.evaluated(weights, positional, named)
-        alone = {name: without_batch(value) for name, value in named.items()}
-        return jax.tree.map(lambda array: array[None], self.evaluated(weights, [x[0] for x in positional], alone))
+            return self.up_to_its_end(weights, positional, named)
+        return jax.tree.map(lambda array: array[None], self.up_to_its_end(weights, *self._alone(positional, named)))
+
+    @staticmethod
+    def _alone(positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of the only sequence of a batch."""
+        return [x[0] for x in positional], {name: without_batch(value) for name, value in named.items()}
+
+    def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
+        """See ``Subject``: what an operation gives, by the line; the latest of several in one line.
+
+        A value of the graph is found among the intermediates by its numbers.
+        """
+        weights, positional, named = self._shown
+        given = (weights, *self._alone(positional, named)) if self.one_by_one else (weights, positional, named)
+        with in_float64():
+            arrays, here = intermediates(self.evaluated, *given), places(self.evaluated, *given)
+        batched = not self.one_by_one
+        by_shape: dict[tuple[int, ...], list[tuple[Place, Tensor]]] = {}
+        for place, array in zip(here, as_tensors(arrays[:-1]), strict=True):
+            if isinstance(array, Tensor) and array.ndim == SEQUENCE - (not batched):
+                by_shape.setdefault(tuple(array.shape), []).append((place, array))
+        found: dict[str, Tensor] = {}
+        for value in graph.values:
+            if value.kind != "elementwise" or not value.depends or not value.line:
+                continue
+            alike = by_shape.get(tuple(value.data.shape), [])
+            same = next((p for p, array in reversed(alike) if torch.equal(array, value.data)), None)
+            if same is not None:
+                found.pop(value.line, None)
+                found[value.line] = value.codes if batched else value.codes[None]
+                self._cuts[value.line] = same
+        return tuple(found.items())
+
+    def end_at(self, ending: Ending) -> None:
+        """See ``Subject``."""
+        super().end_at(ending)
+        for compiled_before in ("_compiled", "_taken_apart", "_pulled_back"):
+            vars(self).pop(compiled_before, None)
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
@@ -60,7 +127,9 @@ class JaxSubject(BridgedSubject):
         """Call the encoder with every operation in float64."""
         if self._rounds is None:
             self._rounds = rounds(self.evaluated, *arguments)
-        return intermediates(self.evaluated, *arguments)[-1] if self._rounds else self.evaluated(*arguments)
+        if self.ending is not None or not self._rounds:
+            return self.up_to_its_end(*arguments)
+        return intermediates(self.evaluated, *arguments)[-1]
 
     def conventions(self) -> dict[str, str]:
         """See ``CalledSubject``: and whether it rounds."""
@@ -73,7 +142,11 @@ class JaxSubject(BridgedSubject):
 
     @cached_property
     def _taken_apart(self) -> Any:
-        return compiled(lambda *arguments: intermediates(self.evaluated, *arguments))
+        def taken_apart(*given: Any) -> list[Any]:
+            last = None if self.ending is None else self._place_of_its_end(*given) + 1
+            return intermediates(self.evaluated, *given)[:last]
+
+        return compiled(taken_apart)
 
     @cached_property
     def _pulled_back(self) -> Any:
@@ -145,7 +218,8 @@ class JaxSubject(BridgedSubject):
                 (first, "argument"),
                 *((name, "argument") for name in sorted(given[2]) if given[2][name] is not None),
             ]
-            arrays = jax.tree.leaves(as_arrays(given))
+            self._shown = as_arrays(given)
+            arrays = jax.tree.leaves(self._shown)
             closed, shape = jax.make_jaxpr(self.evaluated_with_batch, return_shape=True)(*as_arrays(given))
             leaves = [
                 evaluation.leaf(kind, array, name, learned=kind == "parameter" and name not in frozen)
