@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.graph import Graph, Value
 from conformance_tests.errors import Unsupported
 from conformance_tests.subjects.evaluation import Axes, Coded, Evaluation, holds_numbers
 from conformance_tests.subjects.numpy_draws import AVERAGES, Averages
@@ -45,8 +45,6 @@ REDUCTIONS = {
     "logical_or": "any",
 }
 """Universal functions by which entries are reduced, and the names that torch gives the reductions."""
-
-PRODUCTS = ("matmul", "vecdot", "matvec", "vecmat")
 
 CODE = np.dtype(np.int64)
 
@@ -93,6 +91,12 @@ class Recorded(np.ndarray[Any, Any]):
         """Record a conversion."""
         return self.recording.converted(self, dtype)
 
+    def take(self, indices: Any, axis: int | None = None, *_: Any, **__: Any) -> Any:  # type: ignore[override]
+        """Record a look-up along an axis, or among all entries in their order."""
+        if axis is None:
+            return self.ravel()[indices]
+        return self[(slice(None),) * (axis % self.ndim) + (indices,)]
+
     def dot(self, b: Any, out: Any = None) -> Any:
         """Record a product."""
         return self.recording.dot(self, b, out)
@@ -111,7 +115,7 @@ def moving(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in ("reshape", "ravel", "flatten", "copy", "repeat", "take", "diagonal", "__copy__", "__deepcopy__"):
+for _name in ("reshape", "ravel", "flatten", "copy", "repeat", "diagonal", "__copy__", "__deepcopy__"):
     setattr(Recorded, _name, moving(_name))
 
 
@@ -241,8 +245,8 @@ class NumpyRecording(Evaluation):
         self, ufunc: Any, method: str, reads: list[Coded | float], result: Any, options: Mapping[str, Any], line: str
     ) -> Coded:
         name = ufunc.__name__.partition(" ")[0]  # one that is made of a function is called "erf (vectorized)"
-        if method == "__call__" and name in PRODUCTS[:1]:
-            left, right = (self.array(r.array) if isinstance(r, Coded) else self.array(r) for r in reads)
+        if ufunc is np.matmul and method == "__call__":
+            left, right = (r if isinstance(r, Coded) else self.array(r) for r in reads)
             return self.matrices(left, right, result, line)
         if method == "__call__" and name == "square":
             return self.elementwise("pow", [*reads, 2.0], result, line)
@@ -492,9 +496,17 @@ def address(array: Array) -> int:
 
 
 def differ(one: Graph, other: Graph) -> bool:
-    """Return whether constants of two calls differ: they were computed where nothing records."""
-    constants = [[v.data for v in graph.values if v.operation == "constant"] for graph in (one, other)]
-    return len(one.values) != len(other.values) or not all(
-        a.shape == b.shape and torch.equal(a.double().nan_to_num(), b.double().nan_to_num())
-        for a, b in zip(*constants, strict=True)
-    )
+    """Return whether two calls are computed otherwise: something is computed, or chosen, where nothing records."""
+    return len(one.values) != len(other.values) or not all(map(is_alike, one.values, other.values))
+
+
+def is_alike(one: Value, other: Value) -> bool:
+    """Return whether values of two calls read the same entries; constants have the same numbers."""
+    if one.operation == "constant" and not same_numbers(one.data, other.data):
+        return False
+    return len(one.arrays) == len(other.arrays) and all(map(torch.equal, one.arrays, other.arrays))
+
+
+def same_numbers(one: Tensor, other: Tensor) -> bool:
+    """Return whether two arrays are the same, where they have no number too."""
+    return one.shape == other.shape and torch.equal(one.double().nan_to_num(), other.double().nan_to_num())
