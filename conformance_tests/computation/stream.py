@@ -332,11 +332,14 @@ def attached(node: Node, biases: list[Tensor]) -> bool:
     """Give a sublayer the bias that is added behind the stream; return whether there is a place for it."""
     part = node.what
     assert isinstance(part, Attention | FeedForward)
+    if len(biases) > 1:
+        return False
     for codes in biases:
         flat = codes.reshape(-1, codes.shape[-1])
-        if not bool((flat == flat[:1]).all()) or bias_of(part) is not None:
+        known = bias_of(part)
+        if not bool((flat == flat[:1]).all()) or (known is not None and not torch.equal(known, flat[0])):
             return False
-        set_bias(part, flat[0])
+        set_bias(part, flat[0])  # it may be known of an earlier look at this sum
     return True
 
 
@@ -425,14 +428,15 @@ def without_repetition(out: Node, rest: Node | None) -> tuple[Node | None, bool]
 def later(reads: Node, rest: Node) -> Node:
     """Return where the stream goes on: at what a sublayer is added to, or at what it reads, if that is made later.
 
-    A second sum that takes the layer's input passes by the first sublayer, which the second one reads, whether
-    a residual connection goes around that one too or not.
+    A second sum that takes the layer's input passes by the first sublayer, which the second one reads. That is so too
+    where no residual connection goes around an attention.
     """
     summed = reads
     while summed.kind == "norm":
         summed = summed.parts[0]
     is_later = summed.value is not None and rest.value is not None and summed.value.number > rest.value.number
-    return reads if is_later and (summed.kind == "sublayer" or branch_in(summed)) else rest
+    is_attention = summed.kind == "sublayer" and isinstance(summed.what, Attention)
+    return reads if is_later and (is_attention or branch_in(summed)) else rest
 
 
 def arrange(found: Stream, events: list["Norm | Step"]) -> None:

@@ -347,11 +347,9 @@ def tried_masks(
             not if these sizes are also those of other axes.
         hides_nothing: whether the call without a mask hides nothing for sure: an argument that it needs may be one.
     """
-    unmasked = call(None, "padded")
     for argument in arguments.keys() & DOCUMENTED.keys() if forms is None else ():
-        form = MaskForm(argument, DOCUMENTED[argument][0], "B n")
-        if unmasked is None or call(form, "padded") is not None:
-            return form, True  # one that is refused is said to be
+        return MaskForm(argument, DOCUMENTED[argument][0], "B n"), True
+    unmasked = call(None, "padded")
     for argument in arguments.keys() & documented.keys() if forms is None else ():
         said = [MaskForm(argument, values, "B n") for values in documented[argument]]
         found, _, form = max((response(f, call, keep, unmasked, hides_nothing), -i, f) for i, f in enumerate(said))

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from conformance_tests.computation.graph import Graph, Value
 from conformance_tests.errors import Unsupported
-from conformance_tests.subjects.evaluation import Axes, Coded, Evaluation, holds_numbers
+from conformance_tests.subjects.evaluation import Axes, Coded, Evaluation, as_tensor, holds_numbers
 from conformance_tests.subjects.numpy_draws import AVERAGES, Averages
 from conformance_tests.subjects.source_lines import is_authors, source_line
 
@@ -126,6 +126,7 @@ class NumpyRecording(Evaluation):
         super().__init__()
         self._shadows: dict[int, tuple[Array, Array]] = {}
         self._returned: list[tuple[Tensor, Tensor]] = []
+        self._given: list[Tensor] = []
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -177,16 +178,23 @@ class NumpyRecording(Evaluation):
         return self.graph
 
     def results(self) -> list[Tensor]:
-        """Return what each operation gave, in order."""
-        return [v.data for v in self.graph.values if v.reads and v.depends and v.data.numel() > 1]
+        """Return what each operation gave, in order: what merely moves entries, too."""
+        return self._given
+
+    def _note(self, array: Array, codes: Tensor) -> None:
+        """Keep what an operation gave, for those who compare intermediates."""
+        if array.size > 1 and array.dtype.kind == "f" and self.graph.depends(codes):
+            self._given.append(as_tensor(array))
 
     def wrapped(self, coded: Coded, out: Any = None) -> Any:
         """Return an array that has these codes, and records: the one that is given for it, if one is."""
         if isinstance(out, np.ndarray):
             self.put(out, ..., coded)
+            self._note(bare(out), coded.codes)
             return out
         array = np.asarray(coded.array)
         self._lay(array, coded.codes)
+        self._note(array, coded.codes)
         recorded = array.view(Recorded)
         recorded.recording = self
         return recorded
@@ -284,6 +292,7 @@ class NumpyRecording(Evaluation):
         if np.may_share_memory(found, bare(array)):
             given = found.view(Recorded)
             given.recording = self
+            self._note(found, self.codes(found))
             return given
         return self.wrapped(Coded(found, torch.from_numpy(np.asarray(move(self.codes(array).numpy())))))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance_tests.meta_tests.encoders.unusual_calls import EXCUSED, UNUSUAL, RefusesMasks
+from conformance_tests.meta_tests.encoders.unusual_calls import EXCUSED, UNUSUAL
 from conformance_tests.meta_tests.judgements import Judgements
 
 
@@ -19,9 +19,3 @@ def test_a_wrong_encoder_is_found_out_though_another_call_would_excuse_it(name: 
     said = str([report.profile, report.diagnosis, [r.message for r in report.of("fail")]])
     assert (report.verdict, report.departs_at) == ("nonconformant", departs_at), report.notes
     assert words in said
-
-
-def test_a_mask_that_is_refused_is_no_failure_of_the_mask(judged: Judgements) -> None:
-    report = judged(RefusesMasks)
-    assert report.verdict == "undetermined", [r.message for r in report.of("fail")]
-    assert "accepts no form of padding mask: its argument 'src_key_padding_mask' refused" in str(report.notes)

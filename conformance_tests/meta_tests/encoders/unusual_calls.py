@@ -685,18 +685,6 @@ def with_a_frozen_number() -> nn.Module:
     return Plain(layers_with(WithAFrozenNumber))
 
 
-class RefusesMasks(nn.TransformerEncoderLayer):
-    """Names the mask of the class that it derives from, and takes none."""
-
-    def __init__(self) -> None:
-        super().__init__(28, 4, 37, batch_first=True)
-
-    def forward(self, x: Tensor, src_key_padding_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        assert src_key_padding_mask is None, "not written yet"
-        x = self.norm1(x + self._sa_block(x, None, None))
-        return self.norm2(x + self._ff_block(x))
-
-
 class NormsTokensTogether(PlainLayer):
     """One mean and one variance for all tokens of a sequence, with a γ for each feature."""
 
