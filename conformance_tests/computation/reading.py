@@ -102,8 +102,8 @@ def read_alone(found: EncoderReading, stream: Stream) -> None:
             found.sizes["d_k"] = part.heads[0].W_Q.shape[1]
             read_scale_of_scores(found, [part])
             found.take(part)
-        elif isinstance(part, FeedForward):
-            read_activation(found, [part])
+        elif isinstance(part, FeedForward) and (part.operations or found.is_part):
+            read_activation(found, [part])  # without an operation it may as well be two maps of something else
 
 
 def all_positions(graph: Graph) -> tuple[Tensor, list[int]]:

@@ -53,7 +53,8 @@ COMPLAINTS = (AttributeError, TypeError, IndexError, KeyError, ValueError, Asser
 def complains_of_input(fault: Exception) -> bool:
     """Return whether another input may be taken: not if memory ran out, or a part is not written yet."""
     is_own = isinstance(fault, (*EXHAUSTED, NotImplementedError)) or tells_of_memory(str(fault))
-    return isinstance(fault, COMPLAINTS) and not is_own
+    # Authors complain with plain exceptions, too.
+    return (isinstance(fault, COMPLAINTS) or type(fault) is Exception) and not is_own
 
 
 class Calls:
