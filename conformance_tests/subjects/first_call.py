@@ -208,8 +208,10 @@ def images_of(shapes: Sequence[tuple[int, ...]], kept: Sequence[tuple[int, ...]]
     grids = [k for k in range(1, 17) if any(k * k + special in sizes for special in range(3))]
     # A width that many arrays have is that of the layers.
     held = Counter(size for shape in shapes for size in set(shape))
-    rare = dict.fromkeys(size for s in shapes if len(s) == MAP for size in s if held[size] <= MOST_OF_PATCHES)
-    images += [(channels, [k * patch for k in (2, *grids)]) for patch, channels in flattened_patches(rare)]
+    rare = [size for s in shapes if len(s) == MAP for size in s if held[size] <= MOST_OF_PATCHES]
+    square = [s[0] for s in shapes if len(s) == MAP and s[0] == s[1]]  # ViT-B/16 has as many features as pixels
+    areas = dict.fromkeys([*rare, *square])
+    images += [(channels, [k * patch for k in (2, *grids)]) for patch, channels in flattened_patches(areas)]
     for channels, sides in images:
         yield from dict.fromkeys([*((channels, s, s) for s in sides), *((s, s, channels) for s in sides)])
 

@@ -705,3 +705,22 @@ def norms_tokens_together() -> nn.Module:
 
 
 excused("norm.statistics", "entries, where 28 features belong")(norms_tokens_together)
+
+
+class AsWideAsItsPatches(nn.Module):
+    """Maps flattened patches to as many features as they have entries, as ViT-B/16 does, and keeps no table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(48, 48)
+        self.layers = Plain([PlainLayer(48, 4, 40) for _ in range(2)])
+
+    def forward(self, images: Tensor) -> Tensor:
+        patches = images.unflatten(-2, (-1, 4)).unflatten(-1, (-1, 4)).permute(0, 2, 4, 3, 5, 1)
+        x = self.map(patches.flatten(3).flatten(1, 2))
+        places = torch.arange(x.shape[1], dtype=x.dtype)[:, None]
+        angles = places * 10000.0 ** -(torch.arange(0, 48, 2, dtype=x.dtype) / 48)
+        return self.layers(x + torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
+
+
+unusual(AsWideAsItsPatches)
