@@ -57,6 +57,11 @@ def complains_of_input(fault: Exception) -> bool:
     return (isinstance(fault, COMPLAINTS) or type(fault) is Exception) and not is_own
 
 
+def copies(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return inputs in separate memory: some encoders write into theirs."""
+    return tuple(x.clone() for x in inputs)
+
+
 class Calls:
     """Calls a subject, with weights of the suite's choice; what it learns of how to call it, it learns once."""
 
@@ -96,7 +101,7 @@ class Calls:
             experiments += [self.experiment(mapping, sets, probes, case) for case in silent]
             cases += silent
         if first_time:
-            self.narrowed = self.subject.narrowest_part(experiments[0].inputs)
+            self.narrowed = self.subject.narrowest_part(copies(experiments[0].inputs))
         return Evidence(sets, cases, experiments, recorded)
 
     def _learn(self, start: Encoder) -> None:
@@ -162,7 +167,8 @@ class Calls:
             raise left_open if complains_of_input(fault) else SubjectError(refusal) from fault
         if not self.has_head:
             demand_hidden_states(output, probes.encoder, mapping)
-        return Experiment(mapping.canonical(sets[case.weights]), probe.inputs, output.double(), self.subject.dtype)
+        given = probes[case.probe].inputs  # the encoder may have written into those that it got
+        return Experiment(mapping.canonical(sets[case.weights]), given, output.double(), self.subject.dtype)
 
     def takes_tokens(self, x: Tensor) -> bool:
         """Return whether it can be called with ids, though no parameter is known as their table."""
@@ -176,6 +182,6 @@ class Calls:
         """Return the subject's intermediates in an experiment, if it shows them."""
         sets.use(first.weights)
         try:
-            return Recorded(self.subject.record(experiment.inputs, None), search_budget(self.subject.dtype))
+            return Recorded(self.subject.record(copies(experiment.inputs), None), search_budget(self.subject.dtype))
         except Unsupported:
             return None

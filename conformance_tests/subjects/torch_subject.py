@@ -393,7 +393,7 @@ class TorchSubject(CalledSubject):
         """See ``Subject``."""
         leaves = tuple(x.clone().requires_grad_(x.is_floating_point()) for x in inputs)
         self.module.zero_grad()
-        output = self.encode(leaves, keep)
+        output = self.encode(tuple(x.clone() for x in leaves), keep)  # nothing may be written into leaves
         if not output.requires_grad:
             raise Disagreement("the output carries no gradient: it was detached from the input and the parameters")
         (output * cotangent).sum().backward()

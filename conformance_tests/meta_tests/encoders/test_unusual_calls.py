@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance_tests.meta_tests.encoders.unusual_calls import EXCUSED, UNUSUAL
+from conformance_tests.meta_tests.encoders.unusual_calls import EXCUSED, UNUSUAL, WritesIntoItsInput
 from conformance_tests.meta_tests.judgements import Judgements
 
 
@@ -19,3 +19,8 @@ def test_a_wrong_encoder_is_found_out_though_another_call_would_excuse_it(name: 
     said = str([report.profile, report.diagnosis, [r.message for r in report.of("fail")]])
     assert (report.verdict, report.departs_at) == ("nonconformant", departs_at), report.notes
     assert words in said
+
+
+def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: Judgements) -> None:
+    """It gets vectors that are no leaves of a graph, as a layer before it would give them."""
+    assert [r.id for r in judged(WritesIntoItsInput).of("fail")] == ["ENC-6"]
