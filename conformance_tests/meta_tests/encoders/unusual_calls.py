@@ -738,4 +738,4 @@ class WritesIntoItsInput(Plain):
         return super().forward(x, mask)
 
 
-excused("encoder", "the call changed the input that it was given")(WritesIntoItsInput)
+excused("encoder", "the call changed its own input or mask")(WritesIntoItsInput)
