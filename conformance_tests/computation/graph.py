@@ -145,10 +145,6 @@ class Graph:
             self._readers = (len(self.values), readers)
         return self._readers[1].get(value.number, [])
 
-    def read(self) -> set[str]:
-        """Return the names of the leaves that the output is computed of."""
-        return {value.name for value in self.ancestors(self.output) if value.name and not value.reads}
-
     def ancestors(self, codes: Operand) -> Iterator[Value]:
         """Yield the values that these entries were computed from, each once, the latest first."""
         found: set[int] = set()
@@ -200,19 +196,9 @@ class Recording:
         is an operation with random numbers that leave the other operand as it is on average, as dropout does, and one
         with a number that leaves it so, such as a factor of 1.
         """
-        if operation in NEUTRAL and len(reads) == 2:
-            x, number = reads
-            if isinstance(x, Tensor) and isinstance(number, float) and number == NEUTRAL[operation]:
-                return x.broadcast_to(data.shape)
-        disturbed = self._left_on_average(operation, reads)
-        if disturbed is not None:
-            self.disturb(disturbed, about.get("line", ""))
-            return disturbed.broadcast_to(data.shape)
-        arrays = [r for r in reads if isinstance(r, Tensor)]
-        if operation == "mul" and len(arrays) == len(reads) == 2:
-            kept = next((r for r, mask in (arrays, arrays[::-1]) if self._keeps(mask, r, data)), None)
-            if kept is not None:
-                return kept.broadcast_to(data.shape)
+        kept = self._kept(operation, reads, data, about.get("line", ""))
+        if kept is not None:
+            return kept.broadcast_to(data.shape)
         shaped = tuple(r.broadcast_to(data.shape) if isinstance(r, Tensor) else r for r in reads)
         return self._added(operation, shaped, data, kind="elementwise", **about)
 
@@ -220,14 +206,22 @@ class Recording:
         """Remember where values meet random numbers that leave them as they are on average."""
         self.graph.disturbed |= {value.number: line for value in self.graph.owners(codes)}
 
-    def _left_on_average(self, operation: str, reads: Sequence[Operand]) -> Tensor | None:
-        """Return the codes that random numbers leave as they are on average; None if there are none such."""
-        arrays = [r for r in reads if isinstance(r, Tensor)]
-        if operation not in NEUTRAL or len(arrays) != 2 or len(reads) != 2:
+    def _kept(self, operation: str, reads: Sequence[Operand], data: Tensor, line: str) -> Tensor | None:
+        """Return the operand that an operation leaves as it is, at least on average; None if it leaves none so."""
+        neutral = NEUTRAL.get(operation)
+        if neutral is None or len(reads) != 2:
             return None
-        for kept, drawn in (arrays, arrays[::-1])[: 1 if operation in ("div", "sub") else 2]:
-            if self.is_drawn(drawn) and bool((self.graph.numbers(drawn) - NEUTRAL[operation]).abs().max() < ROUNDING):
-                return kept
+        for x, other in (reads, reads[::-1])[: 1 if operation in ("div", "sub") else 2]:
+            if not isinstance(x, Tensor):
+                continue
+            if not isinstance(other, Tensor):
+                if other == neutral:
+                    return x
+            elif self.is_drawn(other) and bool((self.graph.numbers(other) - neutral).abs().max() < ROUNDING):
+                self.disturb(x, line)
+                return x
+            elif operation == "mul" and self._keeps(other, x, data):
+                return x
         return None
 
     def is_drawn(self, codes: Tensor) -> bool:

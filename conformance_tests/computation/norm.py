@@ -158,9 +158,7 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
     shape = value.data.shape
     x, y = (graph.numbers(c).movedim(axis, -1) for c in (x_codes, value.codes))
     gammas, betas, numbers = ingredients(graph, value, candidate)
-    gamma, beta = (
-        next((codes.broadcast_to(shape) for codes in p if fits(codes, shape)), None) for p in (gammas, betas)
-    )
+    gamma, beta = spread(gammas, shape), spread(betas, shape)
     one = None if gamma is None else of_features(gamma, axis)
     two = None if beta is None else of_features(beta, axis)
     if beta is not None and of_one_axis(beta) is None and len(axes) == 1:
@@ -176,10 +174,13 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
     return Norm(value, x_codes, fit.form, fit.eps, one, two, (axis,), fit.nearest, fit.uncentred)
 
 
-def fits(codes: Tensor, shape: torch.Size) -> bool:
-    """Return whether entries stand for an array of this shape: some may be repeated, as those beside one statistic."""
-    sizes = zip(codes.shape, shape, strict=True)
-    return codes.ndim == len(shape) and codes.shape[-1] > 1 and all(size in (1, whole) for size, whole in sizes)
+def spread(found: Sequence[Tensor], shape: torch.Size) -> Tensor | None:
+    """Return the first of some weights that stands for an array of this shape: it may be repeated in it."""
+    for codes in found:
+        if codes.ndim == len(shape) and codes.shape[-1] > 1:
+            if all(size in (1, whole) for size, whole in zip(codes.shape, shape, strict=True)):
+                return codes.broadcast_to(shape)
+    return None
 
 
 def statistics_axes(graph: Graph, reduction: Value, candidate: Value, x_codes: Tensor) -> tuple[int, ...]:

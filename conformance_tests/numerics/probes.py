@@ -278,9 +278,8 @@ class Probes:
             return (torch.randn(batch, sizes.channels, 2 * length, generator=generator, dtype=torch.float64),)
         # The first few ids are often special: padding, unknown, beginning, end.
         tokens = torch.randint(4 if sizes.V > 12 else 0, sizes.V, (batch, length), generator=generator)
-        plain = [id for id in range(sizes.V) if id not in self.special]
-        for id in self.special:
-            tokens[tokens == id] = plain[-1]
+        plain = next((id for id in reversed(range(sizes.V)) if id not in self.special), 0)
+        tokens = tokens.masked_fill(torch.isin(tokens, torch.tensor(sorted(self.special))), plain)
         return (tokens, *self._segments(generator, batch, length))
 
     def _segments(self, generator: torch.Generator, batch: int, length: int) -> tuple[Tensor, ...]:

@@ -359,12 +359,7 @@ def first_call(
         trials: the number of calls that may be tried in each of four rounds.
         shape: that of the input, if the encoder states it.
     """
-    sizes, kept = (Counter(size for w in held.values() for size in set(w.shape)) for held in (weights, tables))
-    shapes = [tuple(w.shape) for held in (weights, tables) for w in held.values()]
-    # A table of positions has rows for a class token, and for one that distils.
-    placed = [s[-2] - special for s in position_tables(shapes) for special in (0, 1, 2)]
-    told = [*placed, *(size for size, _ in (*sizes.most_common(), *kept.most_common()))]
-    few, *more = lengths or [LENGTH, *dict.fromkeys(size for size in told if 1 < size <= LONGEST)][:MOST_LENGTHS]
+    few, *more = lengths or [LENGTH, *lengths_told(weights, tables)][:MOST_LENGTHS]
     asked = [(*required(arguments),)]
     likely = partial(inputs_of, tables=tables, shape=shape)
     rounds: tuple[tuple[Iterable[tuple[str, ...]], list[int], InputsOf, int], ...] = (
@@ -411,6 +406,18 @@ def first_call(
         if passable:
             return passable
     return odd
+
+
+def lengths_told(*held: Mapping[str, Tensor]) -> dict[int, None]:
+    """Return the numbers of positions that arrays tell, the likeliest first: rows of tables, then any of their sizes.
+
+    A table of positions has rows for a class token, and for one that distils.
+    """
+    placed = position_tables([tuple(w.shape) for arrays in held for w in arrays.values()])
+    rows = [shape[-2] - special for shape in placed for special in (0, 1, 2)]
+    counted = [Counter(size for w in arrays.values() for size in set(w.shape)).most_common() for arrays in held]
+    sizes = [size for counts in counted for size, _ in counts]
+    return dict.fromkeys(size for size in (*rows, *sizes) if 1 < size <= LONGEST)
 
 
 def takes_fractions(call: TryCall, ids: Tensor, named: Mapping[str, Any], returned: Sequence[Tensor]) -> bool:

@@ -17,6 +17,7 @@ from torch import Tensor, from_numpy
 
 from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.inputs import are_waves
+from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.errors import SubjectError, Unsupported, one_line
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
@@ -112,7 +113,7 @@ class HeldArraysSubject(CalledSubject):
         self.first_sizes, self.first_forms = Sizes(first.batch, first.length), first.forms
         self.dtype = hidden().dtype
         try:
-            arrays, read = self._arrays.held(), self._shown(first).read()
+            arrays, read = self._arrays.held(), EncoderReading(self._shown(first)).reached()
             used = {id(array) for name, array in arrays.items() if name in read}
             self._arrays.live = {name for name, array in arrays.items() if id(array) in used}
         except Unsupported:

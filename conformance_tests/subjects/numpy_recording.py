@@ -3,8 +3,8 @@
 Each piece of memory has a shadow of codes; an array is read by its strides on the shadow, so that views need no rule,
 and what is written into a part changes the codes of that part. Everything is in float64.
 
-Single numbers and lists of Python record nothing. What is computed in them looks constant, and is noticed because it
-differs between two calls.
+Single numbers and lists of Python record nothing. What is computed or chosen by them is noticed, because two calls with
+other inputs then differ in their constants, or read other entries.
 """
 
 import inspect

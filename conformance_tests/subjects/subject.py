@@ -78,11 +78,11 @@ class Subject:
     dtype: torch.dtype = torch.float64
     """The precision in which it computes."""
     draws_numbers: bool = False
-    """Whether two equal calls gave different results; set where no graph shows the random numbers."""
+    """True if two equal calls gave different results: known only where no graph shows the random numbers."""
     special_ids: frozenset[int] = frozenset()
     """Ids of tokens that its computation is seen to compare its input with: such as that of padding."""
     needs_gradients: bool = False
-    """Whether it runs only while gradients are recorded, because it registers hooks on them."""
+    """True if it runs only while gradients are recorded: some encoders register hooks on them."""
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:

@@ -15,7 +15,6 @@ from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance_tests.computation.graph import Graph
-from conformance_tests.computation.shown import Ending
 from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Disagreement, Unsupported
 from conformance_tests.numerics.probes import Probes, Sizes
@@ -74,7 +73,6 @@ class TorchSubject(CalledSubject):
         self._further = 0
         self._structure: Structure | None = None
         self._entry = ""
-        self.ending: Ending | None = None
         with registered(module) as self._unregistered:
             self.hints = hints_of(module)
             named = module.named_parameters(remove_duplicate=False)

@@ -1,4 +1,4 @@
-"""What torch's operations leave in the graph: writes in place, look-ups by marks, memory that is known in part."""
+"""How a graph keeps track of torch: of writes in place, of one-hot look-ups, and of memory that it knows in part."""
 
 from collections.abc import Callable
 
