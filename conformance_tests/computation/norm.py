@@ -176,10 +176,10 @@ def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> N
 
 def spread(found: Sequence[Tensor], shape: torch.Size) -> Tensor | None:
     """Return the first of some weights that stands for an array of this shape: it may be repeated in it."""
-    for codes in found:
-        if codes.ndim == len(shape) and codes.shape[-1] > 1:
-            if all(size in (1, whole) for size, whole in zip(codes.shape, shape, strict=True)):
-                return codes.broadcast_to(shape)
+    alike = (codes for codes in found if codes.ndim == len(shape) and codes.shape[-1] > 1)
+    for codes in alike:
+        if all(size in (1, whole) for size, whole in zip(codes.shape, shape, strict=True)):
+            return codes.broadcast_to(shape)
     return None
 
 

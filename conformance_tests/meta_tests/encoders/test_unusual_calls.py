@@ -1,9 +1,14 @@
-"""A call is found out, and neither excuses a wrong encoder nor accuses a right one."""
+"""A call, an entrance or a layer is found out, and neither excuses a wrong encoder nor accuses a right one."""
 
 import pytest
 
-from conformance_tests.meta_tests.encoders.unusual_calls import EXCUSED, UNUSUAL, WritesIntoItsInput
+from conformance_tests.meta_tests.encoders import unusual_calls, unusual_entrances, unusual_layers
 from conformance_tests.meta_tests.judgements import Judgements
+
+MODULES = (unusual_calls, unusual_entrances, unusual_layers)
+"""Those that register encoders."""
+
+UNUSUAL, EXCUSED = unusual_calls.UNUSUAL, unusual_calls.EXCUSED
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
@@ -23,4 +28,4 @@ def test_a_wrong_encoder_is_found_out_though_another_call_would_excuse_it(name: 
 
 def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: Judgements) -> None:
     """It gets vectors that are no leaves of a graph, as a layer before it would give them."""
-    assert [r.id for r in judged(WritesIntoItsInput).of("fail")] == ["ENC-6"]
+    assert [r.id for r in judged(unusual_layers.WritesIntoItsInput).of("fail")] == ["ENC-6"]

@@ -1,0 +1,104 @@
+"""Correct encoders whose inputs come in ways of their authors, and a wrong one: lengths, axes, patches and ids."""
+
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainLayer, plain_layers
+from conformance_tests.meta_tests.encoders.unusual_calls import Tokens, excused, unusual
+
+
+@unusual
+class OneLength(nn.Module):
+    """Takes seven positions and no other number: the one that the suite happens to choose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = PlainLayer(24, 4, 40)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x.reshape(len(x), 7, 24))
+
+
+@unusual
+class PatchesInARow(nn.Module):
+    """Flattened patches behind a class token: the table of positions has one row more than there are patches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(48, 28)
+        self.token, self.places = (nn.Parameter(torch.randn(1, n, 28)) for n in (1, 10))
+        self.layers = Plain(plain_layers())
+
+    def forward(self, patches: Tensor) -> Tensor:
+        x = torch.cat([self.token.expand(len(patches), -1, -1), self.map(patches)], dim=1)
+        return self.layers(x + self.places)
+
+
+@excused("position.learned", "the positions are sinusoids with other frequencies")
+class WavesOverTheFirstAxis(Plain):
+    """Each call makes sinusoids of wrong frequencies, for sequences (n, B, d)."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        places = torch.arange(len(x), dtype=x.dtype)[:, None]
+        rates = 10000.0 ** -(2 * torch.arange(x.shape[-1], dtype=x.dtype) / x.shape[-1])
+        waves = torch.where(torch.arange(x.shape[-1]) % 2 == 0, (places * rates).sin(), (places * rates).cos())
+        return super().forward((x + waves[:, None]).transpose(0, 1)).transpose(0, 1)
+
+
+@unusual
+class TokenAndPositionsFirst(nn.Module):
+    """Reads features (n, B, f), puts a class token before them, and adds positions (n + 1, 1, d)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(11, 28)
+        self.token, self.places = (nn.Parameter(torch.randn(n, 1, 28)) for n in (1, 12))
+        self.layers = Plain(plain_layers())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat([self.token.expand(-1, x.shape[1], -1), self.map(x)])
+        return self.layers((x + self.places[: len(x)]).transpose(0, 1)).transpose(0, 1)
+
+
+@unusual
+class ActivatedFeatures(nn.Module):
+    """Positions are added behind a map and its activation; the layers have the positions first, and a head follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map, self.head = nn.Linear(11, 28), nn.Linear(28, 5)
+        self.places = nn.Parameter(torch.randn(1, 30, 28))
+        layer = nn.TransformerEncoderLayer(28, 4, 37)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.map(x).relu() + self.places[:, : x.shape[1]]
+        return self.head(self.encoder(x.transpose(0, 1)).transpose(0, 1).amax(1)).log_softmax(-1)
+
+
+@unusual
+class HidesItsOwnId(Tokens):
+    """The id 13 is that of padding, and no argument says where it stands."""
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.embedded(ids), (ids == 13)[:, None, None])
+
+
+@unusual
+class AsWideAsItsPatches(nn.Module):
+    """Maps flattened patches to as many features as they have entries, as ViT-B/16 does, and keeps no table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(48, 48)
+        self.layers = Plain([PlainLayer(48, 4, 40) for _ in range(2)])
+
+    def forward(self, images: Tensor) -> Tensor:
+        patches = images.unflatten(-2, (-1, 4)).unflatten(-1, (-1, 4)).permute(0, 2, 4, 3, 5, 1)
+        x = self.map(patches.flatten(3).flatten(1, 2))
+        places = torch.arange(x.shape[1], dtype=x.dtype)[:, None]
+        angles = places * 10000.0 ** -(torch.arange(0, 48, 2, dtype=x.dtype) / 48)
+        return self.layers(x + torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))

@@ -1,0 +1,100 @@
+"""Encoders whose layers are written in ways of their authors: some are right, and some are not."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.meta_tests.encoders.plain import (
+    Plain,
+    PlainAttention,
+    PlainLayer,
+    layers_with,
+    plain_layers,
+)
+from conformance_tests.meta_tests.encoders.unusual_calls import Calls, excused, unusual
+
+
+@unusual
+class ComputesOtherwise(nn.TransformerEncoderLayer):
+    """Keeps a flag of the class that it derives from, and does not read it."""
+
+    def __init__(self) -> None:
+        super().__init__(28, 4, 37, batch_first=True)
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        x = x + self._sa_block(self.norm1(x), None, padding)
+        return x + self._ff_block(self.norm2(x))
+
+
+class PassesByTheAttention(PlainLayer):
+    """The only residual connection starts before the attention, and ends behind the network that reads it."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        return self.norm2(x + self.feed_forward(self.norm1(self.attention(x, hidden))))
+
+
+@excused("residual", "nothing is added to what the attention gives")
+def residual_that_passes_by() -> nn.Module:
+    return Calls(PassesByTheAttention)
+
+
+class AddedTwice(PlainLayer):
+    """Adds what the attention gives to the stream twice."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        attended = self.attention(x, hidden)
+        x = x + attended
+        x = self.norm1(x + attended)
+        return self.norm2(x + self.feed_forward(x))
+
+
+@excused("residual", "what the attention gives is added more than once")
+def attention_added_twice() -> nn.Module:
+    return Calls(AddedTwice)
+
+
+class WithAFrozenNumber(PlainAttention):
+    """Keeps the scale as a parameter that is not learned, and computes it anew."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.factor = nn.Parameter(torch.tensor(self.scale), requires_grad=False)
+
+
+@unusual
+def with_a_frozen_number() -> nn.Module:
+    return Plain(layers_with(WithAFrozenNumber))
+
+
+class NormsTokensTogether(PlainLayer):
+    """One mean and one variance for all tokens of a sequence, with a γ for each feature."""
+
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module] = nn.LayerNorm) -> None:
+        super().__init__(width, count, inner, norm)
+        self.gamma = nn.Parameter(torch.randn(width))
+        del self.norm1
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        y = x + self.attention(x, hidden)
+        scale = self.gamma * (y.var((1, 2), unbiased=False, keepdim=True) + 1e-5).rsqrt()
+        x = (y - y.mean((1, 2), keepdim=True)) * scale
+        return self.norm2(x + self.feed_forward(x))
+
+
+@excused("norm.statistics", "entries, where 28 features belong")
+def norms_tokens_together() -> nn.Module:
+    return Calls(NormsTokensTogether)
+
+
+@excused("encoder", "the call changed its own input or mask")
+class WritesIntoItsInput(Plain):
+    """Adds positions to the very vectors that it is given; everything else is right."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.places = nn.Parameter(torch.randn(300, 28))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        x += self.places[: x.shape[1]]
+        return super().forward(x, mask)
