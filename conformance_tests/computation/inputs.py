@@ -213,15 +213,11 @@ def special_ids(graph: Graph) -> frozenset[int]:
     given = first_argument(graph)
     if given is None or given.data.is_floating_point():
         return frozenset()
-    found: set[int] = set()
-    for value in graph.values:
-        if value.operation not in ("eq", "ne") or len(value.reads) != 2:
-            continue
-        for read, other in (value.reads, value.reads[::-1]):
-            if isinstance(read, Tensor) and graph.owner(read) is given and not graph.depends(other):
-                numbers = graph.numbers(other).unique().tolist()
-                found |= set(map(int, numbers)) if len(numbers) <= MOST_SPECIAL else set()
-    return frozenset(found)
+    compared = (v.reads for v in graph.values if v.operation in ("eq", "ne") and len(v.reads) == 2)
+    pairs = (pair for reads in compared for pair in (reads, reads[::-1]))
+    against = (other for x, other in pairs if isinstance(x, Tensor) and graph.owner(x) is given)
+    numbers = (graph.numbers(other).unique().tolist() for other in against if not graph.depends(other))
+    return frozenset(int(n) for each in numbers if len(each) <= MOST_SPECIAL for n in each)
 
 
 def read_scale(found: EncoderReading, factor: float, width: int) -> None:

@@ -33,6 +33,7 @@ class JaxSubject(BridgedSubject):
     """
 
     ends_with = "what it computes in {}"
+    """See ``CalledSubject``: functions have no parts with names."""
 
     stages = ((False, FEW_TRIALS), (True, FEW_TRIALS), (False, MOST_TRIALS))
     """See ``CalledSubject``: code for JAX is often written for one sequence, and a refused call takes milliseconds."""
@@ -94,10 +95,10 @@ class JaxSubject(BridgedSubject):
         given = (weights, *self._alone(positional, named)) if self.one_by_one else (weights, positional, named)
         with in_float64():
             arrays, here = intermediates(self.evaluated, *given), places(self.evaluated, *given)
-        batched = not self.one_by_one
+        axes = SEQUENCE - 1 if self.one_by_one else SEQUENCE
         by_shape: dict[tuple[int, ...], list[tuple[Place, Tensor]]] = {}
         for place, array in zip(here, as_tensors(arrays[:-1]), strict=True):
-            if isinstance(array, Tensor) and array.ndim == SEQUENCE - (not batched):
+            if isinstance(array, Tensor) and array.ndim == axes:
                 by_shape.setdefault(tuple(array.shape), []).append((place, array))
         found: dict[str, Tensor] = {}
         for value in graph.values:
@@ -107,7 +108,7 @@ class JaxSubject(BridgedSubject):
             same = next((p for p, array in reversed(alike) if torch.equal(array, value.data)), None)
             if same is not None:
                 found.pop(value.line, None)
-                found[value.line] = value.codes if batched else value.codes[None]
+                found[value.line] = value.codes[None] if self.one_by_one else value.codes
                 self._cuts[value.line] = same
         return tuple(found.items())
 
