@@ -8,3 +8,10 @@ from conformance_tests.harness.run import Run
 def test_each_position_has_its_own_vector(run: Run) -> None:
     """PE[j], sinusoidal or a row of P: one of the encoder's intermediates, and what the sum reads."""
     run.expect("position").reaches("input").is_formed()
+
+
+@decides("POS-11", level="black-box")
+def test_without_positions_a_permuted_sequence_gives_permuted_outputs(run: Run) -> None:
+    """What is encoded is a set: reversing it reverses the output, behind the class tokens."""
+    run.expect("position").reaches("input")
+    run.demand_a_set("position.none")

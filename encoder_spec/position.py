@@ -121,3 +121,18 @@ def learned_offset(
         f"shorten it, or raise max_len",
     )
     return P[offset : offset + n]
+
+
+@requirement("POS-11", "Nothing is added that tells positions: a permuted sequence gives equally permuted outputs.")
+@equation("position.none", slot="position")
+def without_position(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "n d_model"]:
+    r"""Without positions. Lee et al. 2018 (Set Transformer), §3.1.
+
+    $$ PE_{pos} = 0 $$
+
+    What is encoded is a set: points, agents, columns of a table. A class token stays where it is.
+
+    Undefined: nothing. (Token ids are a sentence unless their owner says otherwise. There a missing position is a
+    defect, ``position-missing``, and this variant has to be declared.)
+    """
+    return torch.zeros_like(X[0])

@@ -237,6 +237,13 @@ SOURCES: dict[str, Source] = {
             _arxiv("2002.05202"),
         ),
         Source(
+            "Lee et al. 2018",
+            "Juho Lee, Yoonho Lee, Jungtaek Kim, Adam R. Kosiorek, Seungjin Choi, Yee Whye Teh",
+            2018,
+            "Set Transformer: A Framework for Attention-based Permutation-Invariant Neural Networks",
+            _arxiv("1810.00825"),
+        ),
+        Source(
             "Zhang & Sennrich 2019",
             "Biao Zhang, Rico Sennrich",
             2019,

@@ -449,16 +449,18 @@ def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> N
 
 
 def demand_positions(found: EncoderReading) -> None:
-    """Find tokens to which no positions are added; a set of vectors or of features may do without.
+    """Find tokens to which no positions are added; mapped features and vectors are a set without them.
 
     Vectors that are merely multiplied may as well be given embeddings that are scaled once more.
     """
     if "position" in found.choices or any(f.slot == "position" for f in found.findings):
         return
     if found.choices.get("embedding") in READ_AS_REALS:
-        multiplied = found.choices["embedding"] == "vectors" and found.choices["cls"] == "none"
-        (found.unread if multiplied else found.foreign).append("nothing is added to its input that tells positions")
-    elif "E" in found.codes and not found.unread and not found.foreign:
+        if found.choices["embedding"] == "vectors" and found.choices["cls"] == "none":
+            found.unread.append("nothing is added to its input that tells positions")
+        else:
+            found.choices["position"] = "none"
+    elif {"E", "W_patch"} & found.codes.keys() and not found.unread and not found.foreign:
         found.findings.append(Finding("position", "nothing is added to the tokens that tells their positions"))
 
 

@@ -53,6 +53,12 @@ deviation(
     "commonly seen",
     definition="The learned table is read from its first row on, without the offset.",
 )(learned)
+deviation(
+    "position-added-to-a-set",
+    "position.none",
+    "POS-11",
+    definition="Sinusoids are added, where nothing is to tell positions.",
+)(sinusoidal)
 
 
 @deviation(

@@ -466,7 +466,7 @@ class Computed:
         # An array without entries is that of a map which an option leaves out.
         idle = [n for n in self.mapping.unmapped if n in learned and by_name[n].numel() and not by_name[n].any()]
         chosen = self.encoder.choices()
-        empty = {"position"} if "position" not in chosen else set()
+        empty = {"position"} if chosen.get("position", "none") == "none" else set()
         empty |= {"norm"} if "none" in (chosen.get("embedding_norm"), chosen.get("final_norm")) else set()
         missed = forgotten(idle, self.mapping, self.weight_sets[case.weights], empty)
         return [name for name in missed if not self.subject.influences_anything(name, probe.inputs)]

@@ -172,6 +172,15 @@ class Run(Computed):
         if not self.probes["plain"].by_position:
             raise Unsupported("an image is not a sequence of positions")
 
+    def demand_a_set(self, what: str) -> None:
+        """Demand that reversing the sequence reverses the output, behind the class tokens."""
+        self.demand_output_per_position()
+        first = len(self.encoder.profile["cls"].parameters) if "cls" in self.encoder.choices() else 0
+        for case in self.cases(Case(), Case(gradients=False)):
+            Z, got = self.output(case), self.encode(case, self.probes[case.probe].reversed())
+            want = torch.cat([Z[:, :first], Z[:, first:].flip(1)], dim=1)
+            self.demand_equal(got, want, f"{what}: Z of the reversed input", case)
+
     def demand_shaped(self, case: Case) -> None:
         """Go on only with an output of the right shape: parts of another one say nothing."""
         got, want = tuple(self.output(case).shape), tuple(self.expected(case).shape)

@@ -26,7 +26,7 @@ from conformance_tests.identification.foreign_parts import (
 from conformance_tests.identification.identify import Identification, identify
 from conformance_tests.identification.missing_facts import what_is_missing
 from conformance_tests.identification.search import agrees, with_eps
-from conformance_tests.identification.statements import contradicted, unused
+from conformance_tests.identification.statements import contradicted, unused, without_its_positions
 from conformance_tests.identification.structure import admissible, as_shown
 from conformance_tests.identification.trial import Reading, Trial
 from conformance_tests.numerics.probes import MANY, Sizes
@@ -167,7 +167,12 @@ class Settling:
         except (Undetermined, SubjectError):
             return None
         found = trial.identified()
-        findings = (*contradicted(shown, self.hints), *shown.findings, *unused(shown, mapping, self.weights))
+        findings = (
+            *contradicted(shown, self.hints),
+            *shown.findings,
+            *unused(shown, mapping, self.weights),
+            *without_its_positions(shown, self.tables),
+        )
         strange = shown.learned().intersection(mapping.unmapped)  # frozen ones are constants
         if not found.agrees and (strange or (not findings and (shown.unread or ungathered))):
             return None

@@ -10,9 +10,11 @@ from torch import Tensor
 from conformance_tests.computation.affine import of_weights
 from conformance_tests.computation.graph import Value
 from conformance_tests.computation.shown import EncoderReading, Finding
+from conformance_tests.identification.foreign_parts import listed
 from conformance_tests.parameters.gathered import packing
 from conformance_tests.parameters.idle import is_one_token
 from conformance_tests.parameters.mapping import ParameterMapping
+from conformance_tests.parameters.tables import layout_of
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.equation import equations
 
@@ -72,6 +74,15 @@ def unused(shown: EncoderReading, mapping: ParameterMapping, weights: Mapping[st
         beside = served.get(name.rpartition(".")[0], set())
         if len(beside) == 1 and not is_one_token(weights[name].shape):
             yield Finding(beside.pop(), f"{name} has no part in the output")
+
+
+def without_its_positions(shown: EncoderReading, tables: Mapping[str, Tensor]) -> Iterator[Finding]:
+    """Yield that an encoder adds no positions, though it keeps sinusoids as wide as its input: it has forgotten them."""
+    if shown.choices.get("position") == "none":
+        width = shown.sizes.get("d_e", shown.sizes["d_model"])
+        rows = {name: t.reshape(-1, width) for name, t in tables.items() if t.ndim > 1 and t.shape[-1] == width}
+        if kept := sorted(name for name, table in rows.items() if layout_of(table)):
+            yield Finding("position", f"nothing is added that tells positions, though it keeps sinusoids ({listed(kept)})")
 
 
 def spare_layers(mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> int:

@@ -52,3 +52,9 @@ def learned_offset(X: Array, *, P: Array, offset: int) -> Array:
     """PE[pos, c] = P[pos + o, c]."""
     _, n, _ = X.shape
     return np.stack([P[pos + offset] for pos in range(n)])
+
+
+def without_position(X: Array) -> Array:
+    """PE[pos, c] = 0."""
+    _, n, d = X.shape
+    return np.zeros((n, d))

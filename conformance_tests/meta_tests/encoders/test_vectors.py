@@ -1,4 +1,4 @@
-"""Encoders of vectors or features: held to a declared choice, and left open where nothing tells positions."""
+"""Encoders of vectors or features: held to a declared choice, and sets where nothing tells positions."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from conformance_tests import check
 from conformance_tests.meta_tests.encoders.plain import Plain, PlainPreNorm, plain_layers
-from conformance_tests.meta_tests.encoders.tutorials_inputs import interleaved
+from conformance_tests.meta_tests.encoders.tutorials_inputs import PositionTable, interleaved
 from conformance_tests.meta_tests.encoders.tutorials_vectors import Measuring, Placing, WithClassToken, bare
 from encoder_spec.position import sinusoidal
 from encoder_spec.profiles import ANNOTATED_TRANSFORMER, VASWANI_2017, VIT, Profile
@@ -90,11 +90,27 @@ def test_a_declared_profile_is_held_from_where_the_encoder_starts(
 
 
 @pytest.mark.parametrize("make", [Set, SetWithClassToken])
-def test_an_encoder_of_sets_is_not_accused(make: Callable[[], nn.Module]) -> None:
-    """Nothing tells positions: it may be right, but no equation says so."""
+def test_an_encoder_of_sets_has_no_positions(make: Callable[[], nn.Module]) -> None:
+    """Features and vectors may be a set, which has no order; this is a choice like any other."""
     report = check(make).targets[0]
-    assert report.verdict == "undetermined", [r.message for r in report.of("fail")]
-    assert "nothing is added to its input that tells positions" in " ".join(report.notes)
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")]
+    assert report.profile["choices"]["position"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "departs_at"),
+    [(PositionTable(interleaved(47, 28)), "position.none"), (nn.Parameter(torch.randn(47, 28)), "encoder")],
+    ids=["sinusoids", "learned"],
+)
+def test_an_encoder_that_keeps_positions_and_adds_none_has_forgotten_them(
+    forgotten: nn.Module | nn.Parameter, departs_at: str
+) -> None:
+    """A table says that there is an order."""
+    encoder = Set()
+    encoder.places = forgotten
+    report = check(encoder).targets[0]
+    assert (report.verdict, report.departs_at) == ("nonconformant", departs_at)
+    assert "places" in " ".join(r.message for r in report.of("fail"))
 
 
 def test_given_embeddings_that_are_scaled_are_no_set() -> None:

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from conformance_tests.harness.checks import shows
-from conformance_tests.meta_tests.spec.values import close, refused, same, tensor
+from conformance_tests.meta_tests.spec.values import close, random_parameters, refused, same, tensor
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import equation_of
 from encoder_spec.position import (
     learned,
@@ -15,7 +17,9 @@ from encoder_spec.position import (
     sinusoidal,
     sinusoidal_concatenated,
     sinusoidal_tensor2tensor,
+    without_position,
 )
+from encoder_spec.profiles import VASWANI_2017
 
 
 def sequence(n: int, d: int) -> Tensor:
@@ -202,3 +206,28 @@ def test_an_offset_shortens_the_longest_sequence() -> None:
     """Four rows from row 2 on serve two positions, not three."""
     with refused(match="a sequence of 3 needs 5 rows, but the table has 4"):
         learned_offset(sequence(3, 2), P=torch.zeros(4, 2, dtype=torch.float64), offset=2)
+
+
+@shows("POS-11")
+def test_without_positions_the_sum_is_the_embedding() -> None:
+    """0 is added to each of 3 vectors, so that X⁰ is what the map of the features gives: (1, 2) and (3, 4), mapped."""
+    same(without_position(sequence(3, 2)), torch.zeros(3, 2, dtype=torch.float64))
+    profile = VASWANI_2017.replace(embedding="features", embedding_scale="none", position="none")
+    encoder = Encoder(profile, Dimensions(d_model=2, h=1, d_ff=3, N=1, channels=2))
+    held = {"W_feature": tensor([[1, 0], [0, 10]]), "b_feature": tensor([100, 200])}
+    same(encoder.bind(held, slot="input")(tensor([[[1, 2], [3, 4]]])), tensor([[[101, 220], [103, 240]]]))
+
+
+@shows("POS-11")
+def test_without_positions_an_encoder_reads_a_set() -> None:
+    """Turning the 5 vectors round by two turns their outputs round by two; with sinusoids it does not.
+
+    A class token reads the same set, so that its output stays.
+    """
+    sizes, u = Dimensions(d_model=8, h=2, d_ff=5, N=2, channels=3), sequence(5, 3)
+    profile = VASWANI_2017.replace(embedding="features", position="none", cls="cls")
+    bare, placed = Encoder(profile, sizes), Encoder(profile.replace(position="sinusoidal"), sizes)
+    held = random_parameters(bare)
+    (Z, turned), (other, moved) = ((e(held, u), e(held, u.roll(2, dims=1))) for e in (bare, placed))
+    close(turned, torch.cat([Z[:, :1], Z[:, 1:].roll(2, dims=1)], dim=1))
+    assert (moved[:, 1:] - other[:, 1:].roll(2, dims=1)).abs().max() > 0.01
