@@ -12,6 +12,6 @@ def test_each_position_has_its_own_vector(run: Run) -> None:
 
 @decides("POS-11", level="black-box")
 def test_without_positions_a_permuted_sequence_gives_permuted_outputs(run: Run) -> None:
-    """What is encoded is a set: reversing it reverses the output, behind the class tokens."""
+    """A set is encoded: reversing it reverses the output, behind the class tokens."""
     run.expect("position").reaches("input")
     run.demand_a_set("position.none")

@@ -77,12 +77,13 @@ def unused(shown: EncoderReading, mapping: ParameterMapping, weights: Mapping[st
 
 
 def without_its_positions(shown: EncoderReading, tables: Mapping[str, Tensor]) -> Iterator[Finding]:
-    """Yield that an encoder adds no positions, though it keeps sinusoids as wide as its input: it has forgotten them."""
+    """Yield that an encoder which adds no positions keeps sinusoids as wide as its input: it has forgotten them."""
     if shown.choices.get("position") == "none":
         width = shown.sizes.get("d_e", shown.sizes["d_model"])
         rows = {name: t.reshape(-1, width) for name, t in tables.items() if t.ndim > 1 and t.shape[-1] == width}
         if kept := sorted(name for name, table in rows.items() if layout_of(table)):
-            yield Finding("position", f"nothing is added that tells positions, though it keeps sinusoids ({listed(kept)})")
+            says = f"nothing is added that tells positions, though it keeps sinusoids ({listed(kept)})"
+            yield Finding("position", says)
 
 
 def spare_layers(mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> int:
