@@ -1,14 +1,14 @@
 """Reading attention: from each softmax back to queries and keys, and forward to the values and the output map."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
-from conformance_tests.computation.graph import Graph, Value, places
+from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.shown import Finding, Remarks
 from conformance_tests.computation.walking import along_axis, constant_along, is_even, through
 
@@ -28,6 +28,15 @@ class Head:
     W_O: Tensor | None = None
 
 
+@dataclass(frozen=True)
+class Result:
+    """The product that gives the results of heads: whether its rows are the queries', and the head of each t."""
+
+    product: Value
+    by_row: bool
+    heads: tuple[int, ...]
+
+
 @dataclass(eq=False)
 class Attention(Remarks):
     """One attention: its heads in order of execution, and what was read of it besides.
@@ -41,6 +50,7 @@ class Attention(Remarks):
         gives: the product that leaves it: the output map's, or the heads' results if there is none.
         b_O: codes of the bias behind the output map.
         where_scored: where the scores are computed, in brackets.
+        results: the products that give the heads' results: one, or one for each head, or each sample.
     """
 
     weights: Value
@@ -51,6 +61,7 @@ class Attention(Remarks):
     gives: Value | None = None
     b_O: Tensor | None = None
     where_scored: str = ""
+    results: list[Result] = field(default_factory=list)
 
 
 def softmax_argument(graph: Graph, value: Value) -> tuple[Tensor, int] | None:
@@ -551,40 +562,18 @@ def back_to(graph: Graph, codes: Tensor, target: Value) -> Tensor | None:
     return codes
 
 
-def read_output(graph: Graph, found: Attention, averaged: Averaged, head_of_t: list[int]) -> None:
-    """Find the map that reads the heads' results, and which of its rows belong to which head."""
+def read_output(graph: Graph, found: Attention, averaged: Averaged, heads: Sequence[int]) -> None:
+    """Find the map that reads the heads' results; ``heads`` are those of each t of them."""
     result = averaged.product
-    _, M, N = result.data.shape
-    width = N if averaged.by_row else M
+    found.results.append(Result(result, averaged.by_row, tuple(heads)))
     for reader in graph.readers(result):
         rows = reader.reads[0] if reader.operation == "product" else None
         if not isinstance(rows, Tensor) or graph.depends(reader.reads[1]):
             continue
         owners = graph.owners(rows)
-        if result not in owners or any(v.operation != "product" for v in owners):
-            continue
-        found.gives = reader
-        if len(owners) > 1:
-            return  # several softmaxes under one map: see ``joined``
-        at = places(rows)
-        t, row, column = at // (M * N), at // N % M, at % N
-        query, entry = (row, column) if averaged.by_row else (column, row)
-        head = torch.tensor(head_of_t)[t]
-        which = head * width + entry
-        if not bool((which == which[:1, :1]).all()) or not is_constant_last(query):
-            if not any(finding.slot == "split" for finding in found.findings):
-                says = "the heads' results are not laid side by side for each position"
-                found.findings.append(Finding("merge", says))
-            which = torch.arange(rows.shape[-1]).expand_as(which)
-        columns = reader.reads[1]
-        assert isinstance(columns, Tensor)
-        W_O = torch.full((len(found.heads) * width, columns.shape[-1]), NONE)
-        kept = which[0, 0]
-        if kept.unique().numel() == len(W_O):
-            W_O[kept] = columns[0]
-            for i, head_ in enumerate(found.heads):
-                head_.W_O = W_O[i * width : (i + 1) * width]
-        return
+        if result in owners and all(v.operation == "product" for v in owners):
+            found.gives = reader
+            return
 
 
 def joined(graph: Graph, found: list[Attention]) -> list[Attention]:
@@ -597,26 +586,68 @@ def joined(graph: Graph, found: list[Attention]) -> list[Attention]:
             continue
         before.take(attention)
         same = torch.equal(before.reads, attention.reads)
+        number = []
         for head in attention.heads:
-            known = any(torch.equal(head.W_Q, other.W_Q) and torch.equal(head.W_V, other.W_V) for other in before.heads)
-            if known and not same:
-                continue  # the same head of another sample
-            if known:
+            known = next(
+                (
+                    i
+                    for i, other in enumerate(before.heads)
+                    if torch.equal(head.W_Q, other.W_Q) and torch.equal(head.W_V, other.W_V)
+                ),
+                None,
+            )
+            if known is not None and not same:
+                number.append(known)  # the same head of another sample
+                continue
+            if known is not None:
                 says = f"a head has the maps of another one{attention.where_scored}"
                 before.take(Remarks(findings=[Finding("projections", says)]))
+            number.append(len(before.heads))
             before.heads.append(head)
+        before.results += [replace(r, heads=tuple(number[head] for head in r.heads)) for r in attention.results]
     for attention in together:
         share_output(graph, attention)
     return together
 
 
 def share_output(graph: Graph, attention: Attention) -> None:
-    """Give each head its rows of an output map that several softmaxes share."""
+    """Give each head its rows of the output map, in whatever order the heads' results are laid side by side."""
     if attention.gives is None or attention.gives.operation != "product" or not attention.heads:
         return
-    columns, width = attention.gives.reads[1], attention.heads[0].W_V.shape[1]
-    if attention.heads[0].W_O is not None or not isinstance(columns, Tensor) or graph.depends(columns):
+    rows, columns = attention.gives.reads
+    if not isinstance(rows, Tensor) or not isinstance(columns, Tensor) or graph.depends(columns):
         return
-    if columns.shape[1] == width * len(attention.heads):
+    width = attention.heads[0].W_V.shape[1]
+    query, entry = placed_in_heads(attention.results, rows, width)
+    if bool((entry == NONE).any()):
+        return
+    if not bool((entry == entry[:1, :1]).all()) or not is_constant_last(query):
+        if not any(finding.slot == "split" for finding in attention.findings):
+            says = "the heads' results are not laid side by side for each position"
+            attention.findings.append(Finding("merge", says))
+        entry = torch.arange(rows.shape[-1]).expand_as(entry)
+    W_O = torch.full((len(attention.heads) * width, columns.shape[-1]), NONE)
+    read = entry[0, 0]
+    if read.unique().numel() == len(W_O):
+        W_O[read] = columns[0]
         for i, head in enumerate(attention.heads):
-            head.W_O = columns[0, i * width : (i + 1) * width]
+            head.W_O = W_O[i * width : (i + 1) * width]
+
+
+def placed_in_heads(results: Sequence[Result], rows: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Return the query that each entry of rows belongs to, and its place among those of all heads, side by side.
+
+    Args:
+        results: the heads' results.
+        rows: codes of entries of them.
+        width: of a head.
+    """
+    query, entry = torch.full_like(rows, NONE), torch.full_like(rows, NONE)
+    for result in results:
+        here = rows >> PLACES == result.product.number
+        at = places(rows[here])
+        _, M, N = result.product.data.shape
+        t, row, column = at // (M * N), at // N % M, at % N
+        query[here], inside = (row, column) if result.by_row else (column, row)
+        entry[here] = torch.tensor(result.heads)[t] * width + inside
+    return query, entry

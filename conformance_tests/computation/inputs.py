@@ -220,6 +220,14 @@ def special_ids(graph: Graph) -> frozenset[int]:
     return frozenset(int(n) for each in numbers if len(each) <= MOST_SPECIAL for n in each)
 
 
+def tables_of_ids(graph: Graph) -> tuple[str, ...]:
+    """Return the names of the parameters whose rows the computation looks up by its first argument itself."""
+    given = first_argument(graph)
+    reads = (v.arrays for v in graph.values if v.operation == "look-up")
+    by_ids = (graph.owner(table) for table, *rest in reads if graph.owner(unchanged(graph, rest[-1])) is given)
+    return tuple(dict.fromkeys(o.name for o in by_ids if o is not None and o.operation == "parameter"))
+
+
 def read_scale(found: EncoderReading, factor: float, width: int) -> None:
     """Read by what the tokens are multiplied."""
     root = width**0.5

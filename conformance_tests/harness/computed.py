@@ -327,8 +327,8 @@ class Computed:
     def cases(self, *cases: Case) -> list[Case]:
         """Return the cases whose masks this subject can take, with weights that it can take, each once."""
         possible = [c for c in cases if self.can_be_asked(c.probe)]
-        if self.subject.needs_gradients:
-            possible = [c._replace(gradients=True) for c in possible]
+        if (recorded := self.subject.records_gradients) is not None:
+            possible = [c._replace(gradients=recorded) for c in possible]
         return list(dict.fromkeys(c if c.weights in self.weight_sets else c._replace(weights=GIVEN) for c in possible))
 
     def _can_be_asked(self, probe: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.inputs import special_ids
+from conformance_tests.computation.inputs import special_ids, tables_of_ids
 from conformance_tests.computation.reading import ending, read
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
 from conformance_tests.errors import SubjectError, TableUnknown, Undetermined
@@ -41,7 +41,7 @@ from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
 
 MOST_READINGS = 24
-"""So many readings are tried by outputs alone: each is a separate search."""
+"""So many readings are tried: each is a separate search. The encoders of the tests that it settles need up to 15."""
 
 NOTHING_REPRODUCES = "no choice of equations reproduces its outputs"
 
@@ -92,7 +92,7 @@ class Settling:
         if settled is not None:
             return settled
         try:
-            by_names = self._settled_by_some_table()
+            by_names = self._settled_by_some_table(shown)
         except (Undetermined, SubjectError) as reason:
             if shown is not None and self._ends_earlier(shown):
                 return self.settle()
@@ -186,13 +186,16 @@ class Settling:
             self.put_back()
             self.calls = Calls(self.subject, self.calls.seed, has_head=self.calls.has_head)
 
-    def _settled_by_some_table(self) -> Settled:
-        """Settle by names and shapes; where no name tells the table of ids, each that may be it is tried."""
+    def _settled_by_some_table(self, shown: EncoderReading | None) -> Settled:
+        """Settle by names and shapes; where no name tells the table of ids, those that are read by ids are tried.
+
+        Without a computation, each that may be it is.
+        """
         try:
             return self._settled_by_names()
         except TableUnknown as unknown:
             known = self.hints
-            for name in unknown.tables:
+            for name in unknown.tables if shown is None else tables_of_ids(shown.graph):
                 self.hints = replace(known, parameters=known.parameters | {"E": name})
                 with suppress(Undetermined, SubjectError):
                     settled = self._settled_by_names()
@@ -295,9 +298,9 @@ class Settling:
             for answers in questions:
                 for answer in self._likely(best, answers, trial):
                     tried = replace(best, **answer)
-                    if tried not in counts:
+                    if tried not in counts and len(counts) < MOST_READINGS:
                         counts[tried] = trial.of(self._read(tried)).explained()
-                    best = max(best, tried, key=counts.__getitem__)
+                    best = max(best, tried, key=lambda each: counts.get(each, -1))
         return best
 
     def _likely(self, storage: Storage, answers: list[Answer], trial: Trial) -> list[Answer]:

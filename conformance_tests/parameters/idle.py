@@ -45,7 +45,8 @@ def forgotten(
         shape = tuple(weights[name].shape)
         if shape == (width,):
             return "norm" in empty and norms_alone and "." in name
-        return "position" in empty and len(shape) == TABLE and shape[0] > 1 and shape[-1] == width
+        is_table = len(shape) == TABLE and shape[0] > 1 and shape[-1] == width
+        return "position" in empty and is_table and shape not in shapes  # a template of the layers has their maps
 
     def is_beside_used(name: str) -> bool:
         return weights[name].ndim == 1 and serves_one_part(name.rpartition(".")[0], mapping)

@@ -311,9 +311,9 @@ class GuardedSubject(Subject):
         return self._subject.draws_numbers
 
     @property
-    def needs_gradients(self) -> bool:  # type: ignore[override]
-        """True if the encoder runs only while gradients are recorded."""
-        return self._subject.needs_gradients
+    def records_gradients(self) -> bool | None:  # type: ignore[override]
+        """True if the encoder runs only while gradients are recorded, False if only while none are."""
+        return self._subject.records_gradients
 
     @property
     def dtype(self) -> torch.dtype:  # type: ignore[override]

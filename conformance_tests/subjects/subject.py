@@ -81,8 +81,8 @@ class Subject:
     """True if two equal calls gave different results: known only where no graph shows the random numbers."""
     special_ids: frozenset[int] = frozenset()
     """Ids of tokens that its computation is seen to compare its input with: such as that of padding."""
-    needs_gradients: bool = False
-    """True if it runs only while gradients are recorded: some encoders register hooks on them."""
+    records_gradients: bool | None = None
+    """True if it runs only while gradients are recorded, as with hooks on them; False if only while none are."""
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:

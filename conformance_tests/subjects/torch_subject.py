@@ -56,6 +56,9 @@ MOST_FURTHER = 2
 WANTS_GRADIENTS = re.compile(r"requires? (a )?grad", re.IGNORECASE)
 """An error of autograd that an encoder meets while no gradients are recorded: it hooks them, or asks for some."""
 
+REFUSES_GRADIENTS = re.compile(r"modified in-?place|in-?place operation", re.IGNORECASE)
+"""An error of autograd where an encoder writes into what a gradient would need; numbers alone are right all the same."""
+
 MIXED_TYPES = re.compile(r"double.*float|float.*double|same dtype|mixed dtype", re.IGNORECASE)
 """Messages of torch where float32 and float64 meet in one operation."""
 
@@ -70,6 +73,7 @@ class TorchSubject(CalledSubject):
         self.module = module
         self.device = "cpu"
         self._kept_in = coarsest([t.dtype for t in module.parameters()])
+        self._refusal = ""
         self._further = 0
         self._structure: Structure | None = None
         self._entry = ""
@@ -131,7 +135,7 @@ class TorchSubject(CalledSubject):
     @contextmanager
     def as_used(self) -> Iterator[None]:
         """See ``Subject``: in inference mode."""
-        mode = nullcontext() if self.needs_gradients else torch.inference_mode()
+        mode = nullcontext() if self.records_gradients else torch.inference_mode()
         with self.computing_in(Precision(self._kept_in, self.device)), mode:
             yield
 
@@ -209,15 +213,17 @@ class TorchSubject(CalledSubject):
         return bool(self._entry or self._structure) or input_by_name(self.module.forward)
 
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:
-        """See ``CalledSubject``. Without gradients torch's encoder takes its fast path, and some refuse to run."""
-        if not gradients and not self.needs_gradients:
-            try:
-                return self._called(positional, named, gradients=False)
-            except RuntimeError as refusal:
-                if not WANTS_GRADIENTS.search(str(refusal)):
-                    raise
-                self.needs_gradients = True
-        return self._called(positional, named, gradients=True)
+        """See ``CalledSubject``. Without gradients torch's encoder takes its fast path; some run in one way alone."""
+        if self.records_gradients is not None:
+            return self._called(positional, named, gradients=self.records_gradients)
+        try:
+            return self._called(positional, named, gradients=gradients)
+        except RuntimeError as refusal:
+            if not (REFUSES_GRADIENTS if gradients else WANTS_GRADIENTS).search(str(refusal)):
+                raise
+            otherwise = self._called(positional, named, gradients=not gradients)
+            self.records_gradients, self._refusal = not gradients, str(refusal).partition(". ")[0]
+            return otherwise
 
     def _called(self, positional: Sequence[Tensor], named: Mapping[str, Any], *, gradients: bool) -> Any:
         """Call the module."""
@@ -244,9 +250,12 @@ class TorchSubject(CalledSubject):
         return returned[-1]
 
     def remarks(self) -> tuple[str, ...]:
-        """See ``CalledSubject``: and that it does not run without gradients."""
-        refuses = ("called with gradients alone: without them it refuses to run",) if self.needs_gradients else ()
-        return (*super().remarks(), *refuses)
+        """See ``CalledSubject``: and in which way alone it runs."""
+        said = super().remarks()
+        if self.records_gradients is None:
+            return said
+        how = "with gradients alone: without them" if self.records_gradients else "without gradients alone: with them"
+        return (*said, f"called {how} it refuses to run ({self._refusal})")
 
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``CalledSubject``; the specification's own module is known."""
@@ -389,6 +398,8 @@ class TorchSubject(CalledSubject):
         self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor
     ) -> tuple[Tensor | None, dict[str, Tensor]]:
         """See ``Subject``."""
+        if self.records_gradients is False:
+            raise Unsupported(f"no gradients can be recorded: {self._refusal}")
         leaves = tuple(x.clone().requires_grad_(x.is_floating_point()) for x in inputs)
         self.module.zero_grad()
         output = self.encode(tuple(x.clone() for x in leaves), keep)  # nothing may be written into leaves
