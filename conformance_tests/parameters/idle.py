@@ -45,8 +45,9 @@ def forgotten(
         shape = tuple(weights[name].shape)
         if shape == (width,):
             return "norm" in empty and norms_alone and "." in name
-        is_table = len(shape) == TABLE and shape[0] > 1 and shape[-1] == width
-        return "position" in empty and is_table and shape not in shapes  # a template of the layers has their maps
+        # A template of the layers has their maps, and what has a bias beside it is a map too.
+        is_table = len(shape) == TABLE and shape[0] > 1 and shape[-1] == width and shape not in shapes
+        return "position" in empty and is_table and not has_bias(name, weights)
 
     def is_beside_used(name: str) -> bool:
         return weights[name].ndim == 1 and serves_one_part(name.rpartition(".")[0], mapping)
@@ -54,6 +55,12 @@ def forgotten(
     return [
         name for name in idle if not is_beside(name) and (name not in outside or fills(name) or is_beside_used(name))
     ]
+
+
+def has_bias(name: str, weights: Mapping[str, Tensor]) -> bool:
+    """Return whether the module that owns an array owns a vector beside it."""
+    owner = name.rpartition(".")[0]
+    return bool(owner) and any(w.ndim == 1 and other.rpartition(".")[0] == owner for other, w in weights.items())
 
 
 def names_in_layers(mapping: ParameterMapping) -> set[str]:

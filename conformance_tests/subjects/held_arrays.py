@@ -7,8 +7,6 @@ change of it changes what the encoder computes. Gradients, caches and moments of
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from functools import partial
-from types import MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,6 +22,7 @@ from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.first_call import FirstCall, first_hidden_states
 from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.holding import held
 from conformance_tests.subjects.live_arrays import LiveArrays
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.numpy_draws import Averages
@@ -34,36 +33,6 @@ def held_arrays(thing: Any) -> dict[str, np.ndarray]:
     """Return the floating arrays with entries that an object holds, however deep, by dotted names."""
     arrays = held(thing, np.ndarray)
     return {n: a for n, a in arrays.items() if a.size and np.issubdtype(a.dtype, np.floating) and a.flags.writeable}
-
-
-def held(thing: Any, kind: Any) -> dict[str, Any]:
-    """Return what of a kind an object holds, however deep, by dotted names."""
-    found: dict[str, Any] = {}
-    seen: set[int] = set()
-    waiting = [("", thing)]
-    while waiting:
-        path, here = waiting.pop()
-        if isinstance(here, kind):
-            found[path.removeprefix(".")] = here
-            continue
-        if id(here) in seen or isinstance(here, type | ModuleType | str | bytes):
-            continue
-        seen.add(id(here))
-        waiting += [(f"{path}.{name}", value) for name, value in reversed(parts_of(here))]
-    return found
-
-
-def parts_of(thing: Any) -> list[tuple[Any, Any]]:
-    """Return what an object holds, by name or place."""
-    if isinstance(thing, Mapping):
-        return list(thing.items())
-    if isinstance(thing, list | tuple):
-        return list(enumerate(thing))
-    if isinstance(thing, partial):
-        return [*parts_of(thing.func), *enumerate(thing.args), *thing.keywords.items()]
-    if isinstance(thing, MethodType):
-        return parts_of(thing.__self__)
-    return list(getattr(thing, "__dict__", {}).items())
 
 
 class HeldArraysSubject(CalledSubject):

@@ -1,8 +1,10 @@
 """The framework from which an object comes, read from its class, without importing any framework."""
 
 import importlib
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from conformance_tests.subjects.subject import Subject
@@ -21,15 +23,32 @@ def framework_of(thing: Any) -> str | None:
     return next((framework for framework in READY_MADE if framework in packages), None)
 
 
-def beside_its_parameters(thing: Any) -> Any:
-    """Return the module and the parameters that ``partial(module.apply, parameters)`` holds, and other things as is."""
-    if not isinstance(thing, partial) or getattr(thing.func, "__name__", "") != "apply" or len(thing.args) != 1:
-        return thing
-    from conformance_tests.subjects.calling import EVALUATION  # it loads torch, which a plain look at a class needs not
+class Entrance(NamedTuple):
+    """An object that is called, by which of its methods, and the arguments that it is given beforehand."""
 
-    pair = getattr(thing.func, "__self__", None), thing.args[0]
-    in_evaluation = all(EVALUATION.get(name) is value for name, value in thing.keywords.items())
-    return pair if framework_of(pair) and in_evaluation else thing
+    thing: Any
+    method: str = "__call__"
+    given: Mapping[str, Any] = {}
+
+
+def entrance_of(thing: Any) -> Entrance:
+    """Return what a partial function, or a method of a module of Flax, calls; and other things as they are.
+
+    ``partial(module.apply, parameters)`` is the pair of module and parameters.
+    """
+    inner: Any = thing
+    given: dict[str, Any] = {}
+    while isinstance(inner, partial) and not inner.args:
+        inner, given = inner.func, {**inner.keywords, **given}
+    if isinstance(inner, partial) and getattr(inner.func, "__name__", "") == "apply" and len(inner.args) == 1:
+        given = {**inner.keywords, **given}
+        inner = getattr(inner.func, "__self__", None), inner.args[0]
+        found = Entrance(inner, getattr(given.pop("method", None), "__name__", "__call__"), given)
+    elif isinstance(inner, MethodType):
+        found = Entrance(inner.__self__, inner.__name__, given)
+    else:
+        found = Entrance(inner, given=given)
+    return found if found.thing is thing or framework_of(found.thing) == "flax" else Entrance(thing)
 
 
 def ready_made(thing: Any) -> "Subject | None":
@@ -38,10 +57,11 @@ def ready_made(thing: Any) -> "Subject | None":
     Raises:
         SubjectError: if it is not an encoder in a form that can be called.
     """
-    thing = beside_its_parameters(thing)
-    framework = framework_of(thing)
+    entrance = entrance_of(thing)
+    framework = framework_of(entrance.thing)
     if framework is None:
         return None
     module, _, kind = READY_MADE[framework].partition(":")
-    subject: Subject = getattr(importlib.import_module(f"{__package__}.{module}"), kind)(thing)
+    make = getattr(importlib.import_module(f"{__package__}.{module}"), kind)
+    subject: Subject = make(*entrance) if framework == "flax" else make(entrance.thing)
     return subject

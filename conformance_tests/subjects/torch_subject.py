@@ -57,7 +57,7 @@ WANTS_GRADIENTS = re.compile(r"requires? (a )?grad", re.IGNORECASE)
 """An error of autograd that an encoder meets while no gradients are recorded: it hooks them, or asks for some."""
 
 REFUSES_GRADIENTS = re.compile(r"modified in-?place|in-?place operation", re.IGNORECASE)
-"""An error of autograd where an encoder writes into what a gradient would need; numbers alone are right all the same."""
+"""An error of autograd where an encoder writes into what a gradient would need; its numbers are right."""
 
 MIXED_TYPES = re.compile(r"double.*float|float.*double|same dtype|mixed dtype", re.IGNORECASE)
 """Messages of torch where float32 and float64 meet in one operation."""

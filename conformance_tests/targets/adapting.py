@@ -1,14 +1,18 @@
 """Adapting: from an object to a subject."""
 
+import copy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
 
 from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.adapted import AdaptedSubject
+from conformance_tests.subjects.calling import entrance
 from conformance_tests.subjects.held_arrays import HeldArraysSubject, held_arrays
+from conformance_tests.subjects.holding import held
 from conformance_tests.subjects.ready_made import ready_made
 from conformance_tests.subjects.subject import ArraySubject, Subject
 from conformance_tests.subjects.torch_subject import TorchSubject
@@ -32,13 +36,42 @@ def adapt(thing: Any) -> Subject:
         return TorchSubject(thing)
     if isinstance(thing, ArraySubject):
         return AdaptedSubject(thing)
+    if modules := modules_called(thing):
+        return TorchSubject(calling(entrance(thing), modules))
     subject_of_arrays = holding_arrays(thing)
     if subject_of_arrays is not None:
         return subject_of_arrays(thing)
     raise SubjectError(
-        f"{type(thing).__name__} is not an encoder: give a torch.nn.Module, an object that is called and holds arrays "
-        "of NumPy or JAX, or one with `weights` and `encode(x, mask)`"
+        f"{type(thing).__name__} is not an encoder: give a torch.nn.Module, an object that is called and holds modules "
+        "of torch or arrays of NumPy or JAX, or one with `weights` and `encode(x, mask)`"
     )
+
+
+def calling(function: Callable[..., Any], modules: Mapping[str, torch.nn.Module]) -> torch.nn.Module:
+    """Return a module that is called as a function is, and holds the modules and parameters that the function reads."""
+    different = {id(module): (name, module) for name, module in modules.items()}
+    inside = {id(p) for module in modules.values() for p in module.parameters()}
+    loose = {name: p for name, p in held(function, torch.nn.Parameter).items() if id(p) not in inside}
+    if len(different) == 1 and not loose:
+        whole = copy.copy(next(iter(modules.values())))
+    else:
+        whole = torch.nn.Module()
+        for name, part in (*different.values(), *loose.items()):
+            setattr(whole, name.replace(".", "_"), part)
+    whole.forward = function
+    return whole
+
+
+def is_called(thing: Any) -> bool:
+    """Return whether an object computes with arrays or modules that it holds, so that it is an encoder itself."""
+    return bool(modules_called(thing)) or holding_arrays(thing) is not None
+
+
+def modules_called(thing: Any) -> dict[str, torch.nn.Module]:
+    """Return the torch modules that a function, a method or an object with an entrance holds, by name."""
+    with suppress(SubjectError):
+        return held(entrance(thing), torch.nn.Module)
+    return {}
 
 
 def holding_arrays(thing: Any) -> Callable[[Any], Subject] | None:

@@ -1,11 +1,14 @@
 """Which subject an object becomes."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from conformance_tests import check
 from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.adapted import AdaptedSubject
 from conformance_tests.subjects.ready_made import READY_MADE
@@ -74,12 +77,59 @@ def test_parameters_without_numbers_are_refused() -> None:
         adapt(module)
 
 
+class Model(nn.Module):
+    """An encoder with a head, which one of its methods leaves out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(24, 4, 40, batch_first=True)
+        self.layers, self.head = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(24, 3)
+
+    def encode(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """Encode, without the head."""
+        return self.layers(x, src_key_padding_mask=padding)  # type: ignore[no-any-return]
+
+
+class Beside:
+    """No module, but an object that holds one and a parameter."""
+
+    def __init__(self) -> None:
+        self.model, self.places = Model(), nn.Parameter(torch.randn(300, 24))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Add positions, and encode."""
+        return self.model.encode(x + self.places[: x.shape[1]])
+
+
+def closed_over() -> Callable[..., Tensor]:
+    """Return a function that calls two modules around it, and adds no positions."""
+    table, model = nn.Embedding(31, 24), Model()
+    return lambda ids: model.encode(table(ids))
+
+
+@pytest.mark.parametrize(
+    ("make", "verdict"),
+    [
+        (lambda: Model().encode, "conformant"),
+        (lambda: partial(Model().encode, padding=None), "conformant"),
+        (Beside, "conformant"),
+        (closed_over, "nonconformant"),
+    ],
+    ids=["method", "partial function", "object", "function around modules"],
+)
+def test_what_calls_a_module_is_judged_by_what_it_calls(make: Callable[[], Any], verdict: str) -> None:
+    """The parameters are those of the modules that it holds."""
+    report = check(make(), explain=False).targets[0]
+    assert report.verdict == verdict, (report.notes, [r.message for r in report.of("fail")])
+
+
 @pytest.mark.parametrize("thing", [5, "bert", None, {}, Halves(), [nn.Linear(2, 2)], torch.zeros(2), len])
 def test_anything_else_is_no_encoder(thing: Any) -> None:
     """A list of modules, a tensor and an object with only one of the two among it."""
     said = (
         f"^{type(thing).__name__} is not an encoder: give a torch.nn.Module, "
-        r"an object that is called and holds arrays of NumPy or JAX, or one with `weights` and `encode\(x, mask\)`$"
+        r"an object that is called and holds modules of torch or arrays of NumPy or JAX, "
+        r"or one with `weights` and `encode\(x, mask\)`$"
     )
     with pytest.raises(SubjectError, match=said):
         adapt(thing)

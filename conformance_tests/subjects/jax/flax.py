@@ -21,10 +21,15 @@ class FlaxSubject(JaxSubject):
     """A module of nnx, a bound module of linen, or a module of linen beside its variables.
 
     It is called as a function of its parameters, so that nothing of it changes.
+
+    Args:
+        thing: the module.
+        method: the name of the method that is called.
+        given: arguments that each call gets.
     """
 
-    def __init__(self, thing: Any) -> None:
-        self.form = Nnx(thing) if isinstance(thing, nnx.Module) else Linen(*module_and_variables(thing))
+    def __init__(self, thing: Any, method: str = "__call__", given: Mapping[str, Any] | None = None) -> None:
+        self.form = Nnx(thing, method) if isinstance(thing, nnx.Module) else Linen(*module_and_variables(thing), method)
         self._paths: dict[str, Path] = {}
         with in_float64():
             arrays = {path: as_tensors(widened(array)) for path, array in self.form.parameters().items()}
@@ -34,9 +39,10 @@ class FlaxSubject(JaxSubject):
         weights = dict(zip(self._paths, arrays.values(), strict=True))
         super().__init__(weights, stated_by(self.form.parts(), heads_of_kernels(weights)))
         stated, self._evaluation = apart_from_evaluation(arguments_of(self.form.function))
-        self._arguments = {name: default for name, default in stated.items() if name != "rngs"}
         if stated.get("rngs") is REQUIRED:
             self._evaluation["rngs"] = nnx.Rngs(0)
+        self._evaluation |= given or {}
+        self._arguments = {n: default for n, default in stated.items() if n != "rngs" and n not in self._evaluation}
 
     def documented_otherwise(self) -> Mapping[str, str]:
         """See ``Subject``: norms of Flax with ``use_fast_variance``, which is the default."""
@@ -59,9 +65,9 @@ class FlaxSubject(JaxSubject):
 class Nnx:
     """A module of nnx, taken apart into its structure, its parameters and the rest of its state."""
 
-    def __init__(self, module: nnx.Module) -> None:
-        self.module = module
-        self.function = type(module).__call__.__get__(module)
+    def __init__(self, module: nnx.Module, method: str) -> None:
+        self.module, self._method = module, method
+        self.function = getattr(type(module), method).__get__(module)
         self._graph, self._parameters, self._rest = nnx.split(module, nnx.Param, ...)
         self.one_pass = any(map(computes_in_one_pass, self.parts().values()))
 
@@ -82,16 +88,16 @@ class Nnx:
         for _, part in nnx.iter_graph(copy):
             if isinstance(part, nnx.Module) and is_floating(getattr(part, "dtype", None)):
                 part.dtype = None
-        return copy(*positional, **named)
+        return getattr(copy, self._method)(*positional, **named)
 
 
 class Linen:
     """A module of linen and its variables."""
 
-    def __init__(self, module: linen.Module, variables: Mapping[str, Any]) -> None:
-        self.module = module
+    def __init__(self, module: linen.Module, variables: Mapping[str, Any], method: str) -> None:
+        self.module, self._method = module, method
         self.one_pass = False
-        self.function = type(module).__call__.__get__(self.module)
+        self.function = getattr(type(module), method).__get__(self.module)
         variables = meta.unbox(variables if "params" in variables else {"params": variables})
         self._rest = {name: tree for name, tree in variables.items() if name != "params"}
         self._parameters: dict[Path, Any] = flatten_dict(variables["params"])
@@ -110,7 +116,8 @@ class Linen:
         with linen.intercept_methods(self._in_float64):
             variables = {**rest, "params": unflatten_dict(dict(parameters))}
             # One that draws random numbers even in evaluation asks for them, and is told by what it computes.
-            return self.module.apply(variables, *positional, rngs={"dropout": jax.random.PRNGKey(0)}, **named)
+            random = {"rngs": {"dropout": jax.random.PRNGKey(0)}, **named}
+            return self.module.apply(variables, *positional, method=self._method, **random)
 
     def _in_float64(self, method: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
         """Call a method of a part, which casts to no type that it was told to compute in."""
