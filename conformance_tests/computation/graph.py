@@ -193,10 +193,12 @@ class Recording:
         """Add an operation on each entry by itself; what it reads is broadcast to the shape of the result.
 
         A product with numbers of the call that are all 1 is what it leaves as it is: a mask that keeps everything. So
-        is an operation with random numbers that leave the other operand as it is on average, as dropout does, and one
-        with a number that leaves it so, such as a factor of 1.
+        is one with a number that leaves it so, such as a factor of 1. Random numbers stand for their mean, as in
+        dropout, if that is one number.
         """
-        kept = self._kept(operation, reads, data, about.get("line", ""))
+        if operation in NEUTRAL:
+            reads = self._averaged(reads, NEUTRAL[operation], about.get("line", ""))
+        kept = self._kept(operation, reads, data)
         if kept is not None:
             return kept.broadcast_to(data.shape)
         shaped = tuple(r.broadcast_to(data.shape) if isinstance(r, Tensor) else r for r in reads)
@@ -206,8 +208,22 @@ class Recording:
         """Remember where values meet random numbers that leave them as they are on average."""
         self.graph.disturbed |= {value.number: line for value in self.graph.owners(codes)}
 
-    def _kept(self, operation: str, reads: Sequence[Operand], data: Tensor, line: str) -> Tensor | None:
-        """Return the operand that an operation leaves as it is, at least on average; None if it leaves none so."""
+    def _averaged(self, reads: Sequence[Operand], neutral: float, line: str) -> Sequence[Operand]:
+        """Return operands, with the mean of random ones in their place where it is one number; note what meets them."""
+        averaged = list(reads)
+        for place, read in enumerate(reads):
+            if isinstance(read, Tensor) and self.is_drawn(read):
+                mean = self.graph.numbers(read)
+                one = float(mean.reshape(-1)[0])
+                if bool((mean - one).abs().max() < ROUNDING):
+                    averaged[place] = neutral if abs(one - neutral) < ROUNDING else one
+                    for other in reads:
+                        if isinstance(other, Tensor) and other is not read:
+                            self.disturb(other, line)
+        return averaged
+
+    def _kept(self, operation: str, reads: Sequence[Operand], data: Tensor) -> Tensor | None:
+        """Return the operand that an operation leaves as it is; None if it leaves none so."""
         neutral = NEUTRAL.get(operation)
         if neutral is None or len(reads) != 2:
             return None
@@ -217,9 +233,6 @@ class Recording:
             if not isinstance(other, Tensor):
                 if other == neutral:
                     return x
-            elif self.is_drawn(other) and bool((self.graph.numbers(other) - neutral).abs().max() < ROUNDING):
-                self.disturb(x, line)
-                return x
             elif operation == "mul" and self._keeps(other, x, data):
                 return x
         return None

@@ -41,6 +41,9 @@ REDUCTIONS = {
 DRAWS = ("random_bits", "threefry2x32", "rng_bit_generator", "rng_uniform")
 """Primitives that draw random numbers."""
 
+BERNOULLI = "_bernoulli"
+"""The inner function that draws true with a probability, its last argument: dropout is made of it."""
+
 PASSES_ON = ("copy", "copy_p", "stop_gradient", "optimization_barrier", "sharding_constraint", "device_put", "pvary")
 """Primitives that give what they read."""
 
@@ -87,16 +90,39 @@ class JaxEvaluation(Evaluation):
             return LOOPS[name](self, equation.params, reads)
         inner = inner_of(equation)
         if inner is not None:
-            return self._closed(inner, reads)
+            return self._drawn(self._closed(inner, reads), reads, str(equation.params.get("name")))
         results = [wide(r, HALF) for r in applied(equation, [read.array for read in reads], HALF)]
         if name in DRAWS:
             return [Coded(r, self.recording.leaf("random", as_tensor(r))) for r in results]
+        if name in MEANS and self.recording.is_drawn(reads[0].codes) and reads[0].array.dtype == bool:
+            return [MEANS[name](self, reads, line_of(equation))]
         if name in PASSES_ON:
             return [Coded(r, read.codes) for r, read in zip(results, reads, strict=True)]
         indices = [reads[i] for i in MOVES.get(name, ()) if i < len(reads)]
         if name in MOVES and self.is_fixed(indices):
             return self._moved(equation, reads, results)
         return [self._recorded(equation, reads, results[0], line_of(equation)), *map(self.constant, results[1:])]
+
+    def _drawn(self, results: list[Coded], reads: list[Coded], name: str) -> list[Coded]:
+        """Return results of an inner function, with the probability in the place of what was drawn with it."""
+        if name != BERNOULLI:
+            return results
+        probability = as_tensor(wide(reads[-1].array, HALF))
+        return [Coded(r.array, self.recording.leaf("random", probability.expand(r.array.shape))) for r in results]
+
+    def _mean(self, reads: list[Coded], _line: str) -> Coded:
+        """Return a drawn mask as numbers: the probability that it is true."""
+        return Coded(jnp.asarray(self.graph.numbers(reads[0].codes).numpy()), reads[0].codes)
+
+    def _mean_of_chosen(self, reads: list[Coded], line: str) -> Coded:
+        """Return what a drawn mask chooses of two arrays, on average."""
+        which, no, yes = reads
+        mean = self._mean([which], line)
+        kept = self.elementwise("mul", [yes, mean], yes.array * mean.array, line)
+        if not no.array.any():
+            return kept
+        rest = self.elementwise("mul", [no, self.constant(1 - mean.array)], no.array * (1 - mean.array), line)
+        return self.elementwise("add", [kept, rest], kept.array + rest.array, line)
 
     def is_fixed(self, reads: Sequence[Coded]) -> bool:
         """Return whether arrays are the same in each call, whatever its arguments."""
@@ -266,3 +292,10 @@ def line_of(equation: Any) -> str:
     """Return the innermost line of the encoder's source behind an operation."""
     traceback = equation.source_info.traceback
     return innermost((f.file_name, f.line_num) for f in (() if traceback is None else traceback.frames))
+
+
+MEANS: Mapping[str, Callable[[JaxEvaluation, list[Coded], str], Coded]] = {
+    "convert_element_type": JaxEvaluation._mean,
+    "select_n": JaxEvaluation._mean_of_chosen,
+}
+"""How primitives read a mask that was drawn."""
