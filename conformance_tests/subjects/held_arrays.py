@@ -29,6 +29,9 @@ from conformance_tests.subjects.numpy_draws import Averages
 from conformance_tests.subjects.numpy_recording import NumpyRecording, differ
 
 
+NOT_RECORDED = "its arrays cannot be replaced by some that record"
+
+
 def held_arrays(thing: Any) -> dict[str, np.ndarray]:
     """Return the floating arrays with entries that an object holds, however deep, by dotted names."""
     arrays = held(thing, np.ndarray)
@@ -115,7 +118,10 @@ class HeldArraysSubject(CalledSubject):
     def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """See ``CalledSubject``: its floating inputs, and the result of every operation."""
         with self._recorded() as recording:
-            self.encode(inputs, keep, gradients=False)
+            try:
+                self.encode(inputs, keep, gradients=False)
+            except Exception as fault:  # whatever it is that the encoder does with arrays which record
+                raise Unsupported(f"{NOT_RECORDED}: {one_line(fault)}") from fault
         return [x for x in inputs if x.is_floating_point()] + recording.results()
 
     def computation(self, sizes: Sizes | None = None) -> Graph:
@@ -138,8 +144,8 @@ class HeldArraysSubject(CalledSubject):
             one, another = map(shown, (called.inputs, called.inputs.flip(1)))
         except Unsupported:
             raise
-        except Exception as fault:  # whatever it is that the encoder does with arrays which record
-            raise Unsupported(f"its arrays cannot be replaced by some that record: {one_line(fault)}") from fault
+        except Exception as fault:
+            raise Unsupported(f"{NOT_RECORDED}: {one_line(fault)}") from fault
         if differ(one, another):
             raise Unsupported("a part of it is computed in single numbers and lists, which record nothing")
         return one
