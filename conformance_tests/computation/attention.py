@@ -149,6 +149,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
     scale: float | None = 1.0
     said = Remarks()
     otherwise: list[str] = []
+    argument = graph.numbers(codes)
     while (value := graph.owner(codes)) is not None and value.kind == "elementwise":
         leading = [i for i, r in enumerate(value.reads) if isinstance(r, Tensor) and leads_to_scores(graph, r)]
         if not leading:
@@ -158,7 +159,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
             which = max(leading, key=lambda i: latest(graph, value.reads[i]))
             said.findings.append(Finding("scores", f"{other_scores(graph, value, which, leading)}{value.where}"))
         others = [r for i, r in enumerate(value.reads) if i not in leading]
-        factor = change_of_scores(graph, value, others, said)
+        factor = 1.0 if masks_out(graph, value, others, argument) else change_of_scores(graph, value, others, said)
         if value.operation not in CHANGES_OF_SCORES:
             otherwise.append(value.operation)
         scale = None if scale is None or factor is None else scale * factor
@@ -213,9 +214,17 @@ def change_of_scores(graph: Graph, value: Value, others: "Sequence[Tensor | floa
         return None
     if value.operation in ("add", "sub"):
         for bias in others:
-            if words := bias_in_words(graph, bias):
+            if words := bias_in_words(graph, bias, -1 if value.operation == "sub" else 1):
                 (said.foreign if graph.learned(bias) else said.unread).append(f"its scores get {words} added")
     return 1.0
+
+
+def masks_out(graph: Graph, value: Value, others: "Sequence[Tensor | float]", argument: Tensor) -> bool:
+    """Return whether scores are multiplied by 1, or by 0 where what the softmax reads is a large negative number."""
+    if value.operation != "mul" or len(others) != 1 or graph.depends(others[0]) or value.data.shape != argument.shape:
+        return False
+    kept = graph.numbers(others[0]).broadcast_to(argument.shape)
+    return not is_even(kept) and bool(((kept == 1) | ((kept == 0) & (argument <= -LARGE))).all())
 
 
 CHANGES_OF_SCORES = ("mul", "div", "add", "sub", "masked_fill", "where")
@@ -259,13 +268,13 @@ MATRIX = 2
 """Queries and keys are the last two axes of scores."""
 
 
-def bias_in_words(graph: Graph, codes: "Tensor | float") -> str:
-    """Say what is added to scores, if it is the same in every call and does more than hide keys."""
+def bias_in_words(graph: Graph, codes: "Tensor | float", sign: int) -> str:
+    """Say what is added to scores, times a sign, if it is the same in every call and does more than hide keys."""
     if graph.depends(codes):
         return "a bias that is computed from its input" if graph.learned(codes) else ""
     if learned := names(graph, codes):
         return f"the bias {learned}"
-    numbers = graph.numbers(codes)
+    numbers = sign * graph.numbers(codes)
     hides = (numbers == 0) | (numbers <= -LARGE)
     return "" if bool(hides.all()) else "constants"
 

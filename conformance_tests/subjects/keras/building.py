@@ -62,7 +62,7 @@ def copied(layer: Any) -> Any:
 
 
 def possible_inputs(layer: Any) -> Iterator[Any]:
-    """Yield token ids where there is an embedding, and embeddings of likely widths."""
+    """Yield token ids where there is an embedding, and embeddings of likely widths: also numbers that the layer keeps."""
     stated = getattr(layer, "_inputs_struct", None)
     if stated is not None:
         yield keras.tree.map_structure(lambda x: np.zeros([size or POSITIONS for size in x.shape], x.dtype), stated)
@@ -70,7 +70,10 @@ def possible_inputs(layer: Any) -> Iterator[Any]:
     parts = list(layer._flatten_layers())
     embeds = any(isinstance(part, keras.layers.Embedding) for part in parts)
     heads = [h for h in (attribute(part, HEADS, int) for part in parts) if h]
-    widths = [PER_HEAD * heads[0], *WIDTHS] if heads else WIDTHS
+    # The layer may keep its width. Where it cannot be copied, a wrong one that is tried before spoils it.
+    h = heads[0] if heads else 1
+    kept = [n for n in vars(layer).values() if isinstance(n, int) and n > h > 1 and n % h == 0]
+    widths = [*kept, *(PER_HEAD * h for h in heads[:1]), *WIDTHS]
     if embeds:
         yield ids
     yield from (np.zeros((2, POSITIONS, width), dtype="float32") for width in dict.fromkeys(widths))
