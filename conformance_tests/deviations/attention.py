@@ -57,14 +57,6 @@ def linear_values_from_keys(X: Tensor, *, W_Q: Map, W_K: Map, W_V: ValueMap) -> 
     return X @ W_Q, X @ W_K, X @ W_K
 
 
-@deviation("keys-from-the-query-map", AFFINE, "ATT-1")
-def keys_from_queries(
-    X: Tensor, *, W_Q: Map, b_Q: Bias, W_K: Map, b_K: Bias, W_V: ValueMap, b_V: ValueBias
-) -> Projected:
-    """K is computed with the map of the queries."""
-    return X @ W_Q + b_Q, X @ W_Q + b_Q, X @ W_V + b_V
-
-
 @deviation("relu-on-projections", AFFINE, ("ATT-1", "ATT-3"), "CyberZHG/keras-multi-head#8")
 def relu_on_projections(
     X: Tensor, *, W_Q: Map, b_Q: Bias, W_K: Map, b_K: Bias, W_V: ValueMap, b_V: ValueBias
@@ -152,12 +144,6 @@ deviation(
 )(scores)
 
 
-@deviation("unscaled-scores-of-keys-alone", UNSCALED, "ATT-5")
-def keys_alone(Q: Tensor, K: Tensor) -> Tensor:
-    """The scores are KKᵀ, not scaled."""
-    return K @ K.mT
-
-
 @deviation("scores-scaled-by-d-model", SCORES, "ATT-3", "lucidrains/vit-pytorch#65")
 def by_d_model(Q: Tensor, K: Tensor, *, d_model: int) -> Tensor:
     """The scores are divided by √d_model."""
@@ -186,12 +172,6 @@ def scaled_anew(Q: Tensor, K: Tensor) -> Tensor:
 def transposed(Q: Tensor, K: Tensor) -> Tensor:
     """The scores are those of the keys for the queries, KQᵀ."""
     return K @ Q.mT / math.sqrt(Q.shape[-1])
-
-
-@deviation("scores-of-queries-alone", SCORES, "ATT-3")
-def queries_alone(Q: Tensor, K: Tensor) -> Tensor:
-    """The scores are QQᵀ."""
-    return Q @ Q.mT / math.sqrt(Q.shape[-1])
 
 
 @deviation("scores-of-cosine", (SCORES, UNSCALED), ("ATT-3", "ATT-5"), "commonly seen")

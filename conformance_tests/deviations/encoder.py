@@ -124,12 +124,6 @@ def last_left_out(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final
     return encoder(keep, *inputs, input=input, layers=layers[:-1], final_norm=final_norm, head=head)
 
 
-@deviation("first-layer-not-run", STACK, ("ENC-8", "ENC-2"))
-def first_left_out(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
-    """The first layer is not run."""
-    return encoder(keep, *inputs, input=input, layers=layers[1:], final_norm=final_norm, head=head)
-
-
 @deviation("last-layer-twice", STACK, ("ENC-14", "ENC-2"))
 def last_twice(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
     """The last layer is run twice."""

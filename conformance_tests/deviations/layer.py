@@ -99,20 +99,6 @@ def post_parallel(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, n
     return norm_1(residual(residual(x, multihead(x, keep)), ffn(x)))
 
 
-@deviation("post-ln-first-norm-missing", POST, ("LAYER-1", "ENC-8", "NORM-1", "NORM-3"))
-def post_first_missing(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
-    """No norm follows the attention."""
-    x = residual(x, multihead(x, keep))
-    return norm_2(residual(x, ffn(x)))
-
-
-@deviation("post-ln-second-norm-missing", POST, ("LAYER-1", "ENC-8", "NORM-1", "NORM-3"))
-def post_second_missing(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
-    """No norm follows the feed-forward network."""
-    x = norm_1(residual(x, multihead(x, keep)))
-    return residual(x, ffn(x))
-
-
 @deviation("post-ln-attention-missing", POST, ("LAYER-1", "ENC-8", "ENC-11"))
 def post_no_attention(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """The layer has no attention: its feed-forward network comes at once."""

@@ -121,21 +121,6 @@ def causal(S: Tensor, keep: Tensor) -> Tensor:
     return S.masked_fill(~(keep[:, None] & past), -torch.inf)
 
 
-@deviation("mask-of-itself", MASK, ("ENC-2", "ATT-6"))
-def of_itself(S: Tensor, keep: Tensor) -> Tensor:
-    """No query reads its own position."""
-    itself = torch.eye(S.shape[-1], dtype=torch.bool)
-    return S.masked_fill(~keep[:, None] | (itself & (S.shape[-1] > 1)), -torch.inf)
-
-
-@deviation("mask-of-a-window", MASK, ("ENC-11", "ENC-2", "ATT-6"))
-def window(S: Tensor, keep: Tensor) -> Tensor:
-    """A query reads only the keys at most two positions away."""
-    place = torch.arange(S.shape[-1])
-    near = (place[:, None] - place).abs() <= 2
-    return S.masked_fill(~(keep[:, None] & near), -torch.inf)
-
-
 @deviation("mask-lets-padding-through-without-gradients", MASK, ("ENC-4", "MASK-2", "MASK-7"), "pytorch/pytorch#86120")
 def without_gradients(S: Tensor, keep: Tensor) -> Tensor:
     """Where no gradients are recorded, on the fast path, the mask is not applied."""

@@ -129,22 +129,6 @@ def bias_forgotten(C: Tensor, *, W_O: Float[Tensor, "hd_v d_model"], b_O: Float[
     return C @ W_O
 
 
-@deviation("values-are-keys", MULTIHEAD, ("ATT-10", "ENC-2"))
-def values_are_keys(
-    X: Tensor,
-    keep: Tensor,
-    *,
-    projections: Callable[..., tuple[Tensor, Tensor, Tensor]],
-    split: Callable[..., Tensor],
-    attention: Callable[..., Tensor],
-    merge: Callable[..., Tensor],
-    output: Callable[..., Tensor],
-) -> Tensor:
-    """The keys are averaged instead of the values."""
-    Q, K, _ = projections(X)
-    return output(merge(attention(split(Q), split(K), split(K), keep)))
-
-
 @deviation("heads-not-split", MULTIHEAD, ("ATT-3", "MH-1", "ENC-2"), "commonly seen")
 def not_split(
     X: Tensor,

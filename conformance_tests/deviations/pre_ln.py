@@ -90,20 +90,6 @@ def pre_parallel(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, no
     return residual(residual(x, multihead(norm_1(x), keep)), ffn(norm_2(x)))
 
 
-@deviation("pre-ln-attention-not-normed", PRE, ("LAYER-4", "ENC-8", "NORM-1"))
-def pre_raw_attention(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
-    """The attention reads the layer's input without a norm."""
-    x = residual(x, multihead(x, keep))
-    return residual(x, ffn(norm_2(x)))
-
-
-@deviation("pre-ln-ffn-not-normed", PRE, ("LAYER-4", "ENC-8", "NORM-1"))
-def pre_raw_ffn(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
-    """The feed-forward network reads the residual sum without a norm."""
-    x = residual(x, multihead(norm_1(x), keep))
-    return residual(x, ffn(x))
-
-
 @deviation("pre-ln-attention-missing", PRE, ("LAYER-4", "ENC-8", "ENC-11"))
 def pre_no_attention(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual: F) -> Tensor:
     """The layer has no attention."""

@@ -24,12 +24,6 @@ def without_sublayer(x: Tensor, sublayer: Tensor) -> Tensor:
     return x
 
 
-@deviation("residual-subtracted", RESIDUAL, "RES-1")
-def subtracted(x: Tensor, sublayer: Tensor) -> Tensor:
-    """The output of a sublayer is subtracted from its input."""
-    return x - sublayer
-
-
 @deviation("residual-input-twice", RESIDUAL, "RES-1", "commonly seen")
 def input_twice(x: Tensor, sublayer: Tensor) -> Tensor:
     """The input of a sublayer is added to its output twice."""
