@@ -28,7 +28,6 @@ from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.numpy_draws import Averages
 from conformance_tests.subjects.numpy_recording import NumpyRecording, differ
 
-
 NOT_RECORDED = "its arrays cannot be replaced by some that record"
 
 

@@ -312,7 +312,8 @@ def hides_nearly_all(form: MaskForm, call: Call, kept: Tensor | None) -> bool:
 
 def is_same(one: Tensor, other: Tensor) -> bool:
     """Return whether two results of order 1 differ by rounding alone; those of different shapes do not."""
-    return one.shape == other.shape and torch.allclose(one, other, rtol=0, atol=max(SAME, UNITS * torch.finfo(one.dtype).eps))
+    near = max(SAME, UNITS * torch.finfo(one.dtype).eps)
+    return one.shape == other.shape and torch.allclose(one, other, rtol=0, atol=near)
 
 
 SAME, UNITS = 1e-9, 1000

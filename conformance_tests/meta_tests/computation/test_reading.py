@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from conformance_tests import check
 from conformance_tests.computation.attention import hidden_in_words
+from conformance_tests.computation.inputs import tables_of_ids
 from conformance_tests.computation.reading import read
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.identification.structure import as_shown
@@ -171,3 +172,21 @@ def test_the_keys_that_an_encoder_hides_by_itself_are_read(hidden: Tensor, says:
     scores = torch.randn(2, 3, 6, 6).masked_fill(hidden if axis == -1 else hidden.mT, -1e4)
     said = hidden_in_words(scores, axis)
     assert says in said if says else not said
+
+
+class LooksUp(nn.Module):
+    """Looks rows up by its ids, by their number alone, and by what it computes of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (nn.Parameter(torch.randn(29, WIDTH)) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.a[torch.where(x < 0, x + 29, x)] + self.b[torch.arange(x.shape[1])] + self.c[x // 2]
+
+
+def test_the_table_of_ids_is_the_one_that_they_read() -> None:
+    """Behind a guard, too; a table of positions and one that reads other numbers is none."""
+    subject = TorchSubject(LooksUp())
+    with subject.borrowed():
+        assert tables_of_ids(subject.computation()) == ("a",)

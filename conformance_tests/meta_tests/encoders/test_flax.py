@@ -83,7 +83,9 @@ def test_a_module_of_linen_needs_its_variables() -> None:
     assert found.verdict == "error"
     assert "give `module.bind(variables)`, or the pair (module, variables)" in said(found)
     applied = partial(module.apply, variables)
-    for handed_over in (module.bind(variables), (module, variables), (module, variables["params"]), applied):
+    bound = module.bind(variables)
+    given = partial(bound, train=False), partial(module.apply, variables, train=False), bound.__call__
+    for handed_over in (bound, (module, variables), (module, variables["params"]), applied, *given):
         assert check(handed_over, level="agreement").verdict == "conformant"
 
 

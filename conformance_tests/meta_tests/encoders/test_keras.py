@@ -1,6 +1,7 @@
 """Encoders of Keras and keras-hub, unmodified: judged right, and given back as they were."""
 
 import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ keras = pytest.importorskip("keras", reason="needs the extra `keras`: run by `ma
 pytest.importorskip("keras_hub", reason="needs the package keras-hub: run by `make frameworks`")
 
 from conformance_tests.meta_tests.encoders.keras_encoders import RIGHT, WRONG, Stack, called, graph, stacked  # noqa: E402
+from conformance_tests.subjects.keras.building import built  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 """Keras on torch hands its arrays to NumPy in an outdated way."""
@@ -74,6 +76,30 @@ def test_a_layer_that_is_not_built_stays_so() -> None:
     layers = stacked()()
     assert check(lambda: layers).verdict == "conformant"
     assert not any(layer.built for layer in layers)
+
+
+class KeepsItsWidth(keras.layers.Layer):
+    """Has a width that no input tells, and holds what cannot be copied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_heads, self.width, self.held = 4, 28, threading.Lock()
+
+    def build(self, _: Any) -> None:
+        """Make its norm, as wide as it is itself."""
+        self.norm = keras.layers.LayerNormalization()
+        self.norm.build((None, None, self.width))
+
+    def call(self, x: Any) -> Any:
+        """Apply the norm."""
+        return self.norm(x)
+
+
+def test_a_width_that_a_layer_keeps_is_tried_first() -> None:
+    """A wrong one would spoil a layer that cannot be copied."""
+    layer = KeepsItsWidth()
+    assert built(layer) is layer
+    assert layer.norm.gamma.shape == (28,)
 
 
 def test_a_list_of_layers_is_one_encoder_and_not_several() -> None:

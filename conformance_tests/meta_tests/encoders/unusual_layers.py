@@ -1,5 +1,7 @@
 """Encoders whose layers are written in ways of their authors: some are right, and some are not."""
 
+import copy
+import math
 from collections.abc import Callable
 
 import torch
@@ -98,3 +100,67 @@ class WritesIntoItsInput(Plain):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         x += self.places[: x.shape[1]]
         return super().forward(x, mask)
+
+
+class HeadsSideBySide(nn.Module):
+    """Three maps of width 7 for each of 4 heads, whose results are laid entry by entry and not head by head."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(width, width // count) for _ in range(3 * count))
+        self.out, self.scale = nn.Linear(width, width), math.sqrt(width // count)
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        given = []
+        for first in range(0, len(self.maps), 3):
+            q, k, v = (made(x) for made in self.maps[first : first + 3])
+            scores = q @ k.mT / self.scale
+            weights = scores if hidden is None else scores.masked_fill(hidden[:, 0], -torch.inf)
+            given.append(weights.softmax(-1) @ v)
+        return self.out(torch.stack(given, dim=-1).flatten(-2))
+
+
+@unusual
+def heads_laid_entry_by_entry() -> nn.Module:
+    return Plain(layers_with(HeadsSideBySide))
+
+
+class ScalesInPlace(PlainAttention):
+    """Scales what is a view of several results at once: autograd refuses that, and numbers are right."""
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        together = torch.cat([made(x) for made in (self.query, self.key, self.value)], dim=-1)
+        q, k, v = together.chunk(3, dim=-1)
+        q /= self.scale
+        return [part.unflatten(-1, (self.count, -1)).transpose(1, 2) for part in (q, k, v)]
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ k.mT
+
+
+@unusual
+def scaled_in_place() -> nn.Module:
+    return Plain(layers_with(ScalesInPlace))
+
+
+@unusual
+class CopiesOfATemplate(Plain):
+    """Keeps the layer from which its layers were copied, and no norm behind them."""
+
+    def __init__(self) -> None:
+        template = PlainLayer(28, 4, 37)
+        super().__init__([copy.deepcopy(template) for _ in range(2)])
+        self.template = template
+
+
+class MaskThatMultiplies(PlainAttention):
+    """Multiplies the scores by 0 where it hides, and takes a large number away there."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        kept = torch.ones(q.shape[-2], q.shape[-2], dtype=q.dtype).tril()
+        return super().score(q, k) * kept - 1e10 * (1 - kept)
+
+
+@excused("attention.mask", "each position sees itself and those before it alone (a causal mask)")
+def causal_by_a_product() -> nn.Module:
+    return Plain(layers_with(MaskThatMultiplies))

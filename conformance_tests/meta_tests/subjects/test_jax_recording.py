@@ -166,6 +166,23 @@ def test_a_choice_reads_condition_then_both_cases() -> None:
     assert otherwise == -1.0
 
 
+@pytest.mark.parametrize(
+    "drop",
+    [lambda x, kept: jnp.where(kept, x / 0.75, 0), lambda x, kept: x * kept / 0.75],
+    ids=["where", "product"],
+)
+def test_dropout_is_its_mean(drop: Any) -> None:
+    """x · 0.75 / 0.75, whatever is drawn: the numbers are those of x, and the line is remembered."""
+
+    def dropped(x: Any) -> Any:
+        return drop(x, jax.random.bernoulli(jax.random.PRNGKey(0), 0.75, x.shape))
+
+    evaluation, (x,), (result,) = evaluated(dropped, X)
+    assert not any(value.operation == "where" for value in made(evaluation))
+    assert torch.allclose(evaluation.graph.numbers(result.codes), evaluation.graph.numbers(x.codes))
+    assert evaluation.graph.disturbed
+
+
 def test_ids_are_looked_up() -> None:
     """Behind a guard against negative ids, which the readers see through."""
     ids = np.array([[1, 2], [0, 3]])

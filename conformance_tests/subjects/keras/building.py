@@ -62,7 +62,7 @@ def copied(layer: Any) -> Any:
 
 
 def possible_inputs(layer: Any) -> Iterator[Any]:
-    """Yield token ids where there is an embedding, and embeddings of likely widths: also numbers that the layer keeps."""
+    """Yield token ids where there is an embedding, and embeddings of likely widths."""
     stated = getattr(layer, "_inputs_struct", None)
     if stated is not None:
         yield keras.tree.map_structure(lambda x: np.zeros([size or POSITIONS for size in x.shape], x.dtype), stated)
