@@ -172,7 +172,7 @@ def test_a_choice_reads_condition_then_both_cases() -> None:
     ids=["where", "product"],
 )
 def test_dropout_is_its_mean(drop: Any) -> None:
-    """x · 0.75 / 0.75, whatever is drawn: the numbers are those of x, and the line is remembered."""
+    """X · 0.75 / 0.75, whatever is drawn: the numbers are those of x, and the line is remembered."""
 
     def dropped(x: Any) -> Any:
         return drop(x, jax.random.bernoulli(jax.random.PRNGKey(0), 0.75, x.shape))
