@@ -194,15 +194,17 @@ class JaxEvaluation(Evaluation):
         return Coded(result, found.codes.permute([out.index(axis) for axis in range(result.ndim)]))
 
     def _looked_up(self, params: Any, reads: list[Coded], result: Any, line: str) -> Coded:
-        """Record a gather whose indices depend on the arguments: along one axis, or along none in particular."""
+        """Record a gather whose indices depend on the arguments: along one axis, or along none in particular.
+
+        Along an axis that is taken whole the index says nothing.
+        """
         table, index = reads
         numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
-        axes = numbers.start_index_map
-        whole = all(
-            size == full for i, (size, full) in enumerate(zip(sizes, table.codes.shape, strict=True)) if i not in axes
-        )
-        if len(axes) == 1 and numbers.collapsed_slice_dims == axes and not numbers.operand_batching_dims and whole:
-            return self.look_up(table, Coded(index.array[..., 0], index.codes[..., 0]), axes[0], result, line)
+        parts = [axis for axis, size in enumerate(sizes) if size < table.codes.shape[axis]]
+        indexed = [place for place, axis in enumerate(numbers.start_index_map) if axis in parts]
+        if len(parts) == len(indexed) == 1 and sizes[parts[0]] == 1 and not numbers.operand_batching_dims:
+            at = indexed[0]
+            return self.look_up(table, Coded(index.array[..., at], index.codes[..., at]), parts[0], result, line)
         return self.look_up(table, index, None, result, line)
 
     def _scanned(self, params: Any, reads: list[Coded]) -> list[Coded]:
