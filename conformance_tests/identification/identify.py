@@ -51,9 +51,10 @@ def open_axes(start: Encoder, hints: Hints) -> Axes:
     letters = {path.rpartition(".")[2] for path in shapes if not path.startswith(tuple(OUTER_NORMS))}
     used = {e.slot for e in start.equations()}
     axes: Axes = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
-    if "W_feature" not in letters:
-        # Outputs alone do not tell a set of tokens from a sentence whose positions were forgotten, a common defect.
-        axes = {slot: [name for name in names if (slot, name) != ("position", "none")] for slot, names in axes.items()}
+    if "position" in used:
+        # Outputs do not tell a set of tokens from a sentence whose positions were forgotten: where to begin, says which.
+        without = start.profile["position"].variant == "none"
+        axes["position"] = [name for name in axes["position"] if (name == "none") == without]
     axes["eps"] = list(dict.fromkeys([start.profile.constants["eps"], *EPSILONS]))
     if start.profile["final_norm"].slots:
         axes["final_norm"] = ["norm", "none"]

@@ -234,7 +234,10 @@ def with_input_of(declared: Profile, start: Encoder) -> Profile:
 
 
 def otherwise_placed(start: Encoder) -> list[Encoder]:
-    """Return the encoder that adds positions to vectors for one that adds none, or the reverse; else nothing."""
+    """Return the encoder without positions for one of vectors or features that adds some, or the reverse; else none."""
     if start.profile["input"].variant == "given":
         return [start.replace(input="embedded", embedding="vectors")]
-    return [start.replace(input="given")] if start.profile["embedding"].variant == "vectors" else []
+    if start.profile["embedding"].variant == "vectors":
+        return [start.replace(input="given")]
+    is_set = "W_feature" in start.profile["embedding"].parameters and not start.profile["position"].parameters
+    return [start.replace(position="none")] if is_set else []

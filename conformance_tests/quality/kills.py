@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from conformance_tests.deviations import deviations
-from conformance_tests.errors import SubjectError, one_line
+from conformance_tests.errors import Refused, SubjectError, one_line
 from conformance_tests.harness.question import Question
 from conformance_tests.quality.fingerprint import fingerprint
 from conformance_tests.quality.kill_matrix import deviating, gets_wrong, in_processes
@@ -71,7 +71,7 @@ def killed_by(case: Case) -> tuple[str, ...]:
             own = [(check, id) for check, id in planned(run, Level.GRADIENT) if id in wrong.noticed_by]
             failed = {id for check, id in own if decide(run, check, id).outcome == "fail"}
             return tuple(sorted(failed or failing(run)))
-    except (SubjectError, SpecificationError):
+    except (SubjectError, SpecificationError, Refused):
         return (RAISES,)
     except Exception as fault:
         return (one_line(fault),)
