@@ -52,7 +52,7 @@ def open_axes(start: Encoder, hints: Hints) -> Axes:
     used = {e.slot for e in start.equations()}
     axes: Axes = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
     if "position" in used:
-        # Outputs do not tell a set of tokens from a sentence whose positions were forgotten: where to begin, says which.
+        # Outputs do not tell a set from a sentence whose positions were forgotten: where the search begins says which.
         without = start.profile["position"].variant == "none"
         axes["position"] = [name for name in axes["position"] if (name == "none") == without]
     axes["eps"] = list(dict.fromkeys([start.profile.constants["eps"], *EPSILONS]))
