@@ -17,6 +17,7 @@ BETWEEN = "No even number lies between 3 and 4."
 STACKS = "The first place is the stack's own, and no stack of the specification has parameters of its own."
 NAMELESS = "No size bears this name, nor none."
 BATCH = "All inputs have one axis of samples."
+EVERY_SEQUENCE = "The zeros have the shape of a sequence, and all sequences of a batch have one shape."
 ZERO = "Whole numbers have one zero."
 
 EQUIVALENT: dict[tuple[str, str], str] = {
@@ -43,6 +44,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "position.sinusoidal_tensor2tensor",
         "return torch.cat([angles.sin(), angles.cos()], dim=1).to(X.dtype)",
     ): COUNTED,
+    ("position.without_position", "return torch.zeros_like(X[-1])"): EVERY_SEQUENCE,
     ("attention.scores", "return Q @ K.mT / math.sqrt(K.shape[-1])"): EQUAL_WIDTHS,
     ("attention._demand_mask", "demand(keep.shape[axis] in (n, 1), …)"): UNORDERED,
     ("attention.mask", "_demand_mask(keep, S.shape[-2])"): SQUARE,
