@@ -97,6 +97,11 @@ def on_file() -> Kills:
     return {id: {within: tuple(failed) for within, failed in of.items()} for id, of in kept.items()}
 
 
+def is_called(id: str, within: str) -> bool:
+    """Return whether a deviation can be called in a profile."""
+    return on_file().get(id, {}).get(within) != (RAISES,)
+
+
 def verdict(failed: tuple[str, ...]) -> str:
     """Return the verdict on a deviation that fails these requirements."""
     return "error" if failed == (RAISES,) else "nonconformant" if failed else "conformant"

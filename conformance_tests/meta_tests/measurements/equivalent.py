@@ -18,6 +18,7 @@ STACKS = "The first place is the stack's own, and no stack of the specification 
 NAMELESS = "No size bears this name, nor none."
 BATCH = "All inputs have one axis of samples."
 EVERY_SEQUENCE = "The zeros have the shape of a sequence, and all sequences of a batch have one shape."
+NOTHING_ADDED = "A sum with −0 equals the sum with 0."
 ZERO = "Whole numbers have one zero."
 
 EQUIVALENT: dict[tuple[str, str], str] = {
@@ -45,6 +46,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "return torch.cat([angles.sin(), angles.cos()], dim=1).to(X.dtype)",
     ): COUNTED,
     ("position.without_position", "return torch.zeros_like(X[-1])"): EVERY_SEQUENCE,
+    ("position.without_position", "return -torch.zeros_like(X[0])"): NOTHING_ADDED,
     ("attention.scores", "return Q @ K.mT / math.sqrt(K.shape[-1])"): EQUAL_WIDTHS,
     ("attention._demand_mask", "demand(keep.shape[axis] in (n, 1), …)"): UNORDERED,
     ("attention.mask", "_demand_mask(keep, S.shape[-2])"): SQUARE,
