@@ -39,11 +39,12 @@ def parts_of(thing: Any) -> list[tuple[Any, Any]]:
 
 
 def beside(function: FunctionType) -> list[tuple[str, Any]]:
-    """Return what a function reads beside its arguments: variables around it, and global ones that are objects."""
+    """Return what a function has, and what it reads beside its arguments: variables around it, and global objects."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     around = [(name, cell.cell_contents) for name, cell in cells if is_filled(cell)]
     named = ((name, function.__globals__.get(name)) for name in function.__code__.co_names)
-    return around + [(n, v) for n, v in named if not isinstance(v, FunctionType | BuiltinFunctionType | None)]
+    objects = [(name, v) for name, v in named if not isinstance(v, FunctionType | BuiltinFunctionType | None)]
+    return [*vars(function).items(), *around, *objects]
 
 
 def is_filled(cell: Any) -> bool:
