@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -210,17 +210,27 @@ class Recording:
 
     def _averaged(self, reads: Sequence[Operand], neutral: float, line: str) -> Sequence[Operand]:
         """Return operands, with the mean of random ones in their place where it is one number; note what meets them."""
+        drawn = [isinstance(read, Tensor) and self.is_drawn(read) for read in reads]
+        met = [read for read, is_drawn in zip(reads, drawn, strict=True) if not is_drawn and self._varies(read)]
+        if not met or not any(drawn):
+            return reads  # random numbers alone, or times a number, are random numbers
         averaged = list(reads)
         for place, read in enumerate(reads):
-            if isinstance(read, Tensor) and self.is_drawn(read):
+            if drawn[place]:
                 mean = self.graph.numbers(read)
                 one = float(mean.reshape(-1)[0])
                 if bool((mean - one).abs().max() < ROUNDING):
                     averaged[place] = neutral if abs(one - neutral) < ROUNDING else one
-                    for other in reads:
-                        if isinstance(other, Tensor) and other is not read:
-                            self.disturb(other, line)
+                    for other in met:
+                        self.disturb(other, line)
         return averaged
+
+    def _varies(self, read: Operand) -> TypeGuard[Tensor]:
+        """Return whether an operand is more than one number that is the same in each call."""
+        if not isinstance(read, Tensor):
+            return False
+        numbers = self.graph.numbers(read)
+        return self.graph.depends(read) or self.graph.learned(read) or bool((numbers != numbers.reshape(-1)[0]).any())
 
     def _kept(self, operation: str, reads: Sequence[Operand], data: Tensor) -> Tensor | None:
         """Return the operand that an operation leaves as it is; None if it leaves none so."""
