@@ -116,11 +116,14 @@ def test_every_head_is_conformant_and_recognised(head: str, name: str) -> None:
 
 
 def replacements() -> Iterator[Any]:
-    """Every variant of every slot that is searched, where the profile has another one."""
+    """Every variant of every slot that is searched, where the profile has another one.
+
+    Tokens without positions are left out: nothing but a word tells a set from positions that were forgotten.
+    """
     for name, searched in SEARCHED.items():
         for slot in searched:
             for variant, equation in variants(slot).items():
-                if equation is not PROFILES[name][slot]:
+                if equation is not PROFILES[name][slot] and equation.id != "position.none":
                     profile = PROFILES[name].replace(**{slot: variant}, position_offset=2)
                     yield pytest.param(profile, id=f"{name}-{slot}-{variant}")
 

@@ -10,6 +10,9 @@ from conformance_tests import check
 from conformance_tests.meta_tests.encoders.plain import Plain, PlainPreNorm, plain_layers
 from conformance_tests.meta_tests.encoders.tutorials_inputs import PositionTable, interleaved
 from conformance_tests.meta_tests.encoders.tutorials_vectors import Measuring, Placing, WithClassToken, bare
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.module import EncoderModule
 from encoder_spec.position import sinusoidal
 from encoder_spec.profiles import ANNOTATED_TRANSFORMER, VASWANI_2017, VIT, Profile
 
@@ -111,6 +114,15 @@ def test_an_encoder_that_keeps_positions_and_adds_none_has_forgotten_them(
     report = check(encoder).targets[0]
     assert (report.verdict, report.departs_at) == ("nonconformant", departs_at)
     assert "places" in " ".join(r.message for r in report.of("fail"))
+
+
+def test_tokens_are_a_set_if_their_owner_says_so() -> None:
+    """The order of the columns of a table means nothing, and each is a word."""
+    profile = VASWANI_2017.replace(name="sets", position="none")
+    encoder = EncoderModule(Encoder(profile, Dimensions(d_model=24, h=4, d_ff=40, N=2, V=31)))
+    report = check(encoder, profile=profile).targets[0]
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")]
+    assert "POS-11" in {r.id for r in report.of("pass")}
 
 
 def test_given_embeddings_that_are_scaled_are_no_set() -> None:
