@@ -637,9 +637,9 @@ def share_output(graph: Graph, attention: Attention) -> None:
         entry = torch.arange(rows.shape[-1]).expand_as(entry)
     W_O = torch.full((len(attention.heads) * width, columns.shape[-1]), NONE)
     read = entry[0, 0]
-    if read.unique().numel() < len(read):
-        read = torch.arange(len(read))  # an entry is of more than one head, as is said of their split
-    if len(read) == len(W_O):
+    if any(finding.slot == "split" for finding in attention.findings):
+        read = torch.arange(len(read))  # an entry is of more than one head
+    if read.unique().numel() == len(W_O):
         W_O[read] = columns[0]
         for i, head in enumerate(attention.heads):
             head.W_O = W_O[i * width : (i + 1) * width]
