@@ -169,7 +169,7 @@ class Settling:
         found = trial.identified()
         findings = (
             *contradicted(shown, self.hints),
-            *shown.findings,
+            *self._departing(shown),
             *unused(shown, mapping, self.weights),
             *without_its_positions(shown, self.tables),
         )
@@ -179,6 +179,13 @@ class Settling:
         demand_stated(trial, found)
         facts = Facts(findings, shown.unlearned)
         return Settled(mapping, trial.evidence.sets, found, self._stored(mapping), facts, self.calls.sizes)
+
+    def _departing(self, shown: EncoderReading) -> list[Finding]:
+        """Return the findings of a computation; that tokens have no positions is none where their owner says so."""
+        claims_a_set = self.declared is not None and self.declared["position"].variant == "none"
+        if claims_a_set and "position" not in shown.choices:
+            return [finding for finding in shown.findings if finding.slot != "position"]
+        return shown.findings
 
     def _call_anew(self) -> None:
         """Forget how the subject is called, if that was learned with probes for another reading."""

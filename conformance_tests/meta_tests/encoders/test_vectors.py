@@ -10,9 +10,6 @@ from conformance_tests import check
 from conformance_tests.meta_tests.encoders.plain import Plain, PlainPreNorm, plain_layers
 from conformance_tests.meta_tests.encoders.tutorials_inputs import PositionTable, interleaved
 from conformance_tests.meta_tests.encoders.tutorials_vectors import Measuring, Placing, WithClassToken, bare
-from encoder_spec.assembly import Encoder
-from encoder_spec.dimensions import Dimensions
-from encoder_spec.module import EncoderModule
 from encoder_spec.position import sinusoidal
 from encoder_spec.profiles import ANNOTATED_TRANSFORMER, VASWANI_2017, VIT, Profile
 
@@ -20,6 +17,8 @@ FEATURES = VASWANI_2017.replace(
     **{"name": "features", "embedding": "features", "embedding_scale": "none", "position": "learned"},
     **{"projections": "affine", "output": "affine", "eps": 1e-5},
 )
+
+SETS_OF_TOKENS = FEATURES.replace(name="sets of tokens", embedding="lookup", position="none")
 
 
 TABLE = sinusoidal(torch.zeros(1, 47, 28, dtype=torch.float64))
@@ -117,12 +116,12 @@ def test_an_encoder_that_keeps_positions_and_adds_none_has_forgotten_them(
 
 
 def test_tokens_are_a_set_if_their_owner_says_so() -> None:
-    """The order of the columns of a table means nothing, and each is a word."""
-    profile = VASWANI_2017.replace(name="sets", position="none")
-    encoder = EncoderModule(Encoder(profile, Dimensions(d_model=24, h=4, d_ff=40, N=2, V=31)))
-    report = check(encoder, profile=profile).targets[0]
-    assert report.verdict == "conformant", [r.message for r in report.of("fail")]
-    assert "POS-11" in {r.id for r in report.of("pass")}
+    """Without a word nothing tells them from a sentence whose positions were forgotten."""
+    encoder = nn.Sequential(nn.Embedding(31, 28), Plain(plain_layers()))
+    declared, undeclared = (check(encoder, profile=p, explain=False).targets[0] for p in (SETS_OF_TOKENS, "auto"))
+    assert declared.verdict == "conformant", [r.message for r in declared.of("fail")]
+    assert "POS-11" in {r.id for r in declared.of("pass")}
+    assert (undeclared.verdict, undeclared.departs_at) == ("nonconformant", "position.sinusoidal")
 
 
 def test_given_embeddings_that_are_scaled_are_no_set() -> None:
