@@ -630,15 +630,14 @@ def share_output(graph: Graph, attention: Attention) -> None:
     query, entry = placed_in_heads(attention.results, rows, width)
     if bool((entry == NONE).any()):
         return
-    if not bool((entry == entry[:1, :1]).all()) or not is_constant_last(query):
-        if not any(finding.slot == "split" for finding in attention.findings):
-            says = "the heads' results are not laid side by side for each position"
-            attention.findings.append(Finding("merge", says))
-        entry = torch.arange(rows.shape[-1]).expand_as(entry)
+    is_mixed = any(finding.slot == "split" for finding in attention.findings)
+    is_laid = bool((entry == entry[:1, :1]).all()) and is_constant_last(query)
+    if not is_laid and not is_mixed:
+        says = "the heads' results are not laid side by side for each position"
+        attention.findings.append(Finding("merge", says))
+    # Where entries of several positions meet in a row, the map is as wide as all heads, and read in its own order.
+    read = entry[0, 0] if is_laid and not is_mixed else torch.arange(rows.shape[-1])
     W_O = torch.full((len(attention.heads) * width, columns.shape[-1]), NONE)
-    read = entry[0, 0]
-    if any(finding.slot == "split" for finding in attention.findings):
-        read = torch.arange(len(read))  # an entry is of more than one head
     if read.unique().numel() == len(W_O):
         W_O[read] = columns[0]
         for i, head in enumerate(attention.heads):

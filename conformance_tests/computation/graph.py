@@ -211,19 +211,22 @@ class Recording:
     def _averaged(self, reads: Sequence[Operand], neutral: float, line: str) -> Sequence[Operand]:
         """Return operands, with the mean of random ones in their place where it is one number; note what meets them."""
         drawn = [isinstance(read, Tensor) and self.is_drawn(read) for read in reads]
-        met = [read for read, is_drawn in zip(reads, drawn, strict=True) if not is_drawn and self._varies(read)]
+        met = [read for read, random in zip(reads, drawn, strict=True) if not random and self._varies(read)]
         if not met or not any(drawn):
             return reads  # random numbers alone, or times a number, are random numbers
-        averaged = list(reads)
-        for place, read in enumerate(reads):
-            if drawn[place]:
-                mean = self.graph.numbers(read)
-                one = float(mean.reshape(-1)[0])
-                if bool((mean - one).abs().max() < ROUNDING):
-                    averaged[place] = neutral if abs(one - neutral) < ROUNDING else one
-                    for other in met:
-                        self.disturb(other, line)
+        averaged = [self._mean(read, neutral) if random else read for read, random in zip(reads, drawn, strict=True)]
+        if any(mean is not read for mean, read in zip(averaged, reads, strict=True)):
+            for other in met:
+                self.disturb(other, line)
         return averaged
+
+    def _mean(self, drawn: Operand, neutral: float) -> Operand:
+        """Return the mean of random numbers, if it is one number: the neutral one where it is that up to rounding."""
+        numbers = self.graph.numbers(drawn)
+        mean = float(numbers.reshape(-1)[0])
+        if bool((numbers - mean).abs().max() >= ROUNDING):
+            return drawn
+        return neutral if abs(mean - neutral) < ROUNDING else mean
 
     def _varies(self, read: Operand) -> TypeGuard[Tensor]:
         """Return whether an operand is more than one number that is the same in each call."""

@@ -97,7 +97,7 @@ def on_file() -> Kills:
     return {id: {within: tuple(failed) for within, failed in of.items()} for id, of in kept.items()}
 
 
-def is_called(id: str, within: str) -> bool:
+def can_be_called(id: str, within: str) -> bool:
     """Return whether a deviation can be called in a profile."""
     return on_file().get(id, {}).get(within) != (RAISES,)
 

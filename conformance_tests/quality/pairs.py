@@ -13,7 +13,7 @@ from random import Random
 
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.quality.kill_matrix import SMALL, gets_wrong, in_processes, slot_named_by
-from conformance_tests.quality.kills import is_called
+from conformance_tests.quality.kills import can_be_called
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
 from encoder_spec.profiles import PROFILES
@@ -69,7 +69,7 @@ def together(a: Deviation, b: Deviation, within: str) -> bool:
 
     One that cannot be called by itself cannot be called with another one either.
     """
-    both = all(gets_wrong(d, PROFILES[within]) and is_called(d.id, within) for d in (a, b))
+    both = all(gets_wrong(d, PROFILES[within]) and can_be_called(d.id, within) for d in (a, b))
     return both and a.slot != b.slot and not a.replaces.keys() & b.replaces.keys()
 
 

@@ -1,6 +1,7 @@
 """Parts of objects, however deep: attributes, entries, what a function is given and what it was defined beside."""
 
 from collections.abc import Mapping
+from dis import get_instructions
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -42,7 +43,9 @@ def beside(function: FunctionType) -> list[tuple[str, Any]]:
     """Return what a function has, and what it reads beside its arguments: variables around it, and global objects."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     around = [(name, cell.cell_contents) for name, cell in cells if is_filled(cell)]
-    named = ((name, function.__globals__.get(name)) for name in function.__code__.co_names)
+    # An attribute may have the name of a global variable, so that ``co_names`` would not tell the two apart.
+    names = dict.fromkeys(i.argval for i in get_instructions(function) if i.opname == "LOAD_GLOBAL")
+    named = ((name, function.__globals__.get(name)) for name in names)
     objects = [(name, v) for name, v in named if not isinstance(v, FunctionType | BuiltinFunctionType | None)]
     return [*vars(function).items(), *around, *objects]
 

@@ -23,7 +23,7 @@ def framework_of(thing: Any) -> str | None:
     return next((framework for framework in READY_MADE if framework in packages), None)
 
 
-class Entrance(NamedTuple):
+class ModuleCall(NamedTuple):
     """An object that is called, by which of its methods, and the arguments that it is given beforehand."""
 
     thing: Any
@@ -31,7 +31,7 @@ class Entrance(NamedTuple):
     given: Mapping[str, Any] = {}
 
 
-def entrance_of(thing: Any) -> Entrance:
+def module_call_of(thing: Any) -> ModuleCall:
     """Return what a partial function, or a method of a module of Flax, calls; and other things as they are.
 
     ``partial(module.apply, parameters)`` is the pair of module and parameters.
@@ -43,12 +43,12 @@ def entrance_of(thing: Any) -> Entrance:
     if isinstance(inner, partial) and getattr(inner.func, "__name__", "") == "apply" and len(inner.args) == 1:
         given = {**inner.keywords, **given}
         inner = getattr(inner.func, "__self__", None), inner.args[0]
-        found = Entrance(inner, getattr(given.pop("method", None), "__name__", "__call__"), given)
+        found = ModuleCall(inner, getattr(given.pop("method", None), "__name__", "__call__"), given)
     elif isinstance(inner, MethodType):
-        found = Entrance(inner.__self__, inner.__name__, given)
+        found = ModuleCall(inner.__self__, inner.__name__, given)
     else:
-        found = Entrance(inner, given=given)
-    return found if found.thing is thing or framework_of(found.thing) == "flax" else Entrance(thing)
+        found = ModuleCall(inner, given=given)
+    return found if found.thing is thing or framework_of(found.thing) == "flax" else ModuleCall(thing)
 
 
 def ready_made(thing: Any) -> "Subject | None":
@@ -57,11 +57,11 @@ def ready_made(thing: Any) -> "Subject | None":
     Raises:
         SubjectError: if it is not an encoder in a form that can be called.
     """
-    entrance = entrance_of(thing)
-    framework = framework_of(entrance.thing)
+    call = module_call_of(thing)
+    framework = framework_of(call.thing)
     if framework is None:
         return None
     module, _, kind = READY_MADE[framework].partition(":")
     make = getattr(importlib.import_module(f"{__package__}.{module}"), kind)
-    subject: Subject = make(*entrance) if framework == "flax" else make(entrance.thing)
+    subject: Subject = make(*call) if framework == "flax" else make(call.thing)
     return subject

@@ -62,8 +62,8 @@ def calling(function: Callable[..., Any], modules: Mapping[str, torch.nn.Module]
     return whole
 
 
-def is_called(thing: Any) -> bool:
-    """Return whether an object computes with arrays or modules that it holds, so that it is an encoder itself."""
+def is_encoder_itself(thing: Any) -> bool:
+    """Return whether an object computes with arrays or modules that it holds, and so makes no encoder but is one."""
     return bool(modules_called(thing)) or holding_arrays(thing) is not None
 
 

@@ -281,16 +281,16 @@ def make(found: Any) -> Any:
     """
     import torch
 
-    from conformance_tests.subjects.ready_made import entrance_of, framework_of
-    from conformance_tests.targets.adapting import is_called
+    from conformance_tests.subjects.ready_made import framework_of, module_call_of
+    from conformance_tests.targets.adapting import is_encoder_itself
 
     made = isinstance(found, torch.nn.Module) or not callable(found) or hasattr(found, "encode")
-    made = made or framework_of(entrance_of(found).thing) is not None
+    made = made or framework_of(module_call_of(found).thing) is not None
     if made and not inspect.isclass(found):
         return found
     name = getattr(found, "__name__", type(found).__name__)
     required = required_by(found)
-    if required and is_called(found):
+    if required and is_encoder_itself(found):
         return found  # it is called with its input, and makes nothing
     if required:
         raise SubjectError(

@@ -1,4 +1,4 @@
-"""What an object holds, however deep: also what a function was defined beside."""
+"""Whatever can be reached from an object is held by it, variables around a function included."""
 
 from functools import partial
 from typing import Any
@@ -8,11 +8,12 @@ import pytest
 from conformance_tests.subjects.holding import held
 
 AROUND = [1.5, {"deep": 2.5}]
+NOT_READ = 9.5
 
 
-def reads_a_global(x: float) -> Any:
-    """Read a global variable, and a function, which is not followed."""
-    return AROUND, reads_nothing, x
+def reads_a_global(x: Any) -> Any:
+    """Read a global variable, a function, which is not followed, and an attribute with the name of another variable."""
+    return AROUND, reads_nothing, x.NOT_READ
 
 
 def reads_nothing() -> None:
