@@ -220,12 +220,14 @@ def special_ids(graph: Graph) -> frozenset[int]:
     return frozenset(int(n) for each in numbers if len(each) <= MOST_SPECIAL for n in each)
 
 
-def tables_of_ids(graph: Graph) -> tuple[str, ...]:
-    """Return the names of the parameters whose rows the computation looks up by its first argument itself."""
-    given = first_argument(graph)
-    reads = (v.arrays for v in graph.values if v.operation == "look-up")
-    by_ids = (graph.owner(table) for table, *rest in reads if graph.owner(unchanged(graph, rest[-1])) is given)
-    return tuple(dict.fromkeys(o.name for o in by_ids if o is not None and o.operation == "parameter"))
+def tables_by_argument(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """Return the names of the parameters whose rows each argument itself numbers, the first argument first."""
+    found: dict[str, dict[str, None]] = {v.name: {} for v in graph.values if v.operation == "argument"}
+    for table, *rest in (v.arrays for v in graph.values if v.operation == "look-up"):
+        by, owner = graph.owner(unchanged(graph, rest[-1])), graph.owner(table)
+        if by is not None and by.operation == "argument" and owner is not None and owner.operation == "parameter":
+            found[by.name][owner.name] = None
+    return {argument: tuple(tables) for argument, tables in found.items()}
 
 
 def read_scale(found: EncoderReading, factor: float, width: int) -> None:

@@ -52,7 +52,9 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         shown = read(graph.up_to(codes))
         if not shown.fits_slots:
             continue
-        found = Ending(part, frozenset(EncoderReading(graph).reached() - shown.reached()))
+        whole = EncoderReading(graph)
+        kinds = ("parameter", "argument")
+        found = Ending(part, *(frozenset(whole.reached(kind) - shown.reached(kind)) for kind in kinds))
         if not shown.unread:
             return found
         # What departs in an encoder may keep the rest from being read; what ends within a layer departs too.

@@ -21,10 +21,11 @@ class Finding(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """The part of a model that returns the hidden states, and the parameters of what stands behind it."""
+    """The part of a model that returns the hidden states, and what is read behind it alone: parameters, arguments."""
 
     part: str
     behind: frozenset[str]
+    arguments: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,6 @@ class EncoderReading(Remarks):
         reached = self.graph.ancestors(self.graph.output)
         return {v.name for v in reached if v.operation == "parameter" and v.learned}
 
-    def reached(self) -> set[str]:
-        """Return the names of the parameters from which the output is computed."""
-        return {v.name for v in self.graph.ancestors(self.graph.output) if v.operation == "parameter"}
+    def reached(self, kind: str = "parameter") -> set[str]:
+        """Return the names of the parameters from which the output is computed, or of leaves of another kind."""
+        return {v.name for v in self.graph.ancestors(self.graph.output) if v.operation == kind}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.inputs import special_ids, tables_of_ids
+from conformance_tests.computation.inputs import special_ids, tables_by_argument
 from conformance_tests.computation.reading import ending, read
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
 from conformance_tests.errors import SubjectError, TableUnknown, Undetermined
@@ -144,6 +144,8 @@ class Settling:
                 return None  # numbers tell norms and activations
             self.subject.special_ids = special_ids(graph)
             shown = read(graph)
+            if "E_seg" in shown.codes:
+                self.subject.learn_segments(graph)
             if shown.made_for:
                 # The call makes its positions: one as long as the longest probe shows all that are needed.
                 by_batch = shown.position_axis is not None and shown.position_axis[1] == 0
@@ -202,7 +204,7 @@ class Settling:
             return self._settled_by_names()
         except TableUnknown as unknown:
             known = self.hints
-            for name in unknown.tables if shown is None else tables_of_ids(shown.graph):
+            for name in unknown.tables if shown is None else next(iter(tables_by_argument(shown.graph).values())):
                 self.hints = replace(known, parameters=known.parameters | {"E": name})
                 with suppress(Undetermined, SubjectError):
                     settled = self._settled_by_names()

@@ -114,7 +114,7 @@ class Forked:
 def serve(descriptor: int) -> None:
     """Fork a keeper for each request, until the parent is gone."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are not waited for
-    with suppress(ImportError):  # the process of a target says what is missing, where it is heard
+    with suppress(Exception):  # the process of a target says what is missing or broken, where it is heard
         warm_up()
     server = socket.socket(fileno=descriptor)
     while True:

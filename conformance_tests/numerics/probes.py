@@ -112,6 +112,10 @@ class Probe:
         """Return a batch of one sample."""
         return self._each(lambda x: x[sample][None])
 
+    def part(self, sample: int, length: int) -> "Probe":
+        """Return the first positions of one sample, without a mask."""
+        return self.without_mask()._each(lambda x: x[sample : sample + 1, :length])
+
     def without_last(self) -> "Probe":
         """Return the sequences without their last position."""
         return self._each(lambda x: x[:, :-1])

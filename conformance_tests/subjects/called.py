@@ -1,7 +1,8 @@
 """Subjects that are called like a function, with arguments that the suite finds out by experiment."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from itertools import chain, islice
 from time import process_time
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.inputs import tables_by_argument
 from conformance_tests.computation.shown import Ending
 from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Refused, Undetermined, Unsupported, one_line
@@ -102,6 +105,7 @@ class CalledSubject(Subject):
         self.neutral: dict[str, Filling] = {}
         self._instead: dict[str, Any] = {}
         self.segments: str | None = None
+        self._no_ids: set[str] = set()
         self.width = 0
         self.first_sizes: Sizes | None = None
         self.first_forms: Mapping[str, Filling] | None = None
@@ -198,15 +202,42 @@ class CalledSubject(Subject):
 
     def takes_segments(self) -> bool:
         """See ``Subject``."""
-        return self._place_of_segments() is not None
+        return self._segment_argument() is not None
 
-    def _place_of_segments(self) -> str | None:
-        return segment_argument(self.open_arguments(), self.hints.mask[0] if self.hints.mask else "")
+    def _segment_argument(self) -> str | None:
+        stated = {self.hints.mask[0]} if self.hints.mask else set()
+        return segment_argument(self.open_arguments(), stated | self._no_ids)
+
+    def learn_segments(self, graph: Graph) -> None:
+        """See ``Subject``: ids look rows up. An argument that the recorded call did without is given zeros."""
+        argument, looked_up = self._segment_argument(), tables_by_argument(graph)
+        if argument is not None and argument not in looked_up and self.first_sizes is not None:
+            looked_up[argument] = ()
+            with suppress(Exception), self._given(argument):  # what it refuses are no ids of its
+                looked_up = tables_by_argument(self.computation(self.first_sizes))
+        self._no_ids = {name for name, tables in looked_up.items() if not tables}
+
+    @contextmanager
+    def _given(self, argument: str) -> Iterator[None]:
+        """Give an argument zeros (B, n) in each first call."""
+        known = self.hints, self.first_sizes, self.first_forms
+        assert self.first_sizes is not None
+        zeros = torch.zeros(self.first_sizes.batch or 1, self.first_sizes.length or 1, dtype=torch.long)
+        self.hints = replace(self.hints, arguments={**self.hints.arguments, argument: zeros})
+        try:
+            yield
+        finally:
+            self.hints, self.first_sizes, self.first_forms = known
 
     def _beside_segments(self) -> Arguments:
         """Return the arguments except the one for segments, unless that is the input itself (``*inputs``)."""
         beside = self.segments if self.segments and not self.segments.startswith("*") else None
         return {name: default for name, default in self.open_arguments().items() if name != beside}
+
+    def _beside_input(self) -> Arguments:
+        """Return the arguments that may take a mask: not those that are read behind the end of the encoder alone."""
+        behind = self.ending.arguments if self.ending else ()
+        return {name: default for name, default in self._beside_segments().items() if name not in behind}
 
     def stated_order(self) -> bool | None:
         """Return whether the batch comes first, if the encoder says so itself."""
@@ -278,7 +309,7 @@ class CalledSubject(Subject):
         plain, padded = probes["plain"], probes["scattered"]
         assert padded.keep is not None
         self.width = probes.encoder.dimensions.d_model
-        self.segments = self._place_of_segments() if len(plain.inputs) > 1 else None
+        self.segments = self._segment_argument() if len(plain.inputs) > 1 else None
         self._added = padded.keep.shape[1] - read_positions(padded.inputs[0])
         asked = self._asked()
         unfilled = asked if self._filled(plain) is None else []
@@ -324,7 +355,7 @@ class CalledSubject(Subject):
         return self._attempt((x,), None)
 
     def _padding_mask(self, probes: Probes) -> MaskForm | None:
-        arguments, stated = self._beside_segments(), self.hints.mask
+        arguments, stated = self._beside_input(), self.hints.mask
         self._hides, self._ignored = False, ""
         if stated:
             if stated[0] not in arguments:
@@ -364,16 +395,16 @@ class CalledSubject(Subject):
         Behind such ids a sequence is what it is alone; behind others it is not.
         """
         probe, self.mask_form = probes["right"], None
-        ids, keep = probe.inputs[0], probe.keep
+        (ids, *others), keep = probe.inputs, probe.keep
         assert keep is not None
-        if ids.is_floating_point() or len(probe.inputs) > 1 or not probe.by_position:
+        if ids.is_floating_point() or not probe.by_position:
             return None
         lengths = keep.sum(dim=1).tolist()
         padded = [i for i, length in enumerate(lengths) if length < keep.shape[1]]
-        alone = [self._attempt((ids[i : i + 1, : lengths[i] - self._added],), None) for i in padded]
+        alone = [self._attempt(probe.part(i, lengths[i] - self._added).inputs, None) for i in padded]
 
-        def is_hidden(inputs: Tensor) -> bool:
-            output = self._attempt((inputs,), None)
+        def is_hidden(ids: Tensor) -> bool:
+            output = self._attempt((ids, *others), None)
             return output is not None and all(
                 one is not None and one.shape[1] == lengths[i] and is_same(output[i, : lengths[i]], one[0])
                 for i, one in zip(padded, alone, strict=True)
@@ -390,7 +421,7 @@ class CalledSubject(Subject):
     ) -> tuple[MaskForm | None, bool]:
         """Return the form that works for a probe, of those given or of those under telling names; and if it hides."""
         padded = probes[padding]
-        may_be = mask_arguments(self._beside_segments())
+        may_be = mask_arguments(self._beside_input())
         refusals: list[str] = []
         taken: list[MaskForm] = []
 
@@ -412,7 +443,7 @@ class CalledSubject(Subject):
 
         assert padded.keep is not None
         found, hides = tried_masks(
-            self._beside_segments(),
+            self._beside_input(),
             masked,
             padded.keep,
             forms,

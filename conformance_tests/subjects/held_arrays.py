@@ -94,7 +94,9 @@ class HeldArraysSubject(CalledSubject):
         self._arrays.live -= self._tables
 
     def _tried(self, x: Tensor, named: Mapping[str, Any]) -> Any:
-        return self.call_with_batch([x], named, gradients=False)
+        """Call it with copies: a trial is repeated with the same arguments."""
+        copied = {name: v.clone() if isinstance(v, Tensor) else v for name, v in named.items()}
+        return self.call_with_batch([x.clone()], copied, gradients=False)
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
@@ -107,9 +109,9 @@ class HeldArraysSubject(CalledSubject):
         return self._arguments
 
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:  # noqa: ARG002
-        """See ``CalledSubject``."""
-        inputs = [x.detach().numpy().copy() for x in positional]
-        beside = {name: v.numpy().copy() if isinstance(v, Tensor) else v for name, v in named.items()}
+        """See ``CalledSubject``: it gets the very numbers, in their order in memory, and may write into them."""
+        inputs = [x.detach().numpy() for x in positional]
+        beside = {name: v.numpy() if isinstance(v, Tensor) else v for name, v in named.items()}
         if self._recording is not None:
             return self._record(self._recording, inputs, beside)
         return as_tensors(self._function(*inputs, **beside, **self._evaluation))

@@ -43,11 +43,15 @@ def beside(function: FunctionType) -> list[tuple[str, Any]]:
     """Return what a function has, and what it reads beside its arguments: variables around it, and global objects."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     around = [(name, cell.cell_contents) for name, cell in cells if is_filled(cell)]
+    return [*vars(function).items(), *around, *objects_read(function).items()]
+
+
+def objects_read(function: FunctionType) -> dict[str, Any]:
+    """Return the global objects that a function reads, other than functions, by name."""
     # An attribute may have the name of a global variable, so that ``co_names`` would not tell the two apart.
     names = dict.fromkeys(i.argval for i in get_instructions(function) if i.opname == "LOAD_GLOBAL")
-    named = ((name, function.__globals__.get(name)) for name in names)
-    objects = [(name, v) for name, v in named if not isinstance(v, FunctionType | BuiltinFunctionType | None)]
-    return [*vars(function).items(), *around, *objects]
+    named = {name: function.__globals__.get(name) for name in names}
+    return {name: v for name, v in named.items() if not isinstance(v, FunctionType | BuiltinFunctionType | None)}
 
 
 def is_filled(cell: Any) -> bool:

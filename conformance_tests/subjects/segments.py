@@ -5,6 +5,7 @@ model often has. Then every position is in the first segment.
 """
 
 import re
+from collections.abc import Collection
 
 from conformance_tests.subjects.calling import REQUIRED, SEGMENTS, Arguments
 from conformance_tests.subjects.masks import NO_MASKS, tells_of_a_mask
@@ -16,12 +17,12 @@ FIRST_ALONE = "not taken: every position is in the first one"
 """Statement of a report on an encoder without a place for them."""
 
 
-def segment_argument(arguments: Arguments, mask: str = "") -> str | None:
+def segment_argument(arguments: Arguments, no_ids: Collection[str] = ()) -> str | None:
     """Return the argument for segment ids, by its name; else the second, unless its name says otherwise.
 
     Args:
         arguments: those of the call.
-        mask: the argument that is stated to be the mask.
+        no_ids: arguments that are known to take something else.
 
     Returns:
         Its name; the name of the first with its asterisk, if that takes all inputs; None if there is no place.
@@ -33,6 +34,6 @@ def segment_argument(arguments: Arguments, mask: str = "") -> str | None:
     if first.startswith("*"):
         return first
     second = others[0] if others else ""
-    may_be = bool(second) and second != mask and arguments[second] in (None, REQUIRED)
+    may_be = bool(second) and second not in no_ids and arguments[second] in (None, REQUIRED)
     is_another = tells_of_a_mask(second) or any(word in second for word in NO_MASKS) or OTHERS.search(second)
     return second if may_be and not is_another else None

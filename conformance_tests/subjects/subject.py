@@ -167,6 +167,9 @@ class Subject:
         """Return whether a call has a place for the segment ids of an encoder with a table of segments."""
         return True
 
+    def learn_segments(self, graph: Graph) -> None:
+        """Find out, from the computation of an encoder with a table of segments, whether a call has a place for ids."""
+
     def can_hide(self, keep: Tensor) -> bool:
         """Return whether its kind of mask can express this one, (B, n) with True = keep."""
         return True

@@ -382,7 +382,7 @@ class TorchSubject(CalledSubject):
         finally:
             self.ending = ends
         yield returned
-        optional = None if self.segments or inputs[0].is_floating_point() else self._place_of_segments()
+        optional = None if self.segments or inputs[0].is_floating_point() else self._segment_argument()
         if optional is None:
             return
         self.segments = optional

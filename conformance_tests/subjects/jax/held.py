@@ -6,13 +6,14 @@ They are called as functions of these arrays: each call gets a copy of the objec
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MethodType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import jax
 
 from conformance_tests.subjects.calling import EVALUATION, Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.holding import is_filled, objects_read
 from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors, in_float64, is_floating, widened
 
 Replace = Callable[[str, Any], Any]
@@ -59,7 +60,7 @@ def rebuilt(thing: Any, replace: Replace, path: str = "", made: dict[int, Any] |
     """Return a copy of an object with other floating arrays in it, in evaluation; whatever holds none stays itself.
 
     Args:
-        thing: an array, a pytree, a partial function, a method, or an object with attributes.
+        thing: an array, a pytree, a function, a method, or an object with attributes.
         replace: called once for each array, whatever the number of places at which it stands.
         path: where the object stands.
         made: what was made so far, by the identity of what it was made of.
@@ -87,6 +88,12 @@ def copied(thing: Any, replace: Replace, path: str, made: dict[int, Any]) -> Any
         return partial(inside(thing.func, "func"), *parts, **{k: inside(v, k) for k, v in thing.keywords.items()})
     if isinstance(thing, MethodType):
         return MethodType(thing.__func__, inside(thing.__self__, ""))
+    if isinstance(thing, FunctionType):
+        return copied_function(thing, inside)
+    if isinstance(thing, jax.stages.Wrapped):  # a compiled function computes what it wraps
+        wrapped = thing.__wrapped__  # type: ignore[attr-defined]
+        instead = inside(wrapped, "")
+        return thing if instead is wrapped else instead
     leaves, whole = jax.tree_util.tree_flatten_with_path(thing)
     if not jax.tree_util.treedef_is_leaf(whole):
         keys = [jax.tree_util.keystr(place, simple=True, separator=".") for place, _ in leaves]
@@ -98,4 +105,30 @@ def copied(thing: Any, replace: Replace, path: str, made: dict[int, Any]) -> Any
         return thing
     another = copy.copy(thing)
     vars(another).update(held)
+    return another
+
+
+def copied_function(function: FunctionType, inside: Callable[[Any, str], Any]) -> FunctionType:
+    """Return a function that reads copies of what stands beside its arguments; itself if they are the same.
+
+    Args:
+        function: reads variables around it (as ``jax.vmap`` reads what it maps), global objects, and defaults.
+        inside: copies a part with a name.
+    """
+    cells = function.__closure__ or ()
+    named = zip(function.__code__.co_freevars, cells, strict=True)
+    around = {name: cell.cell_contents for name, cell in named if is_filled(cell)}
+    read = around | objects_read(function) | {"defaults": function.__defaults__, "keywords": function.__kwdefaults__}
+    instead = {name: inside(value, name) for name, value in read.items()}
+    if all(instead[name] is value for name, value in read.items()):
+        return function
+    closure = tuple(
+        CellType(instead[name]) if name in around else cell
+        for name, cell in zip(function.__code__.co_freevars, cells, strict=True)
+    )
+    names = {name: instead[name] for name in objects_read(function)}
+    another = FunctionType(
+        function.__code__, function.__globals__ | names, function.__name__, instead["defaults"], closure
+    )
+    another.__kwdefaults__ = instead["keywords"]
     return another

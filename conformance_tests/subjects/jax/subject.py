@@ -202,13 +202,12 @@ class JaxSubject(BridgedSubject):
         """See ``Subject``: of the first call that goes through, with noise on what is learned."""
         held = as_arrays(self.weights())
         shapes = as_shapes(self.weights())
+        returned = compiled(lambda *given: intermediates(self.evaluated_with_batch, *given)[-1])
 
         def tried(x: Tensor, named: Mapping[str, Any]) -> Any:
             # Most calls are refused for their shapes, and that shows without a number.
             jax.eval_shape(self.evaluated_with_batch, shapes, *as_shapes(([x], dict(named))))
-            # Operation by operation: compiling all of them together takes seconds.
-            given = as_arrays(([x], dict(named)))
-            return as_tensors(intermediates(self.evaluated_with_batch, held, *given)[-1])
+            return as_tensors(returned(held, *as_arrays(([x], dict(named)))))
 
         with noisy_call(self, tried, sizes) as (called, weights, frozen):
             evaluation = JaxEvaluation()
