@@ -87,6 +87,12 @@ class Settling:
         """
         if self.hints.parameters:
             self._questions()  # a statement that names no parameter is reported before anything is read
+        settled = self._settled()
+        findings = (*settled.facts.findings, *self.subject.departures())
+        return replace(settled, facts=replace(settled.facts, findings=findings))
+
+    def _settled(self) -> Settled:
+        """Settle by the computation, as far as it shows the encoder, else by names and shapes."""
         shown = self._shown()
         settled = None if shown is None else self._settled_by_computation(shown)
         if settled is not None:
@@ -95,7 +101,7 @@ class Settling:
             by_names = self._settled_by_some_table(shown)
         except (Undetermined, SubjectError) as reason:
             if shown is not None and self._ends_earlier(shown):
-                return self.settle()
+                return self._settled()
             left = [] if shown is None else left_open(shown, self.weights)
             if not left:
                 raise
@@ -108,7 +114,7 @@ class Settling:
             ) from None
         if shown is not None and shown.foreign and not by_names.found.agrees and self.declared is None:
             if self._ends_earlier(shown):
-                return self.settle()
+                return self._settled()
             raise Undetermined(f"{NOTHING_REPRODUCES}, and its computation shows that {listed(shown.foreign)}")
         if shown is None:
             return by_names

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.inputs import tables_by_argument
-from conformance_tests.computation.shown import Ending
+from conformance_tests.computation.shown import Ending, Finding
 from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Refused, Undetermined, Unsupported, one_line
 from conformance_tests.numerics.probes import Probe, Probes, Sizes
@@ -277,7 +277,7 @@ class CalledSubject(Subject):
 
     def remarks(self) -> tuple[str, ...]:
         """See ``Subject``: a surprising mask, and arguments that were left at their defaults."""
-        said = self.mask_form.against_its_name() if self.mask_form else ""
+        said = self.mask_form.against_its_name() if self.mask_form and not self.mask_form.is_turned else ""
         used = {*self.neutral, self._mask_argument}
         beside = self._beside_segments()
         open_masks = [name for name in mask_arguments(beside) if not tells_of_padding(name)]
@@ -290,6 +290,12 @@ class CalledSubject(Subject):
         in_every_call = f"given in every call, with nothing hidden: {given}" if given else ""
         ignored = f"{self._ignored} changes nothing: padding is told by its id" if self._ignored else ""
         return tuple(filter(None, (self._ends(), said, in_every_call, unjudged, ignored)))
+
+    def departures(self) -> tuple[Finding, ...]:
+        """See ``Subject``: a mask that hides what it should keep."""
+        if self.mask_form is None or not self.mask_form.is_turned:
+            return ()
+        return (Finding("mask", self.mask_form.against_its_name()),)
 
     def _ends(self) -> str:
         """Return a remark on how far a model is judged."""

@@ -7,6 +7,7 @@ change of it changes what the encoder computes. Gradients, caches and moments of
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.first_call import FirstCall, first_hidden_states
 from conformance_tests.subjects.hints import Hints
-from conformance_tests.subjects.holding import held
+from conformance_tests.subjects.holding import Apart, functions_in, held
 from conformance_tests.subjects.live_arrays import LiveArrays
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.numpy_draws import Averages
@@ -147,7 +148,7 @@ class HeldArraysSubject(CalledSubject):
             raise
         except Exception as fault:
             raise Unsupported(f"{NOT_RECORDED}: {one_line(fault)}") from fault
-        if differ(one, another):
+        if differ(one, another) or not EncoderReading(one).reached():
             raise Unsupported("a part of it is computed in single numbers and lists, which record nothing")
         return one
 
@@ -168,7 +169,7 @@ class HeldArraysSubject(CalledSubject):
             if id(array) not in instead:
                 kind = "constant" if name in self._tables else "parameter"
                 instead[id(array)] = recording.known(kind, array, name, learned=kind == "parameter")
-        function = entrance(deepcopy(self._thing, instead))
+        function = entrance(copied(self._thing, instead))
         names = list(self._arguments)
         given = [recording.known("argument", x, names[min(i, len(names) - 1)]) for i, x in enumerate(inputs)]
         beside = {k: recording.known("argument", v, k) if isinstance(v, np.ndarray) else v for k, v in named.items()}
@@ -191,6 +192,22 @@ class HeldArraysSubject(CalledSubject):
     def set_weights(self, values: Mapping[str, Tensor]) -> None:
         """See ``Subject``: the arrays are written into."""
         self._arrays.write(values)
+
+
+def copied(thing: Any, memo: dict[int, Any]) -> Any:
+    """Return a deep copy, in which functions read copies of what holds arrays or such functions beside their arguments.
+
+    Args:
+        thing: what is copied.
+        memo: what stands in the place of objects, by their identity.
+    """
+    apart = {id(function): Apart(function) for function in functions_in(thing)}
+    memo |= {number: copy.function for number, copy in apart.items()}
+    for copy in apart.values():
+        for name, value in copy.reads.items():
+            if held(value, np.ndarray | FunctionType):
+                copy.put(name, deepcopy(value, memo))
+    return deepcopy(thing, memo)
 
 
 def as_tensor(array: Any) -> Tensor:

@@ -1,27 +1,43 @@
 """Parts of objects, however deep: attributes, entries, what a function is given and what it was defined beside."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dis import get_instructions
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 
 def held(thing: Any, kind: Any) -> dict[str, Any]:
     """Return what of a kind an object holds, however deep, by dotted names."""
     found: dict[str, Any] = {}
+    for path, here in walked(thing, kind):
+        if isinstance(here, kind):
+            found[path.removeprefix(".")] = here
+    return found
+
+
+def functions_in(thing: Any) -> list[FunctionType]:
+    """Return the functions that an object holds, and those that such functions read, each once."""
+    return [here for _, here in walked(thing) if isinstance(here, FunctionType)]
+
+
+def walked(thing: Any, end: Any = ()) -> Iterator[tuple[str, Any]]:
+    """Yield an object and what it holds, however deep, with dotted names; nothing of what is of the kind ``end``.
+
+    What is of that kind comes as often as it is held, anything else once.
+    """
     seen: set[int] = set()
     waiting = [("", thing)]
     while waiting:
         path, here = waiting.pop()
-        if isinstance(here, kind):
-            found[path.removeprefix(".")] = here
+        if isinstance(here, end):
+            yield path, here
             continue
         if id(here) in seen or isinstance(here, type | ModuleType | str | bytes):
             continue
         seen.add(id(here))
+        yield path, here
         waiting += [(f"{path}.{name}" if name != "" else path, value) for name, value in reversed(parts_of(here))]
-    return found
 
 
 def parts_of(thing: Any) -> list[tuple[Any, Any]]:
@@ -41,9 +57,13 @@ def parts_of(thing: Any) -> list[tuple[Any, Any]]:
 
 def beside(function: FunctionType) -> list[tuple[str, Any]]:
     """Return what a function has, and what it reads beside its arguments: variables around it, and global objects."""
+    return [*vars(function).items(), *around(function).items(), *objects_read(function).items()]
+
+
+def around(function: FunctionType) -> dict[str, Any]:
+    """Return the variables around a function that it reads, by name."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    around = [(name, cell.cell_contents) for name, cell in cells if is_filled(cell)]
-    return [*vars(function).items(), *around, *objects_read(function).items()]
+    return {name: cell.cell_contents for name, cell in cells if is_filled(cell)}
 
 
 def objects_read(function: FunctionType) -> dict[str, Any]:
@@ -61,3 +81,35 @@ def is_filled(cell: Any) -> bool:
     except ValueError:
         return False
     return True
+
+
+DEFAULTS, KEYWORDS = "__defaults__", "__kwdefaults__"
+
+
+class Apart:
+    """A copy of a function, in whose surroundings other objects can be put.
+
+    Attributes:
+        function: the copy.
+        reads: what the function reads: variables around it, global objects, and defaults, by name.
+    """
+
+    def __init__(self, function: FunctionType) -> None:
+        cells = [CellType(cell.cell_contents) if is_filled(cell) else cell for cell in function.__closure__ or ()]
+        names = dict(function.__globals__)
+        self.function = FunctionType(
+            function.__code__, names, function.__name__, function.__defaults__, tuple(cells) or None
+        )
+        self.function.__kwdefaults__ = function.__kwdefaults__
+        defaults = {DEFAULTS: function.__defaults__, KEYWORDS: function.__kwdefaults__}
+        self.reads = around(function) | objects_read(function) | {k: v for k, v in defaults.items() if v is not None}
+
+    def put(self, name: str, value: Any) -> None:
+        """Let the copy read another object under a name."""
+        if name in (DEFAULTS, KEYWORDS):
+            setattr(self.function, name, value)
+        elif name in self.function.__code__.co_freevars:
+            assert self.function.__closure__ is not None
+            self.function.__closure__[self.function.__code__.co_freevars.index(name)].cell_contents = value
+        else:
+            self.function.__globals__[name] = value

@@ -31,6 +31,8 @@ DOCUMENTED: Mapping[str, tuple[str, ...]] = {"src_key_padding_mask": ("ignore",)
 ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore"}
 """Meaning of true, or 1, in the packages that made an argument's name known."""
 
+OPPOSITE = {"keep": "ignore", "ignore": "keep"}
+
 FOR_QUERIES = ("attn_mask",)
 """Names that torch made known for masks of queries and keys: one that does nothing is not a mask of padding ignored."""
 
@@ -55,6 +57,8 @@ class MaskForm:
             ``B*h`` for one axis with the heads of one sequence after the other.
         heads: the number of heads.
         id: the id that stands at padded positions, where that is how they are told.
+        is_turned: whether the encoder takes these values, which its argument's name means elsewhere, the other way
+            round.
     """
 
     argument: str
@@ -62,6 +66,7 @@ class MaskForm:
     axes: str
     heads: int = 1
     id: int = 0
+    is_turned: bool = False
 
     def render(self, keep: Tensor) -> Tensor:
         """Convert the mask (B, n) with True = keep to the form that the encoder wants.
@@ -125,13 +130,22 @@ class MaskForm:
         """Return whether it hands over lengths, under a name that says so."""
         return self.values == LENGTHS and "len" in self.argument
 
+    def is_against_its_name(self) -> bool:
+        """Return whether its values mean the opposite of what its argument's name means elsewhere."""
+        opposite = OPPOSITE.get(ESTABLISHED.get(self.argument, ""), "")
+        return self.values in STATEMENTS.get(opposite, ())
+
+    def as_named(self) -> "MaskForm":
+        """Return the form in which callers hand it over: with the values that its argument's name means elsewhere."""
+        if not self.is_against_its_name():
+            return self
+        return replace(self, values=ESTABLISHED[self.argument], is_turned=True)
+
     def against_its_name(self) -> str:
         """Return a remark on a mask that means the opposite of what its argument's name means elsewhere."""
-        elsewhere = ESTABLISHED.get(self.argument)
-        opposite = {"keep": "ignore", "ignore": "keep"}.get(elsewhere or "", "")
-        if self.values not in STATEMENTS.get(opposite, ()):
+        if not (self.is_turned or self.is_against_its_name()):
             return ""
-        hides = "where it is true" if opposite == "ignore" else "where it is false"
+        hides = "where it is true" if ESTABLISHED[self.argument] == "keep" else "where it is false"
         return f"{self.argument} hides {hides}, the opposite of what that name means elsewhere"
 
     def of_one_sequence(self) -> "MaskForm":
@@ -363,7 +377,7 @@ def tried_masks(
             continue
         found = response(form, call, keep, unmasked, hides_nothing)
         if found == HIDES:
-            return form, True
+            return form.as_named(), True
         if found == ACTS:
             acting = acting or form
             misbehaving |= {form.argument} if form.axes == "B n" else set()

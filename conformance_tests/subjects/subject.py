@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
-from conformance_tests.computation.shown import Ending
+from conformance_tests.computation.shown import Ending, Finding
 from conformance_tests.errors import Disagreement, Undetermined, Unsupported
 from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.subjects.hints import Hints
@@ -162,6 +162,10 @@ class Subject:
 
     def call_as(self, learned: Any) -> None:
         """Call it from now on as was learned before."""
+
+    def departures(self) -> tuple[Finding, ...]:
+        """Return what is wrong with the way in which it is called, as far as that was learned."""
+        return ()
 
     def takes_segments(self) -> bool:
         """Return whether a call has a place for the segment ids of an encoder with a table of segments."""

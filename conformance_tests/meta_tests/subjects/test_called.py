@@ -391,13 +391,19 @@ def test_arguments_that_were_never_given_are_named(function: Callable[..., Any],
     assert learned(function).remarks() == remarks
 
 
-def test_a_mask_against_its_name_is_remarked_first() -> None:
+def test_a_mask_against_its_name_departs_unless_its_author_describes_it() -> None:
+    """Callers hand it what its name means elsewhere; with a statement of its author they hand it that."""
+
     def both(x: Tensor, attention_mask: Tensor | None = None, other: Tensor | None = None) -> Tensor:
         return contradicts_its_name(x, attention_mask)
 
-    first, second = learned(both).remarks()
-    assert first == "attention_mask hides where it is true, the opposite of what that name means elsewhere"
-    assert second == "left at the default, and not judged: other, in which no mask was found"
+    says = "attention_mask hides where it is true, the opposite of what that name means elsewhere"
+    left = "left at the default, and not judged: other, in which no mask was found"
+    found = learned(both)
+    assert (found.mask_form, found.departures()) == (TURNED, (Finding("mask", says),))
+    assert found.remarks() == (left,)
+    described = learned(both, hints=Hints(mask=("attention_mask", "ignore")))
+    assert (described.departures(), described.remarks()) == ((), (says, left))
 
 
 def test_an_argument_of_an_image_that_changes_nothing_is_no_mask() -> None:

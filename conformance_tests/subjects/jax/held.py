@@ -6,14 +6,14 @@ They are called as functions of these arrays: each call gets a copy of the objec
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import jax
 
 from conformance_tests.subjects.calling import EVALUATION, Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.hints import Hints
-from conformance_tests.subjects.holding import is_filled, objects_read
+from conformance_tests.subjects.holding import Apart
 from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors, in_float64, is_floating, widened
 
 Replace = Callable[[str, Any], Any]
@@ -115,20 +115,8 @@ def copied_function(function: FunctionType, inside: Callable[[Any, str], Any]) -
         function: reads variables around it (as ``jax.vmap`` reads what it maps), global objects, and defaults.
         inside: copies a part with a name.
     """
-    cells = function.__closure__ or ()
-    named = zip(function.__code__.co_freevars, cells, strict=True)
-    around = {name: cell.cell_contents for name, cell in named if is_filled(cell)}
-    read = around | objects_read(function) | {"defaults": function.__defaults__, "keywords": function.__kwdefaults__}
-    instead = {name: inside(value, name) for name, value in read.items()}
-    if all(instead[name] is value for name, value in read.items()):
-        return function
-    closure = tuple(
-        CellType(instead[name]) if name in around else cell
-        for name, cell in zip(function.__code__.co_freevars, cells, strict=True)
-    )
-    names = {name: instead[name] for name in objects_read(function)}
-    another = FunctionType(
-        function.__code__, function.__globals__ | names, function.__name__, instead["defaults"], closure
-    )
-    another.__kwdefaults__ = instead["keywords"]
-    return another
+    apart = Apart(function)
+    instead = {name: inside(value, name) for name, value in apart.reads.items()}
+    for name, value in instead.items():
+        apart.put(name, value)
+    return function if all(instead[name] is value for name, value in apart.reads.items()) else apart.function
