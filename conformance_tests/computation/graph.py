@@ -276,17 +276,32 @@ class Recording:
     def product(self, rows: Tensor, columns: Tensor, data: Tensor, **about: Any) -> Tensor:
         """Add a product of rows (T, M, K) and columns (T, K, N), with its result (T, M, N).
 
-        If only the rows are weights, the transposed product is added, so that weights are columns.
+        If only the rows are weights, the transposed product is added, so that weights are columns. A product with
+        constant columns that hold a single 1 each moves entries.
         """
         turned = self.graph.depends(columns) and not self.graph.depends(rows)
         if turned:
             rows, columns, data = columns.mT, rows.mT, data.mT
+        if (taken := self._taken_by(columns)) is not None:
+            codes = rows.gather(-1, taken.expand(len(rows), rows.shape[1], -1))
+            return codes.mT if turned else codes
         index = None if self.graph.depends(columns) or len(rows) > 1 else self._marked(rows)
         if index is None:
             codes = self._added("product", (rows, columns), data, **about)
         else:
             codes = self._added("look-up", (columns[0], index), data, options={"axis": 0}, **about)
         return codes.mT if turned else codes
+
+    def _taken_by(self, columns: Tensor) -> Tensor | None:
+        """Return which entry of a row each column (T, K, N) takes, if all are zeros and a single 1 that are no weights.
+
+        Patches of an image may be cut out by such a product.
+        """
+        if self.graph.learned(columns) or self.graph.depends(columns) or columns.shape[1] == 1:
+            return None
+        numbers = self.graph.numbers(columns)
+        is_taking = bool(((numbers == 0) | (numbers == 1)).all()) and bool((numbers.sum(1) == 1).all())
+        return numbers.argmax(1)[:, None] if is_taking else None
 
     def _marked(self, rows: Tensor) -> Tensor | None:
         """Return the codes of the argument whose numbers are the places of the only 1 in each row of zeros (1, M, K).

@@ -259,7 +259,13 @@ def read_constant(found: EncoderReading, codes: Tensor) -> None:
         return
     owner = graph.owner(codes)
     if bool((codes == codes[:1]).all()) and len(codes) > 1:
-        if owner is not None and owner.operation == "parameter" and "E_seg" not in found.codes:
+        of_table = owner is not None and owner.operation == "parameter" and owner.data.numel() > codes.shape[-1]
+        given = first_argument(graph)
+        if of_table and given is not None and given.data.is_floating_point():
+            # Only ids have segments; a table of several rows for anything else is one of positions.
+            assert owner is not None
+            read_positions(found, codes, owner.codes.reshape(-1, codes.shape[-1]))
+        elif owner is not None and owner.operation == "parameter" and "E_seg" not in found.codes:
             found.codes["E_seg"] = owner.codes.reshape(-1, codes.shape[-1])
             found.choices["segment"] = "added"
         elif bool(graph.numbers(codes[0]).any()):

@@ -112,7 +112,7 @@ class Calls:
         accepted, hints = self.subject.accepted(), self.subject.hints
         is_stated = bool(hints.batch or hints.length)
         image = accepted.image if accepted else None
-        if image is not None:
+        if image is not None and len(set(image)) > 1:
             # Positions of another grid of patches would be other ones, as far as they are taken at all.
             self.sizes = Sizes(image=image)
         tried: list[Sizes | None] = [] if is_stated else [self.sizes]
@@ -131,7 +131,8 @@ class Calls:
             if accepted is None or takes:
                 # The only length that it takes may be the one that the suite chose.
                 takes_no_other = takes and not any(self._takes(probes, other) for other in ("few", "many"))
-                self.sizes = Sizes(sizes.batch if sizes else None, probes.length, image) if takes_no_other else sizes
+                known = sizes or Sizes()
+                self.sizes = Sizes(known.batch, probes.length, known.image) if takes_no_other else sizes
                 return
         if refusal is not None:
             raise refusal

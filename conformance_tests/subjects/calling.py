@@ -79,9 +79,13 @@ def hands_on(function: Callable[..., Any]) -> bool:
 
 
 def apart_from_evaluation(stated: Arguments) -> tuple[Arguments, dict[str, Any]]:
-    """Return the arguments but for those that switch an encoder to evaluation, and the values of these."""
-    evaluation: dict[str, Any] = {name: value for name, value in EVALUATION.items() if name in stated}
-    return {name: default for name, default in stated.items() if name not in evaluation}, evaluation
+    """Return the arguments but for those that switch an encoder to evaluation, and the values that these need.
+
+    One whose default is evaluation needs none; ``jax.vmap`` would take it for one of a batch.
+    """
+    switches = EVALUATION.keys() & stated.keys()
+    needed = {name: EVALUATION[name] for name in switches if stated[name] is not EVALUATION[name]}
+    return {name: default for name, default in stated.items() if name not in switches}, needed
 
 
 def input_by_name(function: Callable[..., Any]) -> bool:

@@ -36,7 +36,7 @@ def noisy_call(
         raise Unsupported(NO_CALL)
     subject.channels_last = called.inputs.ndim > SEQUENCE and channels_are_last(called.inputs.shape)
     *_, height, width = called.inputs.shape[:-1] if subject.channels_last else called.inputs.shape
-    image = (height, width) if called.inputs.ndim > SEQUENCE and height != width else None
+    image = (height, width) if called.inputs.ndim > SEQUENCE else None
     subject.first_sizes, subject.first_forms = Sizes(called.batch, called.length, image), called.forms
     subject.ids_apart = called.inputs.ndim == SEQUENCE and not called.inputs.is_floating_point()
     try:

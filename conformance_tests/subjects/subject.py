@@ -229,7 +229,7 @@ class Subject:
         raise Unsupported("the subject does not show its operations")
 
     def accepted(self) -> Sizes | None:
-        """Return sizes that it has been called with (of images those of no squares); None if it has not been yet."""
+        """Return sizes that it has been called with (of images too); None if it has not been yet."""
         return None
 
     def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:

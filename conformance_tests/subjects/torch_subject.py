@@ -44,7 +44,7 @@ from conformance_tests.subjects.structured import Structure, structure_of
 from conformance_tests.subjects.subject import Boundary, Precision
 from conformance_tests.subjects.torch_hints import documented_masks, hints_of
 from conformance_tests.subjects.torch_recording import TorchRecording
-from conformance_tests.subjects.unregistered import plain_tensors, registered
+from conformance_tests.subjects.unregistered import plain_tensors, registered, tensors_kept
 from conformance_tests.subjects.unwrapped import unwrapped
 from conformance_tests.subjects.widened import widened
 from encoder_spec.module import EncoderModule
@@ -85,7 +85,7 @@ class TorchSubject(CalledSubject):
     @contextmanager
     def borrowed(self) -> Iterator[None]:
         """Run the module in float64 and evaluation mode, then restore every tensor and flag."""
-        with registered(self.module), self._in_float64():
+        with registered(self.module), tensors_kept(self.module), self._in_float64():
             yield
 
     @contextmanager
@@ -298,7 +298,8 @@ class TorchSubject(CalledSubject):
         def call(x: Tensor, named: Mapping[str, Any]) -> Any:
             nonlocal mixes_types
             try:
-                return self.call_with_batch([x], named, gradients=True)
+                with tensors_kept(self.module):
+                    return self.call_with_batch([x], named, gradients=True)
             except Exception as refusal:
                 mixes_types = mixes_types or bool(MIXED_TYPES.search(str(refusal)))
                 raise

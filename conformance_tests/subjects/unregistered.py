@@ -70,3 +70,18 @@ def plain_tensors(module: nn.Module) -> dict[str, Tensor]:
         for name, held in vars(owner).items()
         if isinstance(held, Tensor) and held.is_floating_point() and held.numel() > 1 and held.is_leaf
     }
+
+
+@contextmanager
+def tensors_kept(module: nn.Module) -> Iterator[None]:
+    """Let each attribute that is a tensor be afterwards the one that it was: a call may put another in its place.
+
+    Positions that are cast to the type of the input are lost for good where that is one of ids.
+    """
+    held = [vars(owner) for owner in module.modules()]
+    before = [{name: value for name, value in each.items() if isinstance(value, Tensor)} for each in held]
+    try:
+        yield
+    finally:
+        for each, tensors in zip(held, before, strict=True):
+            each.update(tensors)
