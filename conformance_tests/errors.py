@@ -38,6 +38,14 @@ class Refused(Undetermined):
     """The encoder refuses every call that was tried, or needs a value that the suite cannot know."""
 
 
+class Departs(Undetermined):
+    """The computation shows departures from which no encoder can be evaluated: what it says of each equation."""
+
+    def __init__(self, message: str, departures: list[tuple[str, str]]) -> None:
+        super().__init__(message)
+        self.departures = departures
+
+
 class TargetError(Exception):
     """A target's name that cannot be used: the command exits with status 2."""
 

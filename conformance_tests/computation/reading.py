@@ -260,7 +260,20 @@ def find_shared_heads(found: EncoderReading) -> None:
         columns = found.codes[f"layers.0.{letter}"][0]
         if own == found.sizes["h"] * found.sizes["d_k"] and columns.unique().numel() < columns.numel():
             shared = columns.unique().numel() * h // columns.numel()
+            idle = unused_twin(found.graph, columns)
+            if idle:
+                says = f"its {h} heads share the {what} of {shared}, and {idle} is left unused"
+                found.findings.append(Finding("projections", says))
+                continue
             found.foreign.append(f"its {h} heads share the {what} of {shared} (multi-query or grouped-query attention)")
+
+
+def unused_twin(graph: Graph, codes: Tensor) -> str:
+    """Return the name of a parameter without influence that has the shape of one of these; empty if there is none."""
+    used = {v.number for v in graph.ancestors(graph.output)}
+    shapes = {v.data.shape for v in graph.owners(codes)}
+    idle = (v for v in graph.values if v.operation == "parameter" and v.number not in used)
+    return next((v.name for v in idle if v.data.shape in shapes), "")
 
 
 def find_merge(found: EncoderReading) -> None:

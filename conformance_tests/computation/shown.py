@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
+from encoder_spec.equation import variants
 
 READ_AS_REALS = ("vectors", "features", "features-without-bias")
 """Variants of the embedding that read numbers at every position, where an encoder may do without positions."""
@@ -114,6 +115,11 @@ class EncoderReading(Remarks):
     def places_vectors(self) -> bool:
         """Return whether it adds positions to vectors, or to mapped features; a set of those needs none."""
         return self.choices.get("embedding") in READ_AS_REALS and "position" in self.choices
+
+    def equation(self, slot: str) -> str:
+        """Return the equation in a slot; the first one of it where none is read."""
+        known = variants(slot)
+        return known.get(str(self.choices.get(slot)), next(iter(known.values()))).id
 
     def learned(self) -> set[str]:
         """Return the names of the parameters that are not frozen and from which the output is computed."""

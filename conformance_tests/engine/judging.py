@@ -11,14 +11,13 @@ from typing import Any
 
 import torch
 
-from conformance_tests.computation.shown import Finding
 from conformance_tests.diagnosis.explanations import explanations
 from conformance_tests.diagnosis.locating import located
 from conformance_tests.diagnosis.shrinking import smallest_failing_input
 from conformance_tests.engine.notes import below_resolution, describe
 from conformance_tests.engine.reproduction import again
-from conformance_tests.errors import Disagreement, SubjectError, TargetError, Undetermined, one_line
-from conformance_tests.harness.deciding import decide, planned
+from conformance_tests.errors import Departs, Disagreement, SubjectError, TargetError, Undetermined, one_line
+from conformance_tests.harness.deciding import decide, departures, planned
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.foreign_parts import listed
@@ -31,7 +30,7 @@ from conformance_tests.subjects.guard import Guard, GuardedSubject
 from conformance_tests.subjects.subject import BEST, Subject, name_of
 from conformance_tests.targets.adapting import adapt
 from conformance_tests.targets.resolving import make, resolve
-from encoder_spec.equation import requirements
+from encoder_spec.equation import earliest, equations, requirements
 from encoder_spec.profiles import Profile
 
 IGNORING = Watcher()
@@ -137,6 +136,8 @@ def check_one(
     guard = Guard()
     try:
         judge(target, question, watcher, guard, report)
+    except Departs as found:
+        tell_departures(found, target, question, report)
     except Undetermined as reason:
         report.verdict = "undetermined"
         report.notes.append(str(reason))
@@ -178,6 +179,35 @@ def judge(target: Target, question: Question, watcher: Watcher, guard: Guard, re
                 report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
             watcher.doing(f"{target.name}: explaining", 1, 1)
             explain(run, watcher, report)
+
+
+def tell_departures(found: Departs, target: Target, question: Question, report: TargetReport) -> None:
+    """Write into the report of an encoder that cannot be evaluated what its computation shows to be wrong.
+
+    At a level that does not look into the encoder, its verdict stays open.
+    """
+    report.notes.append(str(found))
+    if question.strongest < Level.TRACE:
+        report.verdict = "undetermined"
+        return
+    failures = [*report.requirements, *departures(found, target.repro)]
+    report.requirements, notes = apply_expected(failures, question.known_failures, target.name, target.repro)
+    report.notes.extend(notes)
+    report.level, report.verdict = verdict_of(report.requirements, question.strongest)
+    report.departs_at = earliest(equation for equation, _ in found.departures)
+    report.diagnosis = [said_by_computation(equation, says) for equation, says in found.departures]
+
+
+def said_by_computation(equation: str, says: str) -> dict[str, Any]:
+    """Return the diagnosis of a departure that the computation shows by itself: no search is needed for it."""
+    return {
+        "deviation": "",
+        "slot": equations()[equation].slot,
+        "equation": equation,
+        "residual": None,
+        "says": f"as your encoder's computation shows, {says}",
+        "together_with": [],
+    }
 
 
 def leave_open(run: Run, report: TargetReport) -> None:
@@ -251,7 +281,7 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
     else:
         sublayer = run.departing_sublayer if by_value is None else None
         report.departs_at = located(by_value, matching, report.of("fail"), run.encoder, sublayer)
-    report.diagnosis = [read_off(run, finding) for finding in shown]
+    report.diagnosis = [said_by_computation(run.encoder.profile[f.slot].id, f.says) for f in shown]
     report.diagnosis += [
         {
             "deviation": wrong.id,
@@ -266,18 +296,6 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
     ]
     if not shown:
         leave_open(run, report)
-
-
-def read_off(run: Run, finding: Finding) -> dict[str, Any]:
-    """Return the diagnosis of a departure that the computation shows by itself: no search is needed for it."""
-    return {
-        "deviation": "",
-        "slot": finding.slot,
-        "equation": run.encoder.profile[finding.slot].id,
-        "residual": None,
-        "says": f"as your encoder's computation shows, {finding.says}",
-        "together_with": [],
-    }
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """Deciding requirements: which checks apply to a run, how each ends, and what verdict that gives."""
 
-from conformance_tests.errors import Blocked, Disagreement, Unsupported, one_line
+from itertools import islice
+
+from conformance_tests.errors import Blocked, Departs, Disagreement, Unsupported, one_line
 from conformance_tests.harness.checks import Check, registry
 from conformance_tests.harness.run import Run
 from conformance_tests.reports.report import Level, Result
@@ -44,3 +46,20 @@ def decide(run: Run, check: Check, id: str, repro: str = "") -> Result:
     stated = REQUIREMENTS[id]
     repro = repro if outcome == "fail" else ""
     return Result(id, stated.equation, check.name, str(check.level), outcome, message, error, budget, repro)
+
+
+def departures(found: Departs, repro: str = "") -> list[Result]:
+    """Return a failure for each departure that a computation shows by itself, of the first requirement that shows it.
+
+    Args:
+        found: what it says of each equation.
+        repro: the command that repeats the run.
+    """
+    failures = []
+    for equation, says in found.departures:
+        checks = sorted(registry().checks.values(), key=lambda check: check.level != Level.TRACE)
+        deciding = ((c, id) for c in checks for id in c.requirements if REQUIREMENTS[id].equation == equation)
+        for check, id in islice(deciding, 1):
+            message = f"{equation}: {says}"
+            failures.append(Result(id, equation, check.name, str(Level.TRACE), "fail", message, repro=repro))
+    return failures

@@ -14,7 +14,7 @@ from torch import Tensor
 from conformance_tests.computation.inputs import special_ids, tables_by_argument
 from conformance_tests.computation.reading import ending, read
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
-from conformance_tests.errors import SubjectError, TableUnknown, Undetermined
+from conformance_tests.errors import Departs, SubjectError, TableUnknown, Undetermined
 from conformance_tests.harness.weight_sets import WeightSets
 from conformance_tests.identification.evidence import Calls
 from conformance_tests.identification.foreign_parts import (
@@ -42,6 +42,8 @@ from encoder_spec.profiles import Profile
 
 MOST_READINGS = 24
 """So many readings are tried: each is a separate search. The encoders of the tests that it settles need up to 15."""
+
+NO_ENCODER = "what it computes is read to the end, and departs so far that no encoder of these equations can be evaluated"
 
 NOTHING_REPRODUCES = "no choice of equations reproduces its outputs"
 
@@ -102,6 +104,8 @@ class Settling:
         except (Undetermined, SubjectError) as reason:
             if shown is not None and self._ends_earlier(shown):
                 return self._settled()
+            if shown is not None and shown.fits_slots and not shown.unread and shown.findings:
+                raise Departs(NO_ENCODER, [(shown.equation(f.slot), f.says) for f in shown.findings]) from None
             left = [] if shown is None else left_open(shown, self.weights)
             if not left:
                 raise

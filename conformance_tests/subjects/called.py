@@ -189,11 +189,15 @@ class CalledSubject(Subject):
         arguments = self.open_arguments()
         wanted = of_one_sequence(call) if self.one_by_one else call
         held, shape = (self.weights(), self.kept()), self.stated_shape()
-        return first_call(*held, arguments, wanted, lengths, batches, said.arguments, trials, shape)
+        return first_call(*held, arguments, wanted, lengths, batches, said.arguments, trials, shape, self.numbers())
 
     def kept(self) -> Mapping[str, Tensor]:
         """Return the arrays beside the weights whose sizes may be those of a call."""
         return self.tables()
+
+    def numbers(self) -> Sequence[int]:
+        """Return the whole numbers that the encoder keeps: one of them may be the only length that it takes."""
+        return ()
 
     def accepted(self) -> Sizes | None:
         """See ``Subject``: those that its author states, or else those of the first call that was recorded."""

@@ -345,6 +345,7 @@ def first_call(
     stated: Mapping[str, Any] = MappingProxyType({}),
     trials: int = MOST_TRIALS,
     shape: Sequence[int | None] | None = None,
+    numbers: Sequence[int] = (),
 ) -> FirstCall | None:
     """Return arguments that an encoder accepts; None if none of those tried are.
 
@@ -358,8 +359,9 @@ def first_call(
         stated: values that every call gets, by argument.
         trials: the number of calls that may be tried in each of four rounds.
         shape: that of the input, if the encoder states it.
+        numbers: whole numbers that it keeps; the only length that it takes may be one of them.
     """
-    few, *more = lengths or [LENGTH, *lengths_told(weights, tables)][:MOST_LENGTHS]
+    few, *more = lengths or [LENGTH, *lengths_told(weights, tables, numbers=numbers)][:MOST_LENGTHS]
     asked = [(*required(arguments),)]
     likely = partial(inputs_of, tables=tables, shape=shape)
     rounds: tuple[tuple[Iterable[tuple[str, ...]], list[int], InputsOf, int], ...] = (
@@ -408,16 +410,21 @@ def first_call(
     return odd
 
 
-def lengths_told(*held: Mapping[str, Tensor]) -> dict[int, None]:
-    """Return the numbers of positions that arrays tell, the likeliest first: rows of tables, then any of their sizes.
+def lengths_told(*held: Mapping[str, Tensor], numbers: Sequence[int] = ()) -> dict[int, None]:
+    """Return the numbers of positions that an encoder tells, the likeliest first.
 
+    These are the rows of tables, whole numbers that it keeps and that are no size of its arrays, how often the width
+    that most arrays have goes into a longer one (a norm over all positions has n·d entries), and any of their sizes.
     A table of positions has rows for a class token, and for one that distils.
     """
     placed = position_tables([tuple(w.shape) for arrays in held for w in arrays.values()])
     rows = [shape[-2] - special for shape in placed for special in (0, 1, 2)]
     counted = [Counter(size for w in arrays.values() for size in set(w.shape)).most_common() for arrays in held]
     sizes = [size for counts in counted for size, _ in counts]
-    return dict.fromkeys(size for size in (*rows, *sizes) if 1 < size <= LONGEST)
+    vectors = {w.shape[0] for arrays in held for w in arrays.values() if w.ndim == 1}
+    times = [size // width for width in sizes[:1] for size in sorted(vectors) if size % width == 0]
+    kept = [number for number in numbers if number not in sizes]
+    return dict.fromkeys(size for size in (*rows, *kept, *times, *sizes) if 1 < size <= LONGEST)
 
 
 def takes_fractions(call: TryCall, ids: Tensor, named: Mapping[str, Any], returned: Sequence[Tensor]) -> bool:

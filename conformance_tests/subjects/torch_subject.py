@@ -365,6 +365,11 @@ class TorchSubject(CalledSubject):
         """See ``CalledSubject``: buffers of whole numbers too, such as masks."""
         return self._constants()
 
+    def numbers(self) -> Sequence[int]:
+        """See ``CalledSubject``: attributes of its parts."""
+        held = (value for part in self.module.modules() for value in vars(part).values())
+        return list(dict.fromkeys(value for value in held if type(value) is int))
+
     def _constants(self) -> dict[str, Tensor]:
         return dict(self.module.named_buffers()) | plain_tensors(self.module)
 
