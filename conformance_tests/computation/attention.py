@@ -339,6 +339,8 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
             found.foreign.append("its values are not a map of what it reads")
         return found
     found.reads = Q[0].at(ALL, ALL, 0).arguments()
+    if are_apart(graph, found.reads, K[0].at(ALL, ALL, 0).arguments()):
+        found.foreign.append(f"its queries are of one sequence and its keys of another (a decoder){weights.where}")
     found.scale = scale_of(scores, Q[0], K[0])
     if V[0].factor() != 1:
         found.unread.append("its values are scaled")
@@ -353,6 +355,22 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
 
 
 NOTHING = torch.empty(0, dtype=torch.long)
+
+
+def are_apart(graph: Graph, one: Tensor, other: Tensor) -> bool:
+    """Return whether two values come from different arguments or attentions each, as those of a decoder and its memory.
+
+    What queries and keys read in an encoder may be computed twice, or by two norms of one value.
+    """
+    if graph.owner(one) is graph.owner(other) or torch.equal(graph.numbers(one), graph.numbers(other)):
+        return False
+    first, second = ({v.number for v in graph.ancestors(codes) if is_source(graph, v)} for codes in (one, other))
+    return bool(first - second) and bool(second - first)
+
+
+def is_source(graph: Graph, value: Value) -> bool:
+    """Return whether a value is an argument, or a product of two arrays of data."""
+    return value.operation == "argument" or (value.operation == "product" and all(map(graph.depends, value.reads)))
 
 
 def scale_of(scores: Scores, Q: Affine, K: Affine) -> float | None:

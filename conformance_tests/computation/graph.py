@@ -293,7 +293,7 @@ class Recording:
         return codes.mT if turned else codes
 
     def _taken_by(self, columns: Tensor) -> Tensor | None:
-        """Return which entry of a row each column (T, K, N) takes, if all are zeros and a single 1 that are no weights.
+        """Return which entry of a row each column (T, K, N) takes, where these are constants: a single 1 among zeros.
 
         Patches of an image may be cut out by such a product.
         """

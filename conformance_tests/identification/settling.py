@@ -43,7 +43,7 @@ from encoder_spec.profiles import Profile
 MOST_READINGS = 24
 """So many readings are tried: each is a separate search. The encoders of the tests that it settles need up to 15."""
 
-NO_ENCODER = "what it computes is read to the end, and departs so far that no encoder of these equations can be evaluated"
+NO_ENCODER = "all that it computes is read, and departs so far that no encoder of these equations can be evaluated"
 
 NOTHING_REPRODUCES = "no choice of equations reproduces its outputs"
 

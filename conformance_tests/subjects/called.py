@@ -217,7 +217,7 @@ class CalledSubject(Subject):
         argument, looked_up = self._segment_argument(), tables_by_argument(graph)
         if argument is not None and argument not in looked_up and self.first_sizes is not None:
             looked_up[argument] = ()
-            with suppress(Exception), self._given(argument):  # what it refuses are no ids of its
+            with suppress(Exception), self._given(argument):  # an argument that refuses ids takes something else
                 looked_up = tables_by_argument(self.computation(self.first_sizes))
         self._no_ids = {name for name, tables in looked_up.items() if not tables}
 

@@ -413,8 +413,8 @@ def first_call(
 def lengths_told(*held: Mapping[str, Tensor], numbers: Sequence[int] = ()) -> dict[int, None]:
     """Return the numbers of positions that an encoder tells, the likeliest first.
 
-    These are the rows of tables, whole numbers that it keeps and that are no size of its arrays, how often the width
-    that most arrays have goes into a longer one (a norm over all positions has n·d entries), and any of their sizes.
+    These are the rows of tables, whole numbers that it keeps beside the sizes of its arrays, how often the width that
+    most arrays have goes into a longer one (a norm over all positions has n·d entries), and any of their sizes.
     A table of positions has rows for a class token, and for one that distils.
     """
     placed = position_tables([tuple(w.shape) for arrays in held for w in arrays.values()])

@@ -377,7 +377,7 @@ def tried_masks(
             continue
         found = response(form, call, keep, unmasked, hides_nothing)
         if found == HIDES:
-            return form.as_named(), True
+            return form if forms is not None else form.as_named(), True
         if found == ACTS:
             acting = acting or form
             misbehaving |= {form.argument} if form.axes == "B n" else set()

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from conformance_tests import check
 from conformance_tests.computation.attention import hidden_in_words
-from conformance_tests.computation.inputs import tables_of_ids
+from conformance_tests.computation.inputs import tables_by_argument
 from conformance_tests.computation.reading import read
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.identification.structure import as_shown
@@ -189,4 +189,4 @@ def test_the_table_of_ids_is_the_one_that_they_read() -> None:
     """Behind a guard, too; a table of positions and one that reads other numbers is none."""
     subject = TorchSubject(LooksUp())
     with subject.borrowed():
-        assert tables_of_ids(subject.computation()) == ("a",)
+        assert tables_by_argument(subject.computation()) == {"x": ("a",)}

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.shown import Finding
 from conformance_tests.errors import Undetermined, Unsupported
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.called import CalledSubject, given_arguments, read_positions
@@ -400,9 +401,10 @@ def test_a_mask_against_its_name_departs_unless_its_author_describes_it() -> Non
     says = "attention_mask hides where it is true, the opposite of what that name means elsewhere"
     left = "left at the default, and not judged: other, in which no mask was found"
     found = learned(both)
-    assert (found.mask_form, found.departures()) == (TURNED, (Finding("mask", says),))
+    turned = MaskForm("attention_mask", "keep", "B n", is_turned=True)
+    assert (found.mask_form, found.departures()) == (turned, (Finding("mask", says),))
     assert found.remarks() == (left,)
-    described = learned(both, hints=Hints(mask=("attention_mask", "ignore")))
+    described = learned(both, mask=("attention_mask", "ignore"))
     assert (described.departures(), described.remarks()) == ((), (says, left))
 
 

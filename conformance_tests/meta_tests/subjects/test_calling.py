@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from conformance_tests import check
+from conformance_tests import check, described
 from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
 from conformance_tests.meta_tests.encoders.uncatalogued import StepByStep
 from conformance_tests.reports import markdown
@@ -203,23 +203,46 @@ class KeepsWhereAttentionMaskIsOne(Wrapped):
         return self.hidden(x, None if attention_mask is None else attention_mask == 1)
 
 
-@pytest.mark.parametrize(
-    ("make", "mask", "opposite"),
+OPPOSITES = pytest.mark.parametrize(
+    ("make", "means", "opposite"),
     [
-        (HidesWhereAttentionMaskIsTrue, "attention_mask: (B, n), boolean, True = ignore", "hides where it is true"),
-        (KeepsWhereKeyPaddingMaskIsTrue, "key_padding_mask: (B, n), boolean, True = keep", "hides where it is false"),
-        (KeepsWhereAttentionMaskIsOne, "attention_mask: (B, n), 0/1, 1 = keep", ""),
+        (HidesWhereAttentionMaskIsTrue, "ignore", "attention_mask hides where it is true"),
+        (KeepsWhereKeyPaddingMaskIsTrue, "keep", "key_padding_mask hides where it is false"),
     ],
 )
-def test_the_mask_that_was_found_is_shown(make: Callable[[], nn.Module], mask: str, opposite: str) -> None:
-    """Either polarity is legitimate; one that the name means the opposite of elsewhere is pointed out."""
-    report = check(make, level="agreement")
+"""Encoders, what true means in their masks, and what is said of them."""
+
+
+@OPPOSITES
+def test_a_mask_that_means_the_opposite_of_its_name_departs(
+    make: Callable[[], nn.Module],
+    means: str,  # noqa: ARG001
+    opposite: str,
+) -> None:
+    """Callers hand it what the name means elsewhere, and so does the suite."""
+    target = check(make).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", "attention.mask")
+    assert opposite in target.diagnosis[0]["says"]
+
+
+@OPPOSITES
+def test_a_meaning_that_its_author_describes_is_no_defect(
+    make: Callable[[], nn.Module], means: str, opposite: str
+) -> None:
+    """The name may still mislead others, and that is remarked."""
+    argument = opposite.partition(" ")[0]
+    target = check(lambda: described(make(), mask=(argument, means))).targets[0]
+    assert target.verdict == "conformant"
+    assert any(opposite in note for note in target.notes)
+
+
+def test_the_mask_that_was_found_is_shown() -> None:
+    report = check(KeepsWhereAttentionMaskIsOne, level="agreement")
     target = report.targets[0]
     assert target.verdict == "conformant"
+    mask = "attention_mask: (B, n), 0/1, 1 = keep"
     assert mask in conventions(target)
     assert mask in markdown.write(report)
-    remarks = [note for note in target.notes if "the opposite of what that name means" in note]
-    assert [opposite in note for note in remarks] == ([True] if opposite else [])
 
 
 class TakesAnImageMask(nn.Module):

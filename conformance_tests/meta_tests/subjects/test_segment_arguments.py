@@ -33,4 +33,4 @@ def test_segments_go_to_a_telling_name_else_to_the_second_argument_if_it_tells_o
     arguments: dict[str, Any], mask: str, found: str | None
 ) -> None:
     """Behind the input; a mask, stated or told, is none, nor is a number or flag; all inputs may come as one."""
-    assert segment_argument(arguments, mask) == found
+    assert segment_argument(arguments, {mask}) == found
