@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 
 from conformance_tests.errors import TargetError, one_line, tells_of_memory
 from conformance_tests.harness.question import Question
+from conformance_tests.isolation.jax_flags import compile_quickly
 from conformance_tests.isolation.signing import Signing
 from conformance_tests.reports.report import Result, TargetReport
 from conformance_tests.reports.watching import Watcher
@@ -95,6 +96,7 @@ def main() -> NoReturn:
         os.chdir(start["folder"])
     os.environ.clear()
     os.environ.update(start["environment"])
+    compile_quickly(os.environ)
     sys.path[:] = sorted(start["path"], key=lambda folder: folder not in STANDARD)
 
     from conformance_tests.harness.checks import registry
