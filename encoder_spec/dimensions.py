@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 class Dimensions:
     """Sizes of an encoder; by default those of the base model of Vaswani et al. 2017.
 
-    ``d_k`` and ``d_v`` are d_model/h and ``d_e`` is d_model unless given.
+    ``d_k`` and ``d_v`` are d_model/h, ``d_e`` is d_model, and ``patch_width`` is ``patch`` unless given.
 
     Raises:
         SpecificationError: if a size is not a positive integer, or if h does not
@@ -33,16 +33,18 @@ class Dimensions:
     segments: int = 2
     channels: int = 3
     patch: int = 16
+    patch_width: int = 0
     classes: int = 1000
 
     def __post_init__(self) -> None:
         for name, size in self.sizes().items():
-            optional = name in ("d_k", "d_v", "d_e")
+            optional = name in ("d_k", "d_v", "d_e", "patch_width")
             demand(
                 isinstance(size, int) and size >= (0 if optional else 1),
                 f"{SYMBOLS[name].word} ({name}) must be a positive integer, but is {size!r}",
             )
         object.__setattr__(self, "d_e", self.d_e or self.d_model)
+        object.__setattr__(self, "patch_width", self.patch_width or self.patch)
         for name in ("d_k", "d_v"):
             if not getattr(self, name):
                 demand(
@@ -53,11 +55,13 @@ class Dimensions:
                 object.__setattr__(self, name, self.d_model // self.h)
 
     def replace(self, **sizes: int) -> Self:
-        """The same sizes but for those given; widths of heads and embeddings follow d_model and h unless given."""
+        """The same sizes but for those given; widths that follow others unless given follow these."""
         if {"d_model", "h"} & set(sizes):
             sizes = {"d_k": 0, "d_v": 0} | sizes
         if "d_model" in sizes:
             sizes = {"d_e": 0} | sizes
+        if "patch" in sizes:
+            sizes = {"patch_width": 0} | sizes
         return replace(self, **sizes)
 
     def sizes(self) -> dict[str, int]:

@@ -55,12 +55,13 @@ def unscaled(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
     return X
 
 
-@requirement("EMB-4", "Each token is a linear map of one patch; equals a convolution with kernel = stride = p.")
+@requirement("EMB-4", "Each token is a linear map of one patch; equals a convolution with kernel = stride = p × q.")
 @equation("embedding.patches", slot="embedding")
 def patches(
     images: Float[Tensor, "B channels height width"],
     *,
     patch: int,
+    patch_width: int,
     feature_norm: Callable[..., Float[Tensor, "B n patch_area"]],
     W_patch: Float[Tensor, "patch_area d_model"],
     b_patch: Float[Tensor, "d_model"],
@@ -68,20 +69,21 @@ def patches(
     r"""Patch embedding. Dosovitskiy et al. 2020, §3.1, eq. (1); S1 §2.
 
     $$ X = [\, x_p^1 W;\ \dots;\ x_p^n W \,] + b, \qquad
-       x_p^j \in \mathbb{R}^{p^2 C},\ n = \tfrac{\text{height}}{p} \cdot \tfrac{\text{width}}{p} $$
+       x_p^j \in \mathbb{R}^{p q C},\ n = \tfrac{\text{height}}{p} \cdot \tfrac{\text{width}}{q} $$
 
-    The side p of a patch divides height and width. Patches are read row by row. Where the slot
-    ``feature_norm`` is filled, the map reads normed patches.
+    p divides the height and q the width. Patches are squares in the paper, and rectangles where the axes of an
+    image mean different things, as in a spectrogram (Berg et al. 2021: all frequencies of one moment).
+    They are read row by row. Where the slot ``feature_norm`` is filled, the map reads normed patches.
 
     Undefined: the order of the entries inside a flattened patch; here channel,
     row, column, which is the order of a convolution kernel.
     """
     height, width = images.shape[-2:]
     demand(
-        height % patch == 0 and width % patch == 0,
-        f"embedding.patches: patches of side {patch} do not tile an image of {height} × {width}",
+        height % patch == 0 and width % patch_width == 0,
+        f"embedding.patches: patches of {patch} × {patch_width} do not tile an image of {height} × {width}",
     )
-    x_p: Tensor = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
+    x_p: Tensor = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch_width))
     x_p = x_p.permute(0, 2, 4, 1, 3, 5).flatten(-3).flatten(1, 2)
     return feature_norm(x_p) @ W_patch + b_patch
 
@@ -92,6 +94,7 @@ def patches_without_bias(
     images: Float[Tensor, "B channels height width"],
     *,
     patch: int,
+    patch_width: int,
     feature_norm: Callable[..., Float[Tensor, "B n patch_area"]],
     W_patch: Float[Tensor, "patch_area d_model"],
 ) -> Float[Tensor, "B n d_model"]:
@@ -99,12 +102,14 @@ def patches_without_bias(
 
     $$ X = [\, x_p^1 W;\ \dots;\ x_p^n W \,] $$
 
-    The side p of a patch divides height and width.
+    p divides the height and q the width.
 
     Undefined: as for ``embedding.patches``.
     """
     b_patch = W_patch.new_zeros(W_patch.shape[-1])
-    return patches(images, patch=patch, feature_norm=feature_norm, W_patch=W_patch, b_patch=b_patch)
+    return patches(
+        images, patch=patch, patch_width=patch_width, feature_norm=feature_norm, W_patch=W_patch, b_patch=b_patch
+    )
 
 
 @requirement(
@@ -203,7 +208,7 @@ def feature_norm(
 
     $$ u \leftarrow \mathrm{LN}(u) $$
 
-    The width is that of what is given: C features, or the p²C entries of a patch.
+    The width is that of what is given: C features, or the pqC entries of a patch.
 
     Undefined: nothing.
     """

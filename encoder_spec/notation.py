@@ -49,11 +49,12 @@ SYMBOLS: dict[str, Symbol] = {
     "segments": Symbol("n_s", "number of segment types", "num_segments"),
     "channels": Symbol("C", "channels of an image or of a signal, features of a moment", "channels"),
     "classes": Symbol("c", "number of classes of a head", "num_classes"),
-    "patch": Symbol("p", "side of a square patch", "patch_size"),
+    "patch": Symbol("p", "height of a patch", "patch_size"),
+    "patch_width": Symbol("q", "width of a patch, which is p in a square one", "patch_width"),
     # Products of dimensions that are one axis of an array
     "hd_k": Symbol("h d_k", "all heads' queries (or keys) side by side", factors=("h", "d_k")),
     "hd_v": Symbol("h d_v", "all heads' values side by side", factors=("h", "d_v")),
-    "patch_area": Symbol("p^2 C", "entries of a flattened patch", factors=("patch", "patch", "channels")),
+    "patch_area": Symbol("p q C", "entries of a flattened patch", factors=("patch", "patch_width", "channels")),
     # Constants
     "eps": Symbol(r"\epsilon", "stability constant of the norm", "eps"),
     "P_drop": Symbol(r"P_\text{drop}", "dropout probability", "p_drop"),

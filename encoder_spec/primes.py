@@ -42,6 +42,7 @@ LETTERS = (
     "channels",
     "classes",
     "patch",
+    "patch_width",
     "d_e",
 )
 PRIMES = dict(zip(LETTERS, sympy.primerange(101, 200), strict=False))
@@ -119,7 +120,7 @@ class Measurement(TorchFunctionMode):
 def example(hint: Any) -> Tensor:
     """An argument of this annotation: token ids are zeros, anything else has a shape and no entries."""
     axes = hint.dim_str.replace("*axes", "B n").replace("#", "").split()
-    tall = {"height": SIZES["patch"] * SIZES["n"], "width": SIZES["patch"], "time": 2 * SIZES["n"]}
+    tall = {"height": SIZES["patch"] * SIZES["n"], "width": SIZES["patch_width"], "time": 2 * SIZES["n"]}
     shape = [axis_size(axis, SIZES | tall) for axis in axes]
     if hint.dtype is Int:
         return torch.zeros(shape, dtype=torch.long)

@@ -180,6 +180,13 @@ SOURCES: dict[str, Source] = {
             _arxiv("2006.11477"),
         ),
         Source(
+            "Berg et al. 2021",
+            "Axel Berg, Mark O'Connor, Miguel Tairum Cruz",
+            2021,
+            "Keyword Transformer: A Self-Attention Model for Keyword Spotting",
+            _arxiv("2104.00769"),
+        ),
+        Source(
             "Kumar et al. 2023",
             "Manoj Kumar, Mostafa Dehghani, Neil Houlsby",
             2023,

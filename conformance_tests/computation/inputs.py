@@ -485,10 +485,10 @@ def read_patches(found: EncoderReading, what: Affine, rows: Tensor, owner: Value
     axes = (3, 1, 2) if channels_are_last(shape) else (1, 2, 3)
     C, H, W = (shape[axis] for axis in axes)
     channel, y, x = (along_axis(at, shape, axis) for axis in axes)
-    area = len(at) // C
-    side = round(area**0.5)
-    if side * side * C != len(at):
-        found.unread.append("its patches are not squares")
+    height, width = y.unique().numel(), x.unique().numel()
+    tiles = H // height * (W // width)
+    if height * width * C != len(at) or rows[0].numel() != shape[0] * tiles * len(at):
+        found.unread.append("its patches are not rectangles that tile the image")
         return
     order = (channel * H * W + y * W + x).argsort()
     W_patch, bias = what.map_and_bias()
@@ -496,7 +496,7 @@ def read_patches(found: EncoderReading, what: Affine, rows: Tensor, owner: Value
     for held in (found.codes, found.numbers):
         held.update({path: held[path][order] for path in NORM_OF_FEATURES if path in held})
     found.choices["embedding"] = "patches-without-bias" if bias is None else "patches"
-    found.sizes |= {"patch": side, "channels": C}
+    found.sizes |= {"patch": height, "patch_width": width, "channels": C}
 
 
 def channels_are_last(shape: Sequence[int]) -> bool:

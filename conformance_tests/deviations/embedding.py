@@ -108,24 +108,41 @@ PatchMap: TypeAlias = Float[Tensor, "patch_area d_model"]
 Vector: TypeAlias = Float[Tensor, "d_model"]
 
 
+def tiles(images: Tensor, patch: int, patch_width: int) -> Tensor:
+    """Return the patches of images: (B, rows, columns, channels, p, q)."""
+    return images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch_width)).permute(0, 2, 4, 1, 3, 5)
+
+
 @deviation("patches-in-column-order", PATCHES, "EMB-4", "commonly seen")
-def column_order(images: Tensor, *, patch: int, feature_norm: PatchNorm, W_patch: PatchMap, b_patch: Vector) -> Tensor:
+def column_order(
+    images: Tensor, *, patch: int, patch_width: int, feature_norm: PatchNorm, W_patch: PatchMap, b_patch: Vector
+) -> Tensor:
     """The patches are read column by column instead of row by row."""
-    x_p = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
-    return feature_norm(x_p.permute(0, 4, 2, 1, 3, 5).flatten(-3).flatten(1, 2)) @ W_patch + b_patch
+    x_p = tiles(images, patch, patch_width).transpose(1, 2)
+    return feature_norm(x_p.flatten(-3).flatten(1, 2)) @ W_patch + b_patch
 
 
 @deviation("patches-channels-last", PATCHES, "EMB-4", "commonly seen")
-def channels_last(images: Tensor, *, patch: int, feature_norm: PatchNorm, W_patch: PatchMap, b_patch: Vector) -> Tensor:
+def channels_last(
+    images: Tensor, *, patch: int, patch_width: int, feature_norm: PatchNorm, W_patch: PatchMap, b_patch: Vector
+) -> Tensor:
     """The entries of a patch are flattened with the channels last."""
-    x_p = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
-    return feature_norm(x_p.permute(0, 2, 4, 3, 5, 1).flatten(-3).flatten(1, 2)) @ W_patch + b_patch
+    x_p = tiles(images, patch, patch_width).movedim(3, -1)
+    return feature_norm(x_p.flatten(-3).flatten(1, 2)) @ W_patch + b_patch
 
 
 @deviation("patches-by-reshape", PATCHES, "EMB-4", "commonly seen")
-def by_reshape(images: Tensor, *, patch: int, feature_norm: PatchNorm, W_patch: PatchMap, b_patch: Vector) -> Tensor:
+def by_reshape(
+    images: Tensor,
+    *,
+    patch: int,
+    patch_width: int,
+    feature_norm: PatchNorm,
+    W_patch: PatchMap,
+    b_patch: Vector,
+) -> Tensor:
     """The image is reshaped into rows of the right length, so that patches hold strips of it."""
-    return feature_norm(images.reshape(len(images), -1, images.shape[1] * patch * patch)) @ W_patch + b_patch
+    return feature_norm(images.reshape(len(images), -1, len(W_patch))) @ W_patch + b_patch
 
 
 @deviation("cls-at-the-end", CLS, "EMB-5", "commonly seen")

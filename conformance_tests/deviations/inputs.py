@@ -50,16 +50,20 @@ FeatureNorm: TypeAlias = Callable[..., Float[Tensor, "B n channels"]]
 
 
 @deviation("bare-patches-channels-last", BARE_PATCHES, "EMB-13", "commonly seen")
-def channels_last(images: Tensor, *, patch: int, feature_norm: PatchNorm, W_patch: PatchMap) -> Tensor:
+def channels_last(
+    images: Tensor, *, patch: int, patch_width: int, feature_norm: PatchNorm, W_patch: PatchMap
+) -> Tensor:
     """The entries of a patch, whose map has no bias, are flattened with the channels last."""
-    x_p = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch))
+    x_p = images.unflatten(-2, (-1, patch)).unflatten(-1, (-1, patch_width))
     return feature_norm(x_p.permute(0, 2, 4, 3, 5, 1).flatten(-3).flatten(1, 2)) @ W_patch
 
 
 @deviation("bare-patches-turned", BARE_PATCHES, "EMB-13", "commonly seen")
-def turned(images: Tensor, *, patch: int, feature_norm: PatchNorm, W_patch: PatchMap) -> Tensor:
+def turned(images: Tensor, *, patch: int, patch_width: int, feature_norm: PatchNorm, W_patch: PatchMap) -> Tensor:
     """Rows and columns of the image are exchanged; the map of the patches has no bias."""
-    return patches_without_bias(images.mT, patch=patch, feature_norm=feature_norm, W_patch=W_patch)
+    return patches_without_bias(
+        images.mT, patch=patch_width, patch_width=patch, feature_norm=feature_norm, W_patch=W_patch
+    )
 
 
 def convolved(u: Tensor, W: Tensor, step: int = 1, first: int = 0) -> Tensor:

@@ -29,8 +29,11 @@ def compile_quickly(environment: MutableMapping[str, str]) -> None:
         return
     known: list[str] = []
     for library in Path(spec.origin).parent.glob("libjax_common.*"):
-        with suppress(OSError, ValueError), library.open("rb") as file:
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
-                known = [f"--{flag}={value}" for flag, value in FLAGS.items() if held.find(flag.encode()) >= 0]
+        with (
+            suppress(OSError, ValueError),
+            library.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held,
+        ):
+            known = [f"--{flag}={value}" for flag, value in FLAGS.items() if held.find(flag.encode()) >= 0]
     if known:
         environment[VARIABLE] = " ".join(filter(None, (*known, environment.get(VARIABLE, ""))))

@@ -42,14 +42,14 @@ class Probe:
 
     ``inputs`` is what the slot ``input`` reads, in float64 or as ids; ``keep`` is
     (B, n) with True = keep, or None. ``by_position`` says whether the second axis of the
-    inputs is that of the positions, as with tokens, but not with images or signals; ``patch`` is
-    the side of the patches of an image.
+    inputs is that of the positions, as with tokens, but not with images or signals; ``patch`` has
+    height and width of the patches of an image.
     """
 
     inputs: tuple[Tensor, ...]
     keep: Tensor | None = None
     by_position: bool = True
-    patch: int = 0
+    patch: tuple[int, int] | None = None
 
     @property
     def positions(self) -> int:
@@ -58,14 +58,21 @@ class Probe:
         if self.by_position:
             return x.shape[1]
         # A frame of a signal advances by two samples.
-        return prod(side // self.patch for side in x.shape[-2:]) if self.patch else x.shape[-1] // 2
+        return prod(self._grid) if self.patch else x.shape[-1] // 2
+
+    @property
+    def _grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        assert self.patch is not None
+        height, width = self.inputs[0].shape[-2:]
+        return height // self.patch[0], width // self.patch[1]
 
     def with_other_padding(self, times: float = 1000.0) -> "Probe":
         """Return the probe with other content at the padded positions, so many times larger where it is of reals."""
         x = self.inputs[0]
         assert self.keep is not None
         if not self.by_position:
-            padded = self._padded_pixels(x) if self.patch else self._padded_times()
+            padded = self._padded_pixels() if self.patch else self._padded_times()
             if not padded.any():
                 raise Unsupported("what padded positions read is read by others too")
             return replace(self, inputs=(torch.where(padded, x.flip(0) + 1, x),))
@@ -86,12 +93,12 @@ class Probe:
         x[:, middle] = 1 - x[:, middle] if x.is_floating_point() else x.amin() + x.amax() - x[:, middle]
         return replace(self, inputs=(x, *self.inputs[1:]))
 
-    def _padded_pixels(self, image: Tensor) -> Tensor:
+    def _padded_pixels(self) -> Tensor:
         """Return which pixels lie in padded patches; what stands before the patches has none."""
         assert self.keep is not None
-        rows, columns = (side // self.patch for side in image.shape[-2:])
-        patches: Tensor = ~self.keep[:, -rows * columns :].unflatten(1, (rows, columns))
-        return patches.repeat_interleave(self.patch, 1).repeat_interleave(self.patch, 2)[:, None]
+        assert self.patch is not None
+        patches: Tensor = ~self.keep[:, -prod(self._grid) :].unflatten(1, self._grid)
+        return patches.repeat_interleave(self.patch[0], 1).repeat_interleave(self.patch[1], 2)[:, None]
 
     def _padded_times(self) -> Tensor:
         """Return which samples only padded positions read: two belong to each, and both neighbours read them."""
@@ -222,7 +229,7 @@ class Probes:
         """Return rows and columns of patches: the square that a learned table is for, else about as many as asked."""
         if self.fixed.image is not None:
             height, width = self.fixed.image
-            return height // self.encoder.dimensions.patch, width // self.encoder.dimensions.patch
+            return height // self.encoder.dimensions.patch, width // self.encoder.dimensions.patch_width
         side = isqrt(self.encoder.dimensions.max_len - self._prepended)
         is_square = side**2 + self._prepended == self.encoder.dimensions.max_len
         if is_square and self.encoder.profile["position"].parameters:
@@ -240,7 +247,8 @@ class Probes:
         generator = torch.Generator().manual_seed(self.seed * len(NAMES) + NAMES.index(name))
         inputs = self._inputs(generator, *self._sizes(name))
         inputs = tuple(self._held(x * SCALES.get(name, 1.0)) if x.is_floating_point() else x for x in inputs)
-        patch = self.encoder.dimensions.patch if self._kind.startswith("patches") else 0
+        sizes = self.encoder.dimensions
+        patch = (sizes.patch, sizes.patch_width) if self._kind.startswith("patches") else None
         probe = Probe(inputs, None, self._kind in BY_POSITION, patch)
         return replace(probe, keep=self._keep(name, probe.positions + self._prepended))
 
@@ -276,7 +284,7 @@ class Probes:
             return (x, *self._segments(generator, batch, length))
         if self._kind.startswith("patches"):
             rows, columns = self._grid(length)
-            shape = (batch, sizes.channels, rows * sizes.patch, columns * sizes.patch)
+            shape = (batch, sizes.channels, rows * sizes.patch, columns * sizes.patch_width)
             return (torch.randn(shape, generator=generator, dtype=torch.float64),)
         if self._kind == "convolutions":
             return (torch.randn(batch, sizes.channels, 2 * length, generator=generator, dtype=torch.float64),)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import combinations, islice, product
-from math import isqrt
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -195,25 +194,60 @@ def images_of(shapes: Sequence[tuple[int, ...]], kept: Sequence[tuple[int, ...]]
     """
     sizes = {size for shape in shapes for size in shape if size > 1}
     kernels = dict.fromkeys(s for s in shapes if len(s) == 4)
-    stored = [(s[2], s[1]) for s in kernels if s[2] == s[3] > 1] + [(s[0], s[2]) for s in kernels if s[0] == s[1] > 1]
+    stored = [((s[2], s[3]), s[1]) for s in kernels if s[2] * s[3] > 1]
+    stored += [((s[0], s[1]), s[2]) for s in kernels if s[0] * s[1] > 1]
+    stored.sort(key=lambda patch: patch[0][0] != patch[0][1])  # squares are likelier
     placed = position_tables([*shapes, *kept])
-    maps = [pair for s in shapes if len(s) == MAP for pair in (s, s[::-1])]
-    mapped = dict.fromkeys(read for read, width in maps if width in {table[-1] for table in placed})
-    told = product(dict.fromkeys([*stored, *flattened_patches(mapped)]), islice(grids_of(placed), MOST_GRIDS))
-    for (patch, channels), (rows, columns) in told:
-        yield channels, rows * patch, columns * patch
-        yield rows * patch, columns * patch, channels
-    images = [(channels, [k * patch for k in (2, *range(1, 17))] + [224]) for patch, channels in dict.fromkeys(stored)]
-    # Where no kernel tells the side of a patch, a table of positions has a row for each one, and for special tokens.
+    squares = flattened_patches(mapped_to(placed, shapes))
+    told = product(dict.fromkeys([*stored, *squares]), islice(grids_of(placed), MOST_GRIDS))
+    for (patch, channels), grid in told:
+        yield from images_with(patch, channels, grid)
+    # Where no kernel tells the sides of a patch, a table of positions has a row for each one, and for special tokens.
     grids = [k for k in range(1, 17) if any(k * k + special in sizes for special in range(3))]
     # A width that many arrays have is that of the layers.
     held = Counter(size for shape in shapes for size in set(shape))
     rare = [size for s in shapes if len(s) == MAP for size in s if held[size] <= MOST_OF_PATCHES]
     square = [s[0] for s in shapes if len(s) == MAP and s[0] == s[1]]  # ViT-B/16 has as many features as pixels
     areas = dict.fromkeys([*rare, *square])
-    images += [(channels, [k * patch for k in (2, *grids)]) for patch, channels in flattened_patches(areas)]
-    for channels, sides in images:
-        yield from dict.fromkeys([*((channels, s, s) for s in sides), *((s, s, channels) for s in sides)])
+    repeated = [(patch, channels, (2, *range(1, 17))) for patch, channels in dict.fromkeys(stored)]
+    repeated += [(patch, channels, (2, *grids)) for patch, channels in flattened_patches(areas)]
+    for patch, channels, times in repeated:
+        of_grids = [image for k in times for image in images_with(patch, channels, (k, k))]
+        yield from dict.fromkeys(sorted(of_grids, key=lambda image: image[0] != channels))
+        yield from images_with((1, 1), channels, (LARGE_IMAGE, LARGE_IMAGE))
+
+
+LARGE_IMAGE = 224
+"""The side of the images that most encoders of images are made for."""
+
+
+def images_with(patch: tuple[int, int], channels: int, grid: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+    """Yield the shapes of the images with so many rows and columns of patches: channels first, and last."""
+    height, width = grid[0] * patch[0], grid[1] * patch[1]
+    yield channels, height, width
+    yield height, width, channels
+
+
+def of_rectangles(
+    weights: Mapping[str, Tensor],
+    batch: int,
+    length: int,  # noqa: ARG001
+    tables: Mapping[str, Tensor],
+) -> Iterator[Tensor]:
+    """Yield images whose patches a map reads flattened, and which are rectangles of which only the area is told."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = [tuple(w.shape) for w in weights.values()]
+    placed = position_tables([*shapes, *(tuple(t.shape) for t in tables.values())])
+    patches = flattened_patches(mapped_to(placed, shapes), squares=False)
+    for (patch, channels), grid in product(patches, list(islice(grids_of(placed, fewest=1), MOST_GRIDS))):
+        for shape in images_with(patch, channels, grid):
+            yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
+
+
+def mapped_to(tables: Sequence[tuple[int, ...]], shapes: Sequence[tuple[int, ...]]) -> dict[int, None]:
+    """Return how many entries maps read that give vectors as wide as the rows of tables of positions."""
+    maps = [pair for s in shapes if len(s) == MAP for pair in (s, s[::-1])]
+    return dict.fromkeys(read for read, width in maps if width in {table[-1] for table in tables})
 
 
 def position_tables(shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -227,13 +261,14 @@ def position_tables(shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return with_batch + [s for s in shapes if len(s) == MAP and often[s[0]] == 1]
 
 
-def grids_of(tables: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, int]]:
+def grids_of(tables: Sequence[tuple[int, ...]], fewest: int = 2) -> Iterator[tuple[int, int]]:
     """Yield rows and columns of patches for which there is a table of positions, the nearest to squares first.
 
-    A table has a row for each patch, for a class token, and for one that distils.
+    A table has a row for each patch, for a class token, and for one that distils. There are at least the ``fewest``
+    rows, and as many columns: a patch may be as high as the image.
     """
     for patches in dict.fromkeys(s[-2] - special for s in tables for special in (1, 0, 2)):
-        sides = [a for a in range(2, MOST_ROWS + 1) if patches % a == 0 and 2 <= patches // a <= MOST_ROWS]
+        sides = [a for a in range(fewest, MOST_ROWS + 1) if patches % a == 0 and fewest <= patches // a <= MOST_ROWS]
         yield from sorted(((a, patches // a) for a in sides), key=lambda grid: abs(grid[0] - grid[1]))
 
 
@@ -241,12 +276,19 @@ MOST_ROWS, MOST_GRIDS = 32, 12
 """Images have at most so many rows of patches (512 pixels with patches of 16), and so many grids are tried."""
 
 
-def flattened_patches(areas: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield side and channels of square patches that a map may read flattened: it reads p²C entries."""
+def flattened_patches(areas: Iterable[int], *, squares: bool = True) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield sides and channels of patches that a map may read flattened: it reads pqC entries.
+
+    Args:
+        areas: what maps read.
+        squares: whether the patches are squares, or other rectangles.
+    """
     for area, channels in product(areas, COLOURS):
-        side = isqrt(area // channels)
-        if side > 1 and side * side * channels == area:
-            yield side, channels
+        pixels = area // channels
+        heights = [height for height in range(1, pixels + 1) if pixels * channels == area and pixels % height == 0]
+        for height in heights if pixels > 1 else ():
+            if (height * height == pixels) == squares:
+                yield (height, pixels // height), channels
 
 
 COLOURS = (3, 1)
@@ -357,7 +399,7 @@ def first_call(
         lengths: the numbers of positions to try; by default few, and as many as some size of its arrays.
         batches: the numbers of sequences to try.
         stated: values that every call gets, by argument.
-        trials: the number of calls that may be tried in each of four rounds.
+        trials: the number of calls that may be tried in each round.
         shape: that of the input, if the encoder states it.
         numbers: whole numbers that it keeps; the only length that it takes may be one of them.
     """
@@ -368,6 +410,7 @@ def first_call(
         (plans(arguments), [few], likely, LIKELY),
         (asked, more, likely, LIKELY),
         (asked, [few], likely, MOST_CALLS),
+        (asked, [few], partial(of_rectangles, tables=tables), 1),
         (asked, [few], of_any_width, 1),
     )
     passable: FirstCall | None = None

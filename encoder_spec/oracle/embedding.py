@@ -29,21 +29,27 @@ def unscaled(X: Array) -> Array:
     return X
 
 
-def patches(images: Array, *, patch: int, feature_norm: Callable[..., Array], W_patch: Array, b_patch: Array) -> Array:
-    """X[b, j, c] = Σ_i Norm(x_p[b, j])[i] W[i, c] + b[c], x_p[b, r·columns + s, (c·p + y)·p + z] = image[…]."""
+def patches(
+    images: Array, *, patch: int, patch_width: int, feature_norm: Callable[..., Array], W_patch: Array, b_patch: Array
+) -> Array:
+    """X[b, j, c] = Σ_i Norm(x_p[b, j])[i] W[i, c] + b[c], x_p[b, r·columns + s, (c·p + y)·q + z] = image[…]."""
     B, channels, height, width = images.shape
-    p, rows, columns = patch, height // patch, width // patch
-    x_p = np.zeros((B, rows * columns, channels * p * p))
-    for b, r, s, c, y, z in np.ndindex(B, rows, columns, channels, p, p):
-        x_p[b, r * columns + s, (c * p + y) * p + z] = images[b, c, r * p + y, s * p + z]
+    p, q, rows, columns = patch, patch_width, height // patch, width // patch_width
+    x_p = np.zeros((B, rows * columns, channels * p * q))
+    for b, r, s, c, y, z in np.ndindex(B, rows, columns, channels, p, q):
+        x_p[b, r * columns + s, (c * p + y) * q + z] = images[b, c, r * p + y, s * q + z]
     X: Array = np.einsum("bji,ic->bjc", feature_norm(x_p), W_patch) + b_patch
     return X
 
 
-def patches_without_bias(images: Array, *, patch: int, feature_norm: Callable[..., Array], W_patch: Array) -> Array:
+def patches_without_bias(
+    images: Array, *, patch: int, patch_width: int, feature_norm: Callable[..., Array], W_patch: Array
+) -> Array:
     """X[b, j, c] = Σ_i Norm(x_p[b, j])[i] W_patch[i, c], as above with b = 0."""
     b_patch = np.zeros(W_patch.shape[1])
-    return patches(images, patch=patch, feature_norm=feature_norm, W_patch=W_patch, b_patch=b_patch)
+    return patches(
+        images, patch=patch, patch_width=patch_width, feature_norm=feature_norm, W_patch=W_patch, b_patch=b_patch
+    )
 
 
 def convolutions(signal: Array, *, W_conv: Array, b_conv: Array, W_step: Array, b_step: Array) -> Array:

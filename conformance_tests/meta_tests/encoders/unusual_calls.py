@@ -299,8 +299,29 @@ def a_bound_method_with_arrays() -> Any:
     return partial(encoder.forward, training=False)
 
 
+@unusual
+def a_function_around_arrays() -> Any:
+    """A function that calls another, whose object holds the arrays."""
+    encoder = InNumPy()
+
+    def run(x: np.ndarray) -> np.ndarray:
+        return encoder.forward(x, training=False)
+
+    return lambda x: run(x)
+
+
+@excused("attention.scores", "the scores are multiplied by 0.25, where 1/√4 = 0.5 belongs")
+def a_function_around_wrong_scores() -> Any:
+    """The same, and the scores are divided by d_k."""
+    encoder = InNumPy()
+    encoder.divisor = 4.0
+    return lambda x: encoder.forward(x, training=False)
+
+
 class InNumPy:
     """One layer in NumPy."""
+
+    divisor = 2.0
 
     def __init__(self) -> None:
         draw = np.random.default_rng(0).standard_normal
@@ -312,7 +333,7 @@ class InNumPy:
     def forward(self, x: np.ndarray, training: bool = True) -> np.ndarray:
         assert not training
         q, k, v = (self.heads(x @ self.maps[name]) for name in ("query", "key", "value"))
-        scores = q @ k.swapaxes(-1, -2) / 2.0
+        scores = q @ k.swapaxes(-1, -2) / self.divisor
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         weights /= weights.sum(-1, keepdims=True)
         x = self.norm(0, x + (weights @ v).swapaxes(1, 2).reshape(x.shape) @ self.maps["out"])
@@ -357,6 +378,29 @@ class MaskedSentence(Tokens):
     def forward(self, ids: Tensor, sentence_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
         x = self.embedded(ids) + self.segment_table(torch.zeros_like(ids))
         return super().forward(x, None if sentence_mask is None else sentence_mask == 1)
+
+
+@unusual
+class WithoutPlaceForSegments(MaskedSentence):
+    """The second argument, whose name tells nothing, is a mask; there is a table of segments."""
+
+    def forward(self, ids: Tensor, attention: Tensor) -> Tensor:
+        return super().forward(ids, attention)
+
+
+@unusual
+class PicksItsOutputs(Tokens):
+    """An argument chooses which hidden states go on to a head; an id says what is padded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(28, 31)
+        self.stack = Calls()
+
+    def forward(self, ids: Tensor, masked_pos: Tensor) -> Tensor:  # type: ignore[override]
+        hidden = self.stack(self.embedded(ids), ids != 0)
+        chosen = masked_pos[..., None].expand(-1, -1, hidden.shape[-1])
+        return self.head(hidden.gather(1, chosen))
 
 
 @unusual

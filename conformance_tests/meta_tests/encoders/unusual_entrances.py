@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.meta_tests.encoders.plain import Plain, PlainLayer, plain_layers
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, layers_with, plain_layers
 from conformance_tests.meta_tests.encoders.unusual_calls import Tokens, excused, unusual
 
 
@@ -17,6 +17,108 @@ class OneLength(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layer(x.reshape(len(x), 7, 24))
+
+
+@unusual
+class LengthKept(nn.Module):
+    """Takes as many positions as a part of it keeps as a number, which no array tells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.positions = PlainLayer(24, 4, 40), 10
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x.reshape(len(x), self.positions, 24))
+
+
+@unusual
+class MomentsAsPatches(nn.Module):
+    """Patches of a spectrogram: all of its six frequencies at two moments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map, self.places = nn.Conv2d(1, 28, (6, 2), stride=(6, 2)), nn.Parameter(torch.randn(1, 8, 28))
+        self.layers = Plain(plain_layers())
+
+    def forward(self, spectrogram: Tensor) -> Tensor:
+        return self.layers(self.patches(spectrogram) + self.places)
+
+    def patches(self, spectrogram: Tensor) -> Tensor:
+        return self.map(spectrogram).flatten(2).mT
+
+
+@unusual
+class MomentsFlattened(MomentsAsPatches):
+    """The same, with a map of flattened patches, which tells their area alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(12, 28)
+
+    def patches(self, spectrogram: Tensor) -> Tensor:
+        cut = spectrogram[:, 0].unflatten(-1, (-1, 2)).permute(0, 2, 3, 1)
+        return self.map(cut.flatten(2))
+
+
+@excused("attention.scores", "the scores are multiplied by 0.142857, where 1/√7 = 0.377964 belongs")
+class MomentsWithWrongScores(MomentsFlattened):
+    """The same, with scores divided by d_k."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = Plain(layers_with(DividedByTheWidth))
+
+
+class DividedByTheWidth(PlainAttention):
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ k.mT / q.shape[-1]
+
+
+@unusual
+class CutOutByAProduct(nn.Module):
+    """Patches are cut out by a product with zeros and ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map, self.layers = nn.Linear(48, 28), Plain(plain_layers())
+
+    def forward(self, images: Tensor) -> Tensor:
+        taking = torch.eye(48, dtype=images.dtype).reshape(48, 3, 4, 4)
+        x = self.map(torch.nn.functional.conv2d(images, taking, stride=4).flatten(2).mT)
+        return self.layers(x + waves(x))
+
+
+@unusual
+class OneSquareAlone(nn.Module):
+    """Takes images of one size, which no table tells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map, self.layers = nn.Conv2d(3, 28, 4, stride=4), Plain(plain_layers())
+
+    def forward(self, images: Tensor) -> Tensor:
+        assert images.shape[-2:] == (12, 12)
+        x = self.map(images).flatten(2).mT
+        return self.layers(x + waves(x))
+
+
+@unusual
+class PositionsOfTheInputsType(nn.Module):
+    """Keeps its sinusoids in the type of its last input: ids would leave nothing of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers, self.places = Plain(plain_layers()), waves(torch.zeros(1, 300, 28))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.places = self.places.to(x.dtype)
+        return self.layers(28**0.5 * x + self.places[: x.shape[1]])
+
+
+def waves(x: Tensor) -> Tensor:
+    """Sinusoids (n, d) for vectors (B, n, d)."""
+    angles = torch.arange(x.shape[1], dtype=torch.float64)[:, None] * 10000.0 ** -(torch.arange(0, 28, 2) / 28)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).to(x.dtype)
 
 
 @unusual

@@ -164,3 +164,39 @@ class MaskThatMultiplies(PlainAttention):
 @excused("attention.mask", "each position sees itself and those before it alone (a causal mask)")
 def causal_by_a_product() -> nn.Module:
     return Plain(layers_with(MaskThatMultiplies))
+
+
+class OneKeyMapForAll(PlainAttention):
+    """Each head has a map for its keys, and all use the first."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.key = nn.ModuleList(nn.Linear(width, width // count) for _ in range(count))
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        keys = torch.stack([self.key[0](x) for _ in self.key], dim=1)
+        q, v = (m(x).unflatten(-1, (self.count, -1)).transpose(1, 2) for m in (self.query, self.value))
+        return [q, keys, v]
+
+
+@excused("attention.projections", "its 4 heads share the keys of 1, and layers.0.attention.key.1.weight is left unused")
+def one_key_map_for_all_heads() -> nn.Module:
+    return Plain(layers_with(OneKeyMapForAll))
+
+
+@excused("attention.projections", "each head projects 7 of the 70 features, not all of them")
+class NormsAllPositionsAtOnce(nn.Module):
+    """Norms ten positions as one vector and makes the heads of that: no encoder has such parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(70), nn.LayerNorm(70)
+        self.maps = nn.ModuleList(nn.Linear(7, 7) for _ in range(4))
+        self.up, self.down = nn.Linear(7, 13), nn.Linear(13, 7)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value, out = self.maps
+        y = self.first(x.flatten(1)).reshape(x.shape)
+        x = x + out((query(y) @ key(y).mT / 7**0.5).softmax(-1) @ value(y))
+        y = self.second(x.flatten(1)).reshape(x.shape)
+        return x + self.down(self.up(y).relu())

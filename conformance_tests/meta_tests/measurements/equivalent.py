@@ -26,7 +26,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("embedding.patches", "height, width = images.shape[2:]"): COUNTED,
     (
         "embedding.patches",
-        "x_p: Tensor = images.unflatten(2, (-1, patch)).unflatten(-1, (-1, patch))",
+        "x_p: Tensor = images.unflatten(2, (-1, patch)).unflatten(-1, (-1, patch_width))",
     ): COUNTED,
     ("embedding.patches", "x_p = x_p.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)"): COUNTED,
     (

@@ -58,10 +58,10 @@ def test_each_probe_has_its_own_batch_and_length(name: str, shape: tuple[int, in
     """One token, two by two, 41 tokens in the next larger prime number of sequences, and two large ones."""
     probe = probes()[name]
     assert probe.inputs[0].shape == (*shape, 4)
-    assert (probe.by_position, probe.patch, probe.positions) == (True, 0, shape[1])
+    assert (probe.by_position, probe.patch, probe.positions) == (True, None, shape[1])
     ids = probes(VASWANI_2017)[name]
     assert ids.inputs[0].shape == shape
-    assert (ids.by_position, ids.patch) == (True, 0)
+    assert (ids.by_position, ids.patch) == (True, None)
 
 
 PLANTED = {"plain": 1.0, "faint": 1e-4, "extreme": 1e3, "many": 1.0, "scattered": 1.0}
@@ -212,7 +212,7 @@ def test_an_image_has_the_grid_of_its_table_of_positions(
     assert probe.inputs[0].shape == (3, 2, 5 * rows, 5 * columns)
     assert probe.keep is not None
     assert probe.keep.shape == (3, rows * columns + prepended)
-    assert (probe.by_position, probe.patch, probe.positions) == (False, 5, rows * columns)
+    assert (probe.by_position, probe.patch, probe.positions) == (False, (5, 5), rows * columns)
     assert 0.6 < float(probe.inputs[0].abs().median()) < 0.8
 
 
@@ -230,7 +230,7 @@ def test_a_signal_has_two_samples_for_each_position(position: str, length: int) 
     assert probe.inputs[0].shape == (3, 5, 2 * length)
     assert probe.keep is not None
     assert probe.keep.shape == (3, length)
-    assert (probe.by_position, probe.patch) == (False, 0)
+    assert (probe.by_position, probe.patch) == (False, None)
 
 
 def row(*entries: float) -> Tensor:
@@ -271,7 +271,7 @@ def test_other_padding_of_an_image_fills_the_padded_patches() -> None:
     image = torch.arange(48, dtype=torch.float64).reshape(2, 1, 4, 6)
     keep = torch.ones(2, 7, dtype=torch.bool)
     keep[0, 6] = False
-    (other,) = Probe((image,), keep, by_position=False, patch=2).with_other_padding().inputs
+    (other,) = Probe((image,), keep, by_position=False, patch=(2, 2)).with_other_padding().inputs
     changed = torch.zeros(2, 1, 4, 6, dtype=torch.bool)
     changed[0, 0, 2:4, 4:6] = True
     assert torch.equal(other != image, changed)
@@ -308,7 +308,7 @@ def test_images_have_no_other_padding_where_none_is_padded() -> None:
     """Nothing would change, and a comparison would say nothing."""
     image = torch.zeros(2, 1, 4, 6, dtype=torch.float64)
     with pytest.raises(Unsupported):
-        Probe((image,), torch.ones(2, 6, dtype=torch.bool), by_position=False, patch=2).with_other_padding()
+        Probe((image,), torch.ones(2, 6, dtype=torch.bool), by_position=False, patch=(2, 2)).with_other_padding()
 
 
 TWO = Probe(

@@ -171,6 +171,7 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
         "channels": (3, 1),
         "d_e": (8, 4, 6),
         "patch": (2, 3, 1),
+        "patch_width": (3, 2, 1),
         "classes": (17, 1),
     }
     drawn = {name: draw(st.sampled_from(choices), label=name) for name, choices in size.items()}
@@ -183,7 +184,7 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
     constants = {"eps": draw(st.sampled_from((1e-5, 0.1, 1e-12))), "p_drop": draw(st.sampled_from((0.3, 0, 0.5)))}
     dimensions = Dimensions(d_model=d_model, max_len=n + offset + 1 + spare, **drawn)
     encoder = Encoder(profile.replace(noise=SPREAD_NOISE, position_offset=offset, **constants), dimensions)
-    data = {"B": B, "n": n, "height": rows * drawn["patch"], "width": columns * drawn["patch"]}
+    data = {"B": B, "n": n, "height": rows * drawn["patch"], "width": columns * drawn["patch_width"]}
     data |= {"time": 2 * n, "hd": drawn["h"] * drawn["d_k"], "d_head": drawn["d_k"]}
     return encoder, dimensions.sizes() | data
 

@@ -99,23 +99,31 @@ def test_patches_are_read_row_by_row() -> None:
     Weights (1, 10, 100, 1000) make 1 + 20 + 500 + 6000 = 6521 and 3 + 40 + 700 + 8000 = 8743; b adds 0.5.
     """
     image = tensor([[[[1, 2, 3, 4], [5, 6, 7, 8]]]])
-    X = patches(
-        image, patch=2, feature_norm=no_feature_norm, W_patch=tensor([[1], [10], [100], [1000]]), b_patch=tensor([0.5])
-    )
+    maps = {"W_patch": tensor([[1], [10], [100], [1000]]), "b_patch": tensor([0.5])}
+    X = patches(image, patch=2, patch_width=2, feature_norm=no_feature_norm, **maps)
     close(X, tensor([[[6521.5], [8743.5]]]))
 
 
 @shows("EMB-4")
+def test_patches_may_be_rectangles() -> None:
+    """Patches of 2 × 1 of the image (1 2 / 3 4) are its columns (1, 3) and (2, 4); W = (1, 10)ᵀ makes 31 and 42."""
+    image = tensor([[[[1, 2], [3, 4]]]])
+    maps = {"W_patch": tensor([[1], [10]]), "b_patch": tensor([0.5])}
+    X = patches(image, patch=2, patch_width=1, feature_norm=no_feature_norm, **maps)
+    close(X, tensor([[[31.5], [42.5]]]))
+
+
+@shows("EMB-4")
 def test_patches_equal_a_strided_convolution() -> None:
-    """A convolution whose stride is the side of its kernel sees each patch once."""
-    images, kernel, b = normal(0, 2, 3, 10, 15), normal(1, 7, 3, 5, 5), normal(2, 7)
+    """A convolution whose strides are the sides of its kernel sees each patch once."""
+    images, kernel, b = normal(0, 2, 3, 10, 12), normal(1, 7, 3, 5, 4), normal(2, 7)
     maps = {"feature_norm": no_feature_norm, "W_patch": kernel.flatten(1).mT, "b_patch": b}
-    X = patches(images, patch=5, **maps)
-    close(X, torch.nn.functional.conv2d(images, kernel, b, stride=5).flatten(2).mT)
-    with refused(match="side 5 do not tile an image of 10 × 14"):
-        patches(images[..., :14], patch=5, **maps)
-    with refused(match="side 5 do not tile an image of 9 × 15"):
-        patches(images[..., :9, :], patch=5, **maps)
+    X = patches(images, patch=5, patch_width=4, **maps)
+    close(X, torch.nn.functional.conv2d(images, kernel, b, stride=(5, 4)).flatten(2).mT)
+    with refused(match="5 × 4 do not tile an image of 10 × 11"):
+        patches(images[..., :11], patch=5, patch_width=4, **maps)
+    with refused(match="5 × 4 do not tile an image of 9 × 12"):
+        patches(images[..., :9, :], patch=5, patch_width=4, **maps)
 
 
 @shows("EMB-13")
@@ -123,7 +131,13 @@ def test_patches_without_bias_are_maps_alone() -> None:
     """A 2 × 2 image of one channel is one patch (1, 2, 3, 4) of side 2; W = (1, 10, 100, 1000)ᵀ gives 4321."""
     image = tensor([[[[1, 2], [3, 4]]]])
     same(
-        patches_without_bias(image, patch=2, feature_norm=no_feature_norm, W_patch=tensor([[1], [10], [100], [1000]])),
+        patches_without_bias(
+            image,
+            patch=2,
+            patch_width=2,
+            feature_norm=no_feature_norm,
+            W_patch=tensor([[1], [10], [100], [1000]]),
+        ),
         tensor([[[4321]]]),
     )
 
@@ -217,8 +231,11 @@ def test_features_are_normed_before_they_are_mapped() -> None:
     same(features(u, feature_norm=halved, W_feature=W_feature, b_feature=b_feature), tensor([[[121]]]))
     same(features_without_bias(u, feature_norm=halved, W_feature=W_feature), tensor([[[21]]]))
     image, W_patch = tensor([[[[2, 4], [6, 8]]]]), tensor([[1], [10], [100], [1000]])
-    same(patches_without_bias(image, patch=2, feature_norm=halved, W_patch=W_patch), tensor([[[4321]]]))
-    same(patches(image, patch=2, feature_norm=halved, W_patch=W_patch, b_patch=tensor([0.5])), tensor([[[4321.5]]]))
+    same(patches_without_bias(image, patch=2, patch_width=2, feature_norm=halved, W_patch=W_patch), tensor([[[4321]]]))
+    same(
+        patches(image, patch=2, patch_width=2, feature_norm=halved, W_patch=W_patch, b_patch=tensor([0.5])),
+        tensor([[[4321.5]]]),
+    )
 
 
 @shows("EMB-20")

@@ -216,7 +216,7 @@ OPPOSITES = pytest.mark.parametrize(
 @OPPOSITES
 def test_a_mask_that_means_the_opposite_of_its_name_departs(
     make: Callable[[], nn.Module],
-    means: str,  # noqa: ARG001
+    means: str,
     opposite: str,
 ) -> None:
     """Callers hand it what the name means elsewhere, and so does the suite."""

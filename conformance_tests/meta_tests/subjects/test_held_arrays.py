@@ -155,6 +155,19 @@ def test_arrays_bound_to_a_function_are_weights() -> None:
     assert torch.allclose(subject.encode((x,), None), 18 * x)
 
 
+class WritesIntoItsInput(Encoder):
+    """Leaves its result in its caller's array."""
+
+    def forward(self, x: Array, padding: Array | None = None, training: bool = True) -> tuple[Array, None]:
+        x[:], _ = super().forward(x.copy(), padding, training)
+        return x, None
+
+
+def test_an_array_that_it_is_called_with_is_its_callers() -> None:
+    target = check(WritesIntoItsInput).targets[0]
+    assert [r.id for r in target.of("fail")] == ["ENC-6"], target.notes
+
+
 def test_an_object_with_arrays_that_nothing_calls_is_no_encoder() -> None:
     class Table:
         def __init__(self) -> None:

@@ -84,6 +84,48 @@ def test_a_model_is_judged_as_far_as_its_encoder_goes(batch: bool) -> None:
     assert (wrong.verdict, wrong.departs_at) == ("nonconformant", "attention.scores")
 
 
+GLOBAL = parameters()
+
+
+def around(held: dict[str, Any], divisor: float = 5**0.5) -> Callable[[Any], Any]:
+    """A function that reads its parameters around it."""
+
+    def run(x: Any) -> Any:
+        return layer(held, x, divisor=divisor)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: jax.vmap(partial(layer, parameters())),
+        lambda: jax.jit(jax.vmap(around(parameters()))),
+        lambda: jax.vmap(lambda x: layer(GLOBAL, x)),
+        lambda: lambda x, held=GLOBAL: jax.vmap(around(held))(x),
+    ],
+    ids=["mapped", "compiled", "global", "default"],
+)
+def test_a_function_is_judged_by_what_it_reads_beside_its_arguments(make: Callable[[], Any]) -> None:
+    """Variables around it, also those of functions that it calls, global objects, and defaults."""
+    target = check(make).targets[0]
+    assert (target.verdict, target.level) == ("conformant", "gradient"), target.notes
+
+
+def test_what_a_function_around_its_parameters_does_wrong_is_named() -> None:
+    target = check(lambda: jax.vmap(around(parameters(), divisor=5.0))).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", "attention.scores")
+
+
+def test_a_function_stays_as_it_was() -> None:
+    """Its copies read other arrays."""
+    held = parameters()
+    function = jax.vmap(around(held))
+    rebuilt(function, lambda _, array: 0 * array)
+    assert function(jnp.ones((1, 2, 20))).any()
+    assert rebuilt(jnp.tanh, lambda _, array: array) is jnp.tanh
+
+
 def test_random_numbers_in_evaluation_are_named() -> None:
     def drop(y: Any) -> Any:
         return jnp.where(jax.random.bernoulli(jax.random.PRNGKey(3), 0.9, y.shape), y / 0.9, 0)

@@ -91,7 +91,7 @@ def copied(thing: Any, replace: Replace, path: str, made: dict[int, Any]) -> Any
     if isinstance(thing, FunctionType):
         return copied_function(thing, inside)
     if isinstance(thing, jax.stages.Wrapped):  # a compiled function computes what it wraps
-        wrapped = thing.__wrapped__  # type: ignore[attr-defined]
+        wrapped = thing.__wrapped__
         instead = inside(wrapped, "")
         return thing if instead is wrapped else instead
     leaves, whole = jax.tree_util.tree_flatten_with_path(thing)
