@@ -112,8 +112,8 @@ class Calls:
         accepted, hints = self.subject.accepted(), self.subject.hints
         is_stated = bool(hints.batch or hints.length)
         image = accepted.image if accepted else None
-        sizes_of = start.dimensions
-        if image is not None and (len(set(image)) > 1 or sizes_of.patch != sizes_of.patch_width):
+        patch = start.dimensions.patch, start.dimensions.patch_width
+        if image is not None and (len(set(image)) > 1 or len(set(patch)) > 1):
             # Positions of another grid of patches would be other ones, as far as they are taken at all.
             self.sizes = Sizes(image=image)
         tried: list[Sizes | None] = [] if is_stated else [self.sizes]

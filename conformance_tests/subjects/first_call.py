@@ -209,16 +209,19 @@ def images_of(shapes: Sequence[tuple[int, ...]], kept: Sequence[tuple[int, ...]]
     rare = [size for s in shapes if len(s) == MAP for size in s if held[size] <= MOST_OF_PATCHES]
     square = [s[0] for s in shapes if len(s) == MAP and s[0] == s[1]]  # ViT-B/16 has as many features as pixels
     areas = dict.fromkeys([*rare, *square])
-    repeated = [(patch, channels, (2, *range(1, 17))) for patch, channels in dict.fromkeys(stored)]
-    repeated += [(patch, channels, (2, *grids)) for patch, channels in flattened_patches(areas)]
-    for patch, channels, times in repeated:
-        of_grids = [image for k in times for image in images_with(patch, channels, (k, k))]
-        yield from dict.fromkeys(sorted(of_grids, key=lambda image: image[0] != channels))
-        yield from images_with((1, 1), channels, (LARGE_IMAGE, LARGE_IMAGE))
+    images = [(c, [*multiples(patch, (2, *range(1, 17))), LARGE_IMAGE]) for patch, c in dict.fromkeys(stored)]
+    images += [(c, multiples(patch, (2, *grids))) for patch, c in flattened_patches(areas)]
+    for channels, sides in images:
+        yield from dict.fromkeys([*((channels, h, w) for h, w in sides), *((h, w, channels) for h, w in sides)])
 
 
-LARGE_IMAGE = 224
-"""The side of the images that most encoders of images are made for."""
+LARGE_IMAGE = 224, 224
+"""The sides of the images that most encoders of images are made for."""
+
+
+def multiples(patch: tuple[int, int], times: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the sides of images with as many rows as columns of patches."""
+    return [(k * patch[0], k * patch[1]) for k in times]
 
 
 def images_with(patch: tuple[int, int], channels: int, grid: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
