@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor, from_numpy
 
-from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.graph import Graph, Value
 from conformance_tests.computation.inputs import are_waves
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.errors import SubjectError, Unsupported, one_line
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import Arguments, apart_from_evaluation, arguments_of, entrance
-from conformance_tests.subjects.first_call import FirstCall, first_hidden_states
+from conformance_tests.subjects.first_call import SEQUENCE, FirstCall, first_hidden_states
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.holding import Apart, functions_in, held
 from conformance_tests.subjects.live_arrays import LiveArrays
@@ -45,9 +45,13 @@ class HeldArraysSubject(CalledSubject):
         SubjectError: if nothing calls it, or none of its arrays is seen to change what it computes.
     """
 
+    ends_with = "what it computes in {}"
+    """See ``CalledSubject``: functions of NumPy have no parts with names."""
+
     def __init__(self, thing: Any) -> None:
         super().__init__()
         self.hints = Hints()
+        self._places: dict[str, tuple[int, int]] = {}
         self._thing = thing
         self._recording: NumpyRecording | None = None
         self._tables: set[str] = set()
@@ -115,7 +119,36 @@ class HeldArraysSubject(CalledSubject):
         beside = {name: v.numpy() if isinstance(v, Tensor) else v for name, v in named.items()}
         if self._recording is not None:
             return self._record(self._recording, inputs, beside)
+        if self.ending is not None:
+            with self._recorded() as recording:
+                return self._record(recording, inputs, beside)
         return as_tensors(self._function(*inputs, **beside, **self._evaluation))
+
+    def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
+        """See ``Subject``: what operations on each entry give, by line and place."""
+        given = self._operations(graph)
+        self._places = {f"{v.line} (operation {i} of {len(given)})": (i, len(given)) for i, v in enumerate(given, 1)}
+        codes = (v.codes[None] if self.one_by_one else v.codes for v in given)
+        return tuple(zip(self._places, codes, strict=True))
+
+    def _operations(self, graph: Graph) -> list[Value]:
+        """Return what may be hidden states, in order of execution."""
+        axes = SEQUENCE - 1 if self.one_by_one else SEQUENCE
+        return [v for v in graph.values if v.kind == "elementwise" and v.depends and v.data.ndim == axes]
+
+    def _up_to_its_end(self, recording: NumpyRecording, returned: Any) -> Any:
+        """Return what the encoder in a model gives; what is returned, where nothing stands behind it.
+
+        Raises:
+            Unsupported: if a call with these sizes takes other operations.
+        """
+        if self.ending is None:
+            return as_tensors(returned, recording.tensor)
+        place, count = self._places[self.ending.part]
+        given = self._operations(recording.graph)
+        if len(given) != count:
+            raise Unsupported(f"a call of these sizes takes {len(given)} operations, and not {count}")
+        return recording.remembered(given[place - 1], self.dtype)
 
     def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """See ``CalledSubject``: its floating inputs, and the result of every operation."""
@@ -175,7 +208,7 @@ class HeldArraysSubject(CalledSubject):
         beside = {k: recording.known("argument", v, k) if isinstance(v, np.ndarray) else v for k, v in named.items()}
         with recording.active():
             returned = function(*given, **beside, **self._evaluation)
-        return as_tensors(returned, recording.tensor)
+        return self._up_to_its_end(recording, returned)
 
     def weights(self) -> dict[str, Tensor]:
         """See ``Subject``."""

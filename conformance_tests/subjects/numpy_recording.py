@@ -171,6 +171,12 @@ class NumpyRecording(Evaluation):
         self._returned.append((tensor, read.codes))
         return tensor
 
+    def remembered(self, value: Value, dtype: torch.dtype) -> Tensor:
+        """Return a tensor with the numbers of a value, in another memory, and remember their codes."""
+        tensor = value.data.to(dtype, copy=True)
+        self._returned.append((tensor, value.codes))
+        return tensor
+
     def finished(self, hidden: Tensor) -> Graph:
         """Return the graph whose output is one of the tensors that were returned, or a view of one."""
         codes = next(codes for tensor, codes in self._returned if tensor.data_ptr() == hidden.data_ptr())

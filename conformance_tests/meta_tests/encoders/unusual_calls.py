@@ -310,12 +310,19 @@ def a_function_around_arrays() -> Any:
     return lambda x: run(x)
 
 
+@unusual
+def a_classifier_in_numpy() -> Any:
+    """A function with a map of the mean behind its encoder."""
+    encoder, head = InNumPy(), np.random.default_rng(1).standard_normal((12, 5))
+    return lambda x: encoder.forward(x, training=False).mean(1) @ head
+
+
 @excused("attention.scores", "the scores are multiplied by 0.25, where 1/√4 = 0.5 belongs")
-def a_function_around_wrong_scores() -> Any:
-    """The same, and the scores are divided by d_k."""
-    encoder = InNumPy()
+def a_classifier_with_wrong_scores() -> Any:
+    """The same for each position, and the scores are divided by d_k."""
+    encoder, head = InNumPy(), np.random.default_rng(1).standard_normal((12, 5))
     encoder.divisor = 4.0
-    return lambda x: encoder.forward(x, training=False)
+    return lambda x: encoder.forward(x, training=False) @ head
 
 
 class InNumPy:
