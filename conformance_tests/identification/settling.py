@@ -104,7 +104,7 @@ class Settling:
         except (Undetermined, SubjectError) as reason:
             if shown is not None and self._ends_earlier(shown):
                 return self._settled()
-            if shown is not None and shown.fits_slots and not shown.unread and shown.findings:
+            if shown is not None and departs_by_itself(shown, self.weights):
                 raise Departs(NO_ENCODER, [(shown.equation(f.slot), f.says) for f in shown.findings]) from None
             left = [] if shown is None else left_open(shown, self.weights)
             if not left:
@@ -347,6 +347,14 @@ def left_open(shown: EncoderReading, weights: Mapping[str, Tensor]) -> list[str]
     mapping, ungathered = gathered(shown, weights)
     left += ungathered
     return left + depending(shown, mapping) if left else left
+
+
+def departs_by_itself(shown: EncoderReading, weights: Mapping[str, Tensor]) -> bool:
+    """Return whether all of an encoder is read, and departs: what has parameters of no slot may be right otherwise."""
+    if not (shown.fits_slots and shown.findings) or shown.unread:
+        return False
+    mapping, ungathered = gathered(shown, weights)
+    return not ungathered and not depending(shown, mapping)
 
 
 def depending(shown: EncoderReading, mapping: ParameterMapping) -> list[str]:
