@@ -104,8 +104,8 @@ class Settling:
         except (Undetermined, SubjectError) as reason:
             if shown is not None and self._ends_earlier(shown):
                 return self._settled()
-            if shown is not None and departs_by_itself(shown, self.weights):
-                raise Departs(NO_ENCODER, [(shown.equation(f.slot), f.says) for f in shown.findings]) from None
+            if shown is not None and (alone := departing_by_itself(shown, self.weights)):
+                raise Departs(NO_ENCODER, [(shown.equation(f.slot), f.says) for f in alone]) from None
             left = [] if shown is None else left_open(shown, self.weights)
             if not left:
                 raise
@@ -349,12 +349,20 @@ def left_open(shown: EncoderReading, weights: Mapping[str, Tensor]) -> list[str]
     return left + depending(shown, mapping) if left else left
 
 
-def departs_by_itself(shown: EncoderReading, weights: Mapping[str, Tensor]) -> bool:
-    """Return whether all of an encoder is read, and departs: what has parameters of no slot may be right otherwise."""
-    if not (shown.fits_slots and shown.findings) or shown.unread:
-        return False
+WITHIN_ATTENTION = ("projections", "split", "scores", "weights", "merge")
+"""Slots of which a finding tells of an attention alone; others depend on what is taken for a sublayer or a norm."""
+
+
+def departing_by_itself(shown: EncoderReading, weights: Mapping[str, Tensor]) -> list[Finding]:
+    """Return what is wrong within attention in an encoder of which all is read, whatever its other parts are.
+
+    One with parameters of no slot may compute other equations, and do so rightly.
+    """
+    within = [finding for finding in shown.findings if finding.slot in WITHIN_ATTENTION]
+    if not (shown.fits_slots and within) or shown.unread:
+        return []
     mapping, ungathered = gathered(shown, weights)
-    return not ungathered and not depending(shown, mapping)
+    return [] if ungathered or depending(shown, mapping) else within
 
 
 def depending(shown: EncoderReading, mapping: ParameterMapping) -> list[str]:
