@@ -55,7 +55,7 @@ class Dimensions:
                 object.__setattr__(self, name, self.d_model // self.h)
 
     def replace(self, **sizes: int) -> Self:
-        """The same sizes but for those given; widths that follow others unless given follow these."""
+        """Return these sizes with others in their place; a width that has a default takes it anew."""
         if {"d_model", "h"} & set(sizes):
             sizes = {"d_k": 0, "d_v": 0} | sizes
         if "d_model" in sizes:

@@ -190,3 +190,23 @@ def test_the_table_of_ids_is_the_one_that_they_read() -> None:
     subject = TorchSubject(LooksUp())
     with subject.borrowed():
         assert tables_by_argument(subject.computation()) == {"x": ("a",)}
+
+
+class Translates(nn.Module):
+    """An encoder and a decoder, which reads its memory by an attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = nn.Transformer(WIDTH, HEADS, 1, 1, INNER, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        both: torch.Tensor = self.both(x, x)
+        return both
+
+
+def test_an_attention_that_reads_two_sequences_is_that_of_a_decoder() -> None:
+    """Its queries come from one attention, and its keys from another; in an encoder both come from one value."""
+    found, _ = reading_of(Translates())
+    assert any("its queries are of one sequence and its keys of another" in says for says in found.foreign)
+    alone, _ = reading_of(Translates().both.encoder)
+    assert not alone.foreign

@@ -319,7 +319,7 @@ def a_classifier_in_numpy() -> Any:
 
 @excused("attention.scores", "the scores are multiplied by 0.25, where 1/√4 = 0.5 belongs")
 def a_classifier_with_wrong_scores() -> Any:
-    """The same for each position, and the scores are divided by d_k."""
+    """A function with a map of each position behind its encoder, which divides the scores by d_k."""
     encoder, head = InNumPy(), np.random.default_rng(1).standard_normal((12, 5))
     encoder.divisor = 4.0
     return lambda x: encoder.forward(x, training=False) @ head

@@ -49,7 +49,7 @@ class MomentsAsPatches(nn.Module):
 
 @unusual
 class MomentsFlattened(MomentsAsPatches):
-    """The same, with a map of flattened patches, which tells their area alone."""
+    """Maps flattened patches of a spectrogram: the map tells their area alone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class MomentsFlattened(MomentsAsPatches):
 
 @excused("attention.scores", "the scores are multiplied by 0.142857, where 1/√7 = 0.377964 belongs")
 class MomentsWithWrongScores(MomentsFlattened):
-    """The same, with scores divided by d_k."""
+    """Maps flattened patches, and divides the scores by d_k."""
 
     def __init__(self) -> None:
         super().__init__()
