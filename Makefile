@@ -125,5 +125,5 @@ $(FRAMEWORKS_READY): pyproject.toml constraints.txt
 	@touch $@
 
 frameworks: $(FRAMEWORKS_READY)
-	$(FRAMEWORKS)/python -m pytest conformance_tests/meta_tests/encoders/test_keras.py conformance_tests/meta_tests/encoders/test_flax.py conformance_tests/meta_tests/encoders/test_paddle.py conformance_tests/meta_tests/subjects/test_jax_recording.py conformance_tests/meta_tests/subjects/test_held_jax.py conformance_tests/meta_tests/subjects/test_keras_computation.py
+	$(FRAMEWORKS)/python -m pytest conformance_tests/meta_tests/encoders/test_keras.py conformance_tests/meta_tests/encoders/test_flax.py conformance_tests/meta_tests/encoders/test_paddle.py conformance_tests/meta_tests/subjects/test_jax_recording.py conformance_tests/meta_tests/subjects/test_jax_translated.py conformance_tests/meta_tests/subjects/test_held_jax.py conformance_tests/meta_tests/subjects/test_keras_computation.py
 	$(FRAMEWORKS)/python -m conformance_tests.meta_tests.measurements.frameworks

@@ -72,8 +72,11 @@ from conformance_tests.subjects.subject import Boundary, Subject, with_values
 PADDING_IDS = 4
 """Ids below this one are tried for padding; vocabularies begin with the special ones."""
 
-LONGEST_SEARCH = 8.0
-"""A search for a first call may take so many seconds of the processor: most calls take milliseconds."""
+LONGEST_SEARCH, ALL_SEARCHES = 6.0, 8.0
+"""Seconds of the processor that a search for a first call may take, and all those together that find none.
+
+Most calls take milliseconds. A second search is for another precision, or another end of the encoder.
+"""
 
 MOST_NAMES = 4
 """So many parameters behind the end of an encoder are named."""
@@ -114,6 +117,7 @@ class CalledSubject(Subject):
         self.one_by_one = False
         self.ending: Ending | None = None
         self._added = 0
+        self._searched_in_vain = 0.0
         self._refusal = ""
         self._ignored = ""
         self._hides = False
@@ -171,13 +175,15 @@ class CalledSubject(Subject):
             call: calls the encoder with a first argument and those that it asks for, by ``call_with_batch``.
             sizes: the numbers of sequences and positions; by default few.
         """
-        wanted = until(process_time() + LONGEST_SEARCH, call)
+        begun = process_time()
+        wanted = until(begun + min(LONGEST_SEARCH, ALL_SEARCHES - self._searched_in_vain), call)
         for alone, trials in self.stages:
             self.one_by_one = alone
             found = self.tried_calls(wanted, sizes, trials)
             if found is not None:
                 return found
         self.one_by_one = False
+        self._searched_in_vain += process_time() - begun
         return None
 
     def tried_calls(self, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
@@ -507,13 +513,13 @@ class CalledSubject(Subject):
         """Yield names of further arguments, and what these may be given together.
 
         What a call went through with comes first. Then few others are tried: one that is refused with the former is
-        refused for something else, most likely for its sizes.
+        refused for something else, most likely for its sizes. Where no call went through, few are tried once more.
         """
         beside, known = self._beside_segments(), self.first_forms
         accepted = {name: form for name, form in (known or {}).items() if name in beside}
         for given in sorted(plans(beside), key=lambda names: set(names) != set(accepted)):
             choices = by_rank([fillings(argument) for argument in given])
-            if known is None:
+            if known is None and not self._searched_in_vain:
                 yield given, choices
             else:
                 first = [tuple(accepted[name] for name in given)] if set(given) == set(accepted) else []

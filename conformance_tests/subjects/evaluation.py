@@ -198,6 +198,8 @@ def coded(reads: Sequence[Coded | float]) -> list[Coded]:
 
 def holds_numbers(array: Any) -> bool:
     """Return whether an array has entries that are numbers or truth values."""
+    if isinstance(array, Tensor):
+        return not array.is_complex()
     return np.asarray(array).dtype.kind in "biuf" if not hasattr(array, "dtype") else is_numeric(array.dtype)
 
 
@@ -208,4 +210,4 @@ def is_numeric(dtype: Any) -> bool:
 
 def as_tensor(array: Any) -> Tensor:
     """Copy an array to a tensor."""
-    return torch.from_numpy(np.array(array))
+    return array.detach().clone() if isinstance(array, Tensor) else torch.from_numpy(np.array(array))

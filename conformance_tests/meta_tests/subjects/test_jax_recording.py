@@ -21,7 +21,7 @@ from conformance_tests.meta_tests.encoders.flax_examples import one_layer, scann
 from conformance_tests.subjects.evaluation import Coded  # noqa: E402
 from conformance_tests.subjects.hints import Hints  # noqa: E402
 from conformance_tests.subjects.jax.flax import FlaxSubject  # noqa: E402
-from conformance_tests.subjects.jax.operations import as_meant  # noqa: E402
+from conformance_tests.subjects.jax.operations import as_meant, evaluate  # noqa: E402
 from conformance_tests.subjects.jax.recording import JaxEvaluation  # noqa: E402
 from conformance_tests.subjects.jax.subject import JaxSubject  # noqa: E402
 
@@ -65,11 +65,14 @@ def evaluated(function: Callable[..., Any], *arrays: Any) -> tuple[JaxEvaluation
     """The evaluation of a function of one argument and parameters, what it reads and what it gives."""
     evaluation = JaxEvaluation()
     with float64():
-        arrays = tuple(map(jnp.asarray, arrays))
         closed = jax.make_jaxpr(function)(*arrays)
         kinds = ["argument", *["parameter"] * (len(arrays) - 1)]
-        leaves = [evaluation.leaf(k, a, k, learned=k == "parameter") for k, a in zip(kinds, arrays, strict=True)]
-        return evaluation, leaves, evaluation.jaxpr(closed.jaxpr, closed.consts, leaves)
+        leaves = [
+            evaluation.leaf(kind, torch.from_numpy(array), kind, learned=kind == "parameter")
+            for kind, array in zip(kinds, arrays, strict=True)
+        ]
+        constants = list(map(evaluation.constant, closed.consts))
+        return evaluation, leaves, evaluate(closed.jaxpr, constants, leaves, evaluation)
 
 
 def made(evaluation: JaxEvaluation) -> list[Value]:
@@ -109,7 +112,7 @@ def test_moves_leave_no_operation_and_move_codes(name: str) -> None:
     evaluation, (x,), (result,) = evaluated(MOVES[name], X)
     assert made(evaluation) == []
     graph = evaluation.graph
-    np.testing.assert_array_equal(graph.numbers(result.codes).numpy(), np.array(result.array))
+    np.testing.assert_array_equal(graph.numbers(result.codes).numpy(), result.array.numpy())
     assert {v.operation for v in graph.owners(result.codes)} <= {"argument", "constant"}
     assert graph.owner(x.codes) in graph.owners(result.codes)
 
@@ -155,7 +158,7 @@ def test_operations_are_named_as_in_torch(name: str) -> None:
     function, names = OPERATIONS[name]
     evaluation, _, (result,) = evaluated(function, X)
     assert [v.operation for v in made(evaluation)] == names
-    np.testing.assert_array_equal(evaluation.graph.numbers(result.codes).numpy(), np.array(result.array))
+    np.testing.assert_array_equal(evaluation.graph.numbers(result.codes).numpy(), result.array.numpy())
 
 
 def test_a_choice_reads_condition_then_both_cases() -> None:
@@ -208,7 +211,7 @@ def test_a_convolution_reads_its_patches(numbers: tuple[str, str, str]) -> None:
     assert (product.operation, tuple(product.reads[0].shape)) == ("product", (1, 6, 6))  # type: ignore[union-attr]
     order = [numbers[1].index(axis) for axis in "OIH"]
     assert torch.equal(product.reads[1][0], kernel.codes.permute(order).reshape(4, 6).mT)  # type: ignore[index]
-    np.testing.assert_array_equal(evaluation.graph.numbers(result.codes).numpy(), np.array(result.array))
+    np.testing.assert_array_equal(evaluation.graph.numbers(result.codes).numpy(), result.array.numpy())
 
 
 class Map(JaxSubject):

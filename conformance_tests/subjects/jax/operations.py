@@ -7,20 +7,18 @@ encoder. Half precision in single places belongs to the encoder and stays.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 """Names under which an operation keeps the operations that it stands for."""
-
-WHOLE = ("scan", "while", "cond")
-"""Operations whose inner ones run more than once, or not at all."""
 
 TYPES = ("new_dtype", "dtype", "preferred_element_type")
 """Names under which an operation keeps the type of its result."""
@@ -31,13 +29,30 @@ HALF, SINGLE = 2, 4
 """Bytes in a number."""
 
 
-def intermediates(function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """Return the result of each operation of a function, in order and in float64, and then what it returns."""
-    closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    found: list[Any] = []
-    least = HALF if computes_in_half(closed.jaxpr) else SINGLE
-    results = evaluate(closed.jaxpr, closed.consts, jax.tree.leaves(arguments), found, least)
-    return [*found, jax.tree.structure(shape).unflatten(results)]
+ELEMENTWISE = {
+    "add": "add", "add_any": "add", "sub": "sub", "mul": "mul", "div": "div", "neg": "neg", "max": "maximum",
+    "min": "minimum", "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "expm1": "expm1", "sqrt": "sqrt",
+    "rsqrt": "rsqrt", "cbrt": "cbrt", "tanh": "tanh", "erf": "erf", "erfc": "erfc", "logistic": "sigmoid",
+    "pow": "pow", "abs": "abs", "sign": "sign", "floor": "floor", "ceil": "ceil", "round": "round", "rem": "fmod",
+    "sin": "sin", "cos": "cos", "tan": "tan", "atan2": "atan2", "eq": "eq", "ne": "ne", "lt": "lt", "le": "le",
+    "gt": "gt", "ge": "ge", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not": "bitwise_not",
+    "is_finite": "isfinite", "reduce_precision": "round", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
+    "acosh": "acosh", "atanh": "atanh", "nextafter": "nextafter",
+}  # fmt: skip
+"""Primitives on each entry by itself, with the names that torch gives the same operations."""
+
+REDUCTIONS = {
+    "reduce_sum": "sum",
+    "reduce_max": "amax",
+    "reduce_min": "amin",
+    "reduce_prod": "prod",
+    "reduce_and": "all",
+    "reduce_or": "any",
+}
+"""Primitives that reduce axes, with the names that torch gives the same operations."""
+
+PASSES_ON = ("copy", "copy_p", "stop_gradient", "optimization_barrier", "sharding_constraint", "device_put", "pvary")
+"""Primitives that give what they read."""
 
 
 class Place(NamedTuple):
@@ -51,11 +66,11 @@ class Place(NamedTuple):
     number: int
 
 
-def places(function: Callable[..., Any], *arguments: Any) -> list[Place]:
-    """Return where each of the ``intermediates`` of a function stands."""
+def places(jaxpr: Jaxpr) -> list[Place]:
+    """Return where each of the results that ``evaluate`` finds stands."""
     found: list[Place] = []
     products, counted = 0, Counter[str]()
-    for kind in kinds(jax.make_jaxpr(function)(*arguments).jaxpr):
+    for kind in kinds(jaxpr):
         found.append(Place(products, kind, counted[kind]))
         counted[kind] += 1
         if kind == PRODUCT:
@@ -79,9 +94,9 @@ def computes_in_half(jaxpr: Jaxpr) -> bool:
     return bool(products) and all(array.dtype.itemsize == HALF for array in products)
 
 
-def rounds(function: Callable[..., Any], *arguments: Any) -> bool:
+def rounds(jaxpr: Jaxpr) -> bool:
     """Return whether a function with arguments in float64 computes anything in a shorter type."""
-    return any(is_shorter(v.aval) for e in operations(jax.make_jaxpr(function)(*arguments).jaxpr) for v in e.outvars)
+    return any(is_shorter(v.aval) for e in operations(jaxpr) for v in e.outvars)
 
 
 def operations(jaxpr: Jaxpr) -> Iterator[Any]:
@@ -131,33 +146,150 @@ def as_meant(number: Any) -> Any:
     return np.float64(next((root for root in roots if np.float32(root) == array), float(str(array))))
 
 
-def evaluate(
-    jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any], found: list[Any], least: int
-) -> list[Any]:
-    """Evaluate operation by operation in float64, and append every result to ``found``.
+class Arithmetic(ABC):
+    """An evaluation of functions: what their operations are applied to, and what applies them."""
 
-    Types of fewer bytes than ``least`` stay as they are.
-    """
-    given = [wide(array, least) for array in (*map(as_meant, constants), *arguments)]
-    values = dict(zip((*jaxpr.constvars, *jaxpr.invars), given, strict=True))
+    @abstractmethod
+    def constant(self, array: Any) -> Any:
+        """Return a number or an array that is the same in each call."""
+
+    @abstractmethod
+    def apply(self, equation: Any, reads: Sequence[Any]) -> list[Any]:
+        """Apply an operation, and return its results; loops are applied as well."""
+
+    @abstractmethod
+    def entry(self, read: Any, i: int) -> Any:
+        """Return one entry along the first axis."""
+
+    @abstractmethod
+    def stacked(self, reads: Sequence[Any]) -> Any:
+        """Put arrays beside one another along a new first axis."""
+
+    @abstractmethod
+    def number(self, read: Any) -> int:
+        """Return the only entry."""
+
+    def inside(self, equation: Any, reads: Sequence[Any], found: list[Any]) -> list[Any]:
+        """Return the results of an operation that stands for others."""
+        return self.closed(inner_of(equation), reads, found)
+
+    def closed(self, inner: Any, arguments: Sequence[Any], found: list[Any] | None = None) -> list[Any]:
+        """Evaluate an inner function."""
+        constants = [self.constant(array) for array in getattr(inner, "consts", ())]
+        return evaluate(getattr(inner, "jaxpr", inner), constants, arguments, self, found)
+
+
+def evaluate(
+    jaxpr: Jaxpr,
+    constants: Sequence[Any],
+    arguments: Sequence[Any],
+    arithmetic: Arithmetic,
+    found: list[Any] | None = None,
+) -> list[Any]:
+    """Evaluate operation by operation, and append every result to ``found``: that of a loop as a whole."""
+    found = [] if found is None else found
+    values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *arguments), strict=True))
 
     def value(variable: Any) -> Any:
-        return wide(as_meant(variable.val), least) if isinstance(variable, Literal) else values[variable]
+        return arithmetic.constant(variable.val) if isinstance(variable, Literal) else values[variable]
 
     for equation in jaxpr.eqns:
-        read = [value(v) for v in equation.invars]
-        inner = inner_of(equation)
-        if inner is not None and equation.primitive.name not in WHOLE:
-            results = evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), read, found, least)
+        reads = [value(v) for v in equation.invars]
+        if inner_of(equation) is not None and equation.primitive.name not in WHOLE:
+            results = arithmetic.inside(equation, reads, found)
         else:
-            results = [wide(r, least) for r in applied(equation, read, least)]
+            results = arithmetic.apply(equation, reads)
             found.extend(results)
         values.update(zip(equation.outvars, results, strict=True))
     return [value(v) for v in jaxpr.outvars]
 
 
+Loop = Callable[[Arithmetic, Mapping[str, Any], Sequence[Any]], list[Any]]
+
+
+def scanned(arithmetic: Arithmetic, params: Mapping[str, Any], reads: Sequence[Any]) -> list[Any]:
+    """Go through a scan step by step."""
+    consts, carried = params["num_consts"], params["num_carry"]
+    fixed, carry, over = reads[:consts], list(reads[consts : consts + carried]), reads[consts + carried :]
+    steps: list[list[Any]] = []
+    for i in range(params["length"])[:: -1 if params["reverse"] else 1]:
+        results = arithmetic.closed(params["jaxpr"], [*fixed, *carry, *(arithmetic.entry(read, i) for read in over)])
+        carry = results[:carried]
+        steps.append(results[carried:])
+    if params["reverse"]:
+        steps.reverse()
+    return [*carry, *map(arithmetic.stacked, zip(*steps, strict=True))]
+
+
+def looped(arithmetic: Arithmetic, params: Mapping[str, Any], reads: Sequence[Any]) -> list[Any]:
+    """Go on for as long as a condition holds."""
+    consts, inner = params["cond_nconsts"], params["body_nconsts"]
+    asked, fixed, carry = reads[:consts], reads[consts : consts + inner], list(reads[consts + inner :])
+    while arithmetic.number(arithmetic.closed(params["cond_jaxpr"], [*asked, *carry])[0]):
+        carry = arithmetic.closed(params["body_jaxpr"], [*fixed, *carry])
+    return carry
+
+
+def branched(arithmetic: Arithmetic, params: Mapping[str, Any], reads: Sequence[Any]) -> list[Any]:
+    """Take the branch that a number chooses."""
+    branches = params["branches"]
+    which = min(max(arithmetic.number(reads[0]), 0), len(branches) - 1)
+    return arithmetic.closed(branches[which], reads[1:])
+
+
+LOOPS: Mapping[str, Loop] = {"scan": scanned, "while": looped, "cond": branched}
+"""Operations whose inner ones run more than once, or not at all."""
+
+WHOLE = tuple(LOOPS)
+
+
+class Traced(Arithmetic):
+    """Computes in float64 what JAX traces, so that it can differentiate it.
+
+    Args:
+        least: floating types of fewer bytes stay as they are.
+    """
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+
+    def constant(self, array: Any) -> Any:
+        """See ``Arithmetic``."""
+        return wide(as_meant(array), self.least)
+
+    def apply(self, equation: Any, reads: Sequence[Any]) -> list[Any]:
+        """See ``Arithmetic``: a loop stays a loop."""
+        return [wide(result, self.least) for result in applied(equation, reads, self.least)]
+
+    def entry(self, read: Any, i: int) -> Any:
+        """See ``Arithmetic``."""
+        return read[i]
+
+    def stacked(self, reads: Sequence[Any]) -> Any:
+        """See ``Arithmetic``."""
+        return jnp.stack(list(reads))
+
+    def number(self, read: Any) -> int:
+        """See ``Arithmetic``."""
+        return int(read)
+
+
+def least_of(jaxpr: Jaxpr) -> int:
+    """Return how many bytes a floating number of a function has at least that is computed in float64 instead."""
+    return HALF if computes_in_half(jaxpr) else SINGLE
+
+
+def traced_intermediates(closed: ClosedJaxpr, *arguments: Any) -> list[Any]:
+    """Return the result of each operation of a function in float64, while JAX traces it."""
+    found: list[Any] = []
+    traced = Traced(least_of(closed.jaxpr))
+    given = [wide(array, traced.least) for array in jax.tree.leaves(arguments)]
+    evaluate(closed.jaxpr, [*map(traced.constant, closed.consts)], given, traced, found)
+    return found
+
+
 def applied(equation: Any, arguments: Sequence[Any], least: int) -> list[Any]:
-    """Apply one operation; one with others inside gets its arguments in the types that it declares."""
+    """Let JAX apply one operation; one with others inside gets its arguments in the types that it declares."""
     params = equation.params
     if equation.primitive.name in WHOLE:
         arguments = [

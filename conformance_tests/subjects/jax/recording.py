@@ -7,45 +7,26 @@ Everything is in float64; casts to shorter types are left out.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 import torch
-from jax.extend.core import Jaxpr, Literal
 
 from conformance_tests.subjects.evaluation import Coded, Evaluation, as_tensor
-from conformance_tests.subjects.jax.operations import HALF, applied, as_meant, inner_of, wide
+from conformance_tests.subjects.jax.operations import (
+    ELEMENTWISE,
+    HALF,
+    LOOPS,
+    PASSES_ON,
+    REDUCTIONS,
+    Arithmetic,
+)
+from conformance_tests.subjects.jax.translated import Translated, translation
 from conformance_tests.subjects.source_lines import innermost
-
-ELEMENTWISE = {
-    "add": "add", "add_any": "add", "sub": "sub", "mul": "mul", "div": "div", "neg": "neg", "max": "maximum",
-    "min": "minimum", "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "expm1": "expm1", "sqrt": "sqrt",
-    "rsqrt": "rsqrt", "cbrt": "cbrt", "tanh": "tanh", "erf": "erf", "erfc": "erfc", "logistic": "sigmoid",
-    "pow": "pow", "abs": "abs", "sign": "sign", "floor": "floor", "ceil": "ceil", "round": "round", "rem": "fmod",
-    "sin": "sin", "cos": "cos", "tan": "tan", "atan2": "atan2", "eq": "eq", "ne": "ne", "lt": "lt", "le": "le",
-    "gt": "gt", "ge": "ge", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not": "bitwise_not",
-    "is_finite": "isfinite", "reduce_precision": "round", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
-    "acosh": "acosh", "atanh": "atanh", "nextafter": "nextafter",
-}  # fmt: skip
-"""Primitives on each entry by itself, with the names that torch gives the same operations."""
-
-REDUCTIONS = {
-    "reduce_sum": "sum",
-    "reduce_max": "amax",
-    "reduce_min": "amin",
-    "reduce_prod": "prod",
-    "reduce_and": "all",
-    "reduce_or": "any",
-}
 
 DRAWS = ("random_bits", "threefry2x32", "rng_bit_generator", "rng_uniform")
 """Primitives that draw random numbers."""
 
 BERNOULLI = "_bernoulli"
 """The inner function that draws true with a probability, its last argument: dropout is made of it."""
-
-PASSES_ON = ("copy", "copy_p", "stop_gradient", "optimization_barrier", "sharding_constraint", "device_put", "pvary")
-"""Primitives that give what they read."""
 
 MOVES: dict[str, tuple[int, ...]] = {
     "pad": (),
@@ -58,43 +39,49 @@ MOVES: dict[str, tuple[int, ...]] = {
 }
 """Primitives whose result has nothing but entries of what they read: the places of their indices."""
 
-RESHAPES = ("reshape", "squeeze", "expand_dims")
+RESHAPES = ("reshape", "squeeze")
 
 
-class JaxEvaluation(Evaluation):
-    """Evaluates jaxprs, and records them."""
+class JaxEvaluation(Evaluation, Arithmetic):
+    """Evaluates jaxprs, and records them.
 
-    def jaxpr(self, jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Coded]) -> list[Coded]:
-        """Evaluate a jaxpr, and return its results."""
-        values: dict[Any, Coded] = dict(zip(jaxpr.invars, arguments, strict=True))
-        values |= {v: self.constant(wide(as_meant(c), HALF)) for v, c in zip(jaxpr.constvars, constants, strict=True)}
+    Args:
+        numbers: computes the numbers.
+    """
 
-        def value(variable: Any) -> Coded:
-            return (
-                self.constant(wide(as_meant(variable.val), HALF)) if isinstance(variable, Literal) else values[variable]
-            )
+    def __init__(self, numbers: Translated | None = None) -> None:
+        super().__init__()
+        self.numbers = numbers or Translated(HALF)
 
-        for equation in jaxpr.eqns:
-            values.update(
-                zip(equation.outvars, self._equation(equation, list(map(value, equation.invars))), strict=True)
-            )
-        return [value(v) for v in jaxpr.outvars]
+    def constant(self, array: Any) -> Coded:
+        """See ``Arithmetic`` and ``Evaluation``."""
+        return super().constant(self.numbers.constant(array))
 
-    def _closed(self, inner: Any, arguments: Sequence[Coded]) -> list[Coded]:
-        return self.jaxpr(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), arguments)
+    def entry(self, read: Coded, i: int) -> Coded:
+        """See ``Arithmetic``."""
+        return Coded(read.array[i], read.codes[i])
 
-    def _equation(self, equation: Any, reads: list[Coded]) -> list[Coded]:
-        """Evaluate and record one equation."""
+    def stacked(self, reads: Sequence[Coded]) -> Coded:
+        """See ``Arithmetic``."""
+        return Coded(self.numbers.stacked([r.array for r in reads]), torch.stack([r.codes for r in reads]))
+
+    def number(self, read: Coded) -> int:
+        """See ``Arithmetic``."""
+        return self.numbers.number(read.array)
+
+    def inside(self, equation: Any, reads: Sequence[Coded], found: list[Any]) -> list[Coded]:
+        """See ``Arithmetic``."""
+        return self._drawn(super().inside(equation, reads, found), reads, str(equation.params.get("name")))
+
+    def apply(self, equation: Any, reads: Sequence[Coded]) -> list[Coded]:
+        """See ``Arithmetic``."""
         name = equation.primitive.name
         if name in LOOPS:
             return LOOPS[name](self, equation.params, reads)
-        inner = inner_of(equation)
-        if inner is not None:
-            return self._drawn(self._closed(inner, reads), reads, str(equation.params.get("name")))
-        results = [wide(r, HALF) for r in applied(equation, [read.array for read in reads], HALF)]
+        results = self.numbers.apply(equation, [read.array for read in reads])
         if name in DRAWS:
             return [Coded(r, self.recording.leaf("random", as_tensor(r))) for r in results]
-        if name in MEANS and self.recording.is_drawn(reads[0].codes) and reads[0].array.dtype == bool:
+        if name in MEANS and self.recording.is_drawn(reads[0].codes) and reads[0].array.dtype is torch.bool:
             return [MEANS[name](self, reads, line_of(equation))]
         if name in PASSES_ON:
             return [Coded(r, read.codes) for r, read in zip(results, reads, strict=True)]
@@ -103,18 +90,18 @@ class JaxEvaluation(Evaluation):
             return self._moved(equation, reads, results)
         return [self._recorded(equation, reads, results[0], line_of(equation)), *map(self.constant, results[1:])]
 
-    def _drawn(self, results: list[Coded], reads: list[Coded], name: str) -> list[Coded]:
+    def _drawn(self, results: list[Coded], reads: Sequence[Coded], name: str) -> list[Coded]:
         """Return results of an inner function, with the probability in the place of what was drawn with it."""
         if name != BERNOULLI:
             return results
-        probability = as_tensor(wide(reads[-1].array, HALF))
+        probability = as_tensor(reads[-1].array)
         return [Coded(r.array, self.recording.leaf("random", probability.expand(r.array.shape))) for r in results]
 
-    def _mean(self, reads: list[Coded], _line: str) -> Coded:
+    def _mean(self, reads: Sequence[Coded], _line: str) -> Coded:
         """Return a drawn mask as numbers: the probability that it is true."""
-        return Coded(jnp.asarray(self.graph.numbers(reads[0].codes).numpy()), reads[0].codes)
+        return Coded(self.graph.numbers(reads[0].codes), reads[0].codes)
 
-    def _mean_of_chosen(self, reads: list[Coded], line: str) -> Coded:
+    def _mean_of_chosen(self, reads: Sequence[Coded], line: str) -> Coded:
         """Return what a drawn mask chooses of two arrays, on average."""
         which, no, yes = reads
         mean = self._mean([which], line)
@@ -128,7 +115,7 @@ class JaxEvaluation(Evaluation):
         """Return whether arrays are the same in each call, whatever its arguments."""
         return not any(self.graph.depends(read.codes) for read in reads)
 
-    def _recorded(self, equation: Any, reads: list[Coded], result: Any, line: str) -> Coded:
+    def _recorded(self, equation: Any, reads: Sequence[Coded], result: Any, line: str) -> Coded:
         """Record one operation with one result."""
         name, params = equation.primitive.name, equation.params
         if name in RESHAPES:
@@ -143,57 +130,59 @@ class JaxEvaluation(Evaluation):
             return self.constant(result)
         return self.other(name, reads, result, line)
 
-    def _moved(self, equation: Any, reads: list[Coded], results: list[Any]) -> list[Coded]:
+    def _moved(self, equation: Any, reads: Sequence[Coded], results: list[Any]) -> list[Coded]:
         """Move the codes as the operation moves the entries; indices stay what they are."""
         params = dict(equation.params)
         if "fill_value" in params:
             params["fill_value"] = 0
         indices = MOVES[equation.primitive.name]
-        given = [r.array if i in indices else jnp.asarray(r.codes.numpy()) for i, r in enumerate(reads)]
-        bound = equation.primitive.bind(*given, **params)
-        moved = bound if equation.primitive.multiple_results else [bound]
-        return [Coded(r, torch.from_numpy(np.array(m))) for r, m in zip(results, moved, strict=True)]
+        given = [r.array if i in indices else r.codes for i, r in enumerate(reads)]
+        moved = translation(equation.primitive.name, params, given)
+        if moved is None:
+            bound = equation.primitive.bind(*(jnp.asarray(array.numpy()) for array in given), **params)
+            moved = [as_tensor(array) for array in (bound if equation.primitive.multiple_results else [bound])]
+        return [Coded(r, m) for r, m in zip(results, moved, strict=True)]
 
-    def _converted(self, params: Any, reads: list[Coded], result: Any, line: str) -> Coded:  # noqa: ARG002
+    def _converted(self, params: Any, reads: Sequence[Coded], result: Any, line: str) -> Coded:  # noqa: ARG002
         """Record a conversion to another type, unless it leaves the numbers what they are."""
-        if bool(jnp.array_equal(result, reads[0].array)):
+        if bool((result.double() == reads[0].array.double()).all()):
             return Coded(result, reads[0].codes)
         return self.elementwise("to", reads, result, line)
 
-    def _broadcast(self, params: Any, reads: list[Coded], result: Any, line: str) -> Coded:  # noqa: ARG002
+    def _broadcast(self, params: Any, reads: Sequence[Coded], result: Any, line: str) -> Coded:  # noqa: ARG002
         shape = [1] * result.ndim
         for axis, size in zip(params["broadcast_dimensions"], reads[0].codes.shape, strict=True):
             shape[axis] = size
         return Coded(result, reads[0].codes.reshape(shape).broadcast_to(result.shape))
 
-    def _squared(self, params: Any, reads: list[Coded], result: Any, line: str) -> Coded:
+    def _squared(self, params: Any, reads: Sequence[Coded], result: Any, line: str) -> Coded:
         return self.elementwise("pow", [reads[0], float(params.get("y", 2))], result, line)
 
-    def _chosen(self, params: Any, reads: list[Coded], result: Any, line: str) -> Coded:  # noqa: ARG002
+    def _chosen(self, params: Any, reads: Sequence[Coded], result: Any, line: str) -> Coded:  # noqa: ARG002
         which, *cases = reads
         if len(cases) != 2:
             return self.other("select_n", reads, result, line)
         return self.elementwise("where", (which, cases[1], cases[0]), result, line)
 
-    def _clamped(self, params: Any, reads: list[Coded], result: Any, line: str) -> Coded:  # noqa: ARG002
+    def _clamped(self, params: Any, reads: Sequence[Coded], result: Any, line: str) -> Coded:  # noqa: ARG002
         least, x, most = reads
         return self.elementwise("clamp", (x, least, most), result, line)
 
-    def _product(self, params: Any, reads: list[Coded], result: Any, line: str) -> Coded:
+    def _product(self, params: Any, reads: Sequence[Coded], result: Any, line: str) -> Coded:
         contracted, batch = params["dimension_numbers"]
         return self.product(reads[0], reads[1], contracted, result, line, batch)
 
-    def _convolved(self, params: Any, reads: list[Coded], result: Any, line: str) -> Coded:
+    def _convolved(self, params: Any, reads: Sequence[Coded], result: Any, line: str) -> Coded:
         """Record a convolution; one with gaps between what it reads is not taken apart."""
         if any(d != 1 for d in (*params["lhs_dilation"], *params["rhs_dilation"], params["batch_group_count"])):
             return self.other("convolution", reads, result, line)
         lhs, rhs, out = params["dimension_numbers"]
         x, W = (Coded(r.array, r.codes.permute(spec)) for r, spec in zip(reads, (lhs, rhs), strict=True))
         strides, padding, groups = (params[key] for key in ("window_strides", "padding", "feature_group_count"))
-        found = self.convolution(x, W, strides, padding, groups, jnp.transpose(result, out), line)
+        found = self.convolution(x, W, strides, padding, groups, result.permute(out), line)
         return Coded(result, found.codes.permute([out.index(axis) for axis in range(result.ndim)]))
 
-    def _looked_up(self, params: Any, reads: list[Coded], result: Any, line: str) -> Coded:
+    def _looked_up(self, params: Any, reads: Sequence[Coded], result: Any, line: str) -> Coded:
         """Record a gather whose indices depend on the arguments: along one axis, or along none in particular.
 
         Along an axis that is taken whole the index says nothing.
@@ -207,64 +196,30 @@ class JaxEvaluation(Evaluation):
             return self.look_up(table, Coded(index.array[..., at], index.codes[..., at]), parts[0], result, line)
         return self.look_up(table, index, None, result, line)
 
-    def _scanned(self, params: Any, reads: list[Coded]) -> list[Coded]:
-        """Unroll a scan."""
-        consts, carried = params["num_consts"], params["num_carry"]
-        fixed, carry, scanned = reads[:consts], reads[consts : consts + carried], reads[consts + carried :]
-        steps: list[list[Coded]] = []
-        for i in range(params["length"])[:: -1 if params["reverse"] else 1]:
-            slices = [Coded(read.array[i], read.codes[i]) for read in scanned]
-            results = self._closed(params["jaxpr"], [*fixed, *carry, *slices])
-            carry = results[:carried]
-            steps.append(results[carried:])
-        if params["reverse"]:
-            steps.reverse()
-        beside = [
-            Coded(jnp.stack([r.array for r in results]), torch.stack([r.codes for r in results]))
-            for results in zip(*steps, strict=True)
-        ]
-        return [*carry, *beside]
 
-    def _looped(self, params: Any, reads: list[Coded]) -> list[Coded]:
-        """Unroll a loop for as long as its condition holds."""
-        consts, inner = params["cond_nconsts"], params["body_nconsts"]
-        asked, fixed, carry = reads[:consts], reads[consts : consts + inner], reads[consts + inner :]
-        condition = jax.extend.core.jaxpr_as_fun(params["cond_jaxpr"])
-        types = [v.aval.dtype for v in params["cond_jaxpr"].jaxpr.invars]
-        while bool(condition(*(jnp.asarray(r.array, t) for r, t in zip([*asked, *carry], types, strict=True)))[0]):
-            carry = self._closed(params["body_jaxpr"], [*fixed, *carry])
-        return carry
-
-    def _branched(self, params: Any, reads: list[Coded]) -> list[Coded]:
-        """Record the branch that is taken."""
-        branches = params["branches"]
-        which = min(max(int(reads[0].array), 0), len(branches) - 1)
-        return self._closed(branches[which], reads[1:])
-
-
-def permuted(_: JaxEvaluation, params: Any, reads: list[Coded], result: Any, __: str) -> Coded:
+def permuted(_: JaxEvaluation, params: Any, reads: Sequence[Coded], result: Any, __: str) -> Coded:
     """Move codes as a transpose does."""
     return Coded(result, reads[0].codes.permute(tuple(params["permutation"])))
 
 
-def sliced(_: JaxEvaluation, params: Any, reads: list[Coded], result: Any, __: str) -> Coded:
+def sliced(_: JaxEvaluation, params: Any, reads: Sequence[Coded], result: Any, __: str) -> Coded:
     """Move codes as a slice does."""
     strides = params["strides"] or [None] * result.ndim
     bounds = zip(params["start_indices"], params["limit_indices"], strides, strict=True)
     return Coded(result, reads[0].codes[tuple(slice(*bound) for bound in bounds)])
 
 
-def concatenated(_: JaxEvaluation, params: Any, reads: list[Coded], result: Any, __: str) -> Coded:
+def concatenated(_: JaxEvaluation, params: Any, reads: Sequence[Coded], result: Any, __: str) -> Coded:
     """Move codes as a concatenation does."""
     return Coded(result, torch.cat([read.codes for read in reads], dim=params["dimension"]))
 
 
-def reversed_(_: JaxEvaluation, params: Any, reads: list[Coded], result: Any, __: str) -> Coded:
+def reversed_(_: JaxEvaluation, params: Any, reads: Sequence[Coded], result: Any, __: str) -> Coded:
     """Move codes as a reversal of axes does."""
     return Coded(result, reads[0].codes.flip(tuple(params["dimensions"])))
 
 
-Record = Callable[[JaxEvaluation, Any, list[Coded], Any, str], Coded]
+Record = Callable[[JaxEvaluation, Any, Sequence[Coded], Any, str], Coded]
 
 BY_NAME: Mapping[str, Record] = {
     "transpose": permuted,
@@ -283,12 +238,6 @@ BY_NAME: Mapping[str, Record] = {
 }
 """Primitives with a form that no others have, and how each is recorded."""
 
-LOOPS: Mapping[str, Callable[[JaxEvaluation, Any, list[Coded]], list[Coded]]] = {
-    "scan": JaxEvaluation._scanned,
-    "while": JaxEvaluation._looped,
-    "cond": JaxEvaluation._branched,
-}
-
 
 def line_of(equation: Any) -> str:
     """Return the innermost line of the encoder's source behind an operation."""
@@ -296,7 +245,7 @@ def line_of(equation: Any) -> str:
     return innermost((f.file_name, f.line_num) for f in (() if traceback is None else traceback.frames))
 
 
-MEANS: Mapping[str, Callable[[JaxEvaluation, list[Coded], str], Coded]] = {
+MEANS: Mapping[str, Callable[[JaxEvaluation, Sequence[Coded], str], Coded]] = {
     "convert_element_type": JaxEvaluation._mean,
     "select_n": JaxEvaluation._mean_of_chosen,
 }

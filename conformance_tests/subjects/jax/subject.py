@@ -1,35 +1,51 @@
-"""Subjects whose calls are functions of JAX: compiled, differentiated, taken apart into their operations."""
+"""Subjects whose calls are functions of JAX: traced, computed operation by operation, and differentiated."""
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 import torch
+from jax.extend.core import ClosedJaxpr
 from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
-from conformance_tests.computation.shown import Ending
 from conformance_tests.errors import Unsupported
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.bridged import BridgedSubject, Pullback
 from conformance_tests.subjects.calling import tensors_in
+from conformance_tests.subjects.evaluation import Coded
 from conformance_tests.subjects.first_call import FEW_TRIALS, MOST_TRIALS, SEQUENCE
 from conformance_tests.subjects.hints import Hints
-from conformance_tests.subjects.jax.operations import Place, intermediates, places, rounds
+from conformance_tests.subjects.jax.operations import (
+    HALF,
+    Place,
+    evaluate,
+    least_of,
+    places,
+    rounds,
+    traced_intermediates,
+)
 from conformance_tests.subjects.jax.recording import JaxEvaluation
+from conformance_tests.subjects.jax.translated import Translated, tensor
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.one_by_one import without_batch
+
+
+class Trace(NamedTuple):
+    """The operations of a function for arguments of certain shapes, and the structure of what it returns."""
+
+    closed: ClosedJaxpr
+    structure: Any
 
 
 class JaxSubject(BridgedSubject):
     """An encoder that is a function of JAX.
 
-    Its own roundings to a shorter type are left out, and the report says so.
+    Its own roundings to a shorter type are left out, and the report says so. Its operations are traced once for each
+    shape, and then computed one by one: compiling them would take longer.
     """
 
     ends_with = "what it computes in {}"
@@ -40,64 +56,59 @@ class JaxSubject(BridgedSubject):
 
     def __init__(self, weights: Mapping[str, Tensor], hints: Hints) -> None:
         super().__init__(weights, hints)
-        self._rounds: bool | None = None
+        self._rounds = False
+        self._translates = True
         self._cuts: dict[str, Place] = {}
         self._shown: tuple[Any, ...] = ()
+        self._traces: dict[Hashable, Trace] = {}
 
     @abstractmethod
     def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Call the encoder as a pure function on arrays of JAX."""
 
-    def up_to_its_end(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """Call the encoder, and return the intermediate that it is judged up to, if it ends earlier than the model."""
-        given = (weights, positional, named)
-        if self.ending is None:
-            return self.evaluated(*given)
-        return intermediates(self.evaluated, *given)[self._place_of_its_end(*given)]
+    def _one(self, given: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        """Return the arguments of a call; of the only sequence in a batch, if sequences go one by one."""
+        if not self.one_by_one:
+            return given
+        weights, positional, named = given
+        return weights, [x[0] for x in positional], {name: without_batch(value) for name, value in named.items()}
 
-    def _place_of_its_end(self, *given: Any) -> int:
-        """Return which intermediate it is judged up to.
+    def _traced(self, function: Callable[..., Any], *given: Any) -> Trace:
+        """Trace a function for arguments of these shapes."""
+        leaves, structure = jax.tree.flatten(as_shapes(given))
+        ends = self.ending.part if self.ending else ""
+        key = (function.__name__, ends, structure, tuple(map(shape_of, leaves)))
+        if key not in self._traces:
+            closed, returned = jax.make_jaxpr(function, return_shape=True)(*structure.unflatten(leaves))
+            self._traces[key] = Trace(closed, jax.tree.structure(returned))
+        return self._traces[key]
 
-        Raises:
-            Unsupported: if a call with these sizes computes it in another way.
-        """
-        assert self.ending is not None
-        here = places(self.evaluated, *given)
-        place = self._cuts[self.ending.part]
-        if place not in here:
-            raise Unsupported(f"a call of these sizes computes nothing like {self.ending.part}")
-        return here.index(place)
+    def _computed(self, trace: Trace, given: Any) -> tuple[list[Any], list[Any]]:
+        """Return the result of each operation of a function for such arguments, and what it returns."""
+        found: list[Any] = []
+        arithmetic = Translated(least_of(trace.closed.jaxpr), self._translates)
+        constants = list(map(arithmetic.constant, trace.closed.consts))
+        with torch.no_grad():
+            leaves = [torch.as_tensor(leaf).detach() if is_number(leaf) else leaf for leaf in jax.tree.leaves(given)]
+            return found, evaluate(trace.closed.jaxpr, constants, leaves, arithmetic, found)
 
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
         """See ``Subject``: what stands behind the end of the encoder was seen to."""
         is_behind = self.ending is not None and name in self.ending.behind
         return is_behind or super().influences_anything(name, inputs)
 
-    def evaluated_with_batch(
-        self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]
-    ) -> Any:
-        """Call the encoder; one that takes a sequence without a batch gets the only one of a batch."""
-        if not self.one_by_one:
-            return self.up_to_its_end(weights, positional, named)
-        return jax.tree.map(lambda array: array[None], self.up_to_its_end(weights, *self._alone(positional, named)))
-
-    @staticmethod
-    def _alone(positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments of the only sequence of a batch."""
-        return [x[0] for x in positional], {name: without_batch(value) for name, value in named.items()}
-
     def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
         """See ``Subject``: what an operation gives, by the line; the latest of several in one line.
 
         A value of the graph is found among the intermediates by its numbers.
         """
-        weights, positional, named = self._shown
-        given = (weights, *self._alone(positional, named)) if self.one_by_one else (weights, positional, named)
+        given = self._one(self._shown)
         with in_float64():
-            arrays, here = intermediates(self.evaluated, *given), places(self.evaluated, *given)
+            trace = self._traced(self.evaluated, *given)
+            arrays, _ = self._computed(trace, given)
         axes = SEQUENCE - 1 if self.one_by_one else SEQUENCE
         by_shape: dict[tuple[int, ...], list[tuple[Place, Tensor]]] = {}
-        for place, array in zip(here, as_tensors(arrays[:-1]), strict=True):
+        for place, array in zip(places(trace.closed.jaxpr), arrays, strict=True):
             if isinstance(array, Tensor) and array.ndim == axes:
                 by_shape.setdefault(tuple(array.shape), []).append((place, array))
         found: dict[str, Tensor] = {}
@@ -112,85 +123,82 @@ class JaxSubject(BridgedSubject):
                 self._cuts[value.line] = same
         return tuple(found.items())
 
-    def end_at(self, ending: Ending) -> None:
-        """See ``Subject``."""
-        super().end_at(ending)
-        for compiled_before in ("_compiled", "_taken_apart", "_pulled_back"):
-            vars(self).pop(compiled_before, None)
-
     @contextmanager
     def borrowed(self) -> Iterator[None]:
         """See ``Subject``."""
         with in_float64():
             yield
 
-    def _in_float64(self, *arguments: Any) -> Any:
-        """Call the encoder with every operation in float64."""
-        if self._rounds is None:
-            self._rounds = rounds(self.evaluated, *arguments)
-        if self.ending is not None or not self._rounds:
-            return self.up_to_its_end(*arguments)
-        return intermediates(self.evaluated, *arguments)[-1]
-
     def conventions(self) -> dict[str, str]:
         """See ``CalledSubject``: and whether it rounds."""
         said = {"precision": "rounds to a shorter type within; judged without that"} if self._rounds else {}
         return super().conventions() | said
 
-    @cached_property
-    def _compiled(self) -> Any:
-        return compiled(self._in_float64)
+    def _up_to_its_end(self, given: Any) -> tuple[list[Any], Any]:
+        """Return the intermediates of a call, and what it returns; up to where it is judged, if that is earlier."""
+        trace = self._traced(self.evaluated, *given)
+        self._rounds = self._rounds or rounds(trace.closed.jaxpr)
+        found, results = self._computed(trace, given)
+        if self.ending is None:
+            return found, trace.structure.unflatten(results)
+        last = self._place_of_its_end(trace)
+        return found[: last + 1], found[last]
 
-    @cached_property
-    def _taken_apart(self) -> Any:
-        def taken_apart(*given: Any) -> list[Any]:
-            last = None if self.ending is None else self._place_of_its_end(*given) + 1
-            return intermediates(self.evaluated, *given)[:last]
+    def _place_of_its_end(self, trace: Trace) -> int:
+        """Return which intermediate it is judged up to.
 
-        return compiled(taken_apart)
+        Raises:
+            Unsupported: if a call with these sizes computes it in another way.
+        """
+        assert self.ending is not None
+        here, place = places(trace.closed.jaxpr), self._cuts[self.ending.part]
+        if place not in here:
+            raise Unsupported(f"a call of these sizes computes nothing like {self.ending.part}")
+        return here.index(place)
 
-    @cached_property
-    def _pulled_back(self) -> Any:
-        return compiled(self._pullback)
-
-    def _pullback(
+    def _pulled_back(
         self, weights: dict[str, Any], positional: list[Any], named: dict[str, Any], cotangents: list[Any]
     ) -> tuple[dict[str, Any], list[Any]]:
         """Return the cotangents of the weights and of the floating inputs."""
 
         def floating_leaves(weights: dict[str, Any], floating: list[Any]) -> list[Any]:
             left = iter(floating)
-            inputs = [next(left) if is_floating(x) else x for x in positional]
-            return [leaf for leaf in jax.tree.leaves(self._in_float64(weights, inputs, named)) if is_floating(leaf)]
+            given = (weights, [next(left) if is_floating(x) else x for x in positional], named)
+            if self.ending is None:
+                return [leaf for leaf in jax.tree.leaves(self.evaluated(*given)) if is_floating(leaf)]
+            trace = Trace(jax.make_jaxpr(self.evaluated)(*given), None)
+            return [traced_intermediates(trace.closed, *given)[self._place_of_its_end(trace)]]
 
-        _, pull = jax.vjp(floating_leaves, weights, [x for x in positional if is_floating(x)])
-        return pull(cotangents)  # type: ignore[no-any-return]
+        returned, pull = jax.vjp(floating_leaves, weights, [x for x in positional if is_floating(x)])
+        told = [c.astype(r.dtype) for c, r in zip(cotangents, returned, strict=True)]
+        return pull(told)  # type: ignore[no-any-return]
 
     def value(self, weights: Mapping[str, Tensor], positional: Sequence[Tensor], named: Mapping[str, Any]) -> Any:
         """See ``BridgedSubject``."""
-        return as_tensors(self._compiled(*as_arrays((dict(weights), list(positional), dict(named)))))
+        return self._up_to_its_end((dict(weights), list(positional), dict(named)))[1]
 
     def value_and_pullback(
         self, weights: Mapping[str, Tensor], positional: Sequence[Tensor], named: Mapping[str, Any]
     ) -> tuple[list[Tensor], Callable[[Sequence[Tensor]], Any], Pullback]:
         """See ``BridgedSubject``."""
-        given = as_arrays((dict(weights), list(positional), dict(named)))
-        returned, whole = jax.tree.flatten(self._compiled(*given))
+        given = (dict(weights), list(positional), dict(named))
+        returned, whole = jax.tree.flatten(self._up_to_its_end(given)[1])
 
         def pullback(cotangents: Sequence[Tensor]) -> list[Tensor]:
-            told = [as_arrays(c).astype(r.dtype) for c, r in zip(cotangents, returned, strict=True) if is_floating(r)]
-            by_weight, by_input = as_tensors(self._pulled_back(*given, told))
+            told = [c for c, r in zip(cotangents, returned, strict=True) if r.is_floating_point()]
+            trace = self._traced(self._pulled_back, *given, told)
+            _, results = self._computed(trace, (*given, told))
+            by_weight, by_input = trace.structure.unflatten(results)
             return [*(by_weight[name] for name in weights), *by_input]
 
-        return as_tensors(returned), whole.unflatten, pullback
+        return returned, whole.unflatten, pullback
 
     def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """See ``CalledSubject``: its floating inputs, and the result of every operation."""
         found: list[Tensor] = []
 
         def recorded(weights: Mapping[str, Tensor], positional: Sequence[Tensor], named: Mapping[str, Any]) -> Any:
-            given = (dict(weights), list(positional), dict(named))
-            *values, returned = as_tensors(self._taken_apart(*as_arrays(given)))
+            values, returned = self._up_to_its_end((dict(weights), list(positional), dict(named)))
             found.extend(tensors_in([v for v in values if isinstance(v, Tensor) and v.numel() > 1]))
             return returned
 
@@ -200,33 +208,64 @@ class JaxSubject(BridgedSubject):
 
     def computation(self, sizes: Sizes | None = None) -> Graph:
         """See ``Subject``: of the first call that goes through, with noise on what is learned."""
-        held = as_arrays(self.weights())
-        shapes = as_shapes(self.weights())
-        returned = compiled(lambda *given: intermediates(self.evaluated_with_batch, *given)[-1])
+        held = self.weights()
 
         def tried(x: Tensor, named: Mapping[str, Any]) -> Any:
-            # Most calls are refused for their shapes, and that shows without a number.
-            jax.eval_shape(self.evaluated_with_batch, shapes, *as_shapes(([x], dict(named))))
-            return as_tensors(returned(held, *as_arrays(([x], dict(named)))))
+            # Most calls are refused for their shapes, and that shows while they are traced.
+            given = self._one((held, [x], dict(named)))
+            trace = self._traced(self.evaluated, *given)
+            _, results = self._computed(trace, given)
+            return trace.structure.unflatten([r[None] for r in results] if self.one_by_one else results)
 
         with noisy_call(self, tried, sizes) as (called, weights, frozen):
-            evaluation = JaxEvaluation()
-            first = next(iter(self.arguments()), "")
-            given = (weights, [called.inputs], dict(called.named))
-            named = [
-                *((name, "parameter") for name in sorted(given[0])),
-                (first, "argument"),
-                *((name, "argument") for name in sorted(given[2]) if given[2][name] is not None),
-            ]
-            self._shown = as_arrays(given)
-            arrays = jax.tree.leaves(self._shown)
-            closed, shape = jax.make_jaxpr(self.evaluated_with_batch, return_shape=True)(*as_arrays(given))
-            leaves = [
-                evaluation.leaf(kind, array, name, learned=kind == "parameter" and name not in frozen)
-                for (name, kind), array in zip(named, arrays, strict=True)
-            ]
-            results = evaluation.jaxpr(closed.jaxpr, closed.consts, leaves)
-        return evaluation.finish(results, jax.tree.structure(shape).unflatten)
+            self._shown = (weights, [called.inputs], dict(called.named))
+            return self._recorded(self._shown, frozen)
+
+    def _recorded(self, given: tuple[Any, Any, Any], frozen: Collection[str]) -> Graph:
+        """Record a call, of which some weights are constants."""
+        one = self._one(given)
+        trace = self._traced(self.evaluated, *one)
+        evaluation = JaxEvaluation(Translated(HALF, self._translates))
+
+        def leaf(kind: str, name: str, array: Any) -> Coded:
+            learned = kind == "parameter" and name not in frozen
+            return evaluation.leaf(kind, torch.as_tensor(array), name, learned=learned)
+
+        weights, positional, named = given
+        arguments = [(next(iter(self.arguments()), ""), positional[0])]
+        arguments += [(name, named[name]) for name in sorted(named) if named[name] is not None]
+        held = [leaf("parameter", name, weights[name]) for name in sorted(weights)]
+        handed = [leaf("argument", name, array) for name, array in arguments]
+        if self.one_by_one:
+            handed = [Coded(h.array[0], h.codes[0]) if h.array.ndim else h for h in handed]
+        constants = list(map(evaluation.constant, trace.closed.consts))
+        found: list[Coded] = []
+        results = evaluate(trace.closed.jaxpr, constants, [*held, *handed], evaluation, found)
+        if self._translates and not self._gives(one, [result.array for result in results]):
+            self._translates = False
+            return self._recorded(given, frozen)
+        structure = trace.structure
+        if self.ending is not None:
+            results, structure = [found[self._place_of_its_end(trace)]], jax.tree.structure(0)
+        if self.one_by_one:
+            results = [Coded(r.array[None], r.codes[None]) for r in results]
+        return evaluation.finish(results, structure.unflatten)
+
+    def _gives(self, given: Any, results: Sequence[Any]) -> bool:
+        """Return whether JAX computes these results for a call, up to its roundings: then they are translated right."""
+        own = map(tensor, jax.tree.leaves(compiled(self.evaluated)(*as_arrays(given))))
+        pairs = [(a.double(), b.double()) for a, b in zip(own, results, strict=True) if isinstance(a, Tensor)]
+        return all(torch.allclose(a, b, rtol=0, atol=ROUNDED * (1 + magnitude(b)), equal_nan=True) for a, b in pairs)
+
+
+ROUNDED = 0.05
+"""A result may differ by so much of the largest one if parts are rounded to half precision; by 1 if it is another."""
+
+
+def magnitude(x: Tensor) -> float:
+    """Return the largest size of the finite entries."""
+    finite = x[x.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -283,15 +322,17 @@ def as_shapes(tree: Any) -> Any:
 
 def as_tensors(tree: Any) -> Any:
     """Replace the arrays of JAX in a structure by tensors, float32 for the shorter floating types."""
-    return jax.tree.map(tensor, tree)
+    return jax.tree.map(lambda leaf: tensor(leaf) if isinstance(leaf, jax.Array) else leaf, tree)
 
 
-def tensor(array: Any) -> Any:
-    """Copy an array to a tensor, and return anything else as it is."""
-    if not isinstance(array, jax.Array) or jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
-        return array
-    short = is_floating(array) and array.dtype.itemsize < 4
-    return torch.from_numpy(np.array(array, dtype=np.float32 if short else None))
+def is_number(leaf: Any) -> bool:
+    """Return whether a leaf of a call's arguments is a tensor, or a number of Python."""
+    return isinstance(leaf, Tensor | bool | int | float)
+
+
+def shape_of(leaf: Any) -> tuple[Any, ...]:
+    """Return what a trace depends on of one leaf of a call's arguments."""
+    return (tuple(leaf.shape), str(leaf.dtype)) if hasattr(leaf, "shape") else (type(leaf),)
 
 
 def is_floating(array: Any) -> bool:
