@@ -345,7 +345,7 @@ def read_fixed(found: EncoderReading, table: Tensor) -> None:
         says = f"the positions are sinusoids with other frequencies than the formula gives{first_apart(table)}"
         found.findings.append(Finding("position", says))
     else:
-        found.foreign.append("its positions are fixed numbers, which no slot of the specification has")
+        found.foreign_input.append("its positions are fixed numbers, which no slot of the specification has")
 
 
 def are_waves(table: Tensor) -> bool:

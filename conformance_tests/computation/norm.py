@@ -96,7 +96,7 @@ def written_norm(graph: Graph, value: Value) -> Norm | None:
         norm = as_norm(graph, value, candidate, reductions[0])
         if norm is None:
             continue
-        statistics = sum(reduction.number > candidate.number for reduction in reductions)
+        statistics = sum(reduction.number > candidate[-1].number for reduction in reductions)
         if norm.form:
             best = norm  # an earlier one that fits too is what the centred one was made of
         elif statistics > most and not (best and best.form):
@@ -118,40 +118,50 @@ def behind_to_reductions(graph: Graph, value: Value) -> list[Value]:
     return sorted((v for v in seen.values() if v.kind), key=lambda v: -v.number)
 
 
-def arguments(graph: Graph, reductions: list[Value]) -> list[Value]:
+Candidate = tuple[Value, ...]
+"""What may be normed: one value, or several whose entries stand side by side, such as a class token and patches."""
+
+
+def arguments(graph: Graph, reductions: list[Value]) -> list[Candidate]:
     """Return the values whose statistics these reductions may be, the latest first."""
     found: dict[int, Value] = {}
-    waiting = [v for r in reductions for v in graph.owners(r.arrays[0])]
+    beside: dict[Candidate, None] = {}
+    waiting = [tuple(graph.owners(r.arrays[0])) for r in reductions]
     while waiting and len(found) < MOST_ARGUMENTS:
-        here = waiting.pop(0)
-        if here.number in found or not here.depends:
-            continue
-        found[here.number] = here
-        if here.kind:
-            waiting += [v for read in here.arrays for v in graph.owners(read)]
-    return sorted((v for v in found.values() if v.kind != "reduction"), key=lambda v: -v.number)
+        together = waiting.pop(0)
+        if len(together) > 1 and any(v.depends for v in together):
+            beside[together] = None
+        for here in together:
+            if here.number in found or not here.depends:
+                continue
+            found[here.number] = here
+            if here.kind:
+                waiting += [tuple(graph.owners(read)) for read in here.arrays]
+    alone = [(v,) for v in found.values() if v.kind != "reduction"]
+    return sorted([*alone, *beside], key=lambda candidate: -candidate[-1].number)
 
 
-def is_closed(graph: Graph, value: Value, candidate: Value) -> bool:
+def is_closed(graph: Graph, value: Value, candidate: Candidate) -> bool:
     """Return whether a value is made of a candidate, of weights and of constants alone, without products."""
     waiting, seen = [value], set()
     while waiting:
         here = waiting.pop()
-        if here is candidate or here.number in seen or not here.depends:
+        if here in candidate or here.number in seen or not here.depends:
             continue
         seen.add(here.number)
-        if not here.kind or here.number < candidate.number:
+        if not here.kind or here.number < candidate[0].number:
             return False
         waiting += [v for read in here.arrays for v in graph.owners(read)]
     return True
 
 
-def as_norm(graph: Graph, value: Value, candidate: Value, reduction: Value) -> Norm | None:
+def as_norm(graph: Graph, value: Value, candidate: Candidate, reduction: Value) -> Norm | None:
     """Return the norm that leads from a candidate to a value."""
-    if value.data.numel() != candidate.data.numel():
+    if len(candidate) == 1 and value.data.numel() != candidate[0].data.numel():
         return None
-    x_codes = next(iter(paths(graph, value.codes, candidate)), None)
-    if x_codes is None or x_codes.unique().numel() != x_codes.numel():
+    x_codes = next(iter(paths(graph, value.codes, *candidate)), None)
+    # A class token, among several values, is repeated for each sequence.
+    if x_codes is None or (len(candidate) == 1 and x_codes.unique().numel() != x_codes.numel()):
         return None
     axes = statistics_axes(graph, reduction, candidate, x_codes)
     axis = axes[0] if len(axes) == 1 else -1
@@ -183,17 +193,19 @@ def spread(found: Sequence[Tensor], shape: torch.Size) -> Tensor | None:
     return None
 
 
-def statistics_axes(graph: Graph, reduction: Value, candidate: Value, x_codes: Tensor) -> tuple[int, ...]:
+def statistics_axes(graph: Graph, reduction: Value, candidate: Candidate, x_codes: Tensor) -> tuple[int, ...]:
     """Return the axes of what is normed along which the entries of one statistic lie.
 
     They are followed from the reduction, which may read them in another shape.
     """
     read, axes = reduction.arrays[0], reduction.options["axes"]
-    entries = next(iter(paths(graph, read, candidate)), None)
+    entries = next(iter(paths(graph, read, *candidate)), None)
     if entries is None:
         return tuple(axes) if read.ndim == x_codes.ndim else (x_codes.ndim - 1,)
-    one = first_along(entries, [axis for axis in range(read.ndim) if axis not in axes])
-    where = torch.isin(x_codes, one.reshape(-1)).nonzero()
+    others = [axis for axis in range(read.ndim) if axis not in axes]
+    # The entries of a class token, which stands first or last, are those of every sequence.
+    ends = (first_along(entries, others), first_along(entries.flip(others), others))
+    where = min((torch.isin(x_codes, one.reshape(-1)).nonzero() for one in ends), key=len)
     return tuple(axis for axis in range(x_codes.ndim) if where[:, axis].unique().numel() > 1)
 
 
@@ -274,7 +286,7 @@ def leaves_numbers(graph: Graph, value: Value) -> bool:
     return len(data) == 1 and torch.equal(graph.numbers(data[0]), graph.numbers(value.codes))
 
 
-def ingredients(graph: Graph, value: Value, candidate: Value) -> tuple[list[Tensor], list[Tensor], list[float]]:
+def ingredients(graph: Graph, value: Value, candidate: Candidate) -> tuple[list[Tensor], list[Tensor], list[float]]:
     """Return the weights that multiply on the way to a value, those that are added, and the numbers."""
     gammas: list[Tensor] = []
     betas: list[Tensor] = []
@@ -282,7 +294,7 @@ def ingredients(graph: Graph, value: Value, candidate: Value) -> tuple[list[Tens
     waiting, seen = [value], set()
     while waiting:
         here = waiting.pop()
-        if here is candidate or here.number in seen or not here.kind or not here.depends:
+        if here in candidate or here.number in seen or not here.kind or not here.depends:
             continue
         seen.add(here.number)
         idle = leaves_numbers(graph, here)

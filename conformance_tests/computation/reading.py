@@ -10,7 +10,7 @@ from torch import Tensor
 from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, attentions, names
 from conformance_tests.computation.feed_forward import FeedForward
-from conformance_tests.computation.graph import Graph, places
+from conformance_tests.computation.graph import Graph, Value, places
 from conformance_tests.computation.inputs import SAME, WITH_FEATURES, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_norm_parameters, read_outer_norm
@@ -33,7 +33,8 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
     ``cuts`` has what it may end with: names, and codes, in order of execution.
 
     What returns hidden states as wide as the encoder's is the encoder, whatever it does behind its layers, unless it
-    just leaves some of them out. Where attention follows, further layers do, or a decoder.
+    just leaves some of them out, or maps those of an encoder in which nothing departs. Where attention follows, further
+    layers do, or a decoder.
     """
     tried: set[int] = set()
     departing: Ending | None = None
@@ -44,13 +45,16 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
             continue
         if codes.numel() < value.data.numel():
             continue  # a pooled position
-        if is_as_wide(graph.output, codes) and graph.owner(graph.output) is not value:
+        is_as_wide = graph.output.ndim == codes.ndim and graph.output.shape[-1] == codes.shape[-1]
+        is_inside = is_as_wide and graph.owner(graph.output) is not value
+        if is_inside and not is_mapped(graph, value):
             continue
         if value.number < last:
             break
         tried.add(value.number)
         shown = read(graph.up_to(codes))
-        if not shown.fits_slots:
+        departs = any(finding.slot != "dropout" for finding in shown.findings)
+        if not shown.fits_slots or (is_inside and (shown.unread or departs)):
             continue
         whole = EncoderReading(graph)
         kinds = ("parameter", "argument")
@@ -62,9 +66,11 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
     return departing
 
 
-def is_as_wide(output: Tensor, codes: Tensor) -> bool:
-    """Return whether an output may be hidden states of this width."""
-    return output.ndim == codes.ndim and output.shape[-1] == codes.shape[-1]
+def is_mapped(graph: Graph, value: Value) -> bool:
+    """Return whether the output is a map of a value, perhaps with more behind it; a residual connection is none."""
+    readers = graph.readers(value)
+    maps = [v for v in readers if v.operation == "product" and not graph.depends(v.reads[1])]
+    return bool(maps) and not any(reader.operation == "add" for reader in readers)
 
 
 def read_encoder(found: EncoderReading) -> None:
@@ -475,7 +481,7 @@ def demand_positions(found: EncoderReading) -> None:
             found.unread.append("nothing is added to its input that tells positions")
         else:
             found.choices["position"] = "none"
-    elif {"E", "W_patch"} & found.codes.keys() and not found.unread and not found.foreign:
+    elif {"E", "W_patch"} & found.codes.keys() and not (found.unread or found.foreign or found.foreign_input):
         found.findings.append(Finding("position", "nothing is added to the tokens that tells their positions"))
 
 

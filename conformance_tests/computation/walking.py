@@ -14,20 +14,24 @@ def through(operand: Tensor, codes: Tensor) -> Tensor:
     return operand.reshape(-1)[places(codes)]
 
 
-def paths(graph: Graph, codes: Tensor, target: Value) -> Iterator[Tensor]:
-    """Yield the entries of an earlier value that stand behind these through elementwise operations, in their order."""
+def paths(graph: Graph, codes: Tensor, *targets: Value) -> Iterator[Tensor]:
+    """Yield the entries that stand behind these through elementwise operations, in their order.
+
+    They are entries of an earlier value, or of several whose entries stand side by side.
+    """
+    first = min(target.number for target in targets)
     seen: set[tuple[int, int]] = set()
     waiting = [codes]
     while waiting:
         here = waiting.pop()
         value = graph.owner(here)
-        if value is None or value.number < target.number or (value.number, int(here.reshape(-1)[0])) in seen:
-            continue
-        seen.add((value.number, int(here.reshape(-1)[0])))
-        if value is target:
+        if (value in targets) if value else set(graph.owners(here)) == set(targets):
             yield here
-        elif value.kind == "elementwise":
-            waiting += [through(read, here) for read in value.arrays if graph.depends(read)]
+        elif value is not None and value.kind == "elementwise" and value.number > first:
+            mark = value.number, int(here.reshape(-1)[0])
+            if mark not in seen:
+                waiting += [through(read, here) for read in value.arrays if graph.depends(read)]
+            seen.add(mark)
 
 
 def unchanged(graph: Graph, codes: Tensor) -> Tensor:

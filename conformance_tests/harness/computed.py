@@ -51,6 +51,17 @@ class Case(NamedTuple):
         return f"{self.weights} weights, probe {self.probe}, {path}"
 
 
+def with_machine_epsilon(encoder: Encoder, dtype: torch.dtype) -> Encoder:
+    """Return an encoder for another precision than float64: where ε is the distance of 1 from the next number, it is.
+
+    That is the default of torch's RMSNorm.
+    """
+    of_float64 = torch.finfo(torch.float64).eps
+    constants = {name: value for name, value in encoder.choices().items() if name.endswith("eps")}
+    own = {name: torch.finfo(dtype).eps for name, value in constants.items() if value == of_float64}
+    return encoder.replace(**own) if own else encoder
+
+
 class Longest(NamedTuple):
     """The most positions that an encoder is asked for, and its error for more; no text if it reads all."""
 
@@ -193,7 +204,7 @@ class Computed:
             raise Unsupported(f"in {name_of(dtype)}, as it is kept, {refusal}") from None
         parameters = self.parameters(case.weights)
         with self._evaluating():
-            want = self.encoder(parameters, *probe.inputs)
+            want = with_machine_epsilon(self.encoder, dtype)(parameters, *probe.inputs)
         # A part that it computes in less, whatever it is given, rounds here too.
         coarser = max(dtype, self.narrowed or dtype, key=lambda each: torch.finfo(each).eps)
         return Used(got, want, dtype, self._allowed(parameters, probe, coarser, case))

@@ -1,6 +1,7 @@
 """The calls of a subject from which reading and variant are settled."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import torch
@@ -73,6 +74,7 @@ class Calls:
         self.sets: WeightSets | None = None
         self.sizes: Sizes | None = None
         self.narrowed: torch.dtype | None = None
+        self.is_narrowed_by_mask = False
 
     def put_back(self) -> None:
         """Give the subject its own weights again."""
@@ -101,7 +103,12 @@ class Calls:
             experiments += [self.experiment(mapping, sets, probes, case) for case in silent]
             cases += silent
         if first_time:
-            self.narrowed = self.subject.narrowest_part(copies(experiments[0].inputs))
+            self.narrowed = self.subject.narrowest_part(copies(experiments[0].inputs), None)
+            if self.narrowed is None and self.subject.takes_mask:
+                kept = probes["everything-kept"].copy()
+                with suppress(Disagreement, Unsupported):  # it may take other sizes alone
+                    self.narrowed = self.subject.narrowest_part(kept.inputs, kept.keep)
+                self.is_narrowed_by_mask = self.narrowed is not None
         return Evidence(sets, cases, experiments, recorded)
 
     def _learn(self, start: Encoder) -> None:

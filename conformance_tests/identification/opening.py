@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from conformance_tests.errors import Refused, SubjectError, Undetermined, Unsupported
+from conformance_tests.harness.computed import with_machine_epsilon
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Case, Run
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, WeightSets
@@ -51,7 +52,7 @@ def opened(thing: Any, question: Question) -> Iterator[Run]:
         first = stack.enter_context(attempted(subject, question, BEST, question.precision))
         refuses_mask = first.run is not None and bool(subject.unknown())
         narrowed = torch.float32 if refuses_mask or isinstance(first.reason, SubjectError | Refused) else first.narrowed
-        is_settled = first.run is not None and first.run.identified and not refuses_mask
+        is_settled = first.run is not None and first.run.identified and not (refuses_mask or first.narrowed_by_mask)
         if narrowed and question.precision == BEST and not is_settled:
             narrow, learned = Precision(narrowed), subject.how_called()
             with attempted(subject, question, narrow, narrow) as lower:
@@ -96,12 +97,15 @@ def is_rounding_alone(run: Run) -> bool:
 class Attempt(NamedTuple):
     """A run, or the reason why there is none; and a narrower precision in which the subject computes a part.
 
-    ``is_computed`` is false where the subject does not compute in that precision at all: then the reason says no more.
+    Without a mask, what such a part rounds shows in the outputs. One that is ``narrowed_by_mask`` rounds under a mask
+    alone. ``is_computed`` is false where the subject does not compute in that precision at all: then the reason says
+    no more.
     """
 
     run: Run | None
     reason: Undetermined | SubjectError | None
     narrowed: torch.dtype | None
+    narrowed_by_mask: bool
     is_computed: bool
 
 
@@ -119,7 +123,9 @@ def attempted(subject: Subject, question: Question, found_out_in: Precision, jud
         except (Undetermined, SubjectError) as why:
             reason = why
             stack.close()
-        yield Attempt(run, reason, settling.narrowed if settling else None, settling is not None)
+        calls = settling.calls if settling else None
+        by_mask = calls is not None and calls.is_narrowed_by_mask
+        yield Attempt(run, reason, calls.narrowed if calls else None, by_mask, settling is not None)
 
 
 def settled_run(settling: Settling, question: Question, stack: ExitStack, judged_in: Precision | None) -> Run:
@@ -138,6 +144,7 @@ def settled_run(settling: Settling, question: Question, stack: ExitStack, judged
     settling.put_back()
     if judged_in is not None:
         stack.enter_context(subject.computing_in(judged_in))
+        encoder = with_machine_epsilon(encoder, subject.dtype)
         sets = WeightSets(subject, mapping, question.seed, settled.stored)
     stack.callback(lambda: sets.use(GIVEN) if GIVEN in sets else None)
     agrees = settled.found.agrees

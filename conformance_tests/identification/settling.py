@@ -99,11 +99,11 @@ class Settling:
         settled = None if shown is None else self._settled_by_computation(shown)
         if settled is not None:
             return settled
+        if shown is not None and self._ends_earlier(shown):
+            return self._settled()
         try:
             by_names = self._settled_by_some_table(shown)
         except (Undetermined, SubjectError) as reason:
-            if shown is not None and self._ends_earlier(shown):
-                return self._settled()
             if shown is not None and (alone := departing_by_itself(shown, self.weights)):
                 raise Departs(NO_ENCODER, [(shown.equation(f.slot), f.says) for f in alone]) from None
             left = [] if shown is None else left_open(shown, self.weights)
@@ -117,8 +117,6 @@ class Settling:
                 "; ".join(filter(None, (f"its computation shows that {listed(left)}", said, *self.subject.remarks())))
             ) from None
         if shown is not None and shown.foreign and not by_names.found.agrees and self.declared is None:
-            if self._ends_earlier(shown):
-                return self._settled()
             raise Undetermined(f"{NOTHING_REPRODUCES}, and its computation shows that {listed(shown.foreign)}")
         if shown is None:
             return by_names
@@ -130,7 +128,7 @@ class Settling:
         """Let the subject end where the hidden states are, if it goes on to something else; return whether it does."""
         end = (
             None
-            if self.calls.has_head or shown.fits_slots or self._ended
+            if self.calls.has_head or self._ended or (shown.fits_slots and not shown.unread)
             else ending(shown.graph, self.subject.cuts(shown.graph))
         )
         if end is None:
@@ -185,6 +183,10 @@ class Settling:
             *unused(shown, mapping, self.weights),
             *without_its_positions(shown, self.tables),
         )
+        if shown.foreign_input and not findings:
+            if found.agrees:
+                raise Undetermined(f"its computation shows that {listed(shown.foreign_input)}; all else agrees")
+            return None
         strange = shown.learned().intersection(mapping.unmapped)  # frozen ones are constants
         if not found.agrees and (strange or (not findings and (shown.unread or ungathered))):
             return None
@@ -341,7 +343,7 @@ def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
 
 def left_open(shown: EncoderReading, weights: Mapping[str, Tensor]) -> list[str]:
     """Return what a computation shows that no slot has, and what of it could not be read; nothing if all was read."""
-    left = [*shown.foreign, *shown.unread]
+    left = [*shown.foreign, *shown.foreign_input, *shown.unread]
     if "layers.0.W_Q" not in shown.codes:
         return left  # without layers every parameter would be strange
     mapping, ungathered = gathered(shown, weights)

@@ -300,7 +300,7 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, 
     # Padding without content, in an image, shows only in the change against a mask that hides nothing.
     pairs = ((call(form, "other padding"), output), (kept, bare))
     known = [(a, b) for a, b in pairs if a is not None] or [(output, bare)]
-    if any(x.shape[:2] != keep.shape for x in (output, *(a for a, _ in known))):
+    if any(x.shape[:2] != keep.shape for pair in known for x in (output, *pair)):
         # What gives something else than hidden states though everything is kept selects, or pools.
         return REFUSED if unmasked is not None and unmasked.shape[:2] == keep.shape else ACCEPTED
     is_finite = bool(output[keep].isfinite().all())

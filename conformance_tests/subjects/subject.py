@@ -113,7 +113,7 @@ class Subject:
         """Return the requirements that its classes document not to meet, by id, each with what they document."""
         return {}
 
-    def narrowest_part(self, inputs: tuple[Tensor, ...]) -> torch.dtype | None:
+    def narrowest_part(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> torch.dtype | None:
         """Return the precision below that of its output in which it computes a part of itself; None if none is seen."""
         return None
 

@@ -105,13 +105,9 @@ class TorchRecording(TorchDispatchMode):
 
     @contextmanager
     def noting(self, parts: Mapping[str, nn.Module]) -> Iterator[None]:
-        """Note what each part returns: the first floating array of it."""
-
-        def note(name: str, returned: Any) -> None:
-            self.graph.parts += [(name, self.codes(tensor).clone()) for tensor in tensors_in(returned)[:1]]
-
+        """Note what each part returns."""
         hooks = [
-            part.register_forward_hook(lambda _, __, returned, name=name: note(name, returned))
+            part.register_forward_hook(lambda _, __, returned, name=name: self.note(name, returned))
             for name, part in parts.items()
             if not isinstance(part, torch.jit.ScriptModule)
         ]
@@ -120,6 +116,10 @@ class TorchRecording(TorchDispatchMode):
         finally:
             for hook in hooks:
                 hook.remove()
+
+    def note(self, name: str, returned: Any) -> None:
+        """Note what a part returns: the first floating array of it."""
+        self.graph.parts += [(name, self.codes(tensor).clone()) for tensor in tensors_in(returned)[:1]]
 
     def codes(self, tensor: Tensor) -> Tensor:
         """Return the codes of a tensor; what nothing has given yet is a constant."""

@@ -146,9 +146,9 @@ class TorchSubject(CalledSubject):
     def _placed(self, x: Tensor) -> Tensor:
         return x.to(self.device, self.dtype if x.is_floating_point() else x.dtype)
 
-    def narrowest_part(self, inputs: tuple[Tensor, ...]) -> torch.dtype | None:
+    def narrowest_part(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> torch.dtype | None:
         """See ``Subject``: float32, if some operation returns numbers that float32 has rounded."""
-        output, recorder = self._watched(inputs, None)
+        output, recorder = self._watched(inputs, keep)
         return recorder.narrowed if output.dtype is self.dtype else None
 
     def fixed(self) -> set[str]:

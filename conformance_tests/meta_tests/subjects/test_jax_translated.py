@@ -57,6 +57,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "split": (lambda x: lax.split(x, (1, 3), axis=2), (X,)),
     "square": (lambda x: lax.square(x), (X,)),
     "squeeze": (lambda x: lax.squeeze(x[:1], (0,)), (X,)),
+    "tile": (lambda x: lax.tile(x, (1, 2, 3)), (X,)),
     "transpose": (lambda x: lax.transpose(x, (2, 0, 1)), (X,)),
     "reduce_sum": (lambda x: x.sum((0, 2)), (X,)),
     "reduce_max": (lambda x: x.max(-1), (X,)),

@@ -92,7 +92,7 @@ def test_a_subject_says_nothing_that_it_does_not_know() -> None:
     with s.borrowed():
         pass
     assert [s.fixed(), s.unmoved(), s.tables(), s.unregistered(), s.conventions()] == [set(), set(), {}, {}, {}]
-    assert (s.narrowest_part(()), s.as_kept(0.1), s.remarks(), s.unknown()) == (None, 0.1, (), "")
+    assert (s.narrowest_part((), None), s.as_kept(0.1), s.remarks(), s.unknown()) == (None, 0.1, (), "")
     assert (s.takes_segments(), s.can_hide(torch.tensor([[False, True]])), s.takes_mask) == (True, True, True)
     assert not s.influences_anything("w", ())
     assert s.learn(PROBES) is None  # type: ignore[func-returns-value]

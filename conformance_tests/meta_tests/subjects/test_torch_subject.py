@@ -394,9 +394,9 @@ def test_a_part_in_float32_is_seen_among_the_operations() -> None:
     """Beside an output of its own precision; an output in float32 says so itself."""
     subject = TorchSubject(Narrow())
     with subject.borrowed():
-        assert subject.narrowest_part((X,)) is torch.float32
+        assert subject.narrowest_part((X,), None) is torch.float32
         subject.module.back = False  # type: ignore[assignment]
-        assert subject.narrowest_part((X,)) is None
+        assert subject.narrowest_part((X,), None) is None
 
 
 def test_a_record_begins_with_the_floating_inputs_and_ends_with_the_output() -> None:

@@ -59,7 +59,7 @@ class JaxSubject(BridgedSubject):
         self._rounds = False
         self._translates = True
         self._cuts: dict[str, Place] = {}
-        self._shown: tuple[Any, ...] = ()
+        self._recorded_places: list[tuple[Place, Tensor]] = []
         self._traces: dict[Hashable, Trace] = {}
 
     @abstractmethod
@@ -98,29 +98,17 @@ class JaxSubject(BridgedSubject):
         return is_behind or super().influences_anything(name, inputs)
 
     def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
-        """See ``Subject``: what an operation gives, by the line; the latest of several in one line.
-
-        A value of the graph is found among the intermediates by its numbers.
-        """
-        given = self._one(self._shown)
-        with in_float64():
-            trace = self._traced(self.evaluated, *given)
-            arrays, _ = self._computed(trace, given)
-        axes = SEQUENCE - 1 if self.one_by_one else SEQUENCE
-        by_shape: dict[tuple[int, ...], list[tuple[Place, Tensor]]] = {}
-        for place, array in zip(places(trace.closed.jaxpr), arrays, strict=True):
-            if isinstance(array, Tensor) and array.ndim == axes:
-                by_shape.setdefault(tuple(array.shape), []).append((place, array))
+        """See ``Subject``: what an operation gives, by the line; the latest of several in one line."""
         found: dict[str, Tensor] = {}
-        for value in graph.values:
-            if value.kind != "elementwise" or not value.depends or not value.line:
+        for place, codes in self._recorded_places:
+            value = graph.owner(codes)
+            if value is None or value.kind != "elementwise" or not value.depends or not value.line:
                 continue
-            alike = by_shape.get(tuple(value.data.shape), [])
-            same = next((p for p, array in reversed(alike) if torch.equal(array, value.data)), None)
-            if same is not None:
-                found.pop(value.line, None)
-                found[value.line] = value.codes[None] if self.one_by_one else value.codes
-                self._cuts[value.line] = same
+            if codes.numel() < value.data.numel():
+                continue  # a part of it
+            found.pop(value.line, None)
+            found[value.line] = codes
+            self._cuts[value.line] = place
         return tuple(found.items())
 
     @contextmanager
@@ -218,13 +206,13 @@ class JaxSubject(BridgedSubject):
             return trace.structure.unflatten([r[None] for r in results] if self.one_by_one else results)
 
         with noisy_call(self, tried, sizes) as (called, weights, frozen):
-            self._shown = (weights, [called.inputs], dict(called.named))
-            return self._recorded(self._shown, frozen)
+            return self._recorded((weights, [called.inputs], dict(called.named)), frozen)
 
     def _recorded(self, given: tuple[Any, Any, Any], frozen: Collection[str]) -> Graph:
         """Record a call, of which some weights are constants."""
         one = self._one(given)
         trace = self._traced(self.evaluated, *one)
+        self._translates = self._translates and self._translates_right(trace, one)
         evaluation = JaxEvaluation(Translated(HALF, self._translates))
 
         def leaf(kind: str, name: str, array: Any) -> Coded:
@@ -241,9 +229,13 @@ class JaxSubject(BridgedSubject):
         constants = list(map(evaluation.constant, trace.closed.consts))
         found: list[Coded] = []
         results = evaluate(trace.closed.jaxpr, constants, [*held, *handed], evaluation, found)
-        if self._translates and not self._gives(one, [result.array for result in results]):
-            self._translates = False
-            return self._recorded(given, frozen)
+        axes = SEQUENCE - 1 if self.one_by_one else SEQUENCE
+        results_at = zip(places(trace.closed.jaxpr), found, strict=True)
+        self._recorded_places = [
+            (place, result.codes[None] if self.one_by_one else result.codes)
+            for place, result in results_at
+            if result.codes.ndim == axes
+        ]
         structure = trace.structure
         if self.ending is not None:
             results, structure = [found[self._place_of_its_end(trace)]], jax.tree.structure(0)
@@ -251,9 +243,10 @@ class JaxSubject(BridgedSubject):
             results = [Coded(r.array[None], r.codes[None]) for r in results]
         return evaluation.finish(results, structure.unflatten)
 
-    def _gives(self, given: Any, results: Sequence[Any]) -> bool:
-        """Return whether JAX computes these results for a call, up to its roundings: then they are translated right."""
+    def _translates_right(self, trace: Trace, given: Any) -> bool:
+        """Return whether JAX computes the same for a call, up to its roundings."""
         own = map(tensor, jax.tree.leaves(compiled(self.evaluated)(*as_arrays(given))))
+        _, results = self._computed(trace, given)
         pairs = [(a.double(), b.double()) for a, b in zip(own, results, strict=True) if isinstance(a, Tensor)]
         return all(torch.allclose(a, b, rtol=0, atol=ROUNDED * (1 + magnitude(b)), equal_nan=True) for a, b in pairs)
 

@@ -294,6 +294,7 @@ OTHERS: Mapping[str, Callable[..., Tensor | list[Tensor] | None]] = {
     "split": split,
     "square": lambda _, x: x * x,
     "squeeze": squeezed,
+    "tile": lambda params, x: x.tile(tuple(params["reps"])),
     "transpose": lambda params, x: x.permute(tuple(params["permutation"])),
 }
 """Primitives with a form that no others have."""

@@ -1,8 +1,9 @@
 """Layers of Keras as a function of the values of their variables, on whichever backend."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from inspect import Parameter
 from typing import Any
 
@@ -63,6 +64,21 @@ class KerasCall:
         return result
 
     @contextmanager
+    def noting(self, note: Callable[[str, Any], None], only: str = "") -> Iterator[None]:
+        """Note what each part returns, or one part alone, by the path that Keras gives it."""
+        parts = (part for layer in self.layers for part in layer._flatten_layers(include_self=False))
+        noted = [(part, vars(part).get("call")) for part in parts if only in ("", part.path)]
+        for part, _ in noted:
+            # Keras calls the method that an instance has, and knows its arguments already.
+            vars(part)["call"] = noting_call(part.path, part.call, note)
+        try:
+            yield
+        finally:
+            for part, before in noted:
+                del vars(part)["call"]
+                vars(part).update({"call": before} if before else {})
+
+    @contextmanager
     def in_float64(self) -> Iterator[None]:
         """Let every part compute in float64, and put everything back.
 
@@ -96,6 +112,18 @@ class KerasCall:
             keras.config.set_floatx(floatx)
             keras.config.set_dtype_policy(at_large)
             BIT64_TO_BIT32_DTYPE["float64"] = promotion
+
+
+def noting_call(path: str, call: Callable[..., Any], note: Callable[[str, Any], None]) -> Callable[..., Any]:
+    """Return the method that calls a part, which notes what it returns."""
+
+    @wraps(call)
+    def noted(*arguments: Any, **named: Any) -> Any:
+        returned = call(*arguments, **named)
+        note(path, returned)
+        return returned
+
+    return noted
 
 
 def given_weights(call: KerasCall) -> dict[str, Tensor]:

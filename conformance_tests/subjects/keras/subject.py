@@ -78,7 +78,12 @@ class KerasOnTorch(WithWeights):
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None], gradients: bool) -> Any:
         """See ``CalledSubject``."""
         with torch.set_grad_enabled(gradients):
-            return self.layers(self.at_hand, positional, named)
+            if self.ending is None:
+                return self.layers(self.at_hand, positional, named)
+            returned: list[Any] = []
+            with self.layers.noting(lambda _, given: returned.append(given), self.ending.part):
+                self.layers(self.at_hand, positional, named)
+            return returned[-1]
 
     def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """See ``CalledSubject``: its floating inputs, and the result of every operation, with attention unfused."""
@@ -95,4 +100,5 @@ class KerasOnTorch(WithWeights):
 
         with noisy_call(self, tried, sizes) as (called, weights, frozen):
             recording = TorchRecording(weights, frozen, {})
-            return recording.of_call(called, next(iter(self.arguments()), ""), tried, {})
+            with self.layers.noting(recording.note):
+                return recording.of_call(called, next(iter(self.arguments()), ""), tried, {})
