@@ -385,6 +385,7 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
     for norm in (*there, *outside):
         if not norm.form:
             found.take(another_norm(norm, found.sizes["d_model"]))
+            found.departing |= parameters_between(found.graph, norm.reads, norm.value)
     found.norms_are_read = all(norm.form for norm in (*there, *outside))
     find_missing_norms(found, [place for place, norm in norms.items() if norm is None])
     known = Counter((norm.form, norm.eps) for norm in there if norm.form) or Counter((n.nearest, n.eps) for n in there)
@@ -404,6 +405,12 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
         found.findings.append(
             Finding("norm", f"the norms of the layers have several ε: {eps:g} and {sorted(others)[0]:g}")
         )
+
+
+def parameters_between(graph: Graph, codes: Tensor, value: Value) -> set[str]:
+    """Return the names of the parameters that a value is made of and these entries are not."""
+    behind, before = ({v.name for v in graph.ancestors(c) if v.operation == "parameter"} for c in (value.codes, codes))
+    return behind - before
 
 
 def another_norm(norm: Norm, width: int) -> Remarks:

@@ -187,7 +187,7 @@ class Settling:
             if found.agrees:
                 raise Undetermined(f"its computation shows that {listed(shown.foreign_input)}; all else agrees")
             return None
-        strange = shown.learned().intersection(mapping.unmapped)  # frozen ones are constants
+        strange = shown.learned().intersection(mapping.unmapped) - shown.departing  # frozen ones are constants
         if not found.agrees and (strange or (not findings and (shown.unread or ungathered))):
             return None
         demand_stated(trial, found)

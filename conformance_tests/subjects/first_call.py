@@ -4,6 +4,7 @@ What the input is, and what the other arguments mean, is then read off the compu
 call goes through and gives finite numbers.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,13 @@ MOST_SIZES = 24
 MOST_TRIALS, FEW_TRIALS = 1250, 250
 """So many calls are tried in one round, or of an argument that is less likely the input: each takes a millisecond or
 more."""
+
+LONGEST_REFUSAL = 1000
+"""So many characters of a refusal are read: some show a whole array."""
+
+MOST_ALIKE = 6
+"""The likeliest values of an argument: nothing, and masks of several shapes. If an encoder refuses all of them in the
+same words, its input is to blame, and no further value is tried beside it."""
 
 FEW, MOST_OF_MANY = 3, 6
 """Of more than ``FEW`` further arguments only the likeliest values are combined with one another."""
@@ -380,6 +388,31 @@ def plans(arguments: Arguments) -> Iterator[tuple[str, ...]]:
             yield (*asked, *beside)
 
 
+class Refusals:
+    """What an encoder says of the calls that it refuses."""
+
+    def __init__(self) -> None:
+        self._input: Tensor | None = None
+        self._said = ""
+        self._times = 0
+        self._numbers = Counter[int]()
+
+    def add(self, x: Tensor, refusal: Exception) -> None:
+        """Take up the last refusal."""
+        said = f"{type(refusal).__name__}: {refusal}"[:LONGEST_REFUSAL]
+        self._times = self._times + 1 if x is self._input and said == self._said else 1
+        self._input, self._said = x, said
+        self._numbers.update({int(number) for number in re.findall(r"\b\d{1,3}\b", said)})
+
+    def naming(self, number: int) -> int:
+        """Return how many refusals name a number: it may be the size that is asked for."""
+        return self._numbers[number]
+
+    def blame(self, x: Tensor) -> bool:
+        """Return whether an input was refused in the same words beside so many values that it is to blame."""
+        return x is self._input and self._times >= MOST_ALIKE
+
+
 def first_call(
     weights: Mapping[str, Tensor],
     tables: Mapping[str, Tensor],
@@ -418,7 +451,9 @@ def first_call(
     )
     passable: FirstCall | None = None
     odd: FirstCall | None = None
+    refusals = Refusals()
     for given, of_lengths, inputs, most in rounds:
+        more.sort(key=refusals.naming, reverse=True)
         sizes_tried = islice(product(given, of_lengths, batches), MOST_SIZES)
         attempts = (
             (names, n, batch, x, forms)
@@ -426,7 +461,13 @@ def first_call(
             for x in inputs(weights, batch, n)
             for forms in likeliest(names, most)
         )
-        for names, n, batch, x, forms in islice(attempts, trials):
+        tried = 0
+        for names, n, batch, x, forms in attempts:
+            if refusals.blame(x):
+                continue
+            if tried == trials:
+                break
+            tried += 1
             beside = dict(zip(names, forms, strict=True))
             if passable and (passable.batch, passable.forms.keys()) != (batch, beside.keys()):
                 return passable
@@ -438,7 +479,8 @@ def first_call(
                 return None
             except SearchedTooLong:
                 return passable or odd
-            except Exception:
+            except Exception as refusal:
+                refusals.add(x, refusal)
                 continue
             if not x.is_floating_point() and takes_fractions(call, x, named, tensors):
                 continue
