@@ -160,6 +160,10 @@ def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
         found.unread.append(f"a look-up along another axis{term.value.where}")
     elif by_argument and owner is not None:
         first = owner is first_argument(graph)
+        if not first and is_count(graph.numbers(index)):
+            find_multiplied(found, factor)
+            read_positions(found, table[: index.shape[-1]], table)
+            return
         path = "E" if first else "E_seg"
         if path in found.codes:
             if torch.equal(found.codes[path], table) and path == "E":
@@ -191,6 +195,11 @@ def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
             read_constant(found, table[rows[0]])  # whatever the input is, the same row
         else:
             read_positions(found, table[rows[0]], table)
+
+
+def is_count(numbers: Tensor) -> bool:
+    """Return whether each sequence counts from 0, and has several numbers."""
+    return numbers.shape[-1] > 1 and bool((numbers == torch.arange(numbers.shape[-1])).all())
 
 
 def find_multiplied(found: EncoderReading, factor: float) -> None:

@@ -22,13 +22,16 @@ def read_outer_norm(found: EncoderReading, norm: Norm, place: str, slot: str) ->
 
 
 def read_norm_parameters(found: EncoderReading, place: str, norm: Norm | None, form: str) -> None:
-    """Read γ and β of a norm as an equation needs them; without parameters, and without a norm, γ is 1 and β is 0."""
+    """Read γ and β of a norm as an equation needs them; without parameters, and without a norm, γ is 1 and β is 0.
+
+    A norm that departs may have parameters of other shapes.
+    """
     width = norm.reads.shape[norm.axes[-1]] if norm and norm.form else found.sizes["d_model"]
     for letter, codes, absent in (
         ("gamma", norm.gamma if norm else None, 1.0),
         ("beta", norm.beta if norm else None, 0.0),
     ):
-        if codes is not None:
+        if codes is not None and tuple(codes.shape) == (width,):
             found.codes[f"{place}.{letter}"] = codes
         elif letter in variants("norm")[form].parameters:
             found.numbers[f"{place}.{letter}"] = torch.full((width,), absent, dtype=torch.float64)

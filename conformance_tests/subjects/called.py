@@ -606,7 +606,7 @@ class CalledSubject(Subject):
         is_length = "len" in name and form != Plain("zeros")
         known = name == self._mask_argument or tells_of_a_mask(name) or is_length
         again = form == Plain("input") and is_attended(name)
-        if known or again or form == Plain("nothing"):
+        if known or again or form in (Plain("nothing"), Plain("positions")):
             return False
         before = self._attempt(plain.inputs, None)
         self._instead = {name: another(self._beside(plain.inputs[0])[name])}

@@ -79,6 +79,7 @@ PLAIN = {
     "length": "the number of positions",
     "no": "False",
     "input": "the input again",
+    "positions": "0, 1, 2, … (B, n)",
 }
 
 Filling = MaskForm | Plain
@@ -89,9 +90,14 @@ def value_of(form: Filling, keep: Tensor, x: Tensor) -> Any:
     """Return the value for an input in which everything is kept; ``keep`` (B, n) tells its sizes."""
     if isinstance(form, MaskForm):
         return form.render(keep)
-    return {"nothing": None, "zeros": torch.zeros(keep.shape).long(), "length": keep.shape[1], "no": False, "input": x}[
-        form.kind
-    ]
+    values = {
+        "nothing": None,
+        "zeros": torch.zeros(keep.shape).long(),
+        "length": keep.shape[1],
+        "no": False,
+        "input": x,
+    }
+    return (values | {"positions": torch.arange(keep.shape[1]).repeat(len(keep), 1)})[form.kind]
 
 
 def another(value: Any) -> Any:
@@ -330,6 +336,10 @@ ATTENDED = {"q", "k", "v", "query", "queries", "key", "keys", "value", "values"}
 """Words for what attention reads."""
 
 
+POSITIONS = {"pos", "position", "positions"}
+"""Words for the numbers of positions."""
+
+
 def fillings(argument: str) -> list[Filling]:
     """Return what an argument may be given that is neither input nor mask, the likeliest first: nothing is hidden.
 
@@ -342,6 +352,7 @@ def fillings(argument: str) -> list[Filling]:
     others += [Plain("input"), Plain("length"), Plain("no")]
     is_number = "len" in argument or SEGMENTS.search(argument)
     first: list[Filling] = [Plain("input")] if is_attended(argument) else []
+    first += [Plain("positions")] if POSITIONS & set(argument.lower().split("_")) else []
     return [*first, Plain("nothing"), *(numbers + masks if is_number else masks + numbers), *others]
 
 
@@ -389,19 +400,18 @@ def plans(arguments: Arguments) -> Iterator[tuple[str, ...]]:
 
 
 class Refusals:
-    """What an encoder says of the calls that it refuses."""
+    """Refusals of calls, in the words of an encoder."""
 
     def __init__(self) -> None:
         self._input: Tensor | None = None
-        self._said = ""
-        self._times = 0
+        self._said: list[str] = []
         self._numbers = Counter[int]()
 
     def add(self, x: Tensor, refusal: Exception) -> None:
         """Take up the last refusal."""
         said = f"{type(refusal).__name__}: {refusal}"[:LONGEST_REFUSAL]
-        self._times = self._times + 1 if x is self._input and said == self._said else 1
-        self._input, self._said = x, said
+        self._said = [*self._said, said] if x is self._input else [said]
+        self._input = x
         self._numbers.update({int(number) for number in re.findall(r"\b\d{1,3}\b", said)})
 
     def naming(self, number: int) -> int:
@@ -410,7 +420,7 @@ class Refusals:
 
     def blame(self, x: Tensor) -> bool:
         """Return whether an input was refused in the same words beside so many values that it is to blame."""
-        return x is self._input and self._times >= MOST_ALIKE
+        return x is self._input and len(self._said) >= MOST_ALIKE and len(set(self._said)) == 1
 
 
 def first_call(

@@ -135,6 +135,10 @@ class MaskForm:
         opposite = OPPOSITE.get(ESTABLISHED.get(self.argument, ""), "")
         return self.values in STATEMENTS.get(opposite, ())
 
+    def is_customary(self) -> bool:
+        """Return whether callers hand a mask over in this form, by the name of its argument."""
+        return self.axes == "B n" and self.values in STATEMENTS.get(ESTABLISHED.get(self.argument, ""), ())
+
     def as_named(self) -> "MaskForm":
         """Return the form in which callers hand it over: with the values that its argument's name means elsewhere."""
         if not self.is_against_its_name():
@@ -372,12 +376,19 @@ def tried_masks(
             return form, True
     accepted, acting = None, None
     misbehaving: set[str] = set()
+    as_customary: dict[str, MaskForm] = {}
     for form in mask_forms(arguments, heads) if forms is None else forms:
         if is_customary and form.axes != "B n" and form.argument in misbehaving:
             continue
         found = response(form, call, keep, unmasked, hides_nothing)
+        if found == HIDES and forms is not None:
+            return form, True
         if found == HIDES:
-            return form if forms is not None else form.as_named(), True
+            # One that adds its mask adds the customary one as well, which it takes and which hides nothing then.
+            added = as_customary.get(form.argument) if form.values == "additive" else None
+            return added or form.as_named(), True
+        if found in (CHANGES, ACTS) and form.is_customary():
+            as_customary.setdefault(form.argument, form)
         if found == ACTS:
             acting = acting or form
             misbehaving |= {form.argument} if form.axes == "B n" else set()

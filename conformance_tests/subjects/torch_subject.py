@@ -34,6 +34,7 @@ from conformance_tests.subjects.first_call import (
     LENGTH,
     MOST_WIDTHS,
     FirstCall,
+    SearchedTooLong,
     TryCall,
     first_call,
     inputs_of,
@@ -59,8 +60,13 @@ WANTS_GRADIENTS = re.compile(r"requires? (a )?grad", re.IGNORECASE)
 REFUSES_GRADIENTS = re.compile(r"modified in-?place|in-?place operation", re.IGNORECASE)
 """An error of autograd where an encoder writes into what a gradient would need; its numbers are right."""
 
-MIXED_TYPES = re.compile(r"double.*float|float.*double|same dtype|mixed dtype", re.IGNORECASE)
-"""Messages of torch where float32 and float64 meet in one operation."""
+MIXED_FLOATS = re.compile(r"double.*float|float.*double", re.IGNORECASE)
+MIXED_TYPES = re.compile(rf"{MIXED_FLOATS.pattern}|same dtype|mixed dtype", re.IGNORECASE)
+"""Messages of torch where float32 and float64 meet in one operation: for sure, or perhaps."""
+
+
+MOST_MIXED = 20
+"""After so many such messages an encoder is searched for a call in another way: one with them may be refused once."""
 
 
 class TorchSubject(CalledSubject):
@@ -293,15 +299,18 @@ class TorchSubject(CalledSubject):
 
     def computation(self, sizes: Sizes | None = None) -> Graph:
         """See ``Subject``: of the first call that goes through, with noise on what is learned."""
-        mixes_types = False
+        mixes_types, mixed_floats = False, 0
 
         def call(x: Tensor, named: Mapping[str, Any]) -> Any:
-            nonlocal mixes_types
+            nonlocal mixes_types, mixed_floats
             try:
                 with tensors_kept(self.module):
                     return self.call_with_batch([x], named, gradients=True)
             except Exception as refusal:
                 mixes_types = mixes_types or bool(MIXED_TYPES.search(str(refusal)))
+                mixed_floats += bool(MIXED_FLOATS.search(str(refusal)))
+                if mixed_floats == MOST_MIXED:
+                    raise SearchedTooLong from None
                 raise
 
         def recorded() -> Graph:

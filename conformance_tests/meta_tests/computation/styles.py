@@ -218,6 +218,33 @@ class AlongTheBatch(Layers):
     layer = AlongTheBatchLayer
 
 
+class Gathered(nn.Module):
+    """A class token beside vectors, as a set: Pre-LN with norms by hand, the first of which reads both side by side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = drawn(1, 1, WIDTH)
+        self.b = nn.ModuleList(nn.MultiheadAttention(WIDTH, HEADS, batch_first=True) for _ in range(DEPTH))
+        self.c = nn.ModuleList(
+            nn.Sequential(nn.Linear(WIDTH, INNER), nn.GELU(), nn.Linear(INNER, WIDTH)) for _ in range(DEPTH)
+        )
+        self.d = nn.ParameterList(drawn(2, WIDTH) for _ in range(2 * DEPTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.cat([self.a.expand(len(x), -1, -1), x], 1)
+        for l in range(DEPTH):
+            z = by_hand(y, *self.d[2 * l])
+            y = y + self.b[l](z, z, z, need_weights=False)[0]
+            y = y + self.c[l](by_hand(y, *self.d[2 * l + 1]))
+        return y
+
+
+def by_hand(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+    """E[x²] − E[x]² is the variance."""
+    mean, square = x.mean(-1, keepdim=True), (x * x).mean(-1, keepdim=True)
+    return (x - mean) * torch.rsqrt(square - mean * mean + 1e-5) * gamma + beta
+
+
 class Repeated(nn.Module):
     """One layer three times, behind tokens, positions, segments that are all the first one, and a norm."""
 
@@ -244,6 +271,8 @@ CHOICES: Mapping[type[nn.Module], Mapping[str, Any]] = {
     OneVector: POST | {"activation": "relu", "projections": "affine", "output": "affine"},
     Looped: POST | {"embedding_scale": "sqrt-d-model", "position": "learned", "output": "linear"},
     AlongTheBatch: POST | {"norm": "layer-norm-without-bias", "activation": "gelu-tanh"},
+    Gathered: POST
+    | {"layer": "pre-ln", "activation": "gelu", "cls": "cls", "embedding": "vectors", "position": "none"},
     Repeated: POST | {"sharing": "all", "embedding_norm": "norm", "norm_embedding.eps": 1e-12, "segment": "added"},
 }
 """The choices of each encoder."""

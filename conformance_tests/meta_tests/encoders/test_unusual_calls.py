@@ -2,10 +2,10 @@
 
 import pytest
 
-from conformance_tests.meta_tests.encoders import unusual_calls, unusual_entrances, unusual_layers
+from conformance_tests.meta_tests.encoders import unusual_calls, unusual_entrances, unusual_layers, unusual_numbers
 from conformance_tests.meta_tests.judgements import Judgements
 
-MODULES = (unusual_calls, unusual_entrances, unusual_layers)
+MODULES = (unusual_calls, unusual_entrances, unusual_layers, unusual_numbers)
 """Those that register encoders."""
 
 UNUSUAL, EXCUSED = unusual_calls.UNUSUAL, unusual_calls.EXCUSED
@@ -21,7 +21,7 @@ def test_a_correct_encoder_is_conformant_however_it_is_called(name: str, judged:
 def test_a_wrong_encoder_is_found_out_though_another_call_would_excuse_it(name: str, judged: Judgements) -> None:
     make, departs_at, words = EXCUSED[name]
     report = judged(make)
-    said = str([report.profile, report.diagnosis, [r.message for r in report.of("fail")]])
+    said = str([report.profile, report.diagnosis, [(r.id, r.message) for r in report.of("fail")]])
     assert (report.verdict, report.departs_at) == ("nonconformant", departs_at), report.notes
     assert words in said
 

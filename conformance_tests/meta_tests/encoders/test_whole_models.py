@@ -68,9 +68,51 @@ class PatchesAlone(Plain):
         return super().forward(tokens + self.positions)[:, 1:]
 
 
+class MaskedItems(Tokens):
+    """Two maps with GELU between them: a head that might be a feed-forward network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(28, 41), nn.Linear(41, 31)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return self.second(nn.functional.gelu(self.first(self.states(ids, mask))))
+
+
+class Reconstruction(Tokens):
+    """A map and ReLU, which give vectors as wide as the hidden states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.back = nn.Linear(28, 28)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return self.back(self.states(ids, mask)).relu()
+
+
+class Pooled(Tokens):
+    """Each class is the mean over the valid positions, so that nothing that comes back has positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.classes = nn.Linear(28, 5)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        keep = torch.ones(ids.shape) if mask is None else mask.float()
+        return self.classes((self.states(ids, mask) * keep[..., None]).sum(1) / keep.sum(1, keepdim=True).clamp(min=1))
+
+
 @pytest.mark.parametrize(
     ("make", "behind"),
-    [(LanguageModel, " (lm_head.bias, lm_head.weight)"), (SentenceVector, ""), (EveryLayer, ""), (PatchesAlone, "")],
+    [
+        (LanguageModel, " (lm_head.bias, lm_head.weight)"),
+        (SentenceVector, ""),
+        (EveryLayer, ""),
+        (PatchesAlone, ""),
+        (MaskedItems, " (first.bias, first.weight, second.bias, second.weight)"),
+        (Reconstruction, " (back.bias, back.weight)"),
+        (Pooled, " (classes.bias, classes.weight)"),
+    ],
 )
 def test_a_model_is_judged_up_to_its_hidden_states(make: type[nn.Module], behind: str) -> None:
     """The first note names the part that returns them, and the parameters behind it."""
@@ -78,6 +120,37 @@ def test_a_model_is_judged_up_to_its_hidden_states(make: type[nn.Module], behind
     assert target.verdict == "conformant", target.notes + [r.message for r in target.of("fail")]
     assert target.level == "gradient"
     assert target.notes[0] == f"judged up to what its part `layers.1` returns, without what follows{behind}"
+
+
+class NormedOnceMore(Tokens):
+    """A norm of another kind stands behind the layers: it is no head, though it has parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.BatchNorm1d(28)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return self.last(self.states(ids, mask).mT).mT
+
+
+class OneNetworkMore(Tokens):
+    """A feed-forward network with its residual connection stands behind the layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(28, 41), nn.Linear(41, 28)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        x = self.states(ids, mask)
+        return x + self.down(self.up(x).relu())
+
+
+@pytest.mark.parametrize("make", [NormedOnceMore, OneNetworkMore])
+def test_what_may_belong_to_the_encoder_is_not_left_out(make: type[nn.Module]) -> None:
+    """Its output is as wide as the hidden states."""
+    target = check(make()).targets[0]
+    assert target.verdict != "conformant"
+    assert "judged up to" not in str(target.notes)
 
 
 def scaled_by_the_width() -> nn.Module:

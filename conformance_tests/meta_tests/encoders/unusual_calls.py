@@ -199,6 +199,35 @@ class ShiftedMask(Calls):
 excused("attention.mask", "mask: (B, n)")(ShiftedMask)
 
 
+class MaskAdded(PlainAttention):
+    """Adds its mask to the scores, of whatever type it is."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        scores = self.score(q, k)
+        return self.out(self.merge((scores if hidden is None else scores + hidden).softmax(-1) @ v))
+
+
+@excused("attention.mask", "MASK-2")
+class AddsBooleans(Calls):
+    """Takes booleans under a name that promises that they hide keys, and adds them; with −∞ it would hide keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers_with(MaskAdded))
+
+    def forward(self, x: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return self.run(x, None if key_padding_mask is None else key_padding_mask[:, None, None])
+
+
+@unusual
+class AddsItsMask(AddsBooleans):
+    """The same under a name that promises nothing."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return super().forward(x, mask)
+
+
 class OtherThanConfigured(Calls):
     """Its configuration states GELU and an ε that it does not use."""
 

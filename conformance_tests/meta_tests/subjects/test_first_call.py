@@ -184,3 +184,53 @@ def test_a_search_that_takes_too_long_ends() -> None:
 
     assert first_call(WEIGHTS, {}, {"x": REQUIRED}, call) is None
     assert len(asked) == 1
+
+
+def refusing(says: Any) -> tuple[list[tuple[Tensor, Any]], Any]:
+    """The calls of an encoder that refuses all of them, and the encoder; ``says`` is given input and mask."""
+    asked: list[tuple[Tensor, Any]] = []
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        asked.append((x, named["mask"]))
+        raise ValueError(says(x, named["mask"]))
+
+    return asked, call
+
+
+def times(asked: list[tuple[Tensor, Any]]) -> list[int]:
+    """How often each input was handed over, in turn."""
+    counts: list[int] = []
+    before = None
+    for x, _ in asked:
+        counts = [*counts[:-1], counts[-1] + 1] if x is before else [*counts, 1]
+        before = x
+    return counts
+
+
+def test_no_further_mask_is_tried_beside_an_input_that_is_refused_in_the_same_words() -> None:
+    """Six values that range from nothing to masks; other words for one of them mean that masks matter."""
+    asked, call = refusing(lambda x, mask: f"no {tuple(x.shape)}")
+    assert first_call(WEIGHTS, {}, {"x": REQUIRED, "mask": REQUIRED}, call) is None
+    assert max(times(asked)) == 6
+    asked, call = refusing(lambda x, mask: f"no {mask is None}")
+    assert first_call(WEIGHTS, {}, {"x": REQUIRED, "mask": REQUIRED}, call) is None
+    assert max(times(asked)) > 6
+
+
+def test_lengths_that_refusals_name_are_tried_first() -> None:
+    """Behind the usual five; 12 is a size of the weights as 6 and 9 are."""
+    asked, call = refusing(lambda x, mask: "9 positions, please")
+    assert first_call(WEIGHTS, {}, {"x": REQUIRED, "mask": REQUIRED}, call) is None
+    lengths = list(dict.fromkeys(x.shape[1] for x, _ in asked if not x.is_floating_point()))
+    assert lengths[:2] == [5, 9]
+    asked, call = refusing(lambda x, mask: "12 positions, please")
+    assert first_call(WEIGHTS, {}, {"x": REQUIRED, "mask": REQUIRED}, call) is None
+    assert list(dict.fromkeys(x.shape[1] for x, _ in asked if not x.is_floating_point()))[:2] == [5, 12]
+
+
+def test_an_argument_for_positions_gets_their_numbers() -> None:
+    """0, 1, 2 for each of two sequences, before anything else."""
+    first = fillings("position_ids")[0]
+    assert first == Plain("positions")
+    assert torch.equal(value_of(first, torch.ones(2, 3), torch.zeros(2, 3)), torch.tensor([[0, 1, 2]] * 2))
+    assert fillings("composition")[0] == Plain("nothing")
