@@ -541,7 +541,8 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
     graph = found.graph
     codes = term.what
     assert isinstance(codes, Tensor)
-    if codes.ndim != 3 or len(term.parts) != 1:
+    codes = codes[None] if codes.ndim == WITH_FEATURES - 1 else codes  # one sequence without a batch
+    if codes.ndim != WITH_FEATURES or len(term.parts) != 1:
         found.unread.append(f"several parts stand side by side ({term})")
         return
     outside = ~torch.tensor([v.depends for v in graph.values])[codes >> PLACES].all(dim=-1)

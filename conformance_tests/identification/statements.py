@@ -14,6 +14,7 @@ from conformance_tests.identification.foreign_parts import listed
 from conformance_tests.parameters.gathered import packing
 from conformance_tests.parameters.idle import is_one_token
 from conformance_tests.parameters.mapping import ParameterMapping
+from conformance_tests.parameters.names import owners_of
 from conformance_tests.parameters.tables import layout_of
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.equation import equations
@@ -50,7 +51,10 @@ SAME_EPS = 1e-6
 
 
 def unused(shown: EncoderReading, mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> Iterator[Finding]:
-    """Yield the parameters that count 0 times, or do not reach the output beside others that all serve one slot."""
+    """Yield the parameters that count 0 times, or do not reach the output beside others that all serve one slot.
+
+    Beside them is what the same owner has, and what its parts have: the owner of a whole model serves many slots.
+    """
     slots = slot_of_letter()
     for path, codes in shown.codes.items():
         made, letter = of_weights(shown.graph, codes), path.rpartition(".")[2]
@@ -59,8 +63,8 @@ def unused(shown: EncoderReading, mapping: ParameterMapping, weights: Mapping[st
             yield Finding(slots[letter], f"{letter}, a part of {names}, is multiplied by 0")
     served: dict[str, set[str]] = {}
     for path, source in mapping.sources.items():
-        for name in source.names:
-            served.setdefault(name.rpartition(".")[0], set()).add(slots[path.rpartition(".")[2]])
+        for owner in {owner for name in source.names for owner in owners_of(name)}:
+            served.setdefault(owner, set()).add(slots[path.rpartition(".")[2]])
     if mapping.is_absent("layers.0.W_O"):
         width = shown.sizes["h"] * shown.sizes["d_v"]
         maps = [name for name in mapping.spare if weights[name].shape == (width, shown.sizes["d_model"])]

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from torch import Tensor
 
 from conformance_tests.parameters.mapping import ParameterMapping
-from conformance_tests.parameters.names import common_owner, is_beside
+from conformance_tests.parameters.names import common_owner, is_beside, owners_of
 
 TABLE = 2
 """The number of axes of a table, and of a map."""
@@ -93,11 +93,11 @@ def is_one_token(shape: tuple[int, ...]) -> bool:
 
 
 def serves_one_part(owner: str, mapping: ParameterMapping) -> bool:
-    """Return whether the used arrays of a module all serve one map, or one norm."""
+    """Return whether the used arrays of a module, and of its parts, all serve one map, or one norm."""
     served = {
         path.rpartition(".")[0] if "norm_" in path else path.rpartition("_")[2] + path.rpartition(".")[0]
         for path, source in mapping.sources.items()
         for name in source.names
-        if name.rpartition(".")[0] == owner
+        if owner in owners_of(name)
     }
     return len(served) == 1

@@ -43,6 +43,12 @@ def common_owner(names: Iterable[str]) -> list[str]:
     return [here[0] for here in takewhile(lambda here: len(set(here)) == 1, zip(*owners, strict=False))]
 
 
+def owners_of(name: str) -> list[str]:
+    """Return the modules that own an array of this name, the outermost first; the model itself has the empty name."""
+    parts = name.split(".")[:-1]
+    return [".".join(parts[:end]) for end in range(len(parts) + 1)]
+
+
 def numbers(spoken: Words) -> Iterator[tuple[int, int, Words]]:
     """Yield each number among words, with its place and the words with a sign in its place."""
     for place, word in enumerate(spoken):

@@ -647,12 +647,13 @@ def until(end: float, call: TryCall) -> TryCall:
 def of_one_sequence(call: TryCall) -> TryCall:
     """Return the call, which refuses an encoder that gives no array (n, d_model) for a sequence.
 
-    One with another idea of its axes takes the positions for samples, and returns a batch of something.
+    One with another idea of its axes takes the positions for samples, and returns a batch of something. Those of an
+    image are told apart by their sizes, and a model may return its classes alone.
     """
 
     def demanding(x: Tensor, named: Mapping[str, Any]) -> Any:
         returned = call(x, named)
-        if not any(t.ndim == SEQUENCE for t in tensors_in(returned)):
+        if x.ndim <= SEQUENCE and not any(t.ndim == SEQUENCE for t in tensors_in(returned)):
             raise Unsupported("no array of positions and features comes back")
         return returned
 

@@ -41,7 +41,7 @@ class FlaxSubject(JaxSubject):
         stated, self._evaluation = apart_from_evaluation(arguments_of(self.form.function))
         if stated.get("rngs") is REQUIRED:
             self._evaluation["rngs"] = nnx.Rngs(0)
-        self._evaluation |= given or {}
+        self._evaluation = self.form.switched(self._evaluation | dict(given or {}))
         self._arguments = {n: default for n, default in stated.items() if n != "rngs" and n not in self._evaluation}
 
     def documented_otherwise(self) -> Mapping[str, str]:
@@ -80,6 +80,10 @@ class Nnx:
         found = ((path, part) for path, part in nnx.iter_graph(self.module) if isinstance(part, nnx.Module))
         return {".".join(map(str, path)): part for path, part in found}
 
+    def switched(self, evaluation: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that switch a call to evaluation."""
+        return dict(evaluation)
+
     def applied(self, parameters: Mapping[Path, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Call a copy of the module with these parameters, in float64 and in evaluation mode."""
         flat = [(path, v.replace(parameters[path])) for path, v in nnx.to_flat_state(self._parameters)]
@@ -109,6 +113,16 @@ class Linen:
     def parts(self) -> dict[str, Any]:
         """Return the module alone: its parts exist only while it is called."""
         return {"": self.module}
+
+    def switched(self, evaluation: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that switch a call to evaluation; what the module states itself is switched there.
+
+        A module refuses an argument that it was made with (``linen.merge_param``).
+        """
+        made_with = {name: value for name, value in evaluation.items() if getattr(self.module, name, None) is not None}
+        if made_with:
+            self.module = self.module.clone(**made_with)
+        return {name: value for name, value in evaluation.items() if name not in made_with}
 
     def applied(self, parameters: Mapping[Path, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Call the module with these parameters."""
