@@ -33,8 +33,9 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
     ``cuts`` has what it may end with: names, and codes, in order of execution.
 
     What returns hidden states as wide as the encoder's is the encoder, whatever it does behind its layers, unless it
-    just leaves some of them out, or maps those of an encoder in which nothing departs. Where attention follows, further
-    layers do, or a decoder.
+    just leaves some of them out, or maps those of an encoder in which nothing departs. An encoder
+    that leaves features out without parameters has no model around it. Where attention follows, further layers do, or
+    a decoder.
     """
     tried: set[int] = set()
     departing: Ending | None = None
@@ -60,10 +61,16 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         kinds = ("parameter", "argument")
         found = Ending(part, *(frozenset(whole.reached(kind) - shown.reached(kind)) for kind in kinds))
         if not shown.unread:
-            return found
+            is_around = found.behind or has_features(graph.output, codes.shape[-1])
+            return found if is_around else None
         # What departs in an encoder may keep the rest from being read; what ends within a layer departs too.
         departing = departing or (found if shown.findings else None)
     return departing
+
+
+def has_features(output: Tensor, width: int) -> bool:
+    """Return whether what is made of features without parameters has all of them: pooled, or side by side."""
+    return output.ndim > 0 and output.shape[-1] % width == 0
 
 
 def is_mapped(graph: Graph, value: Value) -> bool:

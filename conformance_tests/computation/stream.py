@@ -233,11 +233,12 @@ EMBEDDED = ("look-up", "sum", "map", "side by side")
 
 @dataclass(eq=False)
 class Step:
-    """One sublayer on the stream: what norms stand before and behind it."""
+    """One sublayer on the stream: what norms stand before and behind it, and whether the stream goes around it."""
 
     part: Sublayer
     before: Norm | None = None
     behind: Norm | None = None
+    is_added: bool = True
 
 
 @dataclass(eq=False)
@@ -381,6 +382,7 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         where = out.value.where if out.value is not None else ""
         slot = "attention" if isinstance(out.what, Attention) else "feed-forward network"
         if rest is None:
+            step.is_added = False
             found.findings.append(Finding("residual", f"nothing is added to what the {slot} gives{where}"))
             here = reads
             continue
@@ -439,6 +441,9 @@ def later(reads: Node, rest: Node) -> Node:
     return reads if is_later and (is_attention or branch_in(summed)) else rest
 
 
+FROM_NORMED = "the residual connection starts from the normed value, not from the norm's input"
+
+
 def arrange(found: Stream, events: list["Norm | Step"]) -> None:
     """Give each norm on the stream its place: before, between or behind the sublayers."""
     steps = [e for e in events if isinstance(e, Step)]
@@ -450,6 +455,8 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
             # Without a residual connection the norm before a sublayer seems to stand on the stream.
             step.before = norm
             events.remove(norm)
+            if step.is_added:
+                found.findings.append(Finding("residual", f"{FROM_NORMED}{norm.value.where}"))
     first, last = events.index(steps[0]), events.index(steps[-1])
     before = [e for e in events[:first] if isinstance(e, Norm)]
     behind = [e for e in events[last + 1 :] if isinstance(e, Norm)]
@@ -468,9 +475,7 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
         # Each sublayer has a norm before it, which its residual takes too.
         for step, norms in zip(steps, [before, *inner], strict=True):
             step.before = norms[0]
-        found.findings.append(
-            Finding("residual", "the residual connection starts from the normed value, not from the norm's input")
-        )
+        found.findings.append(Finding("residual", FROM_NORMED))
         return
     found.leading = first_of(before)
     for step, norms in zip(steps, [*inner, behind[:1]], strict=True):

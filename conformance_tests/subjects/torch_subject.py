@@ -79,6 +79,7 @@ class TorchSubject(CalledSubject):
         self.module = module
         self.device = "cpu"
         self._kept_in = coarsest([t.dtype for t in module.parameters()])
+        self._refuses_float64 = False
         self._refusal = ""
         self._further = 0
         self._structure: Structure | None = None
@@ -319,18 +320,20 @@ class TorchSubject(CalledSubject):
                 parts = {name: part for name, part in self.module.named_modules() if name}
                 return recording.of_call(called, next(iter(self.arguments()), ""), call, parts)
 
-        with self.computing_in(Precision(torch.float64, self.device)):
-            with suppress(Unsupported):
-                return recorded()
-            if mixes_types:
-                # A cast to float32 that then meets float64 is a matter of precision, and not of what is computed.
-                with suppress(Unsupported), widened():
+        if not self._refuses_float64:
+            with self.computing_in(Precision(torch.float64, self.device)):
+                with suppress(Unsupported):
                     return recorded()
-        if self._kept_in is torch.float64:
-            raise Unsupported(NO_CALL)
-        # It may know no float64 at all.
+                if mixes_types:
+                    # A cast to float32 that then meets float64 is a matter of precision, and not of what is computed.
+                    with suppress(Unsupported), widened():
+                        return recorded()
+            if self._kept_in is torch.float64:
+                raise Unsupported(NO_CALL)
         with self.computing_in(Precision(self._kept_in, self.device)):
-            return recorded()
+            graph = recorded()
+        self._refuses_float64 = True
+        return graph
 
     def tried_calls(self, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
         """See ``CalledSubject``.

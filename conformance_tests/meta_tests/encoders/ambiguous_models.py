@@ -9,20 +9,20 @@ from conformance_tests.meta_tests.encoders.ambiguous import ambiguous
 from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, layers_with, plain_layers
 
 
-class Widened(Plain):
-    """A map without a slot stands behind the layers, and gives vectors as wide as theirs."""
+class Weighed(Plain):
+    """A learned factor of each feature, without a slot, stands behind the layers."""
 
     def __init__(self) -> None:
         super().__init__(plain_layers())
-        self.behind = nn.Linear(28, 28)
+        self.behind = nn.Parameter(torch.randn(28))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        return self.behind(super().forward(x, mask))  # type: ignore[no-any-return]
+        return super().forward(x, mask) * self.behind
 
 
 @ambiguous("what it returns is")
-def a_map_as_wide_behind_the_layers() -> nn.Module:
-    return Widened()
+def learned_factors_behind_the_layers() -> nn.Module:
+    return Weighed()
 
 
 @ambiguous("it is an encoder with a decoder: name the encoder alone, its `.encoder`")

@@ -134,7 +134,7 @@ def normed_residual() -> Any:
 
 
 WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
-    "the residual connection behind the norm": (normed_residual, "RES-1", "layer.pre_ln"),
+    "the residual connection behind the norm": (normed_residual, "RES-1", "residual"),
     "dropout in evaluation": (never_switched_off, "DROP-6", "dropout.identity"),
 }
 """Encoders with one thing wrong, the requirement that says so, and where they depart."""

@@ -80,7 +80,7 @@ class MaskedItems(Tokens):
 
 
 class Reconstruction(Tokens):
-    """A map and ReLU, which give vectors as wide as the hidden states."""
+    """A map and ReLU, without a slot, which give vectors as wide as the hidden states."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,6 +122,13 @@ def test_a_model_is_judged_up_to_its_hidden_states(make: type[nn.Module], behind
     assert target.notes[0] == f"judged up to what its part `layers.1` returns, without what follows{behind}"
 
 
+class FeaturesLeftOut(Tokens):
+    """Returns all features but the last."""
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return self.states(ids, mask)[..., :-1]
+
+
 class NormedOnceMore(Tokens):
     """A norm of another kind stands behind the layers: it is no head, though it has parameters."""
 
@@ -145,9 +152,9 @@ class OneNetworkMore(Tokens):
         return x + self.down(self.up(x).relu())
 
 
-@pytest.mark.parametrize("make", [NormedOnceMore, OneNetworkMore])
+@pytest.mark.parametrize("make", [FeaturesLeftOut, NormedOnceMore, OneNetworkMore])
 def test_what_may_belong_to_the_encoder_is_not_left_out(make: type[nn.Module]) -> None:
-    """Its output is as wide as the hidden states."""
+    """Its output is as wide as the hidden states, or narrower though no parameters make it so."""
     target = check(make()).targets[0]
     assert target.verdict != "conformant"
     assert "judged up to" not in str(target.notes)

@@ -155,7 +155,20 @@ class Arithmetic(ABC):
 
     @abstractmethod
     def apply(self, equation: Any, reads: Sequence[Any]) -> list[Any]:
-        """Apply an operation, and return its results; loops are applied as well."""
+        """Apply an operation, a loop too, and return its results."""
+
+    def inside(self, equation: Any, reads: Sequence[Any], found: list[Any]) -> list[Any]:
+        """Return the results of an operation that stands for others."""
+        return self.closed(inner_of(equation), reads, found)
+
+    def closed(self, inner: Any, arguments: Sequence[Any], found: list[Any] | None = None) -> list[Any]:
+        """Evaluate an inner function."""
+        constants = [self.constant(array) for array in getattr(inner, "consts", ())]
+        return evaluate(getattr(inner, "jaxpr", inner), constants, arguments, self, found)
+
+
+class Unrolling(Arithmetic):
+    """An evaluation that goes through loops step by step."""
 
     @abstractmethod
     def entry(self, read: Any, i: int) -> Any:
@@ -168,15 +181,6 @@ class Arithmetic(ABC):
     @abstractmethod
     def number(self, read: Any) -> int:
         """Return the only entry."""
-
-    def inside(self, equation: Any, reads: Sequence[Any], found: list[Any]) -> list[Any]:
-        """Return the results of an operation that stands for others."""
-        return self.closed(inner_of(equation), reads, found)
-
-    def closed(self, inner: Any, arguments: Sequence[Any], found: list[Any] | None = None) -> list[Any]:
-        """Evaluate an inner function."""
-        constants = [self.constant(array) for array in getattr(inner, "consts", ())]
-        return evaluate(getattr(inner, "jaxpr", inner), constants, arguments, self, found)
 
 
 def evaluate(
@@ -204,10 +208,10 @@ def evaluate(
     return [value(v) for v in jaxpr.outvars]
 
 
-Loop = Callable[[Arithmetic, Mapping[str, Any], Sequence[Any]], list[Any]]
+Loop = Callable[[Unrolling, Mapping[str, Any], Sequence[Any]], list[Any]]
 
 
-def scanned(arithmetic: Arithmetic, params: Mapping[str, Any], reads: Sequence[Any]) -> list[Any]:
+def scanned(arithmetic: Unrolling, params: Mapping[str, Any], reads: Sequence[Any]) -> list[Any]:
     """Go through a scan step by step."""
     consts, carried = params["num_consts"], params["num_carry"]
     fixed, carry, over = reads[:consts], list(reads[consts : consts + carried]), reads[consts + carried :]
@@ -221,7 +225,7 @@ def scanned(arithmetic: Arithmetic, params: Mapping[str, Any], reads: Sequence[A
     return [*carry, *map(arithmetic.stacked, zip(*steps, strict=True))]
 
 
-def looped(arithmetic: Arithmetic, params: Mapping[str, Any], reads: Sequence[Any]) -> list[Any]:
+def looped(arithmetic: Unrolling, params: Mapping[str, Any], reads: Sequence[Any]) -> list[Any]:
     """Go on for as long as a condition holds."""
     consts, inner = params["cond_nconsts"], params["body_nconsts"]
     asked, fixed, carry = reads[:consts], reads[consts : consts + inner], list(reads[consts + inner :])
@@ -230,7 +234,7 @@ def looped(arithmetic: Arithmetic, params: Mapping[str, Any], reads: Sequence[An
     return carry
 
 
-def branched(arithmetic: Arithmetic, params: Mapping[str, Any], reads: Sequence[Any]) -> list[Any]:
+def branched(arithmetic: Unrolling, params: Mapping[str, Any], reads: Sequence[Any]) -> list[Any]:
     """Take the branch that a number chooses."""
     branches = params["branches"]
     which = min(max(arithmetic.number(reads[0]), 0), len(branches) - 1)
@@ -260,18 +264,6 @@ class Traced(Arithmetic):
     def apply(self, equation: Any, reads: Sequence[Any]) -> list[Any]:
         """See ``Arithmetic``: a loop stays a loop."""
         return [wide(result, self.least) for result in applied(equation, reads, self.least)]
-
-    def entry(self, read: Any, i: int) -> Any:
-        """See ``Arithmetic``."""
-        return read[i]
-
-    def stacked(self, reads: Sequence[Any]) -> Any:
-        """See ``Arithmetic``."""
-        return jnp.stack(list(reads))
-
-    def number(self, read: Any) -> int:
-        """See ``Arithmetic``."""
-        return int(read)
 
 
 def least_of(jaxpr: Jaxpr) -> int:

@@ -17,7 +17,7 @@ from conformance_tests.subjects.jax.operations import (
     LOOPS,
     PASSES_ON,
     REDUCTIONS,
-    Arithmetic,
+    Unrolling,
 )
 from conformance_tests.subjects.jax.translated import Translated, translation
 from conformance_tests.subjects.source_lines import innermost
@@ -42,7 +42,7 @@ MOVES: dict[str, tuple[int, ...]] = {
 RESHAPES = ("reshape", "squeeze")
 
 
-class JaxEvaluation(Evaluation, Arithmetic):
+class JaxEvaluation(Evaluation, Unrolling):
     """Evaluates jaxprs, and records them.
 
     Args:
@@ -58,15 +58,15 @@ class JaxEvaluation(Evaluation, Arithmetic):
         return super().constant(self.numbers.constant(array))
 
     def entry(self, read: Coded, i: int) -> Coded:
-        """See ``Arithmetic``."""
+        """See ``Unrolling``."""
         return Coded(read.array[i], read.codes[i])
 
     def stacked(self, reads: Sequence[Coded]) -> Coded:
-        """See ``Arithmetic``."""
+        """See ``Unrolling``."""
         return Coded(self.numbers.stacked([r.array for r in reads]), torch.stack([r.codes for r in reads]))
 
     def number(self, read: Coded) -> int:
-        """See ``Arithmetic``."""
+        """See ``Unrolling``."""
         return self.numbers.number(read.array)
 
     def inside(self, equation: Any, reads: Sequence[Coded], found: list[Any]) -> list[Coded]:

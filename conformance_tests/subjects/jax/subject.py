@@ -248,11 +248,12 @@ class JaxSubject(BridgedSubject):
         own = map(tensor, jax.tree.leaves(compiled(self.evaluated)(*as_arrays(given))))
         _, results = self._computed(trace, given)
         pairs = [(a.double(), b.double()) for a, b in zip(own, results, strict=True) if isinstance(a, Tensor)]
-        return all(torch.allclose(a, b, rtol=0, atol=ROUNDED * (1 + magnitude(b)), equal_nan=True) for a, b in pairs)
+        near = ROUNDED if rounds(trace.closed.jaxpr) else MEANT
+        return all(torch.allclose(a, b, rtol=0, atol=near * (1 + magnitude(b)), equal_nan=True) for a, b in pairs)
 
 
-ROUNDED = 0.05
-"""A result may differ by so much of the largest one if parts are rounded to half precision; by 1 if it is another."""
+MEANT, ROUNDED = 1e-6, 0.05
+"""Results may differ by so much of the largest: constants are kept in float32, or parts rounded to half precision."""
 
 
 def magnitude(x: Tensor) -> float:

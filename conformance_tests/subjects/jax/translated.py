@@ -21,7 +21,7 @@ from conformance_tests.subjects.jax.operations import (
     PASSES_ON,
     REDUCTIONS,
     SINGLE,
-    Arithmetic,
+    Unrolling,
     applied,
     as_meant,
     wide,
@@ -33,7 +33,7 @@ NOT_IN_TORCH = {"cbrt", "round", "reduce_precision"}
 Params = Mapping[str, Any]
 
 
-class Translated(Arithmetic):
+class Translated(Unrolling):
     """Computes on tensors, and with JAX what is not translated.
 
     Args:
@@ -73,15 +73,15 @@ class Translated(Arithmetic):
         return jax.numpy.asarray(read.numpy(), aval.dtype if self._stays(aval) else None)
 
     def entry(self, read: Any, i: int) -> Any:
-        """See ``Arithmetic``."""
+        """See ``Unrolling``."""
         return read[i]
 
     def stacked(self, reads: Sequence[Any]) -> Any:
-        """See ``Arithmetic``."""
+        """See ``Unrolling``."""
         return torch.stack(list(reads)) if isinstance(reads[0], Tensor) else jax.numpy.stack(reads)
 
     def number(self, read: Any) -> int:
-        """See ``Arithmetic``."""
+        """See ``Unrolling``."""
         return int(read)
 
 
