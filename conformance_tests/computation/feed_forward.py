@@ -1,4 +1,7 @@
-"""Reading feed-forward networks: a map over an elementwise function of one or two maps of the same value."""
+"""Reading feed-forward networks: a map over an elementwise function of one or two maps of the same value.
+
+Code without the second map is read too, as what departs from the equations.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -25,14 +28,15 @@ class FeedForward:
     """A feed-forward network: codes of its maps and biases, what it reads, and its activation.
 
     ``activation`` is the variant of its slot, empty if it is another function; ``resembles`` is then the variant that
-    it is nearly, empty if there is none, and ``off`` how far it is from it. Without a gate ``W_G`` is None.
+    it is nearly, empty if there is none, and ``off`` how far it is from it. Without a gate ``W_G`` is None, and without
+    a second map ``W_2`` is.
     """
 
     reads: Tensor
     gives: Value
     W_1: Tensor
     b_1: Tensor
-    W_2: Tensor
+    W_2: Tensor | None
     W_G: Tensor | None
     b_G: Tensor | None
     activation: str
@@ -61,6 +65,21 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
     assert isinstance(columns, Tensor)
     if len(rows) > 1 or graph.owner(rows) is None or graph.owner(rows).kind != "elementwise":  # type: ignore[union-attr]
         return None
+    return of_rows(graph, rows, product, columns[0])
+
+
+def read_one_map(graph: Graph, value: Value) -> FeedForward | None:
+    """Return the network of one map that gives a value as wide as what it reads, with a function of it or without."""
+    if not value.data.ndim:
+        return None
+    width = value.data.shape[-1]
+    network = of_rows(graph, value.codes.reshape(1, -1, width), value, None)
+    is_one = network is not None and network.W_G is None and network.W_1.shape == (width, width)
+    return network if is_one else None
+
+
+def of_rows(graph: Graph, rows: Tensor, gives: Value, W_2: Tensor | None) -> FeedForward | None:
+    """Return the network whose second map reads these rows (1, M, d_ff), or that ends with them."""
     found: list[Affine] = []
     behind: list[Value] = []
     if not leaves(graph, rows, found, behind) or not found or len(found) > 2:
@@ -81,17 +100,18 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
     close = CLOSE if all(value.data.dtype is torch.float64 for value in behind) else CLOSE_IN_FLOAT32
     found = [found[i] for i in order]
     gate = found[1] if len(found) > 1 else None
+    last = graph.owner(rows)
     return FeedForward(
         reads[0],
-        product,
+        gives,
         found[0].at(0, 0).weights().mT,
         found[0].bias[0, 0],
-        columns[0],
+        W_2,
         None if gate is None else gate.at(0, 0).weights().mT,
         None if gate is None else gate.bias[0, 0],
         name if off <= close else "",
         operations,
-        graph.owner(rows).where,  # type: ignore[union-attr]
+        "" if last is None else last.where,
         resembles=name if is_near else next(filter(variants("activation").__contains__, operations), ""),
         off=off if is_near else math.inf,
     )

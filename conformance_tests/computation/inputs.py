@@ -559,4 +559,13 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
     if len(beside) == 2:
         found.codes["x_dist"] = codes[0, beside[1]]
         found.choices["cls"] = "cls-and-distillation"
-    read_term(found, 1.0, term.parts[0])
+    parts = list(summands(term.parts[0], 1.0))
+    for factor, part in parts:
+        read_term(found, factor, part)
+    if any(part.kind == "weights" for _, part in parts):
+        says = "positions are added before the class token is put in front, which gets none"
+        found.findings.append(Finding("position", says))
+        if "P" in found.codes:  # with rows of 0 for the class tokens it is the table that the equations need
+            table = found.codes["P"][int(found.choices.pop("position_offset", 0)) :]
+            found.codes["P"] = torch.cat([table.new_zeros(len(beside), table.shape[-1]), table])
+            found.choices["position"] = "learned"

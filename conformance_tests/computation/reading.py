@@ -370,7 +370,12 @@ def missing_biases(found: EncoderReading, N: int) -> None:
 
 def read_network(found: EncoderReading, place: str, network: FeedForward) -> None:
     """Read the maps of a feed-forward network."""
-    found.codes[f"{place}W_1"], found.codes[f"{place}W_2"] = network.W_1, network.W_2
+    found.codes[f"{place}W_1"] = network.W_1
+    if network.W_2 is not None:
+        found.codes[f"{place}W_2"] = network.W_2
+    else:
+        found.numbers[f"{place}W_2"] = torch.eye(network.W_1.shape[1], dtype=torch.float64)
+        found.findings.append(Finding("ffn", f"its feed-forward network has one map where two belong{network.where}"))
     add_bias(found, f"{place}b_1", network.b_1)
     if network.W_G is not None and network.b_G is not None:
         found.codes[f"{place}W_G"] = network.W_G

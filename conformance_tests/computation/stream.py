@@ -9,7 +9,7 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import Affine, affine, one_step
 from conformance_tests.computation.attention import Attention, attentions
-from conformance_tests.computation.feed_forward import FeedForward, feed_forwards, leaves
+from conformance_tests.computation.feed_forward import FeedForward, feed_forwards, leaves, read_one_map
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.norm import Norm, read_norm
 from conformance_tests.computation.shown import Finding, Remarks
@@ -141,6 +141,7 @@ class Wiring:
             together = one_attention(parts) if value.operation == "add" else None
             if together is not None:
                 return Node("sublayer", value, parts[0].parts, together)
+            parts = (self._as_network(parts[0], parts[1]), self._as_network(parts[1], parts[0]))
             return Node("sum" if value.operation == "add" else "difference", value, parts)
         if value.operation in MASKING and len(data) == 2:
             numbers = graph.numbers(value.codes)
@@ -160,6 +161,17 @@ class Wiring:
             return inner
         assert isinstance(added, Tensor)
         return Node("sum" if sign > 0 else "difference", value, (inner, Node("weights", None, what=added)))
+
+    def _as_network(self, node: Node, beside: Node) -> Node:
+        """Return a node as a sublayer if it is a network of one map of what it is added to, which may be normed."""
+        if node.kind not in ("map", "unknown") or node.value is None:
+            return node
+        network = read_one_map(self.graph, node.value)
+        if network is None:
+            return node
+        reads = self.of(network.reads)
+        stream = reads.parts[0] if reads.kind == "norm" and beside.kind != "norm" else reads
+        return Node("sublayer", node.value, (reads,), network) if stream is beside else node
 
     def _passing(self, value: Value) -> Node | None:
         """Return a sublayer whose result passes through further operations on each entry, if a value is such."""

@@ -25,7 +25,7 @@ from conformance_tests.identification.foreign_parts import (
 )
 from conformance_tests.identification.identify import Identification, identify
 from conformance_tests.identification.missing_facts import what_is_missing
-from conformance_tests.identification.search import agrees, with_eps
+from conformance_tests.identification.search import agrees, traced, with_eps
 from conformance_tests.identification.statements import contradicted, unused, without_its_positions
 from conformance_tests.identification.structure import admissible, as_shown
 from conformance_tests.identification.trial import Reading, Trial
@@ -190,6 +190,8 @@ class Settling:
         strange = shown.learned().intersection(mapping.unmapped) - shown.departing  # frozen ones are constants
         if not found.agrees and (strange or (not findings and (shown.unread or ungathered))):
             return None
+        if findings and not traced(found.encoder, trial.experiments[0]):
+            raise Departs(NO_ENCODER, [(shown.equation(finding.slot), finding.says) for finding in findings])
         demand_stated(trial, found)
         facts = Facts(findings, shown.unlearned)
         return Settled(mapping, trial.evidence.sets, found, self._stored(mapping), facts, self.calls.sizes)

@@ -92,7 +92,7 @@ class ParameterMapping:
 
     def is_absent(self, path: str) -> bool:
         """Return whether the encoder has no such map, so that the identity stands in its place."""
-        return path.endswith(".W_O") and path in self.sources and not self.sources[path].names
+        return path.endswith((".W_O", ".W_2")) and path in self.sources and not self.sources[path].names
 
     def conventions(self) -> dict[str, str]:
         """Return how the parameters are stored, in words, where it is not as the equations write them."""

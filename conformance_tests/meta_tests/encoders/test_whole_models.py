@@ -1,5 +1,7 @@
 """Models with something behind their encoder are judged up to the hidden states, and the report says where that is."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -168,7 +170,26 @@ def scaled_by_the_width() -> nn.Module:
     return model
 
 
-def test_what_is_wrong_before_the_end_is_found_out() -> None:
+class PlacedTooSoon(Plain):
+    """Classes of an image whose patches alone have positions: the class token is put before them afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.patches = nn.Conv2d(3, 28, 4, 4)
+        self.class_token = nn.Parameter(torch.randn(1, 1, 28))
+        self.positions = nn.Parameter(torch.randn(1, 4, 28))
+        self.classes = nn.Linear(28, 5)
+
+    def forward(self, image: Tensor) -> Tensor:  # type: ignore[override]
+        placed = self.patches(image).flatten(2).mT + self.positions
+        tokens = torch.cat([self.class_token.expand(len(placed), -1, -1), placed], 1)
+        return self.classes(super().forward(tokens)[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("make", "equation"), [(scaled_by_the_width, "attention.scores"), (PlacedTooSoon, "position.learned")]
+)
+def test_what_is_wrong_before_the_end_is_found_out(make: Callable[[], nn.Module], equation: str) -> None:
     """A head behind the encoder hides no defect in it."""
-    target = check(scaled_by_the_width()).targets[0]
-    assert (target.verdict, target.departs_at) == ("nonconformant", "attention.scores"), target.notes
+    target = check(make()).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", equation), target.notes

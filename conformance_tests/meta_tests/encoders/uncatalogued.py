@@ -88,6 +88,19 @@ def layered(**wrong: Callable[..., Any]) -> Make:
     return lambda: Plain(plain_layers(type("Wrong", (PlainLayer,), wrong)))
 
 
+def one_map(network: Callable[..., Any], kind: type[PlainLayer] = PlainLayer) -> Make:
+    """An encoder whose feed-forward networks have no second map."""
+
+    def make() -> nn.Module:
+        layers = plain_layers(type("Wrong", (kind,), {"feed_forward": network}))
+        for layer in layers:
+            layer.fc1 = nn.Linear(28, 28)
+            del layer.fc2
+        return Plain(layers)
+
+    return make
+
+
 def normed(forward: Callable[..., Any]) -> Make:
     """An encoder with another norm."""
     return lambda: Plain(plain_layers(norm=type("Wrong", (nn.LayerNorm,), {"forward": forward})))
@@ -244,6 +257,8 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "sine": (layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).sin())), "ffn.relu"),
     "GELU's tanh with ten times the constant": (layered(feed_forward=lambda l, x: l.fc2(steep(l.fc1(x)))), "ffn.gelu"),
     "SiLU of gate and value together": (gate_and_value_together, "ffn.silu"),
+    "one map in the network's place": (one_map(lambda l, x: l.fc1(x).relu()), "ffn"),
+    "one map without activation in the network's place": (one_map(lambda l, x: l.fc1(x), PlainPreNorm), "ffn.relu"),
     "b_2 left out": (layered(feed_forward=lambda l, x: l.fc1(x).relu() @ l.fc2.weight.mT), "ffn"),
     "the network twice": (
         layered(feed_forward=lambda l, x: l.fc2(l.fc1(l.fc2(l.fc1(x).relu())).relu())),
