@@ -61,8 +61,7 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         kinds = ("parameter", "argument")
         found = Ending(part, *(frozenset(whole.reached(kind) - shown.reached(kind)) for kind in kinds))
         if not shown.unread:
-            is_around = found.behind or has_features(graph.output, codes.shape[-1])
-            return found if is_around else None
+            return found if has_features(graph.output, codes.shape[-1]) or reads_weights(graph, value) else None
         # What departs in an encoder may keep the rest from being read; what ends within a layer departs too.
         departing = departing or (found if shown.findings else None)
     return departing
@@ -71,6 +70,19 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
 def has_features(output: Tensor, width: int) -> bool:
     """Return whether what is made of features without parameters has all of them: pooled, or side by side."""
     return output.ndim > 0 and output.shape[-1] % width == 0
+
+
+def reads_weights(graph: Graph, value: Value) -> bool:
+    """Return whether weights are read between a value and the output: those of a head may be those of a table."""
+    waiting, seen = graph.owners(graph.output), {value.number}
+    while waiting:
+        here = waiting.pop()
+        if here.operation == "parameter":
+            return True
+        if here.number not in seen:
+            seen.add(here.number)
+            waiting += [owner for read in here.arrays for owner in graph.owners(read)]
+    return False
 
 
 def is_mapped(graph: Graph, value: Value) -> bool:

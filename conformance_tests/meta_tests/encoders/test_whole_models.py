@@ -33,6 +33,13 @@ class LanguageModel(Tokens):
         return self.lm_head(self.states(ids, mask)), None
 
 
+class TiedLanguageModel(Tokens):
+    """The scores of the vocabulary by its table of embeddings, without a bias."""
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.states(ids, mask) @ self.token_embedding.weight.mT
+
+
 class SentenceVector(Tokens):
     """The mean over the valid positions, of length 1."""
 
@@ -108,6 +115,7 @@ class Pooled(Tokens):
     ("make", "behind"),
     [
         (LanguageModel, " (lm_head.bias, lm_head.weight)"),
+        (TiedLanguageModel, ""),
         (SentenceVector, ""),
         (EveryLayer, ""),
         (PatchesAlone, ""),
