@@ -109,6 +109,7 @@ class CalledSubject(Subject):
         self._instead: dict[str, Any] = {}
         self.segments: str | None = None
         self._no_ids: set[str] = set()
+        self._shown_segments = ""
         self.width = 0
         self.first_sizes: Sizes | None = None
         self.first_forms: Mapping[str, Filling] | None = None
@@ -216,16 +217,24 @@ class CalledSubject(Subject):
 
     def _segment_argument(self) -> str | None:
         stated = {self.hints.mask[0]} if self.hints.mask else set()
-        return segment_argument(self.open_arguments(), stated | self._no_ids)
+        return self._shown_segments or segment_argument(self.open_arguments(), stated | self._no_ids)
 
     def learn_segments(self, graph: Graph) -> None:
-        """See ``Subject``: ids look rows up. An argument that the recorded call did without is given zeros."""
+        """See ``Subject``: ids look rows up. An argument that the recorded call did without is given zeros.
+
+        Where no name tells the argument, one that was given zeros and looks rows up is it.
+        """
         argument, looked_up = self._segment_argument(), tables_by_argument(graph)
         if argument is not None and argument not in looked_up and self.first_sizes is not None:
             looked_up[argument] = ()
             with suppress(Exception), self._given(argument):  # an argument that refuses ids takes something else
                 looked_up = tables_by_argument(self.computation(self.first_sizes))
         self._no_ids = {name for name, tables in looked_up.items() if not tables}
+        # Whatever its name: zeros that look rows up are ids, and not those of tokens.
+        zeros = [name for name, form in (self.first_forms or {}).items() if form == Plain("zeros")]
+        shown = [name for name in zeros if looked_up.get(name)]
+        if argument is None and len(shown) == 1:
+            self._shown_segments = shown[0]
 
     @contextmanager
     def _given(self, argument: str) -> Iterator[None]:

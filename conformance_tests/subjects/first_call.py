@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import combinations, islice, product
+from sys import maxsize
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from torch import Tensor
 from conformance_tests.computation.walking import is_even
 from conformance_tests.subjects.calling import EXHAUSTED, SEGMENTS, Arguments, hidden_states, required, tensors_in
 from conformance_tests.subjects.masks import LENGTHS, MaskForm, tells_of_a_mask
+from conformance_tests.subjects.source_lines import is_authors
 
 BATCHES = (2, 1)
 LENGTH = 5
@@ -26,8 +28,9 @@ LENGTH = 5
 MOST_WIDTHS = 8
 """The width of the hidden states is among the sizes that occur most often in the shapes of the weights."""
 
-MAP, SEQUENCE = 2, 3
-"""The number of axes of a map, and of hidden states."""
+TABLE = MAP = 2
+SEQUENCE = 3
+"""The number of axes of a table, of a map, and of hidden states."""
 
 LONGEST, MOST_LENGTHS = 256, 10
 """Lengths that a call is tried with are at most so large and so many: scores grow with their square."""
@@ -44,6 +47,9 @@ more."""
 
 LONGEST_REFUSAL = 1000
 """So many characters of a refusal are read: some show a whole array."""
+
+MOST_FURTHEST = 8
+"""Values of further arguments are sought one by one for so many inputs: for those with which calls got furthest."""
 
 MOST_ALIKE = 6
 """The likeliest values of an argument: nothing, and masks of several shapes. If an encoder refuses all of them in the
@@ -169,8 +175,12 @@ def inputs_of(
     generator = torch.Generator().manual_seed(0)
     shapes = [tuple(w.shape) for w in weights.values()]
     # Neither 0 nor 1, which are ids of padding in many vocabularies; different ones beside each other.
-    ids = 2 + (torch.arange(length) + 2 * torch.arange(batch)[:, None]) % 5
+    counted = torch.arange(length) + 2 * torch.arange(batch)[:, None]
+    ids = 2 + counted % 5
     yield ids
+    rows = [shape[0] for shape in shapes if len(shape) == TABLE and 2 < shape[0] <= int(ids.max())]
+    if rows:
+        yield counted % min(rows)  # nucleotides, or the pieces of a game
     if shape is not None and len(shape) >= SEQUENCE:
         stated = [size or free for size, free in zip(shape, (batch, length, *shape[2:]), strict=True)]
         if None not in stated:
@@ -399,20 +409,81 @@ def plans(arguments: Arguments) -> Iterator[tuple[str, ...]]:
             yield (*asked, *beside)
 
 
+Reached = tuple[int, ...]
+"""How far a call got before it was refused: the place in the code of each function that runs then, the outer first.
+
+Of two refusals in one function the later one was refused for something else: what refused the first is given rightly.
+"""
+
+
+def reached_before(refusal: Exception) -> Reached:
+    """Return how far a call got: from the encoder's own code on."""
+    found: list[int] = []
+    here = refusal.__traceback__
+    while here is not None:
+        if found or is_authors(here.tb_frame.f_code.co_filename):
+            found.append(here.tb_lasti)
+        here = here.tb_next
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """Names of further arguments, numbers of positions and sequences, and the input that calls are tried with."""
+
+    names: tuple[str, ...]
+    length: int
+    batch: int
+    x: Tensor
+
+
 class Refusals:
-    """Refusals of calls, in the words of an encoder."""
+    """Refusals of calls, in the words of an encoder, and how far each call got."""
 
     def __init__(self) -> None:
         self._input: Tensor | None = None
         self._said: list[str] = []
         self._numbers = Counter[int]()
+        self._furthest: dict[Tried, Reached] = {}
+        self._ascended: list[Tried] = []
+        self.last: Reached = ()
 
-    def add(self, x: Tensor, refusal: Exception) -> None:
+    def none(self) -> None:
+        """Take up that a call went through."""
+        self.last = (maxsize,)
+
+    def add(self, tried: Tried, refusal: Exception) -> None:
         """Take up the last refusal."""
         said = f"{type(refusal).__name__}: {refusal}"[:LONGEST_REFUSAL]
-        self._said = [*self._said, said] if x is self._input else [said]
-        self._input = x
+        self._said = [*self._said, said] if tried.x is self._input else [said]
+        self._input = tried.x
         self._numbers.update({int(number) for number in re.findall(r"\b\d{1,3}\b", said)})
+        self.last = reached_before(refusal)
+        self._furthest[tried] = max(self.last, self._furthest.get(tried, ()))
+
+    def furthest(self) -> Iterator[Tried]:
+        """Yield with what calls got furthest, if they had several further arguments; each comes once."""
+        best = max(self._furthest.values(), default=())
+        for tried in [tried for tried, reached in self._furthest.items() if reached == best and len(tried.names) > 1]:
+            if tried not in self._ascended and len(self._ascended) < MOST_FURTHEST:
+                self._ascended.append(tried)
+                yield tried
+
+    def ascending(self, names: Sequence[str]) -> Iterator[tuple[Filling, ...]]:
+        """Yield values of several arguments: of one after the other the value with which a call gets furthest is kept.
+
+        What comes of each call is taken up before the next values are asked for.
+        """
+        choices = [fillings(name) for name in names]
+        best = [of_one[0] for of_one in choices]
+        # An argument that is read later is told apart only once those before it are given rightly.
+        for _ in names:
+            for place, of_one in enumerate(choices):
+                reached: dict[int, Reached] = {}
+                for rank, filling in enumerate(of_one):
+                    yield (*best[:place], filling, *best[place + 1 :])
+                    reached[rank] = self.last
+                best[place] = of_one[max(reached, key=lambda rank: (reached[rank], -rank))]
 
     def naming(self, number: int) -> int:
         """Return how many refusals name a number: it may be the size that is asked for."""
@@ -452,52 +523,60 @@ def first_call(
     few, *more = lengths or [LENGTH, *lengths_told(weights, tables, numbers=numbers)][:MOST_LENGTHS]
     asked = [(*required(arguments),)]
     likely = partial(inputs_of, tables=tables, shape=shape)
-    rounds: tuple[tuple[Iterable[tuple[str, ...]], list[int], InputsOf, int], ...] = (
-        (plans(arguments), [few], likely, LIKELY),
-        (asked, more, likely, LIKELY),
-        (asked, [few], likely, MOST_CALLS),
-        (asked, [few], partial(of_rectangles, tables=tables), 1),
-        (asked, [few], of_any_width, 1),
+    refusals = Refusals()
+
+    def attempts(
+        given: Iterable[tuple[str, ...]], of_lengths: list[int], inputs: InputsOf, most: int
+    ) -> Iterator[tuple[Tried, tuple[Filling, ...]]]:
+        for_lengths = sorted(of_lengths, key=refusals.naming, reverse=True)
+        for names, n, batch in islice(product(given, for_lengths, batches), MOST_SIZES):
+            for x in inputs(weights, batch, n):
+                tried = Tried(names, n, batch, x)
+                for forms in likeliest(names, most):
+                    if refusals.blame(x):
+                        break
+                    yield tried, forms
+
+    def ascending() -> Iterator[tuple[Tried, tuple[Filling, ...]]]:
+        for tried in refusals.furthest():
+            for forms in refusals.ascending(tried.names):
+                yield tried, forms
+
+    rounds = (
+        attempts(plans(arguments), [few], likely, LIKELY),
+        ascending(),
+        attempts(asked, more, likely, LIKELY),
+        ascending(),
+        attempts(asked, [few], likely, MOST_CALLS),
+        attempts(asked, [few], partial(of_rectangles, tables=tables), 1),
+        attempts(asked, [few], of_any_width, 1),
     )
     passable: FirstCall | None = None
     odd: FirstCall | None = None
-    refusals = Refusals()
-    for given, of_lengths, inputs, most in rounds:
-        more.sort(key=refusals.naming, reverse=True)
-        sizes_tried = islice(product(given, of_lengths, batches), MOST_SIZES)
-        attempts = (
-            (names, n, batch, x, forms)
-            for names, n, batch in sizes_tried
-            for x in inputs(weights, batch, n)
-            for forms in likeliest(names, most)
-        )
-        tried = 0
-        for names, n, batch, x, forms in attempts:
-            if refusals.blame(x):
-                continue
-            if tried == trials:
-                break
-            tried += 1
-            beside = dict(zip(names, forms, strict=True))
+    for one_round in rounds:
+        for tried, forms in islice(one_round, trials):
+            x, batch = tried.x, tried.batch
+            beside = dict(zip(tried.names, forms, strict=True))
             if passable and (passable.batch, passable.forms.keys()) != (batch, beside.keys()):
                 return passable
-            keep = torch.ones(batch, n, dtype=torch.bool)
+            keep = torch.ones(batch, tried.length, dtype=torch.bool)
             named = dict(stated) | {name: value_of(form, keep, x) for name, form in beside.items()}
             try:
                 tensors = tensors_in(call(x, named))
+                refusals.none()
             except EXHAUSTED:
                 return None
             except SearchedTooLong:
                 return passable or odd
             except Exception as refusal:
-                refusals.add(x, refusal)
+                refusals.add(tried, refusal)
                 continue
             if not x.is_floating_point() and takes_fractions(call, x, named, tensors):
                 continue
-            accepted = FirstCall(x, named, batch, positions_in(tensors, x, batch, n), beside)
+            accepted = FirstCall(x, named, batch, positions_in(tensors, x, batch, tried.length), beside)
             # A mask that hides everything, since true means ignore, may give zeros everywhere.
             is_hidden = tensors and not all(map(is_sure, forms)) and is_even(first_hidden_states(tensors))
-            if is_hidden or not has_positions(tensors, x, batch, n):
+            if is_hidden or not has_positions(tensors, x, batch, tried.length):
                 odd = odd or accepted
             elif tensors and all(bool(t.isfinite().all()) for t in tensors):
                 return accepted

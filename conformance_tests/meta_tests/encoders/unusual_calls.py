@@ -475,6 +475,18 @@ class PositionsWherePaddingIsNot(Tokens):
 
 
 @unusual
+class PiecesOnSquares(Calls):
+    """Three required arguments of ids: few tokens, their places, and whose they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces, self.squares, self.players = nn.Embedding(6, 28), nn.Embedding(64, 28), nn.Embedding(2, 28)
+
+    def forward(self, pieces: Tensor, positions: Tensor, players: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.pieces(pieces) + self.squares(positions) + self.players(players), None)
+
+
+@unusual
 class HooksItsGradients(Calls):
     """Refuses to run while no gradients are recorded, and keeps what it was given."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from conformance_tests.subjects.called import until
 from conformance_tests.subjects.calling import REQUIRED
@@ -234,3 +234,27 @@ def test_an_argument_for_positions_gets_their_numbers() -> None:
     assert first == Plain("positions")
     assert torch.equal(value_of(first, torch.ones(2, 3), torch.zeros(2, 3)), torch.tensor([[0, 1, 2]] * 2))
     assert fillings("composition")[0] == Plain("nothing")
+
+
+def three_tables(x: Tensor, named: Any) -> Tensor:
+    """A call that looks up three arguments, one after the other: a piece, a square and a player."""
+    tables = [torch.randn(rows, 28, generator=torch.Generator().manual_seed(rows)) for rows in (4, 64, 2)]
+    pieces = nn.functional.embedding(x, tables[0])
+    squares = nn.functional.embedding(named["square"], tables[1])
+    return pieces + squares + nn.functional.embedding(named["whose"], tables[2])
+
+
+def test_arguments_are_found_one_after_the_other_by_how_far_a_call_gets() -> None:
+    """Neither is told by its name: zeros are far down in the list of both, and all pairs would be 800 calls."""
+    asked: list[Any] = []
+
+    def call(x: Tensor, named: Any) -> Tensor:
+        asked.append(named)
+        return three_tables(x, named)
+
+    weights = {"pieces": torch.zeros(4, 28), "squares": torch.zeros(64, 28), "players": torch.zeros(2, 28)}
+    found = first_call(weights, {}, {"x": REQUIRED, "square": REQUIRED, "whose": REQUIRED}, call)
+    assert found is not None
+    assert [tuple(t.shape) for t in (found.inputs, *found.named.values())] == [(2, 5), (2, 5), (2, 5)]
+    assert int(found.inputs.max()) < 4
+    assert len(asked) < 1500
