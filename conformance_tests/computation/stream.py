@@ -193,10 +193,29 @@ class Wiring:
             part = self._maps.get(found.products[0].number)
             if part is not None:
                 return self._sublayer(found.products[0], part, 1.0)
+        heads = self._heads(codes, data)
+        if heads is not None:
+            return heads
         summed = self._sums(codes)
         if summed is not None:
             return Node("sum", data[-1], (self.of(summed[0]), Node("weights", None, what=summed[1])))
         return Node("side by side", data[-1], tuple(map(self.explain, data)), codes)
+
+    def _heads(self, codes: Tensor, owners: list[Value]) -> Node | None:
+        """Return the attention whose heads' results stand side by side, each computed by itself and mapped by none."""
+        parts = {value.number: self._maps.get(value.number) for value in owners}
+        along = dict.fromkeys((codes.reshape(-1, codes.shape[-1])[0] >> PLACES).tolist()) if codes.ndim else {}
+        apart = [part for number in along if isinstance(part := parts.get(number), Attention)]
+        if len(apart) < len(owners) or codes.unique().numel() < sum(v.data.numel() for v in owners):
+            return None
+        reads = {self.of(part.reads) for part in apart}
+        if len(reads) > 1 or any(head.W_O is not None for part in apart for head in part.heads):
+            return None
+        if len({part.scale for part in apart}) > 1:
+            return None
+        first = min(apart, key=lambda part: part.weights.number)
+        together = replace(first, heads=[head for part in apart for head in part.heads])
+        return Node("sublayer", owners[-1], (reads.pop(),), together)
 
     def _sums(self, codes: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return the two sides of sums that stand side by side, if each has entries of the same weights on one side.

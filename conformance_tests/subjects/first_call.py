@@ -444,11 +444,12 @@ class Refusals:
         self._input: Tensor | None = None
         self._said: list[str] = []
         self._numbers = Counter[int]()
-        self._furthest: dict[Tried, Reached] = {}
-        self._ascended: list[Tried] = []
+        self._furthest: list[Tried] = []
+        self._best: Reached = ()
+        self._ascended = 0
         self.last: Reached = ()
 
-    def none(self) -> None:
+    def passed(self) -> None:
         """Take up that a call went through."""
         self.last = (maxsize,)
 
@@ -459,14 +460,16 @@ class Refusals:
         self._input = tried.x
         self._numbers.update({int(number) for number in re.findall(r"\b\d{1,3}\b", said)})
         self.last = reached_before(refusal)
-        self._furthest[tried] = max(self.last, self._furthest.get(tried, ()))
+        if self.last > self._best:
+            self._best, self._furthest = self.last, []
+        if self.last == self._best and tried not in self._furthest[-1:] and len(self._furthest) < MOST_FURTHEST:
+            self._furthest.append(tried)
 
     def furthest(self) -> Iterator[Tried]:
-        """Yield with what calls got furthest, if they had several further arguments; each comes once."""
-        best = max(self._furthest.values(), default=())
-        for tried in [tried for tried, reached in self._furthest.items() if reached == best and len(tried.names) > 1]:
-            if tried not in self._ascended and len(self._ascended) < MOST_FURTHEST:
-                self._ascended.append(tried)
+        """Yield with what calls got furthest, if they had several further arguments: as many as are left to try."""
+        for tried in [tried for tried in self._furthest if len(tried.names) > 1]:
+            if self._ascended < MOST_FURTHEST:
+                self._ascended += 1
                 yield tried
 
     def ascending(self, names: Sequence[str]) -> Iterator[tuple[Filling, ...]]:
@@ -563,7 +566,7 @@ def first_call(
             named = dict(stated) | {name: value_of(form, keep, x) for name, form in beside.items()}
             try:
                 tensors = tensors_in(call(x, named))
-                refusals.none()
+                refusals.passed()
             except EXHAUSTED:
                 return None
             except SearchedTooLong:

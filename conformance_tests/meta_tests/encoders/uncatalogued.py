@@ -83,6 +83,14 @@ def one_by_one(attention: PlainAttention, x: Tensor, hidden: Tensor | None, head
     return torch.cat([s.softmax(-1) @ v[:, i] for s, i in zip(scores, heads, strict=True)], dim=-1)
 
 
+def heads_that_nothing_maps() -> nn.Module:
+    """An encoder with such heads."""
+    encoder = attending(forward=lambda a, x, hidden: one_by_one(a, x, hidden, [0, 1, 2, 3]))()
+    for layer in encoder.layers:
+        del layer.attention.out
+    return encoder
+
+
 def layered(**wrong: Callable[..., Any]) -> Make:
     """An encoder whose layers have one method replaced."""
     return lambda: Plain(plain_layers(type("Wrong", (PlainLayer,), wrong)))
@@ -248,6 +256,7 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
         attending(forward=lambda a, x, hidden: a.out(one_by_one(a, x, hidden, [0, 0, 2, 3]))),
         "attention.projections",
     ),
+    "heads one after the other that nothing maps": (heads_that_nothing_maps, "multihead"),
     "heads in reverse": (attending(merge=lambda a, h: h.flip(1).transpose(1, 2).flatten(2)), "multihead.concat"),
     "the largest of the heads": (attending(merge=lambda a, h: h.amax(1).repeat(1, 1, 4)), "multihead.concat"),
     "W_O transposed": (attending(project=lambda a, x: x @ a.out.weight + a.out.bias), "multihead.output"),
