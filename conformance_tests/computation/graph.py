@@ -175,6 +175,10 @@ def first_along(codes: Tensor, axes: Sequence[int]) -> Tensor:
     return codes
 
 
+BATCH_NORM = "batch-norm"
+"""The operation of norms with statistics of each feature: of the whole batch, or of the positions of one sequence."""
+
+
 class Recording:
     """Builds a graph in order of execution.
 
@@ -272,6 +276,24 @@ class Recording:
     def other(self, operation: str, reads: Sequence[Operand], data: Tensor, **about: Any) -> Tensor:
         """Add any other operation."""
         return self._added(operation, tuple(reads), data, **about)
+
+    def batch_norm(self, x: Tensor, parameters: Mapping[str, Tensor], eps: float, data: Tensor, **about: Any) -> Tensor:
+        """Add a norm (C, ...) of each feature, in the arrangement of the value whose entries it reads.
+
+        torch lays the features of all sequences in one axis where each sequence has its own statistics.
+        """
+        owner = self.graph.owner(x)
+        whole = x if owner is None or x.unique().numel() < owner.data.numel() else owner.codes
+        order = places(x).reshape(-1) if whole is not x else torch.arange(x.numel())
+        arranged = torch.empty_like(data).reshape(-1)
+        arranged[order] = data.reshape(-1)
+        of_one = torch.isin(whole, x[:, 0].reshape(-1)).nonzero()
+        axes = tuple(axis for axis in range(whole.ndim) if of_one[:, axis].unique().numel() > 1)
+        options = {"gamma": parameters.get("gamma"), "beta": parameters.get("beta"), "eps": eps, "axes": axes}
+        codes = self.other(
+            BATCH_NORM, [whole, *parameters.values()], arranged.reshape(whole.shape), options=options, **about
+        )
+        return codes.reshape(-1)[order].reshape(x.shape)
 
     def product(self, rows: Tensor, columns: Tensor, data: Tensor, **about: Any) -> Tensor:
         """Add a product of rows (T, M, K) and columns (T, K, N), with its result (T, M, N).

@@ -184,8 +184,9 @@ def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
     else:
         rows = graph.numbers(index).long()
         given = first_argument(graph)
-        if given is not None and given.data.ndim == 2 and rows.numel() == given.data.numel():
-            rows = rows.reshape(given.data.shape)  # indices of all sequences may stand in one axis
+        sequences = () if given is None else given.data.shape[:2]  # of ids, or of vectors
+        if len(sequences) == 2 and rows.numel() == sequences[0] * sequences[1]:
+            rows = rows.reshape(sequences)  # indices of all sequences may stand in one axis
         rows = rows.reshape(-1, rows.shape[-1])
         if not bool((rows == rows[:1]).all()):
             found.unread.append(f"rows of a table are chosen by what is computed of the input{term.value.where}")

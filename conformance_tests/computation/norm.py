@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import Graph, Value, first_along
+from conformance_tests.computation.graph import BATCH_NORM, Graph, Value, first_along
 from conformance_tests.computation.walking import paths
 from encoder_spec.equation import variants
 
@@ -58,6 +58,9 @@ def read_norm(graph: Graph, value: Value) -> Norm | None:
         eps = torch.finfo(value.data.dtype).eps if eps is None else float(eps)
         form = form if len(value.options["axes"]) == 1 else ""
         return Norm(value, value.arrays[0], form, eps, gamma, beta, value.options["axes"])
+    if value.operation == BATCH_NORM:
+        options = value.options
+        return Norm(value, value.arrays[0], "", options["eps"], options["gamma"], options["beta"], options["axes"])
     if value.kind != "elementwise" or not value.depends:
         return None
     return written_norm(graph, value) or rescaled_norm(graph, value)

@@ -214,6 +214,11 @@ class TorchRecording(TorchDispatchMode):
         options = given | {"eps": eps, "axes": axes}
         return self.recording.other(NORMS[call.name], reads, call.result, line=call.line, options=options)
 
+    def _batch_norm(self, call: "Call") -> Tensor:
+        x, gamma, beta, *_, eps = call.args
+        given = {name: call.codes(t) for name, t in (("gamma", gamma), ("beta", beta)) if t is not None}
+        return self.recording.batch_norm(call.codes(x), given, eps, call.result, line=call.line)
+
     def _softmax(self, call: "Call") -> Tensor:
         x, axis = call.args[:2]
         options = {"axes": (axis % x.ndim,)}
@@ -367,6 +372,7 @@ BY_NAME: tuple[tuple[Collection[str], Callable[[TorchRecording, Call], Tensor]],
     (MOVES, TorchRecording._moved),
     (("native_dropout",), TorchRecording._dropped),
     (NORMS, TorchRecording._norm),
+    ({"native_batch_norm"}, TorchRecording._batch_norm),
     (SOFTMAX, TorchRecording._softmax),
     (("mm", "bmm", "mv", "dot"), TorchRecording._product),
     (("addmm", "baddbmm", "addmv"), TorchRecording._sum_with_product),

@@ -114,6 +114,23 @@ def normed(forward: Callable[..., Any]) -> Make:
     return lambda: Plain(plain_layers(norm=type("Wrong", (nn.LayerNorm,), {"forward": forward})))
 
 
+class OverTheBatch(nn.BatchNorm1d):
+    """Statistics of each feature that a batch has left behind."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.flatten(0, 1)).view_as(x)
+
+
+class OverTheSequence(nn.InstanceNorm1d):
+    """Statistics of each feature over the positions of a sequence."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, affine=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.mT).mT
+
+
 def stacked(run: Callable[..., Any]) -> Make:
     """An encoder whose stack runs its layers otherwise."""
     return lambda: type("Wrong", (Plain,), {"run": run})(plain_layers())
@@ -315,6 +332,8 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
         normed(lambda n, x: n.weight * centred(x, 1) / deviation(x, 1) + n.bias),
         "norm.statistics",
     ),
+    "norms of the batch": (lambda: Plain(plain_layers(norm=OverTheBatch)), "norm.statistics"),
+    "norms of the sequence": (lambda: Plain(plain_layers(norm=OverTheSequence)), "norm.statistics"),
     "5 times the embedding": (reading(lambda e, p: 5 * e + p), "embedding.unscaled"),
     "a tenth of the position": (reading(lambda e, p: e + 0.1 * p), "position.learned"),
     "embeddings of one length": (

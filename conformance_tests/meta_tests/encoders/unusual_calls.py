@@ -487,6 +487,20 @@ class PiecesOnSquares(Calls):
 
 
 @unusual
+class RowsInOneAxis(Calls):
+    """Vectors whose positions are looked up for all sequences in one axis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.position_table = nn.Parameter(torch.randn(300, 28))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        rows = torch.ones(x.shape[:2]).cumsum(1).long()
+        placed = self.position_table.index_select(0, rows.view(-1)).view_as(x)
+        return super().forward(x + placed, mask)
+
+
+@unusual
 class HooksItsGradients(Calls):
     """Refuses to run while no gradients are recorded, and keeps what it was given."""
 
