@@ -208,10 +208,10 @@ class Wiring:
         apart = [part for number in along if isinstance(part := parts.get(number), Attention)]
         if len(apart) < len(owners) or codes.unique().numel() < sum(v.data.numel() for v in owners):
             return None
-        reads = {self.of(part.reads) for part in apart}
-        if len(reads) > 1 or any(head.W_O is not None for part in apart for head in part.heads):
+        if not all(part.heads for part in apart) or any(head.W_O is not None for part in apart for head in part.heads):
             return None
-        if len({part.scale for part in apart}) > 1:
+        reads = {self.of(part.reads) for part in apart}
+        if len(reads) > 1 or len({part.scale for part in apart}) > 1:
             return None
         first = min(apart, key=lambda part: part.weights.number)
         together = replace(first, heads=[head for part in apart for head in part.heads])
