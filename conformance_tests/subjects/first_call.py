@@ -465,9 +465,9 @@ class Refusals:
         if self.last == self._best and tried not in self._furthest[-1:] and len(self._furthest) < MOST_FURTHEST:
             self._furthest.append(tried)
 
-    def furthest(self) -> Iterator[Tried]:
-        """Yield with what calls got furthest, if they had several further arguments: as many as are left to try."""
-        for tried in [tried for tried in self._furthest if len(tried.names) > 1]:
+    def furthest(self, names: tuple[str, ...]) -> Iterator[Tried]:
+        """Yield with what calls got furthest that have these further arguments, if they are several."""
+        for tried in [tried for tried in self._furthest if len(names) > 1 and tried.names == names]:
             if self._ascended < MOST_FURTHEST:
                 self._ascended += 1
                 yield tried
@@ -541,7 +541,7 @@ def first_call(
                     yield tried, forms
 
     def ascending() -> Iterator[tuple[Tried, tuple[Filling, ...]]]:
-        for tried in refusals.furthest():
+        for tried in refusals.furthest(asked[0]):
             for forms in refusals.ascending(tried.names):
                 yield tried, forms
 

@@ -30,7 +30,6 @@ NOT_READ = {
     "weights_made_of_others",
     "FeedForwardAcrossPositions",
     "LayersInAPlainList",
-    "TokensWithoutPositions",
 }
 """Encoders whose computation is not read in full: they are left open."""
 
