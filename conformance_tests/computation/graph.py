@@ -145,10 +145,13 @@ class Graph:
             self._readers = (len(self.values), readers)
         return self._readers[1].get(value.number, [])
 
-    def ancestors(self, codes: Operand) -> Iterator[Value]:
-        """Yield the values that these entries were computed from, each once, the latest first."""
-        found: set[int] = set()
-        waiting = {v.number for v in self.owners(codes)} if isinstance(codes, Tensor) else set()
+    def ancestors(self, codes: Operand, behind: Value | None = None) -> Iterator[Value]:
+        """Yield the values that these entries were computed from, each once, the latest first.
+
+        Of those that lead to them by way of the value ``behind`` which they stand, none.
+        """
+        found = set() if behind is None else {behind.number}
+        waiting = ({v.number for v in self.owners(codes)} if isinstance(codes, Tensor) else set()) - found
         while waiting:
             number = max(waiting)
             waiting.discard(number)

@@ -33,9 +33,8 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
     ``cuts`` has what it may end with: names, and codes, in order of execution.
 
     What returns hidden states as wide as the encoder's is the encoder, whatever it does behind its layers, unless it
-    just leaves some of them out, or maps those of an encoder in which nothing departs. An encoder
-    that leaves features out without parameters has no model around it. Where attention follows, further layers do, or
-    a decoder.
+    just leaves some of them out, or maps those of an encoder in which nothing departs. An encoder that leaves features
+    out without parameters has no model around it. Where attention follows, further layers do, or a decoder.
     """
     tried: set[int] = set()
     departing: Ending | None = None
@@ -74,15 +73,7 @@ def has_features(output: Tensor, width: int) -> bool:
 
 def reads_weights(graph: Graph, value: Value) -> bool:
     """Return whether weights are read between a value and the output: those of a head may be those of a table."""
-    waiting, seen = graph.owners(graph.output), {value.number}
-    while waiting:
-        here = waiting.pop()
-        if here.operation == "parameter":
-            return True
-        if here.number not in seen:
-            seen.add(here.number)
-            waiting += [owner for read in here.arrays for owner in graph.owners(read)]
-    return False
+    return any(v.operation == "parameter" for v in graph.ancestors(graph.output, behind=value))
 
 
 def is_mapped(graph: Graph, value: Value) -> bool:

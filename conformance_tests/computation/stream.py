@@ -204,8 +204,8 @@ class Wiring:
     def _heads(self, codes: Tensor, owners: list[Value]) -> Node | None:
         """Return the attention whose heads' results stand side by side, each computed by itself and mapped by none."""
         parts = {value.number: self._maps.get(value.number) for value in owners}
-        along = dict.fromkeys((codes.reshape(-1, codes.shape[-1])[0] >> PLACES).tolist()) if codes.ndim else {}
-        apart = [part for number in along if isinstance(part := parts.get(number), Attention)]
+        in_turn = dict.fromkeys((codes.reshape(-1, codes.shape[-1])[0] >> PLACES).tolist())
+        apart = [part for number in in_turn if isinstance(part := parts.get(number), Attention)]
         if len(apart) < len(owners) or codes.unique().numel() < sum(v.data.numel() for v in owners):
             return None
         if not all(part.heads for part in apart) or any(head.W_O is not None for part in apart for head in part.heads):

@@ -190,6 +190,7 @@ class Settling:
         strange = shown.learned().intersection(mapping.unmapped) - shown.departing  # frozen ones are constants
         if not found.agrees and (strange or (not findings and (shown.unread or ungathered))):
             return None
+        # What a declared profile lacks is said requirement by requirement.
         if findings and self.declared is None and not traced(found.encoder, trial.experiments[0]):
             raise Departs(NO_ENCODER, [(shown.equation(finding.slot), finding.says) for finding in findings])
         demand_stated(trial, found)

@@ -178,6 +178,7 @@ def inputs_of(
     counted = torch.arange(length) + 2 * torch.arange(batch)[:, None]
     ids = 2 + counted % 5
     yield ids
+    # Two ids alone would read the same from the end, where it is seen whether an argument is read.
     rows = [shape[0] for shape in shapes if len(shape) == TABLE and 2 < shape[0] <= int(ids.max())]
     if rows:
         yield counted % min(rows)  # nucleotides, or the pieces of a game
@@ -437,6 +438,10 @@ class Tried:
     x: Tensor
 
 
+Attempt = tuple[Tried, tuple[Filling, ...]]
+"""What a call is tried with, and the values of its further arguments."""
+
+
 class Refusals:
     """Refusals of calls, in the words of an encoder, and how far each call got."""
 
@@ -446,12 +451,12 @@ class Refusals:
         self._numbers = Counter[int]()
         self._furthest: list[Tried] = []
         self._best: Reached = ()
-        self._ascended = 0
-        self.last: Reached = ()
+        self._ascended: list[Tried] = []
+        self._last: Reached = ()
 
     def passed(self) -> None:
         """Take up that a call went through."""
-        self.last = (maxsize,)
+        self._last = (maxsize,)
 
     def add(self, tried: Tried, refusal: Exception) -> None:
         """Take up the last refusal."""
@@ -459,34 +464,37 @@ class Refusals:
         self._said = [*self._said, said] if tried.x is self._input else [said]
         self._input = tried.x
         self._numbers.update({int(number) for number in re.findall(r"\b\d{1,3}\b", said)})
-        self.last = reached_before(refusal)
-        if self.last > self._best:
-            self._best, self._furthest = self.last, []
-        if self.last == self._best and tried not in self._furthest[-1:] and len(self._furthest) < MOST_FURTHEST:
+        self._last = reached_before(refusal)
+        if self._last > self._best:
+            self._best, self._furthest = self._last, []
+        if self._last == self._best and tried not in self._furthest[-1:] and len(self._furthest) < MOST_FURTHEST:
             self._furthest.append(tried)
 
-    def furthest(self, names: tuple[str, ...]) -> Iterator[Tried]:
-        """Yield with what calls got furthest that have these further arguments, if they are several."""
-        for tried in [tried for tried in self._furthest if len(names) > 1 and tried.names == names]:
-            if self._ascended < MOST_FURTHEST:
-                self._ascended += 1
-                yield tried
+    def ascending(self, names: tuple[str, ...]) -> Iterator[Attempt]:
+        """Yield calls with several arguments: of one after the other the value with which a call gets furthest is kept.
 
-    def ascending(self, names: Sequence[str]) -> Iterator[tuple[Filling, ...]]:
-        """Yield values of several arguments: of one after the other the value with which a call gets furthest is kept.
-
-        What comes of each call is taken up before the next values are asked for.
+        The inputs are those with which calls got furthest; each comes once. What comes of each call is taken up before
+        the next is asked for.
         """
+        if len(names) < 2:
+            return  # all values of a single one are tried anyway
+        for tried in self._furthest[:]:
+            if tried.names == names and tried not in self._ascended and len(self._ascended) < MOST_FURTHEST:
+                self._ascended.append(tried)
+                for forms in self._ascent(names):
+                    yield tried, forms
+
+    def _ascent(self, names: tuple[str, ...]) -> Iterator[tuple[Filling, ...]]:
         choices = [fillings(name) for name in names]
         best = [of_one[0] for of_one in choices]
         # An argument that is read later is told apart only once those before it are given rightly.
         for _ in names:
             for place, of_one in enumerate(choices):
-                reached: dict[int, Reached] = {}
-                for rank, filling in enumerate(of_one):
+                reached: list[Reached] = []
+                for filling in of_one:
                     yield (*best[:place], filling, *best[place + 1 :])
-                    reached[rank] = self.last
-                best[place] = of_one[max(reached, key=lambda rank: (reached[rank], -rank))]
+                    reached.append(self._last)
+                best[place] = of_one[reached.index(max(reached))]
 
     def naming(self, number: int) -> int:
         """Return how many refusals name a number: it may be the size that is asked for."""
@@ -495,6 +503,29 @@ class Refusals:
     def blame(self, x: Tensor) -> bool:
         """Return whether an input was refused in the same words beside so many values that it is to blame."""
         return x is self._input and len(self._said) >= MOST_ALIKE and len(set(self._said)) == 1
+
+
+def attempts_of(
+    weights: Mapping[str, Tensor],
+    batches: Sequence[int],
+    refusals: Refusals,
+    given: Iterable[tuple[str, ...]],
+    lengths: Sequence[int],
+    inputs: InputsOf,
+    most: int,
+) -> Iterator[Attempt]:
+    """Yield calls with the likeliest values of some arguments, ``most`` for each input, the lengths named first.
+
+    Both those lengths and the inputs to blame are known from the refusals of earlier calls.
+    """
+    named_first = sorted(lengths, key=refusals.naming, reverse=True)
+    for names, n, batch in islice(product(given, named_first, batches), MOST_SIZES):
+        for x in inputs(weights, batch, n):
+            tried = Tried(names, n, batch, x)
+            for forms in likeliest(names, most):
+                if refusals.blame(x):
+                    break
+                yield tried, forms
 
 
 def first_call(
@@ -527,29 +558,12 @@ def first_call(
     asked = [(*required(arguments),)]
     likely = partial(inputs_of, tables=tables, shape=shape)
     refusals = Refusals()
-
-    def attempts(
-        given: Iterable[tuple[str, ...]], of_lengths: list[int], inputs: InputsOf, most: int
-    ) -> Iterator[tuple[Tried, tuple[Filling, ...]]]:
-        for_lengths = sorted(of_lengths, key=refusals.naming, reverse=True)
-        for names, n, batch in islice(product(given, for_lengths, batches), MOST_SIZES):
-            for x in inputs(weights, batch, n):
-                tried = Tried(names, n, batch, x)
-                for forms in likeliest(names, most):
-                    if refusals.blame(x):
-                        break
-                    yield tried, forms
-
-    def ascending() -> Iterator[tuple[Tried, tuple[Filling, ...]]]:
-        for tried in refusals.furthest(asked[0]):
-            for forms in refusals.ascending(tried.names):
-                yield tried, forms
-
+    attempts = partial(attempts_of, weights, batches, refusals)
     rounds = (
         attempts(plans(arguments), [few], likely, LIKELY),
-        ascending(),
+        refusals.ascending(*asked),
         attempts(asked, more, likely, LIKELY),
-        ascending(),
+        refusals.ascending(*asked),
         attempts(asked, [few], likely, MOST_CALLS),
         attempts(asked, [few], partial(of_rectangles, tables=tables), 1),
         attempts(asked, [few], of_any_width, 1),
