@@ -312,9 +312,11 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, 
     changes = is_finite and not is_same(output[keep], bare[keep])
     if hides and changes:
         return HIDES if is_told or not hides_nearly_all(form, call, kept) else CHANGES
-    if changes and kept is not None and unmasked is not None and is_told and is_same(kept, unmasked):
-        return ACTS
-    return CHANGES if changes else ACCEPTED
+    if kept is None or (is_told and not is_same(kept, bare)):
+        return CHANGES if changes else ACCEPTED
+    # What shows at hidden positions alone hides the rows of queries; where keys are hidden the others change.
+    hides_rows = is_finite and not changes and not is_same(output, kept)
+    return ACTS if hides_rows or (changes and is_told) else CHANGES if changes else ACCEPTED
 
 
 def hides_nearly_all(form: MaskForm, call: Call, kept: Tensor | None) -> bool:

@@ -387,6 +387,19 @@ def test_without_a_call_for_no_mask_nothing_acts_that_does_not_hide() -> None:
     assert tried_masks({"x": REQUIRED, "b": REQUIRED}, adding(hides_too_little, unmasked=False), KEEP, forms)[0] is None
 
 
+@pytest.mark.parametrize("unmasked", [True, False])
+def test_a_mask_that_hides_rows_of_queries_acts(unmasked: bool) -> None:
+    """Hidden positions see nothing and are seen: the output changes there alone, whatever the argument is called."""
+
+    def call(form: MaskForm | None, variation: str) -> Tensor | None:
+        seeing = adding(sees_all, unmasked)(form, variation)
+        hides = form is not None and variation != "everything kept"
+        return torch.where(KEEP[..., None], seeing, X[..., None]) if hides and seeing is not None else seeing
+
+    b = MaskForm("b", "keep", "B n")
+    assert tried_masks({"x": REQUIRED, "b": REQUIRED}, call, KEEP, [b]) == (b, False)
+
+
 @pytest.mark.parametrize(
     ("form", "accepted"),
     [
