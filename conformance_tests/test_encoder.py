@@ -20,7 +20,7 @@ def test_parameters_are_those_that_the_equations_declare(run: Run) -> None:
         f"encoder: {', '.join(hidden)}: the framework does not know of the parameters there, "
         "which are neither trained nor saved, and not moved with the encoder"
     )
-    declared = run.encoder.parameter_shapes()
+    declared = run.declared_shapes
     present = {path: tuple(array.shape) for path, array in run.stated_parameters().items()}
     wrong = [
         f"{path} is {present.get(path, 'missing')}, declared {declared.get(path, 'nowhere')}"

@@ -1,6 +1,6 @@
 """Reading what enters the first layer: look-ups, vectors, positions, segments, class tokens, patches, features."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -10,11 +10,12 @@ from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.convolutions import read_convolution
 from conformance_tests.computation.feed_forward import linear, nearest_activation, unscaled
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
+from conformance_tests.computation.images import Patches, tiling
 from conformance_tests.computation.norm import CLOSE, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_outer_norm
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.computation.stream import Node
-from conformance_tests.computation.walking import along_axis, paths, through, unchanged
+from conformance_tests.computation.walking import paths, through, unchanged
 from encoder_spec.equation import variants
 from encoder_spec.notation import SpecificationError
 
@@ -449,7 +450,11 @@ def read_map(found: EncoderReading, factor: float, what: Affine, given: Node) ->
     if owner is None or owner.operation != "argument" or "embedding" in found.choices:
         found.unread.append(f"what enters its first layer is a map of something computed{product.where}")
     elif owner.data.ndim == WITH_CHANNELS and len(rows) == 1:
-        read_patches(found, what, rows, owner)
+        patches = tiling(places(rows[0]), owner.data.shape)
+        if patches is None:
+            found.unread.append("its patches are not rectangles that tile the image")
+        else:
+            read_patches(found, what, patches)
     elif owner.data.ndim == WITH_FEATURES and owner is first_argument(found.graph):
         read_features(found, factor, what, rows, owner)
     else:
@@ -457,11 +462,15 @@ def read_map(found: EncoderReading, factor: float, what: Affine, given: Node) ->
 
 
 def read_features(found: EncoderReading, factor: float, what: Affine, rows: Tensor, owner: Value) -> None:
-    """Read a map of the last axis of what is given, which is the same at every position."""
+    """Read a map of the last axis of what is given, which is the same at every position; or of patches of a signal."""
     where, scale = what.products[0].where, what.factor()
     C = owner.data.shape[-1]
     at = places(rows).reshape(-1, rows.shape[-1])
     if not torch.equal(at, C * (at[:, :1] // C) + torch.arange(C)):
+        patches = tiling(at, owner.data.shape)
+        if patches is not None:
+            read_patches(found, what, patches)
+            return
         if not is_mixed(at, owner):
             found.unread.append(f"what enters its first layer is a map along another axis than the last one{where}")
             return
@@ -489,30 +498,15 @@ def is_mixed(at: Tensor, of: Value) -> bool:
     return all(bool((which != which[:, :1]).any()) for which in (at // C, at % C))
 
 
-def read_patches(found: EncoderReading, what: Affine, rows: Tensor, owner: Value) -> None:
+def read_patches(found: EncoderReading, what: Affine, patches: Patches) -> None:
     """Read a map of patches of an image; its entries are put in the order channel, row, column."""
-    shape, at = owner.data.shape, places(rows[0, 0])
-    axes = (3, 1, 2) if channels_are_last(shape) else (1, 2, 3)
-    C, H, W = (shape[axis] for axis in axes)
-    channel, y, x = (along_axis(at, shape, axis) for axis in axes)
-    height, width = y.unique().numel(), x.unique().numel()
-    tiles = H // height * (W // width)
-    if height * width * C != len(at) or rows[0].numel() != shape[0] * tiles * len(at):
-        found.unread.append("its patches are not rectangles that tile the image")
-        return
-    order = (channel * H * W + y * W + x).argsort()
     W_patch, bias = what.map_and_bias()
-    found.codes |= {"W_patch": W_patch[order]} | ({} if bias is None else {"b_patch": bias})
+    found.codes |= {"W_patch": W_patch[patches.order]} | ({} if bias is None else {"b_patch": bias})
     for held in (found.codes, found.numbers):
-        held.update({path: held[path][order] for path in NORM_OF_FEATURES if path in held})
+        held.update({path: held[path][patches.order] for path in NORM_OF_FEATURES if path in held})
     found.choices["embedding"] = "patches-without-bias" if bias is None else "patches"
-    found.sizes |= {"patch": height, "patch_width": width, "channels": C}
-
-
-def channels_are_last(shape: Sequence[int]) -> bool:
-    """Return whether the sides of an image stand before its channels: two equal sides, or those of fewer channels."""
-    _, first, middle, last = shape
-    return first == middle != last or (first != middle != last and last < min(first, middle))
+    found.sizes |= {"patch": patches.height, "patch_width": patches.width, "channels": patches.channels}
+    found.image_axes = patches.axes
 
 
 def read_stem(found: EncoderReading, value: Value) -> bool:

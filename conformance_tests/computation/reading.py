@@ -3,9 +3,11 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, attentions, names
@@ -222,7 +224,7 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
         "d_k": head.W_Q.shape[1],
         "d_v": head.W_V.shape[1],
         "d_model": head.W_Q.shape[0],
-        "d_ff": network.W_1.shape[1],
+        "d_ff": max(found.codes[f"layers.{l}.W_1"].shape[1] for l in range(len(layers))),
     }
     found.choices["layer"] = "pre-ln" if stream.is_pre else "post-ln"
     biases = {path.rpartition(".")[2] for path in found.codes}
@@ -234,6 +236,7 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     gated, biased = network.W_G is not None, bool({"b_1", "b_2", "b_G"} & biases)
     found.choices["ffn"] = ("gated-affine" if biased else "gated") if gated else ("affine" if biased else "linear")
     missing_biases(found, len(layers))
+    fill_up_networks(found, len(layers))
     read_scale_of_scores(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_activation(found, [f.part for _, f in layers])  # type: ignore[misc]
     read_norms(found, stream, norms)
@@ -369,6 +372,19 @@ def missing_biases(found: EncoderReading, N: int) -> None:
                 width = found.codes.get(path.replace("b_", "W_"), found.numbers.get(path.replace("b_", "W_")))
                 assert width is not None
                 found.numbers[path] = torch.zeros(width.shape[-1], dtype=torch.float64)
+
+
+def fill_up_networks(found: EncoderReading, N: int) -> None:
+    """Give narrower feed-forward networks the width of the widest: what rows of 0 in W_2 read has no effect."""
+    for l in range(N):
+        place = f"layers.{l}."
+        beyond = found.sizes["d_ff"] - found.codes[f"{place}W_1"].shape[1]
+        sides = dict.fromkeys(("W_1", "W_G", "b_1", "b_G"), (0, beyond)) | {"W_2": (0, 0, 0, beyond)}
+        for held, (name, side) in product((found.codes, found.numbers), sides.items() if beyond else ()):
+            if (path := f"{place}{name}") in held:
+                if held is found.codes:
+                    found.filled_up[path] = held[path]
+                held[path] = pad(held[path], side)  # code 0 is the number 0
 
 
 def read_network(found: EncoderReading, place: str, network: FeedForward) -> None:

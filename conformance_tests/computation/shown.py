@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.images import ImageAxes
 from encoder_spec.equation import variants
 
 READ_AS_REALS = ("vectors", "features", "features-without-bias")
@@ -72,6 +73,7 @@ class EncoderReading(Remarks):
     Attributes:
         graph: the computation.
         codes: the codes of each canonical parameter, by path.
+        filled_up: the codes of each that is smaller than that of another layer, and filled up with zeros, by path.
         numbers: the numbers of canonical parameters that the encoder does not keep as parameters, by path.
         choices: the variant by slot, and constants by name, as ``Profile.replace`` takes them.
         sizes: sizes by letter.
@@ -85,10 +87,12 @@ class EncoderReading(Remarks):
         placed: the numbers of the positions that are added to the call's.
         position_axis: the shape of the sum of tokens and positions, and along which of its axes positions are added.
         is_part: whether it is one sublayer alone, and no encoder.
+        image_axes: those of the images, or signals, whose patches it maps.
     """
 
     graph: Graph
     codes: dict[str, Tensor] = field(default_factory=dict)
+    filled_up: dict[str, Tensor] = field(default_factory=dict)
     numbers: dict[str, Tensor] = field(default_factory=dict)
     choices: dict[str, str | float] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -102,6 +106,7 @@ class EncoderReading(Remarks):
     placed: Tensor | None = None
     position_axis: tuple[torch.Size, int] | None = None
     is_part: bool = False
+    image_axes: ImageAxes | None = None
 
     @property
     def is_entered(self) -> bool:

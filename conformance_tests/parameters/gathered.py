@@ -1,6 +1,7 @@
 """Canonical parameters as an encoder's computation reads them: from which entries of its weights each is gathered."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -25,6 +26,9 @@ def gathered(found: EncoderReading, weights: Mapping[str, Tensor]) -> tuple[Para
     made: dict[str, None] = {}
     for path, codes in found.codes.items():
         source = source_of(found.graph, codes, weights)
+        own = source_of(found.graph, found.filled_up[path], weights) if path in found.filled_up else None
+        if source is not None and own is not None:
+            source = replace(source, kept=own.take, shape=tuple(found.filled_up[path].shape))
         if source is None:
             made[path.rpartition(".")[2]] = None
         else:

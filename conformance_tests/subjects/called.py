@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.images import ImageAxes
 from conformance_tests.computation.inputs import tables_by_argument
 from conformance_tests.computation.shown import Ending, Finding
 from conformance_tests.computation.walking import is_even
@@ -113,7 +114,8 @@ class CalledSubject(Subject):
         self.width = 0
         self.first_sizes: Sizes | None = None
         self.first_forms: Mapping[str, Filling] | None = None
-        self.channels_last = False
+        self.first_shape: tuple[int, ...] = ()
+        self.image_axes: ImageAxes | None = None
         self.ids_apart = False
         self.one_by_one = False
         self.ending: Ending | None = None
@@ -236,6 +238,13 @@ class CalledSubject(Subject):
         if argument is None and len(shown) == 1:
             self._shown_segments = shown[0]
 
+    def learn_images(self, axes: ImageAxes) -> None:
+        """See ``Subject``: their sides are those of the first call."""
+        self.image_axes = axes
+        _, *sides = axes.sizes(self.first_shape)
+        assert self.first_sizes is not None
+        self.first_sizes = self.first_sizes._replace(image=(sides[0], sides[1]))
+
     @contextmanager
     def _given(self, argument: str) -> Iterator[None]:
         """Give an argument zeros (B, n) in each first call."""
@@ -287,7 +296,7 @@ class CalledSubject(Subject):
     def conventions(self) -> dict[str, str]:
         """See ``Subject``: what was learned."""
         order = {} if self.axes == BATCH_FIRST else {"input": INPUT_IN[self.axes]}
-        order |= {"input": "(B, height, width, channels)"} if self.channels_last else {}
+        order |= {"input": str(self.image_axes)} if self.image_axes and str(self.image_axes) else {}
         order |= {"input": "(n, B, 1)" if self.axes == SEQUENCE_FIRST else "(B, n, 1)"} if self.ids_apart else {}
         order |= {"output": TURNED[self.axes]} if self.returns_turned else {}
         order |= {"input": "one sequence (n, …), without a batch"} if self.one_by_one else {}
@@ -582,7 +591,7 @@ class CalledSubject(Subject):
             beyond = ~keep[:, -inputs[0].shape[1] :]
             inputs, keep = (inputs[0].masked_fill(beyond, self.mask_form.id), *inputs[1:]), None
         named: dict[str, Any] = dict(self.hints.arguments)
-        positional = [inputs[0].movedim(1, -1) if self.channels_last else self._turned(inputs[0])]
+        positional = [self.image_axes.arranged(inputs[0]) if self.image_axes else self._turned(inputs[0])]
         if self.ids_apart:
             positional[0] = positional[0][..., None]
         if len(inputs) > 1 and self.segments:
@@ -615,7 +624,7 @@ class CalledSubject(Subject):
         is_length = "len" in name and form != Plain("zeros")
         known = name == self._mask_argument or tells_of_a_mask(name) or is_length
         again = form == Plain("input") and is_attended(name)
-        if known or again or form in (Plain("nothing"), Plain("positions")):
+        if known or again or form in (Plain("nothing"), Plain("no"), Plain("positions")):
             return False
         before = self._attempt(plain.inputs, None)
         self._instead = {name: another(self._beside(plain.inputs[0])[name])}

@@ -187,6 +187,9 @@ def inputs_of(
         if None not in stated:
             yield torch.randn(*filter(None, stated), generator=generator, dtype=torch.float64)
     yield ids[..., None]  # one feature of several that a position may have
+    placed = position_tables([*shapes, *(tuple(t.shape) for t in tables.values())])
+    for shape in convolved_signals(shapes, placed):  # before vectors: one position would do for all rows of a table
+        yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
     sizes = Counter(size for shape in shapes for size in set(shape) if size > 1)
     likely = [size for size, _ in sizes.most_common(MOST_WIDTHS)]
     for width in likely:
@@ -195,7 +198,7 @@ def inputs_of(
         # Where only one length goes, it matters which axis has it.
         for width in likely:
             yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
-    for shape in images_of(shapes, [tuple(t.shape) for t in tables.values()]):
+    for shape in images_of(shapes, placed):
         yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
@@ -210,19 +213,53 @@ def inputs_of(
         yield torch.randn(batch, length, 1, generator=generator, dtype=torch.float64)
 
 
-def images_of(shapes: Sequence[tuple[int, ...]], kept: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+def convolved_signals(
+    shapes: Sequence[tuple[int, ...]], placed: Sequence[tuple[int, ...]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the shapes of signals from which kernels make the rows of ``placed`` tables of positions.
+
+    An image with a single channel may be taken without an axis for it.
+    """
+    widths = {table[-1] for table in placed}
+    kernels = [s[:2] if s[-1] in widths else s[1:] for s in shapes if len(s) == SEQUENCE and {s[0], s[-1]} & widths]
+    yield from signals_of([kernel for both in kernels for kernel in (both, both[::-1])], placed)
+    patches = [(s[2], s[3]) for s in shapes if len(s) == 4 and s[1] == 1 and s[0] in widths and s[2] * s[3] > 1]
+    for (height, width), (rows, columns) in product(dict.fromkeys(patches), islice(grids_of(placed), MOST_GRIDS)):
+        yield rows * height, columns * width
+
+
+def signals_of(stretches: Sequence[tuple[int, int]], placed: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, int]]:
+    """Yield the shapes of signals that make as many stretches as there are positions, with channels first and last.
+
+    Args:
+        stretches: channels and steps of one.
+        placed: the shapes of tables of positions.
+    """
+    told = [s[-2] - special for s in placed for special in (1, 0, 2)]
+    # A longer table has rows for any number of positions.
+    counts = dict.fromkeys([*(n for n in told if 1 < n <= LONGEST), LENGTH])
+    for (channels, steps), n in product(dict.fromkeys(stretches), list(counts)[:MOST_COUNTS]):
+        if steps > 1:
+            yield channels, n * steps
+            yield n * steps, channels
+
+
+MOST_CHANNELS, MOST_COUNTS = 16, 6
+"""Signals with at most so many channels are tried, and so many numbers of stretches."""
+
+
+def images_of(shapes: Sequence[tuple[int, ...]], placed: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
     """Yield the shapes of images that an encoder may take, those first for which there is a table of positions.
 
     Args:
         shapes: those of its weights.
-        kept: those of the arrays that it keeps beside them.
+        placed: those of tables of positions.
     """
     sizes = {size for shape in shapes for size in shape if size > 1}
     kernels = dict.fromkeys(s for s in shapes if len(s) == 4)
     stored = [((s[2], s[3]), s[1]) for s in kernels if s[2] * s[3] > 1]
     stored += [((s[0], s[1]), s[2]) for s in kernels if s[0] * s[1] > 1]
     stored.sort(key=lambda patch: patch[0][0] != patch[0][1])  # squares are likelier
-    placed = position_tables([*shapes, *kept])
     squares = flattened_patches(mapped_to(placed, shapes))
     told = product(dict.fromkeys([*stored, *squares]), islice(grids_of(placed), MOST_GRIDS))
     for (patch, channels), grid in told:
@@ -270,6 +307,22 @@ def of_rectangles(
     for (patch, channels), grid in product(patches, list(islice(grids_of(placed, fewest=1), MOST_GRIDS))):
         for shape in images_with(patch, channels, grid):
             yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
+
+
+def of_stretches(
+    weights: Mapping[str, Tensor],
+    batch: int,
+    length: int,  # noqa: ARG001
+    tables: Mapping[str, Tensor],
+) -> Iterator[Tensor]:
+    """Yield signals whose stretches a map reads flattened."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = [tuple(w.shape) for w in weights.values()]
+    placed = position_tables([*shapes, *(tuple(t.shape) for t in tables.values())])
+    divided = product(mapped_to(placed, shapes), range(1, MOST_CHANNELS + 1))
+    stretches = [(channels, entries // channels) for entries, channels in divided if entries % channels == 0]
+    for shape in signals_of(stretches, placed):
+        yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
 
 
 def mapped_to(tables: Sequence[tuple[int, ...]], shapes: Sequence[tuple[int, ...]]) -> dict[int, None]:
@@ -360,7 +413,9 @@ def fillings(argument: str) -> list[Filling]:
     numbers: list[Filling] = [MaskForm(argument, LENGTHS, "B"), Plain("zeros")]
     others: list[Filling] = [MaskForm(argument, v, axes) for v in ("keep 0/1", "keep 0.0/1.0") for axes in SHAPES]
     # A number may scale whatever it meets.
-    others += [Plain("input"), Plain("length"), Plain("no")]
+    # What is false switches off; few lengths are not called so.
+    lengths = [Plain("length"), Plain("no")] if "len" in argument else [Plain("no"), Plain("length")]
+    others += [Plain("input"), *lengths]
     is_number = "len" in argument or SEGMENTS.search(argument)
     first: list[Filling] = [Plain("input")] if is_attended(argument) else []
     first += [Plain("positions")] if POSITIONS & set(argument.lower().split("_")) else []
@@ -566,6 +621,7 @@ def first_call(
         refusals.ascending(*asked),
         attempts(asked, [few], likely, MOST_CALLS),
         attempts(asked, [few], partial(of_rectangles, tables=tables), 1),
+        attempts(asked, [few], partial(of_stretches, tables=tables), 1),
         attempts(asked, [few], of_any_width, 1),
     )
     passable: FirstCall | None = None

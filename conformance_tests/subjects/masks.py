@@ -252,7 +252,8 @@ def forms_behind_first(arguments: Arguments) -> Iterator[MaskForm]:
 
 def length_forms(arguments: Arguments) -> Iterator[MaskForm]:
     """Yield lengths in place of a mask."""
-    told = [argument for argument in mask_arguments(arguments) if "len" in argument or not tells_of_a_mask(argument)]
+    told = [argument for argument in mask_arguments(arguments) if not tells_of_a_mask(argument)]
+    told += [name for name, default in list(arguments.items())[1:] if "len" in name and default in (None, REQUIRED)]
     for argument in dict.fromkeys([*unforeseen_arguments(arguments), *told]):
         yield MaskForm(argument, LENGTHS, "B")
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
-from conformance_tests.computation.inputs import channels_are_last
+from conformance_tests.computation.images import image_axes
 from conformance_tests.errors import Unsupported
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
@@ -34,10 +34,10 @@ def noisy_call(
     called = subject.first_call(call, sizes or Sizes())
     if called is None:
         raise Unsupported(NO_CALL)
-    subject.channels_last = called.inputs.ndim > SEQUENCE and channels_are_last(called.inputs.shape)
-    *_, height, width = called.inputs.shape[:-1] if subject.channels_last else called.inputs.shape
-    image = (height, width) if called.inputs.ndim > SEQUENCE else None
-    subject.first_sizes, subject.first_forms = Sizes(called.batch, called.length, image), called.forms
+    subject.first_sizes, subject.first_forms = Sizes(called.batch, called.length), called.forms
+    subject.first_shape, subject.image_axes = tuple(called.inputs.shape), None
+    if called.inputs.ndim > SEQUENCE:
+        subject.learn_images(image_axes(called.inputs.shape)[0])
     subject.ids_apart = called.inputs.ndim == SEQUENCE and not called.inputs.is_floating_point()
     try:
         noisy = with_noise(held, frozen)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.images import ImageAxes
 from conformance_tests.computation.shown import Ending, Finding
 from conformance_tests.errors import Disagreement, Undetermined, Unsupported
 from conformance_tests.numerics.probes import Probes, Sizes
@@ -173,6 +174,9 @@ class Subject:
 
     def learn_segments(self, graph: Graph) -> None:
         """Find out, from the computation of an encoder with a table of segments, whether a call has a place for ids."""
+
+    def learn_images(self, axes: ImageAxes) -> None:
+        """Take up which axes the images have that it is called with."""
 
     def can_hide(self, keep: Tensor) -> bool:
         """Return whether its kind of mask can express this one, (B, n) with True = keep."""

@@ -70,13 +70,20 @@ MOST_MIXED = 20
 
 
 class TorchSubject(CalledSubject):
-    """A torch module. Inside ``borrowed`` it runs in float64; afterwards nothing of it has changed."""
+    """A torch module. Inside ``borrowed`` it runs in float64; afterwards nothing of it has changed.
 
-    def __init__(self, module: nn.Module) -> None:
+    Args:
+        module: the module.
+        function: what calls it, and says what a call takes, if that is not its forward method.
+    """
+
+    def __init__(self, module: nn.Module, function: Callable[..., Any] | None = None) -> None:
         super().__init__()
-        module = unwrapped(module)
-        materialise(module)
+        if function is None:
+            module = unwrapped(module)
+            materialise(module)
         self.module = module
+        self._function = function
         self.device = "cpu"
         self._kept_in = coarsest([t.dtype for t in module.parameters()])
         self._refuses_float64 = False
@@ -206,7 +213,7 @@ class TorchSubject(CalledSubject):
 
         Further inputs of one that takes any number are named by their place: ``*1``, ``*2``.
         """
-        stated = arguments_of(stating(self.module))
+        stated = arguments_of(stating(self.module, self._function))
         if self._structure is not None:
             stated = self._structure.arguments(stated)
         further: dict[str, Any] = {f"*{place}": REQUIRED for place in range(1, self._further + 1)}
@@ -217,7 +224,7 @@ class TorchSubject(CalledSubject):
 
     def takes_input_by_name(self) -> bool:
         """See ``CalledSubject``: also where it stands behind another argument, or in a structure."""
-        return bool(self._entry or self._structure) or input_by_name(self.module.forward)
+        return bool(self._entry or self._structure) or input_by_name(self._function or self.module.forward)
 
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:
         """See ``CalledSubject``. Without gradients torch's encoder takes its fast path; some run in one way alone."""
@@ -245,13 +252,14 @@ class TorchSubject(CalledSubject):
 
     def _up_to_its_end(self, *arguments: Any, **named: Any) -> Any:
         """Call the module, and return what the part returns that it is judged up to."""
+        function = self._function or self.module
         if self.ending is None:
-            return self.module(*arguments, **named)
+            return function(*arguments, **named)
         returned: list[Any] = []
         part = self.module.get_submodule(self.ending.part)
         hook = part.register_forward_hook(lambda _, __, given: returned.append(given))
         try:
-            self.module(*arguments, **named)
+            function(*arguments, **named)
         finally:
             hook.remove()
         return returned[-1]
@@ -478,14 +486,15 @@ def materialise(module: nn.Module) -> None:
     first_call(known, {}, arguments_of(stating(module)), call)
 
 
-def stating(module: nn.Module) -> Callable[..., Any]:
-    """Return the forward method that states what a call takes.
+def stating(module: nn.Module, function: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """Return the function that states what a call takes: the forward method, unless something else calls the module.
 
-    A method that passes on everything, ``forward(*args, **kwargs)``, states nothing. Then it is that of the class which
-    the module replaces, or of the largest part of the module.
+    One that passes on everything, ``forward(*args, **kwargs)``, states nothing. Then it is that of the class which the
+    module replaces, or of the largest part of the module.
     """
-    if not hands_on(module.forward):
-        return module.forward
+    for states in filter(None, (function, module.forward)):
+        if not hands_on(states):
+            return states
     of_class: Callable[..., Any] = partial(type(module).forward, module)
     if not hands_on(of_class):
         return of_class

@@ -1,6 +1,5 @@
 """Adapting: from an object to a subject."""
 
-import copy
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -37,7 +36,8 @@ def adapt(thing: Any) -> Subject:
     if isinstance(thing, ArraySubject):
         return AdaptedSubject(thing)
     if modules := modules_called(thing):
-        return TorchSubject(calling(entrance(thing), modules))
+        function = entrance(thing)
+        return TorchSubject(called(function, modules), function)
     subject_of_arrays = holding_arrays(thing)
     if subject_of_arrays is not None:
         return subject_of_arrays(thing)
@@ -47,18 +47,16 @@ def adapt(thing: Any) -> Subject:
     )
 
 
-def calling(function: Callable[..., Any], modules: Mapping[str, torch.nn.Module]) -> torch.nn.Module:
-    """Return a module that is called as a function is, and holds the modules and parameters that the function reads."""
+def called(function: Callable[..., Any], modules: Mapping[str, torch.nn.Module]) -> torch.nn.Module:
+    """Return the module that a function calls; of several, or parameters beside it, one that holds them all."""
     different = {id(module): (name, module) for name, module in modules.items()}
     inside = {id(p) for module in modules.values() for p in module.parameters()}
     loose = {name: p for name, p in held(function, torch.nn.Parameter).items() if id(p) not in inside}
     if len(different) == 1 and not loose:
-        whole = copy.copy(next(iter(modules.values())))
-    else:
-        whole = torch.nn.Module()
-        for name, part in (*different.values(), *loose.items()):
-            setattr(whole, name.replace(".", "_"), part)
-    whole.forward = function
+        return next(iter(modules.values()))
+    whole = torch.nn.Module()
+    for name, part in (*different.values(), *loose.items()):
+        setattr(whole, name.replace(".", "_"), part)
     return whole
 
 

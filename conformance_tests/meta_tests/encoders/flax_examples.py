@@ -1,6 +1,7 @@
 """Encoders of Flax with the choices that their code states, and some with one thing wrong."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -56,6 +57,22 @@ def from_tokens() -> tuple[Any, Any]:
     """The encoder from token ids beside its variables."""
     module, ids = FromTokens(), jax.numpy.zeros((2, 5), int)
     return module, module.init(jax.random.key(0), ids, ids == 0, True)
+
+
+class InOnePass(linen.Module):
+    """Post-LN, with the norms that are the default."""
+
+    @linen.compact
+    def __call__(self, x: Any) -> Any:
+        x = linen.LayerNorm()(x + linen.MultiHeadDotProductAttention(num_heads=4)(x))
+        return linen.LayerNorm()(x + linen.Dense(32)(linen.relu(linen.Dense(72)(x))))
+
+
+def in_a_function() -> Any:
+    """A function of the parameters and the input, with the former given."""
+    module = InOnePass()
+    parameters = module.init(jax.random.key(0), jax.numpy.zeros((2, 5, 32)))
+    return partial(lambda parameters, x: module.apply(parameters, x), parameters)
 
 
 class OneBlock(linen.Module):

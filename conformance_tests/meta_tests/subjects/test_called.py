@@ -327,6 +327,18 @@ def test_what_is_asked_for_and_given_the_same_in_every_call_is_named() -> None:
     assert subject.remarks() == ("given in every call, with nothing hidden: memory: None; target: None",)
 
 
+def switched(x: Tensor, causal: bool, mask: Tensor | None = None) -> Tensor:
+    assert causal in (False, True)
+    return adding(x, mask).cumsum(1) if causal else adding(x, mask)
+
+
+def test_what_must_be_said_is_switched_off() -> None:
+    """Even though it matters, and a number of positions would count as true."""
+    subject = learned(switched)
+    assert subject.mask_form == MaskForm("mask", "keep", "B n")
+    assert subject.remarks() == ("given in every call, with nothing hidden: causal: False",)
+
+
 def beside_a_length(x: Tensor, length: Tensor, mask: Tensor | None = None) -> Tensor:
     return adding(x * (length == x.shape[1])[:, None, None], mask)
 

@@ -48,6 +48,8 @@ def test_a_name_orders_the_values_and_excludes_none() -> None:
     assert masks[0] == lengths[0] == Plain("nothing")
     assert (masks[1], lengths[1]) == (MaskForm("b", "keep", "B n"), MaskForm("src_len", LENGTHS, "B"))
     assert len(masks) == len(lengths)
+    assert masks.index(Plain("no")) < masks.index(Plain("length"))
+    assert lengths.index(Plain("length")) < lengths.index(Plain("no"))
 
 
 def test_values_hide_nothing() -> None:

@@ -196,6 +196,7 @@ def test_four_unforeseen_arguments_are_tried_in_four_orders_of_axes() -> None:
         ({"x": REQUIRED, "lengths": None, "mask": None}, ["lengths"]),
         ({"x": REQUIRED, "a": None, "src_len_mask": None}, ["a", "src_len_mask"]),
         ({"x": REQUIRED, "b": REQUIRED}, ["b"]),
+        ({"x": REQUIRED, "lengths": REQUIRED, "causal": REQUIRED}, ["lengths"]),
         ({"x": REQUIRED, "mask": None}, []),
     ],
 )

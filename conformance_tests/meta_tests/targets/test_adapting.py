@@ -90,6 +90,18 @@ class Model(nn.Module):
         return self.layers(x, src_key_padding_mask=padding)  # type: ignore[no-any-return]
 
 
+class DropsItself(nn.Module):
+    """Calls functions that are told by the module whether it is in training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(24, 4, 40, batch_first=True)
+
+    def run(self, x: Tensor) -> Tensor:
+        """Encode, under another name than ``forward``."""
+        return self.layer(nn.functional.dropout(x, 0.1, training=self.training))  # type: ignore[no-any-return]
+
+
 class Beside:
     """No module, but an object that holds one and a parameter."""
 
@@ -112,10 +124,11 @@ def closed_over() -> Callable[..., Tensor]:
     [
         (lambda: Model().encode, "conformant"),
         (lambda: partial(Model().encode, padding=None), "conformant"),
+        (lambda: DropsItself().run, "conformant"),
         (Beside, "conformant"),
         (closed_over, "nonconformant"),
     ],
-    ids=["method", "partial function", "object", "function around modules"],
+    ids=["method", "partial function", "method of a module in training", "object", "function around modules"],
 )
 def test_what_calls_a_module_is_judged_by_what_it_calls(make: Callable[[], Any], verdict: str) -> None:
     """The parameters are those of the modules that it holds."""

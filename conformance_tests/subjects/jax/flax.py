@@ -10,6 +10,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.calling import REQUIRED, Arguments, apart_from_evaluation, arguments_of, input_by_name
+from conformance_tests.subjects.jax.documented import computes_in_one_pass
 from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors, in_float64, widened
 from conformance_tests.subjects.numbered import telling_names
 from conformance_tests.subjects.stated import heads_of_kernels, stated_by
@@ -38,16 +39,13 @@ class FlaxSubject(JaxSubject):
         )
         weights = dict(zip(self._paths, arrays.values(), strict=True))
         super().__init__(weights, stated_by(self.form.parts(), heads_of_kernels(weights)))
+        # Parts of Linen exist only while they are called, and are noted then.
+        self._in_one_pass = isinstance(self.form, Nnx) and any(map(computes_in_one_pass, self.form.parts().values()))
         stated, self._evaluation = apart_from_evaluation(arguments_of(self.form.function))
         if stated.get("rngs") is REQUIRED:
             self._evaluation["rngs"] = nnx.Rngs(0)
         self._evaluation = self.form.switched(self._evaluation | dict(given or {}))
         self._arguments = {n: default for n, default in stated.items() if n != "rngs" and n not in self._evaluation}
-
-    def documented_otherwise(self) -> Mapping[str, str]:
-        """See ``Subject``: norms of Flax with ``use_fast_variance``, which is the default."""
-        said = "norms of Flax document that they compute variances in one pass (use_fast_variance), which costs digits"
-        return {"NORM-6": said} if self.form.one_pass else {}
 
     def arguments(self) -> Arguments:
         """See ``CalledSubject``: without those that tell evaluation from training."""
@@ -69,7 +67,6 @@ class Nnx:
         self.module, self._method = module, method
         self.function = getattr(type(module), method).__get__(module)
         self._graph, self._parameters, self._rest = nnx.split(module, nnx.Param, ...)
-        self.one_pass = any(map(computes_in_one_pass, self.parts().values()))
 
     def parameters(self) -> dict[Path, Any]:
         """Return the parameters by path."""
@@ -100,7 +97,6 @@ class Linen:
 
     def __init__(self, module: linen.Module, variables: Mapping[str, Any], method: str) -> None:
         self.module, self._method = module, method
-        self.one_pass = False
         self.function = getattr(type(module), method).__get__(self.module)
         variables = meta.unbox(variables if "params" in variables else {"params": variables})
         self._rest = {name: tree for name, tree in variables.items() if name != "params"}
@@ -138,13 +134,7 @@ class Linen:
         part = context.module
         if is_floating(getattr(part, "dtype", None)):
             object.__setattr__(part, "dtype", None)  # a part is frozen, and made anew in every call
-        self.one_pass = self.one_pass or computes_in_one_pass(part)
         return method(*args, **kwargs)
-
-
-def computes_in_one_pass(part: Any) -> bool:
-    """Return whether a norm of Flax documents that it computes E[x²] − μ²."""
-    return bool(getattr(part, "use_fast_variance", False))
 
 
 def module_and_variables(thing: Any) -> tuple[linen.Module, Mapping[str, Any]]:

@@ -19,6 +19,7 @@ from conformance_tests.subjects.calling import tensors_in
 from conformance_tests.subjects.evaluation import Coded
 from conformance_tests.subjects.first_call import FEW_TRIALS, MOST_TRIALS, SEQUENCE
 from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.jax.documented import ONE_PASS, one_pass_noted
 from conformance_tests.subjects.jax.operations import (
     HALF,
     Place,
@@ -57,6 +58,7 @@ class JaxSubject(BridgedSubject):
     def __init__(self, weights: Mapping[str, Tensor], hints: Hints) -> None:
         super().__init__(weights, hints)
         self._rounds = False
+        self._in_one_pass = False
         self._translates = True
         self._cuts: dict[str, Place] = {}
         self._recorded_places: list[tuple[Place, Tensor]] = []
@@ -79,9 +81,13 @@ class JaxSubject(BridgedSubject):
         ends = self.ending.part if self.ending else ""
         key = (function.__name__, ends, structure, tuple(map(shape_of, leaves)))
         if key not in self._traces:
-            closed, returned = jax.make_jaxpr(function, return_shape=True)(*structure.unflatten(leaves))
+            with one_pass_noted(self._note_one_pass):
+                closed, returned = jax.make_jaxpr(function, return_shape=True)(*structure.unflatten(leaves))
             self._traces[key] = Trace(closed, jax.tree.structure(returned))
         return self._traces[key]
+
+    def _note_one_pass(self) -> None:
+        self._in_one_pass = True
 
     def _computed(self, trace: Trace, given: Any) -> tuple[list[Any], list[Any]]:
         """Return the result of each operation of a function for such arguments, and what it returns."""
@@ -98,17 +104,18 @@ class JaxSubject(BridgedSubject):
         return is_behind or super().influences_anything(name, inputs)
 
     def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
-        """See ``Subject``: what an operation gives, by the line; the latest of several in one line."""
+        """See ``Subject``: what an operation gives, by the line, the latest of several in one; else by its number."""
         found: dict[str, Tensor] = {}
-        for place, codes in self._recorded_places:
+        for number, (place, codes) in enumerate(self._recorded_places):
             value = graph.owner(codes)
-            if value is None or value.kind != "elementwise" or not value.depends or not value.line:
+            if value is None or value.kind != "elementwise" or not value.depends:
                 continue
             if codes.numel() < value.data.numel():
                 continue  # a part of it
-            found.pop(value.line, None)
-            found[value.line] = codes
-            self._cuts[value.line] = place
+            name = value.line or f"operation {number}"
+            found.pop(name, None)
+            found[name] = codes
+            self._cuts[name] = place
         return tuple(found.items())
 
     @contextmanager
@@ -116,6 +123,10 @@ class JaxSubject(BridgedSubject):
         """See ``Subject``."""
         with in_float64():
             yield
+
+    def documented_otherwise(self) -> Mapping[str, str]:
+        """See ``Subject``: norms of Flax with ``use_fast_variance``, which is the default."""
+        return {"NORM-6": ONE_PASS} if self._in_one_pass else {}
 
     def conventions(self) -> dict[str, str]:
         """See ``CalledSubject``: and whether it rounds."""

@@ -1,0 +1,97 @@
+"""How an array holds images: which of its axes are what, and which one of a single entry it leaves out.
+
+A signal is an image of one row.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.walking import along_axis
+
+CHANNEL_ROW_COLUMN = "cyx"
+"""The axes of images (B, C, H, W) behind that of the batch."""
+
+IN_WORDS = {
+    "yxc": "(B, height, width, channels)",
+    "xc": "(B, time, channels)",
+    "cx": "(B, channels, time)",
+    "yx": "(B, height, width), without an axis for the only channel",
+}
+
+
+class ImageAxes(NamedTuple):
+    """The axes behind that of the batch, in order: ``c`` of channels, ``y`` of rows, ``x`` of columns."""
+
+    order: str = CHANNEL_ROW_COLUMN
+
+    def sizes(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Return the numbers of channels, rows and columns of an array of this shape; 1 along an axis left out."""
+        known = dict(zip(self.order, shape[1:], strict=True))
+        return tuple(known.get(axis, 1) for axis in CHANNEL_ROW_COLUMN)
+
+    def along(self, at: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:
+        """Return channel, row and column of entries at these places of an array of this shape."""
+        return tuple(
+            along_axis(at, shape, 1 + self.order.index(axis)) if axis in self.order else torch.zeros_like(at)
+            for axis in CHANNEL_ROW_COLUMN
+        )
+
+    def arranged(self, images: Tensor) -> Tensor:
+        """Return images (B, C, H, W) with these axes; those left out have one entry."""
+        left_out = [axis for axis in CHANNEL_ROW_COLUMN if axis not in self.order]
+        in_order = images.permute(0, *(1 + CHANNEL_ROW_COLUMN.index(axis) for axis in (*self.order, *left_out)))
+        return in_order.flatten(len(self.order))
+
+    def __str__(self) -> str:
+        """Describe them in words; the usual ones need none."""
+        return IN_WORDS.get(self.order, "")
+
+
+def image_axes(shape: Sequence[int]) -> tuple[ImageAxes, ...]:
+    """Return what the axes of a batch of images of this shape may be, the likeliest first."""
+    if len(shape) == 1 + len(CHANNEL_ROW_COLUMN):
+        return (ImageAxes("yxc" if channels_are_last(shape) else CHANNEL_ROW_COLUMN),)
+    return tuple(map(ImageAxes, ("xc", "cx", "yx"))) if len(shape) == len(CHANNEL_ROW_COLUMN) else ()
+
+
+def channels_are_last(shape: Sequence[int]) -> bool:
+    """Return whether the sides of an image stand before its channels: two equal sides, or those of fewer channels."""
+    _, first, middle, last = shape
+    return first == middle != last or (first != middle != last and last < min(first, middle))
+
+
+class Patches(NamedTuple):
+    """Patches that tile an image.
+
+    Attributes:
+        axes: those of the image.
+        channels: their number.
+        height: in pixels, and ``width`` too.
+        order: the order of the entries of a patch in which channels go before rows, and rows before columns.
+    """
+
+    axes: ImageAxes
+    channels: int
+    height: int
+    width: int
+    order: Tensor
+
+
+def tiling(at: Tensor, shape: Sequence[int]) -> Patches | None:
+    """Return the patches that rows of entries are; None if they are no rectangles that tile the image.
+
+    Args:
+        at: the places of the entries (patches, entries) in an array of images.
+        shape: that of the array.
+    """
+    for axes in image_axes(shape):
+        C, H, W = axes.sizes(shape)
+        channel, y, x = axes.along(at[0], shape)
+        height, width = y.unique().numel(), x.unique().numel()
+        tiles = H // height * (W // width)
+        if height * width * C == at.shape[1] and at.numel() == shape[0] * tiles * at.shape[1]:
+            return Patches(axes, C, height, width, (channel * H * W + y * W + x).argsort())
+    return None
