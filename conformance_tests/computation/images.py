@@ -1,4 +1,4 @@
-"""How an array holds images: which of its axes are what, and which one of a single entry it leaves out.
+"""The axes of an array that holds images: which are what, and which one of a single entry it leaves out.
 
 A signal is an image of one row.
 """
@@ -81,7 +81,7 @@ class Patches(NamedTuple):
 
 
 def tiling(at: Tensor, shape: Sequence[int]) -> Patches | None:
-    """Return the patches that rows of entries are; None if they are no rectangles that tile the image.
+    """Return the patches that rows of entries are; None unless they are rectangles that tile the image.
 
     Args:
         at: the places of the entries (patches, entries) in an array of images.

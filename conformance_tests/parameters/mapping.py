@@ -28,8 +28,8 @@ class Source:
     """The origin of a canonical parameter: weights, what to take of them, by what to multiply it, and what to add.
 
     Without any weight it is a constant of the encoder, such as γ = 1 of a norm without parameters. ``kept`` takes the
-    entries that the encoder has, where zeros stand beside them. They have a ``shape`` of their own where one layer is
-    narrower than another.
+    entries that the encoder has, where zeros stand beside them. ``shape`` is theirs where one layer is narrower than
+    another.
     """
 
     names: tuple[str, ...]

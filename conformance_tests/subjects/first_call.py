@@ -221,8 +221,9 @@ def convolved_signals(
     An image with a single channel may be taken without an axis for it.
     """
     widths = {table[-1] for table in placed}
-    kernels = [s[:2] if s[-1] in widths else s[1:] for s in shapes if len(s) == SEQUENCE and {s[0], s[-1]} & widths]
-    yield from signals_of([kernel for both in kernels for kernel in (both, both[::-1])], placed)
+    kernels = [s for s in shapes if len(s) == SEQUENCE and {s[0], s[-1]} & widths]
+    stretches = [(s[0], s[1]) if s[-1] in widths else (s[1], s[2]) for s in kernels]
+    yield from signals_of([stretch for a, b in stretches for stretch in ((a, b), (b, a))], placed)
     patches = [(s[2], s[3]) for s in shapes if len(s) == 4 and s[1] == 1 and s[0] in widths and s[2] * s[3] > 1]
     for (height, width), (rows, columns) in product(dict.fromkeys(patches), islice(grids_of(placed), MOST_GRIDS)):
         yield rows * height, columns * width

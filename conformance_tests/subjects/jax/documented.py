@@ -1,4 +1,4 @@
-"""What parts of Flax document to compute otherwise, noted while a function that calls them is traced."""
+"""Parts of Flax that document to compute otherwise, noted while a function that calls them is traced."""
 
 import sys
 from collections.abc import Callable, Iterator
