@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
+from functools import partial
 from inspect import Parameter, signature
 from typing import Any
 
@@ -62,12 +63,22 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
             a.name: a.default_value if a.has_default_value() else Parameter.empty for a in function.schema.arguments[1:]
         }
     by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    stated = enumerate(signature(function).parameters.items())
+    stated = enumerate(signature(handed_on_to(function)).parameters.items())
     return {
         f"*{name}" if p.kind is Parameter.VAR_POSITIONAL else name: p.default
         for place, (name, p) in stated
         if place == 0 or p.kind in by_name
     }
+
+
+def handed_on_to(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method to which an object passes on whatever it is called with; itself, if it does not."""
+    if isinstance(function, partial):
+        return partial(handed_on_to(function.func), *function.args, **function.keywords)
+    kinds = {p.kind for p in signature(function).parameters.values()}
+    if kinds <= {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}:
+        return next(filter(callable, (getattr(function, name, None) for name in ENTRANCES)), function)
+    return function
 
 
 def hands_on(function: Callable[..., Any]) -> bool:

@@ -647,6 +647,8 @@ def first_call(
                 continue
             if not x.is_floating_point() and takes_fractions(call, x, named, tensors):
                 continue
+            if x.shape[-1] == 1 and not reads(call, x, named, tensors):
+                continue  # one feature beside wider vectors is nothing that a norm of them would leave
             accepted = FirstCall(x, named, batch, positions_in(tensors, x, batch, tried.length), beside)
             # A mask that hides everything, since true means ignore, may give zeros everywhere.
             is_hidden = tensors and not all(map(is_sure, forms)) and is_even(first_hidden_states(tensors))
@@ -689,6 +691,15 @@ def takes_fractions(call: TryCall, ids: Tensor, named: Mapping[str, Any], return
         return False
     same = (torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(fractions, returned, strict=False))
     return not all(same)
+
+
+def reads(call: TryCall, x: Tensor, named: Mapping[str, Any], returned: Sequence[Tensor]) -> bool:
+    """Return whether a call with the sequences in another order gives something else."""
+    try:
+        others = tensors_in(call(x.flip(0, 1), named))
+    except Exception:
+        return True
+    return not all(map(torch.equal, returned, others))
 
 
 def positions_in(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> int:
