@@ -268,7 +268,8 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
     smallest = smallest_failing_input(run)
     report.requirements = [replace(r, smallest=smallest) if r.outcome == "fail" else r for r in report.requirements]
     shown = run.facts.findings
-    if run.question.explain:
+    # Where all outputs are right, what the computation shows is all that there is to say.
+    if run.question.explain and not (shown and run.first_wrong is None):
         # Some deviations draw random numbers.
         with torch.random.fork_rng(devices=[]), coarsest(run) as coarse:
             matching = explanations(

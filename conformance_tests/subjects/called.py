@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, islice, product
 from time import process_time
 from typing import Any
 
@@ -52,6 +52,7 @@ from conformance_tests.subjects.masks import (
     DOCUMENTED,
     LENGTHS,
     PADDING_ID,
+    SAME,
     MaskForm,
     ends_in_padding,
     forms_behind_first,
@@ -84,6 +85,12 @@ MOST_NAMES = 4
 
 INPUT_IN = {SEQUENCE_FIRST: "(n, B, d_model)", FEATURES_FIRST: "(B, d_model, n)"}
 """Orders of the axes of the input other than the usual one, in words."""
+
+MIXES = "what stands behind the encoder mixes samples: another one in the batch changes the results of all"
+"""Whatever the head computes, it does so for each sample."""
+
+UNFIT = (97, 89)
+"""Sizes that no axis of a probe has, nor of an encoder that is tested with them."""
 
 TURNED = {BATCH_FIRST: "(n, B, d_model)", SEQUENCE_FIRST: "(B, n, d_model)", FEATURES_FIRST: "(n, d_model, B)"}
 """Orders of the axes of the output where batch and positions are exchanged, in words."""
@@ -124,6 +131,8 @@ class CalledSubject(Subject):
         self._refusal = ""
         self._ignored = ""
         self._hides = False
+        self._idle: tuple[str, ...] = ()
+        self._mixes_samples = False
         self._undisturbed: Boundary = nullcontext
 
     def arguments(self) -> Arguments:
@@ -320,10 +329,12 @@ class CalledSubject(Subject):
         return tuple(filter(None, (self._ends(), said, in_every_call, unjudged, ignored)))
 
     def departures(self) -> tuple[Finding, ...]:
-        """See ``Subject``: a mask that hides what it should keep."""
-        if self.mask_form is None or not self.mask_form.is_turned:
-            return ()
-        return (Finding("mask", self.mask_form.against_its_name()),)
+        """See ``Subject``: a mask that hides what it should keep, and one of padding that does nothing."""
+        turned = self.mask_form is not None and self.mask_form.is_turned
+        found = [Finding("mask", self.mask_form.against_its_name())] if turned and self.mask_form else []
+        found += [Finding("mask", f"its argument {name} is taken, and changes nothing") for name in self._idle]
+        found += [Finding("head", MIXES)] if self._mixes_samples else []
+        return tuple(found)
 
     def _ends(self) -> str:
         """Return a remark on how far a model is judged."""
@@ -353,7 +364,12 @@ class CalledSubject(Subject):
         self.returns_turned = False  # also where it was learned before, in another precision
         self.returns_turned = self._returns_turned(plain)
         self.mask_form = self._padding_mask(probes)
+        idle = list(self._without_effect(padded))
+        self._idle = tuple(form.argument for form in idle)
+        if self.mask_form is None and idle:
+            self.mask_form = idle[0]
         self.takes_mask = self.mask_form is not None
+        self._mixes_samples = self._ends_in_mixed_samples(plain)
         if self.mask_form is None:
             self._demand_nothing_else(unfilled)
         given = self.neutral.get(self._mask_argument)
@@ -422,6 +438,63 @@ class CalledSubject(Subject):
             likely = [by_id]
         self._refusal = "" if likely else self._refusal
         return likely[0] if likely else None
+
+    def _ends_in_mixed_samples(self, plain: Probe) -> bool:
+        """Return whether, behind the end of the encoder, another sample changes more of the results than its share."""
+        ending, batch = self.ending, len(plain.inputs[0])
+        if ending is None or self.one_by_one or batch == 1:
+            return False
+        others = plain.inputs[0].clone()
+        others[0] = others[0].flip(0) + 1 if others.is_floating_point() else others[0].flip(0)
+        self.ending = None
+        try:
+            with self._undisturbed(), torch.random.fork_rng(devices=[]):
+                results = [
+                    tensors_in(self.returned((x, *plain.inputs[1:]), None, gradients=False))
+                    for x in (plain.inputs[0], others, plain.inputs[0])
+                    if torch.manual_seed(0)
+                ]
+        except EXHAUSTED:
+            raise
+        except Exception:
+            return False
+        finally:
+            self.ending = ending
+        shares = [
+            float((~torch.isclose(a, b, rtol=0, atol=SAME)).double().mean())
+            for a, b, again in zip(*results, strict=True)
+            if a.shape == b.shape and a.is_floating_point() and a.numel() % batch == 0 and torch.equal(a, again)
+        ]
+        return bool(shares) and min(shares) > 1 / batch
+
+    def _without_effect(self, padded: Probe) -> Iterator[MaskForm]:
+        """Yield the arguments that are called masks, beside the one that hides padding, and change nothing in any form.
+
+        Each comes in the likeliest form that is taken. One for queries may be there for the sake of its place alone: it
+        counts where the encoder computes with it.
+        """
+        found, unmasked = self.mask_form, self._attempt(padded.inputs, None)
+        if unmasked is None or not padded.by_position or not all(map(is_sure, self.neutral.values())):
+            return
+        for name in mask_arguments(self._beside_input()):
+            given: list[tuple[MaskForm, Tensor]] = []
+            if tells_of_a_mask(name) and name not in (*self.neutral, self._mask_argument):
+                for values, axes in product(("ignore", "keep", "additive"), ("B n", "n n", "B 1 1 n", "B n n")):
+                    self.mask_form = MaskForm(name, values, axes)
+                    output = self._attempt(padded.inputs, padded.keep)
+                    given += [] if output is None else [(self.mask_form, output)]
+            self.mask_form = found
+            if not given or not all(torch.equal(output, unmasked) for _, output in given):
+                continue
+            if tells_of_padding(name) or not self._takes_anything(name, padded):
+                yield given[0][0]
+
+    def _takes_anything(self, name: str, probe: Probe) -> bool:
+        """Return whether an argument may have axes that fit nothing."""
+        self._instead = {name: torch.ones(UNFIT, dtype=torch.bool)}
+        output = self._attempt(probe.inputs, None)
+        self._instead = {}
+        return output is not None
 
     def _hidden_by_id(self, probes: Probes) -> MaskForm | None:
         """Return the id that hides the positions at which it stands, as a form of mask; None if none is seen to.

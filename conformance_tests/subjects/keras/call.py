@@ -161,7 +161,9 @@ def called(layer: Any, names: Sequence[str], positional: Sequence[Any], named: M
     if inputs is None:
         taken = arguments_of(layer.call)
         given = {name: value for name, value in named.items() if name in taken}
-        return layer(*positional, **given, **({"training": False} if "training" in taken else {}))
+        # Without a word Keras is in evaluation as well; layers may hand on a word by place, which it refuses.
+        says_otherwise = taken.get("training") is not None
+        return layer(*positional, **given, **({"training": False} if says_otherwise else {}))
     by_name = dict(zip((n for n in names if n not in named), positional, strict=False)) | dict(named)
     structure = layer._inputs_struct
     if isinstance(structure, Mapping):
