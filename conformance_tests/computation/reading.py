@@ -328,7 +328,7 @@ def find_partly_shared(found: EncoderReading, N: int) -> None:
     """Find layers that share their parameters with some of the others, but not with all."""
     made = len({int(found.codes[f"layers.{l}.W_Q"].min()) for l in range(N)})
     if 1 < made < N:
-        found.foreign.append(f"its {N} layers have the parameters of {made}")
+        found.findings.append(Finding("sharing", f"its {N} layers have the parameters of {made}"))
 
 
 def read_projections(found: EncoderReading, place: str, attention: Attention) -> None:

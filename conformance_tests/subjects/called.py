@@ -158,7 +158,7 @@ class CalledSubject(Subject):
         if not self.one_by_one:
             return self.call(positional, named, gradients)
         alone = {name: without_batch(value) for name, value in named.items()}
-        return with_batch(self.call([x[0] for x in positional], alone, gradients))
+        return with_batch(self.call([x[0] for x in positional], alone, gradients), self.ending is not None)
 
     def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """Return every array that the encoder computes on the way, in order."""
@@ -189,11 +189,17 @@ class CalledSubject(Subject):
         """
         begun = process_time()
         wanted = until(begun + min(LONGEST_SEARCH, ALL_SEARCHES - self._searched_in_vain), call)
+        odd: tuple[FirstCall, Any] | None = None
         for alone, trials in self.stages:
             self.one_by_one = alone
             found = self.tried_calls(wanted, sizes, trials)
-            if found is not None:
+            if found is not None and not found.is_odd:
                 return found
+            odd = odd or (None if found is None else (found, self.how_called()))
+        if odd is not None:
+            found, how = odd
+            self.call_as(how)
+            return found
         self.one_by_one = False
         self._searched_in_vain += process_time() - begun
         return None
@@ -207,7 +213,10 @@ class CalledSubject(Subject):
         arguments = self.open_arguments()
         wanted = of_one_sequence(call) if self.one_by_one else call
         held, shape = (self.weights(), self.kept()), self.stated_shape()
-        return first_call(*held, arguments, wanted, lengths, batches, said.arguments, trials, shape, self.numbers())
+        # What told the length of an earlier call may stand behind the end of the encoder.
+        known = self.first_sizes.length if self.first_sizes else None
+        numbers = [*self.numbers(), *([] if known is None else [known])]
+        return first_call(*held, arguments, wanted, lengths, batches, said.arguments, trials, shape, numbers)
 
     def kept(self) -> Mapping[str, Tensor]:
         """Return the arrays beside the weights whose sizes may be those of a call."""
@@ -297,6 +306,14 @@ class CalledSubject(Subject):
     def reads_padding(self) -> bool:
         """See ``Subject``."""
         return self.mask_form is None or self.mask_form.values != PADDING_ID
+
+    def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
+        """See ``Subject``: hidden states of one sequence alone count as those of a batch."""
+        if not self.one_by_one:
+            return super().cuts(graph)
+        return tuple(
+            (name, codes[None] if codes.ndim == SEQUENCE - 1 else codes) for name, codes in super().cuts(graph)
+        )
 
     def end_at(self, ending: Ending) -> None:
         """See ``Subject``."""

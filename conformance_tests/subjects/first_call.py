@@ -7,7 +7,7 @@ call goes through and gives finite numbers.
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import combinations, islice, product
 from sys import maxsize
@@ -132,6 +132,7 @@ class FirstCall:
         named: the other arguments that it requires or its author states, by name.
         batch: the number of sequences, and ``length`` that of positions, where there are any.
         forms: what the arguments in ``named`` are given, but for those with a stated value.
+        is_odd: whether what comes back has not the positions that were given, or is one number throughout.
     """
 
     inputs: Tensor
@@ -139,6 +140,7 @@ class FirstCall:
     batch: int
     length: int
     forms: Mapping[str, Filling]
+    is_odd: bool = False
 
 
 class SearchedTooLong(Exception):
@@ -653,7 +655,7 @@ def first_call(
             # A mask that hides everything, since true means ignore, may give zeros everywhere.
             is_hidden = tensors and not all(map(is_sure, forms)) and is_even(first_hidden_states(tensors))
             if is_hidden or not has_positions(tensors, x, batch, tried.length):
-                odd = odd or accepted
+                odd = odd or replace(accepted, is_odd=True)
             elif tensors and all(bool(t.isfinite().all()) for t in tensors):
                 return accepted
             else:
@@ -667,7 +669,8 @@ def lengths_told(*held: Mapping[str, Tensor], numbers: Sequence[int] = ()) -> di
     """Return the numbers of positions that an encoder tells, the likeliest first.
 
     These are the rows of tables, whole numbers that it keeps beside the sizes of its arrays, how often the width that
-    most arrays have goes into a longer one (a norm over all positions has n·d entries), and any of their sizes.
+    most arrays have goes into a longer one (a norm over all positions has n·d entries, and a map of them all reads as
+    many), and any of their sizes.
     A table of positions has rows for a class token, and for one that distils.
     """
     placed = position_tables([tuple(w.shape) for arrays in held for w in arrays.values()])
@@ -676,6 +679,8 @@ def lengths_told(*held: Mapping[str, Tensor], numbers: Sequence[int] = ()) -> di
     sizes = [size for counts in counted for size, _ in counts]
     vectors = {w.shape[0] for arrays in held for w in arrays.values() if w.ndim == 1}
     times = [size // width for width in sizes[:1] for size in sorted(vectors) if size % width == 0]
+    mapped = Counter(size for arrays in held for w in arrays.values() if w.ndim == MAP for size in w.shape)
+    times += [size // width for width in sizes[:1] for size in mapped if mapped[size] == 1 and size % width == 0]
     kept = [number for number in numbers if number not in sizes]
     return dict.fromkeys(size for size in (*rows, *kept, *times, *sizes) if 1 < size <= LONGEST)
 
@@ -721,6 +726,8 @@ def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> 
     what was given is none of what such an encoder takes.
     """
     sequences = [t.shape[:2] for t in returned if t.ndim == SEQUENCE]
+    if x.ndim == MAP and not sequences and batch > 1 and any(t.ndim == MAP and len(t) == batch * n for t in returned):
+        return False  # all sequences may have become a single one
     if x.ndim > SEQUENCE or sorted(x.shape[:2]) != sorted((batch, n)) or not sequences:
         return True
     return any((one == batch and other >= n) or (other == batch and one >= n) for one, other in sequences)

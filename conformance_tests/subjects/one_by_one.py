@@ -13,9 +13,22 @@ def without_batch(value: Any) -> Any:
     return value[0] if getattr(value, "ndim", 0) and len(value) == 1 else value
 
 
-def with_batch(returned: Any) -> Any:
-    """Return what an encoder returns of one sequence as that of a batch of one."""
-    return over_tensors(lambda t: t[None], returned)
+def with_batch(returned: Any, is_part: bool = False) -> Any:
+    """Return what an encoder returns of one sequence as that of a batch of one.
+
+    A part of it may have such a batch already, in either of the first two axes.
+    """
+    return over_tensors(lambda t: without_inner_batch(t)[None] if is_part else t[None], returned)
+
+
+def without_inner_batch(hidden: Tensor) -> Tensor:
+    """Return hidden states of one sequence without the axis of a batch, if they have one."""
+    alone = [axis for axis, size in enumerate(hidden.shape[:2]) if size == 1]
+    return hidden.squeeze(alone[0]) if hidden.ndim == WITH_BATCH and alone else hidden
+
+
+WITH_BATCH = 3
+"""The number of axes of hidden states with that of a batch."""
 
 
 def joined(returned: Sequence[Any]) -> Any:

@@ -204,3 +204,30 @@ class AsWideAsItsPatches(nn.Module):
         places = torch.arange(x.shape[1], dtype=x.dtype)[:, None]
         angles = places * 10000.0 ** -(torch.arange(0, 48, 2, dtype=x.dtype) / 48)
         return self.layers(x + torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
+
+
+@unusual
+class ClassesOfOneSequence(nn.Module):
+    """Looks up the ids of one sequence without a batch, and tells classes of its tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.places = nn.Embedding(31, 28), nn.Embedding(300, 28)
+        self.layer, self.classes = PlainLayer(28, 4, 37), nn.Linear(28, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        (n,) = ids.shape
+        x = self.table(ids) + self.places(torch.arange(n))
+        return self.classes(self.layer(x[None])[0]).log_softmax(-1)
+
+
+@unusual
+class ClassesOfAllPositions(nn.Module):
+    """A map of all positions side by side is behind the layers, and tells how many they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map, self.layers, self.classes = nn.Linear(5, 28), Plain(plain_layers()), nn.Linear(9 * 28, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classes(self.layers(self.map(x)).flatten(1))

@@ -214,3 +214,17 @@ class AveragesOverTheBatch(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classes(self.encoder(self.map(x)).mean(dim=1))
+
+
+class RunsEachLayerTwice(Plain):
+    """Runs each of its layers two times in turn."""
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        for layer in self.layers:
+            x = layer(layer(x, hidden), hidden)
+        return x
+
+
+@excused("encoder.unshared", "its 4 layers have the parameters of 2")
+def layers_run_twice() -> nn.Module:
+    return RunsEachLayerTwice(plain_layers())

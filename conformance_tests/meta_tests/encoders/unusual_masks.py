@@ -19,6 +19,8 @@ class IgnoresItsPadding(Plain):
     ) -> Tensor:
         if att_mask is not None and att_mask.shape != (x.shape[1], x.shape[1]):
             raise ValueError("one mask for all")
+        if key_pad_mask is not None:
+            key_pad_mask = ~key_pad_mask
         return self.run(x, None if att_mask is None else att_mask)
 
 
