@@ -116,8 +116,9 @@ def test_input_and_mask_are_left_unchanged(run: Run) -> None:
     """After a call, the arrays that were handed in hold what they held."""
     for case in run.cases(Case(), Case(gradients=False), *(PADDED if run.subject.takes_mask else ())):
         probe = run.probes[case.probe]
-        before = probe.copy()
+        before, versions = probe.copy(), probe.versions()
         run.encode(case, probe)
+        assert probe.versions() == versions, f"encoder: the call wrote into its own input [{run.context(case)}]"
         assert probe.equals(before), f"encoder: the call changed its own input or mask [{run.context(case)}]"
 
 

@@ -253,7 +253,7 @@ class Recording:
             if not isinstance(other, Tensor):
                 if other == neutral:
                     return x
-            elif operation == "mul" and self._keeps(other, x, data):
+            elif operation in ("mul", "add") and self._keeps(other, x, data, neutral):
                 return x
         return None
 
@@ -263,10 +263,10 @@ class Recording:
             return False
         return any(value.operation == "random" for value in self.graph.ancestors(codes))
 
-    def _keeps(self, mask: Tensor, kept: Tensor, data: Tensor) -> bool:
-        """Return whether a factor of the call leaves the other one as it is, or repeats it for each sequence."""
-        is_mask = self.graph.depends(mask) and bool((self.graph.numbers(mask) == 1).all())
-        return is_mask and kept.shape[-2:] == data.shape[-2:]
+    def _keeps(self, given: Tensor, kept: Tensor, data: Tensor, neutral: float) -> bool:
+        """Return whether an operand of the call leaves the other one as it is, or repeats it for each sequence."""
+        is_neutral = self.graph.depends(given) and bool((self.graph.numbers(given) == neutral).all())
+        return is_neutral and kept.shape[-2:] == data.shape[-2:]
 
     def reduction(self, operation: str, codes: Tensor, axes: Sequence[int], data: Tensor, **about: Any) -> Tensor:
         """Add a reduction over some axes of what it reads."""

@@ -19,6 +19,7 @@ IN_WORDS = {
     "xc": "(B, time, channels)",
     "cx": "(B, channels, time)",
     "yx": "(B, height, width), without an axis for the only channel",
+    "xy": "(B, width, height), without an axis for the only channel",
 }
 
 
@@ -54,7 +55,7 @@ def image_axes(shape: Sequence[int]) -> tuple[ImageAxes, ...]:
     """Return what the axes of a batch of images of this shape may be, the likeliest first."""
     if len(shape) == 1 + len(CHANNEL_ROW_COLUMN):
         return (ImageAxes("yxc" if channels_are_last(shape) else CHANNEL_ROW_COLUMN),)
-    return tuple(map(ImageAxes, ("xc", "cx", "yx"))) if len(shape) == len(CHANNEL_ROW_COLUMN) else ()
+    return tuple(map(ImageAxes, ("xc", "cx", "yx", "xy"))) if len(shape) == len(CHANNEL_ROW_COLUMN) else ()
 
 
 def channels_are_last(shape: Sequence[int]) -> bool:
@@ -81,17 +82,25 @@ class Patches(NamedTuple):
 
 
 def tiling(at: Tensor, shape: Sequence[int]) -> Patches | None:
-    """Return the patches that rows of entries are; None unless they are rectangles that tile the image.
+    """Return the patches that rows of entries are, row by row; None unless they are rectangles that tile the image.
+
+    Where no axes give them in this order, the likeliest axes count.
 
     Args:
         at: the places of the entries (patches, entries) in an array of images.
         shape: that of the array.
     """
+    found: Patches | None = None
     for axes in image_axes(shape):
         C, H, W = axes.sizes(shape)
         channel, y, x = axes.along(at[0], shape)
         height, width = y.unique().numel(), x.unique().numel()
-        tiles = H // height * (W // width)
-        if height * width * C == at.shape[1] and at.numel() == shape[0] * tiles * at.shape[1]:
-            return Patches(axes, C, height, width, (channel * H * W + y * W + x).argsort())
-    return None
+        rows, columns = H // height, W // width
+        if height * width * C != at.shape[1] or at.numel() != shape[0] * rows * columns * at.shape[1]:
+            continue
+        patches = Patches(axes, C, height, width, (channel * H * W + y * W + x).argsort())
+        _, top, left = axes.along(at[: rows * columns, patches.order[0]], shape)
+        if torch.equal(top // height * columns + left // width, torch.arange(rows * columns)):
+            return patches
+        found = found or patches
+    return found

@@ -6,6 +6,7 @@ and the one that gives the subject's own numbers is what is wrong with it. Where
 not suffice, two are tried together. Where nothing matches, nothing is claimed.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from conformance_tests.harness.run import LARGE, Case, Run
 from conformance_tests.harness.weight_sets import GIVEN
 from conformance_tests.identification.identify import differences
 from conformance_tests.identification.opening import opened, opened_beside
-from conformance_tests.reports.report import Level
+from conformance_tests.reports.report import Level, Result
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
 from encoder_spec.profiles import Profile
@@ -247,13 +248,18 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanatio
     return [e for e in alike if e.residual is not None] or alike
 
 
-def failing(run: Run) -> dict[str, float | None]:
-    """Return the requirements that a run fails, and by how much, where that is a number."""
+def failing(run: Run) -> dict[str, Result]:
+    """Return the requirements that a run fails, and how."""
     decided = (decide(run, check, id) for check, id in planned(run, Level.GRADIENT))
-    return {result.id: result.error for result in decided if result.outcome == "fail"}
+    return {result.id: result for result in decided if result.outcome == "fail"}
 
 
-def amounts_alike(run: Run, failed: Mapping[str, float | None]) -> bool | None:
+def in_words(result: Result) -> str:
+    """Return what a message says, without its numbers, and without the input for which it does."""
+    return re.sub(r"\d+", "", result.message.partition(" [")[0])
+
+
+def amounts_alike(run: Run, failed: Mapping[str, Result]) -> bool | None:
     """Return whether a run fails these requirements by equal amounts; None if it fails others, or not all of them."""
     alike = True
     # The first one that differs ends the search.
@@ -262,5 +268,8 @@ def amounts_alike(run: Run, failed: Mapping[str, float | None]) -> bool | None:
         if (result.outcome == "fail") != (id in failed):
             return None
         if id in failed:
-            alike &= isclose(result.error or 0.0, failed[id] or 0.0, rel_tol=SAME_AMOUNT)
+            amounts = result.error or 0.0, failed[id].error or 0.0
+            if not any(amounts) and in_words(result) != in_words(failed[id]):
+                return None
+            alike &= isclose(*amounts, rel_tol=SAME_AMOUNT)
     return alike

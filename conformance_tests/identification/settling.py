@@ -165,8 +165,9 @@ class Settling:
     def _settled_by_computation(self, shown: EncoderReading) -> Settled | None:
         """Test the reading that the computation shows; return None if it shows no encoder, or not all of one."""
         self._call_anew()
-        if not shown.fits_slots:
-            return None
+        in_turn = any(finding.slot == "sharing" for finding in shown.findings)
+        if not shown.fits_slots or (in_turn and self.hints.parts):
+            return None  # what is shared in turn by its configuration is so on purpose
         if not self.subject.takes_segments():
             shown = with_one_segment(shown)
         try:

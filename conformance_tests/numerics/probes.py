@@ -145,6 +145,10 @@ class Probe:
         keep = None if self.keep is None else self.keep.clone()
         return replace(self._each(torch.clone), keep=keep)
 
+    def versions(self) -> list[int]:
+        """Return how often torch has written into each input: a write that leaves its numbers is one too."""
+        return [x._version for x in self.inputs]
+
     def equals(self, other: "Probe") -> bool:
         """Return whether inputs and mask hold the same numbers as those of another probe."""
         same_keep = self.keep is other.keep is None or torch.equal(self.keep, other.keep)  # type: ignore[arg-type]

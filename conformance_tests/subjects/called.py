@@ -494,6 +494,8 @@ class CalledSubject(Subject):
         if unmasked is None or not padded.by_position or not all(map(is_sure, self.neutral.values())):
             return
         for name in mask_arguments(self._beside_input()):
+            if found is not None and "pad" not in name:
+                continue  # beside the mask of the tokens there may be one of something else
             given: list[tuple[MaskForm, Tensor]] = []
             if tells_of_a_mask(name) and name not in (*self.neutral, self._mask_argument):
                 for values, axes in product(("ignore", "keep", "additive"), ("B n", "n n", "B 1 1 n", "B n n")):
@@ -716,6 +718,8 @@ class CalledSubject(Subject):
         again = form == Plain("input") and is_attended(name)
         if known or again or form in (Plain("nothing"), Plain("no"), Plain("positions")):
             return False
+        if form == Plain("nothing added") and self._adds(name, plain):
+            return False
         before = self._attempt(plain.inputs, None)
         self._instead = {name: another(self._beside(plain.inputs[0])[name])}
         after = self._attempt(plain.inputs, None)
@@ -724,6 +728,16 @@ class CalledSubject(Subject):
             return False
         # What hides everything when it is turned round is a mask, whatever its name.
         return not (isinstance(form, MaskForm) and (is_even(after) or not after.isfinite().any()))
+
+    def _adds(self, name: str, plain: Probe) -> bool:
+        """Return whether the encoder adds an argument to its input, as it does with positions."""
+        x, *others = plain.inputs
+        added = x.roll(1, 1)
+        in_the_sum = self._attempt((x + added, *others), None)
+        self._instead = {name: self._turned(added)}
+        beside = self._attempt(plain.inputs, None)
+        self._instead = {}
+        return in_the_sum is not None and beside is not None and is_same(in_the_sum, beside)
 
     def _all_kept(self, x: Tensor) -> Tensor:
         return torch.ones(len(x), read_positions(x) + self._added, dtype=torch.bool)

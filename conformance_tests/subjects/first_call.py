@@ -84,6 +84,7 @@ PLAIN = {
     "zeros": "zeros (B, n)",
     "length": "the number of positions",
     "no": "False",
+    "nothing added": "zeros, with the axes of the input",
     "input": "the input again",
     "positions": "0, 1, 2, … (B, n)",
 }
@@ -101,6 +102,7 @@ def value_of(form: Filling, keep: Tensor, x: Tensor) -> Any:
         "zeros": torch.zeros(keep.shape).long(),
         "length": keep.shape[1],
         "no": False,
+        "nothing added": torch.zeros_like(x),
         "input": x,
     }
     return (values | {"positions": torch.arange(keep.shape[1]).repeat(len(keep), 1)})[form.kind]
@@ -422,7 +424,9 @@ def fillings(argument: str) -> list[Filling]:
     is_number = "len" in argument or SEGMENTS.search(argument)
     first: list[Filling] = [Plain("input")] if is_attended(argument) else []
     first += [Plain("positions")] if POSITIONS & set(argument.lower().split("_")) else []
-    return [*first, Plain("nothing"), *(numbers + masks if is_number else masks + numbers), *others]
+    # True numbers that are added to the input would not hide, and change it.
+    first += [Plain("nothing"), *([] if is_number or tells_of_a_mask(argument) else [Plain("nothing added")])]
+    return [*first, *(numbers + masks if is_number else masks + numbers), *others]
 
 
 def is_attended(argument: str) -> bool:
@@ -451,9 +455,10 @@ def rank_together(chosen: Sequence[tuple[int, Filling]]) -> int:
 
 
 @cache
-def likeliest(names: Sequence[str], most: int) -> list[tuple[Filling, ...]]:
-    """Return what several arguments are given together, the likeliest first."""
-    return list(islice(by_rank([fillings(name) for name in names]), most))
+def likeliest(names: Sequence[str], most: int, beside_vectors: bool) -> list[tuple[Filling, ...]]:
+    """Return what several arguments are given together, the likeliest first: what is added is added to vectors."""
+    left_out = () if beside_vectors else (Plain("nothing added"),)
+    return list(islice(by_rank([[f for f in fillings(name) if f not in left_out] for name in names]), most))
 
 
 def plans(arguments: Arguments) -> Iterator[tuple[str, ...]]:
@@ -580,7 +585,7 @@ def attempts_of(
     for names, n, batch in islice(product(given, named_first, batches), MOST_SIZES):
         for x in inputs(weights, batch, n):
             tried = Tried(names, n, batch, x)
-            for forms in likeliest(names, most):
+            for forms in likeliest(names, most, x.is_floating_point()):
                 if refusals.blame(x):
                     break
                 yield tried, forms

@@ -120,6 +120,10 @@ IMAGES_AND_SOUNDS = {
     "BLIP, vision": (maker("BlipVision", **IMAGE), PRE | {"eps": 1e-5}),
     "FLAVA, vision": (maker("FlavaImage", **IMAGE), PRE),
     "SigLIP": (maker("SiglipVision", **IMAGE), PRE | {"activation": "gelu-tanh", "cls": "none", "eps": 1e-6}),
+    "spectrogram transformer": (
+        maker("AST", patch_size=2, frequency_stride=2, time_stride=2, max_length=8, num_mel_bins=8, **LAYERS),
+        PRE | {"cls": "cls-and-distillation"},
+    ),
     "Whisper": (
         maker("Whisper", "encoder", num_mel_bins=5, **SPECIAL, **LISTENING),
         PRE | {"embedding": "convolutions", "position": "sinusoidal-tensor2tensor", "projections": "affine-but-keys"},
@@ -177,10 +181,6 @@ OUTSIDE = {
     "DINOv2 with registers": (maker("Dinov2WithRegisters", mlp_ratio=2, **SHALLOW_IMAGE), "register_tokens"),
     "YOLOS": (maker("Yolos", **SHALLOW_IMAGE | {"image_size": [8, 8]}), "detection_tokens"),
     "VideoMAE": (maker("VideoMAE", num_frames=2, **SHALLOW_IMAGE), "patch_embeddings.projection"),
-    "spectrogram transformer": (
-        maker("AST", patch_size=2, frequency_stride=2, time_stride=2, max_length=8, num_mel_bins=8, **LAYERS),
-        "input_values",
-    ),
     "wav2vec 2.0": (maker("Wav2Vec2", **SOUND), "feature_extractor.conv_layers"),
     "wav2vec 2.0, encoder": (maker("Wav2Vec2", "encoder", **SOUND), "pos_conv_embed"),
     "HuBERT": (maker("Hubert", **SOUND), "feature_extractor.conv_layers"),

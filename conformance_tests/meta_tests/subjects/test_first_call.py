@@ -46,8 +46,11 @@ def test_a_name_orders_the_values_and_excludes_none() -> None:
     """Nothing first, whatever the name; lengths before masks where the name says so."""
     masks, lengths = fillings("b"), fillings("src_len")
     assert masks[0] == lengths[0] == Plain("nothing")
-    assert (masks[1], lengths[1]) == (MaskForm("b", "keep", "B n"), MaskForm("src_len", LENGTHS, "B"))
-    assert len(masks) == len(lengths)
+    assert (masks[1:3], lengths[1]) == (
+        [Plain("nothing added"), MaskForm("b", "keep", "B n")],
+        MaskForm("src_len", LENGTHS, "B"),
+    )
+    assert Plain("nothing added") not in fillings("pad_mask")
     assert masks.index(Plain("no")) < masks.index(Plain("length"))
     assert lengths.index(Plain("length")) < lengths.index(Plain("no"))
 
