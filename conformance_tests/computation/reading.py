@@ -378,12 +378,12 @@ def fill_up_networks(found: EncoderReading, N: int) -> None:
     """Give narrower feed-forward networks the width of the widest: what rows of 0 in W_2 read has no effect."""
     for l in range(N):
         place = f"layers.{l}."
-        beyond = found.sizes["d_ff"] - found.codes[f"{place}W_1"].shape[1]
+        width = found.codes[f"{place}W_1"].shape[1]
+        beyond = found.sizes["d_ff"] - width
         sides = dict.fromkeys(("W_1", "W_G", "b_1", "b_G"), (0, beyond)) | {"W_2": (0, 0, 0, beyond)}
         for held, (name, side) in product((found.codes, found.numbers), sides.items() if beyond else ()):
             if (path := f"{place}{name}") in held:
-                if held is found.codes:
-                    found.filled_up[path] = held[path]
+                found.widths[path] = width
                 held[path] = pad(held[path], side)  # code 0 is the number 0
 
 

@@ -73,7 +73,7 @@ class EncoderReading(Remarks):
     Attributes:
         graph: the computation.
         codes: the codes of each canonical parameter, by path.
-        filled_up: the codes of each that is smaller than that of another layer, and filled up with zeros, by path.
+        widths: the width of a network that is narrower than that of another layer, by the paths filled up with zeros.
         numbers: the numbers of canonical parameters that the encoder does not keep as parameters, by path.
         choices: the variant by slot, and constants by name, as ``Profile.replace`` takes them.
         sizes: sizes by letter.
@@ -92,7 +92,7 @@ class EncoderReading(Remarks):
 
     graph: Graph
     codes: dict[str, Tensor] = field(default_factory=dict)
-    filled_up: dict[str, Tensor] = field(default_factory=dict)
+    widths: dict[str, int] = field(default_factory=dict)
     numbers: dict[str, Tensor] = field(default_factory=dict)
     choices: dict[str, str | float] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)

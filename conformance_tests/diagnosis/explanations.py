@@ -255,8 +255,8 @@ def failing(run: Run) -> dict[str, Result]:
 
 
 def in_words(result: Result) -> str:
-    """Return what a message says, without its numbers, and without the input for which it does."""
-    return re.sub(r"\d+", "", result.message.partition(" [")[0])
+    """Return what a message says, and on which probe, without its numbers."""
+    return re.sub(r"\d+", "", result.message)
 
 
 def amounts_alike(run: Run, failed: Mapping[str, Result]) -> bool | None:

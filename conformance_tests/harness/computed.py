@@ -36,7 +36,6 @@ from conformance_tests.parameters.idle import forgotten
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.subject import Subject, name_of
 from encoder_spec.assembly import Encoder, Trace
-from encoder_spec.dimensions import Shape
 from encoder_spec.notation import SpecificationError
 
 
@@ -401,11 +400,6 @@ class Computed:
     def stated_parameters(self, weights: str = GIVEN) -> dict[str, Tensor]:
         """Return the subject's own parameters by canonical path, as it keeps them."""
         return self.mapping.stated(self.weight_sets[weights])
-
-    @cached_property
-    def declared_shapes(self) -> Mapping[str, Shape]:
-        """The shapes of the parameters that the equations declare, by canonical path."""
-        return self.mapping.declared(self.encoder.parameter_shapes())
 
     @cached_property
     def departure(self) -> tuple[Case, Aligned] | None:

@@ -201,7 +201,8 @@ class Run(Computed):
     def demand_parameter_count(self, what: str, *suffixes: str) -> None:
         """Demand that the arrays whose paths end so have as many entries as their declared shapes."""
         got = sum(a.numel() for p, a in self.stated_parameters().items() if p.endswith(suffixes))
-        want = sum(prod(shape) for path, shape in self.declared_shapes.items() if path.endswith(suffixes))
+        declared = self.encoder.parameter_shapes()
+        want = sum(prod(shape) for path, shape in declared.items() if path.endswith(suffixes))
         assert got == want, f"{what}: {got:,} parameters, but the declared shapes sum to {want:,}"
 
     def observed(self, slot: str, case: Case) -> list[Tensor]:

@@ -145,14 +145,14 @@ class Probe:
         keep = None if self.keep is None else self.keep.clone()
         return replace(self._each(torch.clone), keep=keep)
 
-    def versions(self) -> list[int]:
-        """Return how often torch has written into each input: a write that leaves its numbers is one too."""
-        return [x._version for x in self.inputs]
-
     def equals(self, other: "Probe") -> bool:
-        """Return whether inputs and mask hold the same numbers as those of another probe."""
+        """Return whether inputs and mask hold the same numbers as those of another probe.
+
+        An input into which torch has been made to write is not what it was, even where the numbers are.
+        """
         same_keep = self.keep is other.keep is None or torch.equal(self.keep, other.keep)  # type: ignore[arg-type]
-        return same_keep and all(torch.equal(a, b) for a, b in zip(self.inputs, other.inputs, strict=True))
+        pairs = list(zip(self.inputs, other.inputs, strict=True))
+        return same_keep and all(torch.equal(a, b) and a._version == b._version for a, b in pairs)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Probe":
         return replace(self, inputs=tuple(change(x) for x in self.inputs))

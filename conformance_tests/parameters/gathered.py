@@ -26,9 +26,8 @@ def gathered(found: EncoderReading, weights: Mapping[str, Tensor]) -> tuple[Para
     made: dict[str, None] = {}
     for path, codes in found.codes.items():
         source = source_of(found.graph, codes, weights)
-        own = source_of(found.graph, found.filled_up[path], weights) if path in found.filled_up else None
-        if source is not None and own is not None:
-            source = replace(source, kept=own.take, shape=tuple(found.filled_up[path].shape))
+        if source is not None and path in found.widths:
+            source = replace(source, kept=None, width=found.widths[path])
         if source is None:
             made[path.rpartition(".")[2]] = None
         else:

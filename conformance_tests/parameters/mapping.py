@@ -28,8 +28,8 @@ class Source:
     """The origin of a canonical parameter: weights, what to take of them, by what to multiply it, and what to add.
 
     Without any weight it is a constant of the encoder, such as γ = 1 of a norm without parameters. ``kept`` takes the
-    entries that the encoder has, where zeros stand beside them. ``shape`` is theirs where one layer is narrower than
-    another.
+    entries that the encoder has, where zeros stand beside them. Where one layer is narrower than another, all of
+    them count, and ``width`` is its own.
     """
 
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class Source:
     times: float = 1.0
     plus: float = 0.0
     kept: Callable[..., Tensor] | None = None
-    shape: tuple[int, ...] | None = None
+    width: int | None = None
 
     def made_of(self, stored: Tensor) -> Tensor:
         """Return the parameter that what is taken of the weights stands for."""
@@ -69,11 +69,6 @@ class ParameterMapping:
         """Return the parameters that the encoder has, by canonical path, as it keeps them."""
         partly = {path: s.kept(*map(weights.__getitem__, s.names)) for path, s in self.sources.items() if s.kept}
         return {path: w for path, w in (self.canonical(weights) | partly).items() if not self.is_absent(path)}
-
-    def declared(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """Return the shapes that the equations declare, those of narrower layers in their own width."""
-        own = {path: source.shape for path, source in self.sources.items() if source.shape is not None}
-        return {path: own.get(path, shape) for path, shape in shapes.items()}
 
     def gradients(self, by_name: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the subject's gradients by canonical path; constants have none."""
@@ -110,8 +105,8 @@ class ParameterMapping:
                 found[place] = "γ is stored as γ − 1"
             if not source.names:
                 found[place] = "no parameters: γ = 1"
-        own = {path: source.shape for path, source in self.sources.items() if source.shape is not None}
-        widths = {path.split(".")[1]: shape[1] for path, shape in own.items() if path.endswith("W_1")}
+        networks = {path.split(".")[1]: s for path, s in self.sources.items() if path.endswith(".W_1")}
+        widths = {layer: source.width for layer, source in networks.items() if source.width}
         if widths:
             found["d_ff"] = ", ".join(f"{width} in layer {layer}" for layer, width in widths.items())
         multiplied: dict[float, dict[str, None]] = {}

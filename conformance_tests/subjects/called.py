@@ -461,28 +461,29 @@ class CalledSubject(Subject):
         ending, batch = self.ending, len(plain.inputs[0])
         if ending is None or self.one_by_one or batch == 1:
             return False
-        others = plain.inputs[0].clone()
-        others[0] = others[0].flip(0) + 1 if others.is_floating_point() else others[0].flip(0)
-        self.ending = None
+        other = plain.inputs[0].clone()
+        other[0] = other[0].flip(0) + 1 if other.is_floating_point() else other[0].flip(0)
+        before, again, after = (self._behind_the_end((x, *plain.inputs[1:])) for x in (*plain.inputs[:1] * 2, other))
+        shares = [
+            float((~torch.isclose(a, b, rtol=0, atol=SAME)).double().mean())
+            for a, same, b in zip(before, again, after, strict=False)
+            if a.is_floating_point() and a.shape == b.shape and a.numel() % batch == 0 and torch.equal(a, same)
+        ]
+        return bool(shares) and min(shares) > 1.5 / batch  # halfway to the share of another one
+
+    def _behind_the_end(self, inputs: tuple[Tensor, ...]) -> list[Tensor]:
+        """Return all that the model returns, what stands behind the encoder included; nothing if it refuses."""
+        ending, self.ending = self.ending, None
         try:
             with self._undisturbed(), torch.random.fork_rng(devices=[]):
-                results = [
-                    tensors_in(self.returned((x, *plain.inputs[1:]), None, gradients=False))
-                    for x in (plain.inputs[0], others, plain.inputs[0])
-                    if torch.manual_seed(0)
-                ]
+                torch.manual_seed(0)
+                return tensors_in(self.returned(inputs, None, gradients=False))
         except EXHAUSTED:
             raise
         except Exception:
-            return False
+            return []
         finally:
             self.ending = ending
-        shares = [
-            float((~torch.isclose(a, b, rtol=0, atol=SAME)).double().mean())
-            for a, b, again in zip(*results, strict=True)
-            if a.shape == b.shape and a.is_floating_point() and a.numel() % batch == 0 and torch.equal(a, again)
-        ]
-        return bool(shares) and min(shares) > 1 / batch
 
     def _without_effect(self, padded: Probe) -> Iterator[MaskForm]:
         """Yield the arguments that are called masks, beside the one that hides padding, and change nothing in any form.
@@ -604,7 +605,7 @@ class CalledSubject(Subject):
         hides everything does that.
         """
         hiding: tuple[dict[str, Filling], str] | None = None
-        for given, choices in self._fillings():
+        for given, choices in self._fillings(plain.inputs[0].is_floating_point()):
             for forms in choices:
                 self.neutral = dict(zip(given, forms, strict=True))
                 for axes in self._orders(plain):
@@ -619,7 +620,7 @@ class CalledSubject(Subject):
         self.neutral, self.axes = {}, BATCH_FIRST
         return None
 
-    def _fillings(self) -> Iterator[tuple[tuple[str, ...], Iterator[tuple[Filling, ...]]]]:
+    def _fillings(self, beside_vectors: bool) -> Iterator[tuple[tuple[str, ...], Iterator[tuple[Filling, ...]]]]:
         """Yield names of further arguments, and what these may be given together.
 
         What a call went through with comes first. Then few others are tried: one that is refused with the former is
@@ -628,7 +629,7 @@ class CalledSubject(Subject):
         beside, known = self._beside_segments(), self.first_forms
         accepted = {name: form for name, form in (known or {}).items() if name in beside}
         for given in sorted(plans(beside), key=lambda names: set(names) != set(accepted)):
-            choices = by_rank([fillings(argument) for argument in given])
+            choices = by_rank([fillings(argument, beside_vectors) for argument in given])
             if known is None and not self._searched_in_vain:
                 yield given, choices
             else:

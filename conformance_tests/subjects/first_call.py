@@ -409,10 +409,10 @@ POSITIONS = {"pos", "position", "positions"}
 """Words for the numbers of positions."""
 
 
-def fillings(argument: str) -> list[Filling]:
+def fillings(argument: str, beside_vectors: bool = True) -> list[Filling]:
     """Return what an argument may be given that is neither input nor mask, the likeliest first: nothing is hidden.
 
-    Its name orders them, and excludes none.
+    Its name orders them, and excludes none but what is added, which it is to vectors alone.
     """
     masks: list[Filling] = [MaskForm(argument, v, axes) for v in MASKS for axes in SHAPES]
     numbers: list[Filling] = [MaskForm(argument, LENGTHS, "B"), Plain("zeros")]
@@ -425,7 +425,8 @@ def fillings(argument: str) -> list[Filling]:
     first: list[Filling] = [Plain("input")] if is_attended(argument) else []
     first += [Plain("positions")] if POSITIONS & set(argument.lower().split("_")) else []
     # True numbers that are added to the input would not hide, and change it.
-    first += [Plain("nothing"), *([] if is_number or tells_of_a_mask(argument) else [Plain("nothing added")])]
+    may_be_added = beside_vectors and not is_number and not tells_of_a_mask(argument)
+    first += [Plain("nothing"), *([Plain("nothing added")] if may_be_added else [])]
     return [*first, *(numbers + masks if is_number else masks + numbers), *others]
 
 
@@ -456,9 +457,8 @@ def rank_together(chosen: Sequence[tuple[int, Filling]]) -> int:
 
 @cache
 def likeliest(names: Sequence[str], most: int, beside_vectors: bool) -> list[tuple[Filling, ...]]:
-    """Return what several arguments are given together, the likeliest first: what is added is added to vectors."""
-    left_out = () if beside_vectors else (Plain("nothing added"),)
-    return list(islice(by_rank([[f for f in fillings(name) if f not in left_out] for name in names]), most))
+    """Return what several arguments are given together, the likeliest first."""
+    return list(islice(by_rank([fillings(name, beside_vectors) for name in names]), most))
 
 
 def plans(arguments: Arguments) -> Iterator[tuple[str, ...]]:
@@ -544,11 +544,11 @@ class Refusals:
         for tried in self._furthest[:]:
             if tried.names == names and tried not in self._ascended and len(self._ascended) < MOST_FURTHEST:
                 self._ascended.append(tried)
-                for forms in self._ascent(names):
+                for forms in self._ascent(names, tried.x.is_floating_point()):
                     yield tried, forms
 
-    def _ascent(self, names: tuple[str, ...]) -> Iterator[tuple[Filling, ...]]:
-        choices = [fillings(name) for name in names]
+    def _ascent(self, names: tuple[str, ...], beside_vectors: bool) -> Iterator[tuple[Filling, ...]]:
+        choices = [fillings(name, beside_vectors) for name in names]
         best = [of_one[0] for of_one in choices]
         # An argument that is read later is told apart only once those before it are given rightly.
         for _ in names:

@@ -11,6 +11,15 @@ from conformance_tests.diagnosis.explanations import amounts_alike, failing
 Decisions = dict[str, tuple[str, float | None]]
 
 
+def failed(id: str, outcome: str, error: float | None, message: str = "said of 2") -> Any:
+    """A decision."""
+    return SimpleNamespace(id=id, outcome=outcome, error=error, message=message)
+
+
+SUBJECTS = {"B": failed("B", "fail", 0.5), "C": failed("C", "fail", None)}
+"""What the subject fails."""
+
+
 @pytest.fixture
 def decided(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let a run be its decisions, by requirement; the list names those that were asked for."""
@@ -18,7 +27,7 @@ def decided(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def decide(run: Decisions, check: None, id: str) -> Any:
         asked.append(id)
-        return SimpleNamespace(id=id, outcome=run[id][0], error=run[id][1])
+        return failed(id, *run[id])
 
     monkeypatch.setattr(explanations, "planned", lambda run, level: [(None, id) for id in run])
     monkeypatch.setattr(explanations, "decide", decide)
@@ -28,7 +37,7 @@ def decided(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_failures_are_listed_with_their_amounts(decided: list[str]) -> None:
     """One without a number is a failure too; what cannot be decided is none."""
     run: Any = {"A": ("pass", None), "B": ("fail", 0.5), "C": ("fail", None), "D": ("unsupported", None)}
-    assert failing(run) == {"B": 0.5, "C": None}
+    assert {id: result.error for id, result in failing(run).items()} == {"B": 0.5, "C": None}
 
 
 @pytest.mark.parametrize(
@@ -48,10 +57,17 @@ def test_the_same_failures_by_equal_amounts_are_alike(
 ) -> None:
     """To a millionth, since sums may be taken in another order."""
     given: Any = decisions
-    assert amounts_alike(given, {"B": 0.5, "C": None}) is alike
+    assert amounts_alike(given, SUBJECTS) is alike
+
+
+@pytest.mark.parametrize(("said", "alike"), [("said of 3", True), ("said otherwise", None)])
+def test_what_is_no_number_is_failed_alike_in_equal_words(said: str, alike: bool | None, decided: list[str]) -> None:
+    """Its numbers left out."""
+    given: Any = {"B": ("fail", 0.5), "C": ("fail", None, said)}
+    assert amounts_alike(given, SUBJECTS) is alike
 
 
 def test_what_the_subject_fails_is_decided_first_and_a_difference_ends_the_search(decided: list[str]) -> None:
     run: Any = {"A": ("pass", None), "B": ("pass", None), "C": ("fail", None)}
-    assert amounts_alike(run, {"C": None, "B": 0.5}) is None
+    assert amounts_alike(run, {"C": SUBJECTS["C"], "B": SUBJECTS["B"]}) is None
     assert decided == ["B"]

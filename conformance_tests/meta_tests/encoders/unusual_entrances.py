@@ -231,3 +231,24 @@ class ClassesOfAllPositions(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classes(self.layers(self.map(x)).flatten(1))
+
+
+@unusual
+class PositionsAreGiven(nn.Module):
+    """Asks for the vectors of positions, which it adds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = Plain(plain_layers())
+
+    def forward(self, x: Tensor, pe: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.layers(x + pe, mask)
+
+
+@excused("encoder", "the call changed its own input or mask")
+class PositionsAreWritten(PositionsAreGiven):
+    """Adds them in place: zeros leave the numbers, and are written into the caller's input all the same."""
+
+    def forward(self, x: Tensor, pe: Tensor, mask: Tensor | None = None) -> Tensor:
+        x += pe
+        return self.layers(x, mask)

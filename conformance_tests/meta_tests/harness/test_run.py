@@ -78,7 +78,9 @@ def test_parameters_are_counted_by_what_their_paths_end_in(suffixes: tuple[str, 
     """W_Q has 20 · 50 entries as declared; W_K has 20 · 60 where 20 · 50 are declared."""
     declared = {"layers.0.W_Q": (20, 50), "layers.0.W_K": (20, 50), "layers.0.b_1": (7,)}
     stated = {"layers.0.W_Q": torch.zeros(20, 50), "layers.0.W_K": torch.zeros(20, 60), "layers.0.b_1": torch.zeros(7)}
-    run: Any = SimpleNamespace(stated_parameters=lambda: stated, declared_shapes=declared)
+    run: Any = SimpleNamespace(
+        stated_parameters=lambda: stated, encoder=SimpleNamespace(parameter_shapes=lambda: declared)
+    )
     if counted is None:
         Run.demand_parameter_count(run, "maps", *suffixes)
     else:
