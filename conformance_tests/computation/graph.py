@@ -264,7 +264,14 @@ class Recording:
         return any(value.operation == "random" for value in self.graph.ancestors(codes))
 
     def _keeps(self, given: Tensor, kept: Tensor, data: Tensor, neutral: float) -> bool:
-        """Return whether an operand of the call leaves the other one as it is, or repeats it for each sequence."""
+        """Return whether an operand of the call leaves the other one as it is, or repeats it for each sequence.
+
+        Of summands that does a further argument alone: the input, and what is computed of it, may just be 0.
+        """
+        if neutral == 0:
+            arguments = [value for value in self.graph.values if value.operation == "argument"]
+            if not any(self.graph.owner(given) is value for value in arguments[1:]):
+                return False
         is_neutral = self.graph.depends(given) and bool((self.graph.numbers(given) == neutral).all())
         return is_neutral and kept.shape[-2:] == data.shape[-2:]
 
