@@ -269,8 +269,10 @@ class Recording:
         Of summands that does a further argument alone: the input, and what is computed of it, may just be 0.
         """
         if neutral == 0:
-            arguments = [value for value in self.graph.values if value.operation == "argument"]
-            if not any(self.graph.owner(given) is value for value in arguments[1:]):
+            owner = self.graph.owner(given)
+            if owner is None or owner.operation != "argument":
+                return False
+            if not any(value.operation == "argument" for value in self.graph.values[: owner.number]):
                 return False
         is_neutral = self.graph.depends(given) and bool((self.graph.numbers(given) == neutral).all())
         return is_neutral and kept.shape[-2:] == data.shape[-2:]

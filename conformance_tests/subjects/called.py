@@ -27,6 +27,7 @@ from conformance_tests.subjects.calling import (
     order_of_axes,
     required,
     tensors_in,
+    with_another_sample,
 )
 from conformance_tests.subjects.first_call import (
     BATCHES,
@@ -461,9 +462,8 @@ class CalledSubject(Subject):
         ending, batch = self.ending, len(plain.inputs[0])
         if ending is None or self.one_by_one or batch == 1:
             return False
-        other = plain.inputs[0].clone()
-        other[0] = other[0].flip(0) + 1 if other.is_floating_point() else other[0].flip(0)
-        before, again, after = (self._behind_the_end((x, *plain.inputs[1:])) for x in (*plain.inputs[:1] * 2, other))
+        x, *others = plain.inputs
+        before, again, after = (self._behind_the_end((given, *others)) for given in (x, x, with_another_sample(x)))
         shares = [
             float((~torch.isclose(a, b, rtol=0, atol=SAME)).double().mean())
             for a, same, b in zip(before, again, after, strict=False)

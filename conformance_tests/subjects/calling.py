@@ -116,6 +116,13 @@ BATCH_FIRST, SEQUENCE_FIRST, FEATURES_FIRST = "B n d", "n B d", "B d n"
 """The orders of axes in which vectors are handed over."""
 
 
+def with_another_sample(x: Tensor) -> Tensor:
+    """Return an input (B, …) whose first sample is another one."""
+    changed = x.clone()
+    changed[0] = x[0].flip(0) + 1 if x.is_floating_point() else x[0].flip(0)
+    return changed
+
+
 def order_of_axes(call: Callable[[Tensor, str], Tensor | None], x: Tensor, orders: Sequence[str]) -> str:
     """Return the order in which the batch is the batch: a change in one sample leaves the others alone.
 
@@ -126,8 +133,7 @@ def order_of_axes(call: Callable[[Tensor, str], Tensor | None], x: Tensor, order
         x: an input (B, n, …).
         orders: the orders to try, the likeliest first.
     """
-    changed = x.clone()
-    changed[0] = x[0].flip(0) + 1 if x.is_floating_point() else x[0].flip(0)
+    changed = with_another_sample(x)
 
     def independent(order: str) -> bool:
         a, b = call(x, order), call(changed, order)

@@ -317,7 +317,9 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, 
         return CHANGES if changes else ACCEPTED
     # What shows at hidden positions alone hides the rows of queries; where keys are hidden the others change.
     hides_rows = is_finite and not changes and not is_same(output, kept)
-    return ACTS if hides_rows or (changes and is_told) else CHANGES if changes else ACCEPTED
+    if hides_rows or (changes and is_told):
+        return ACTS
+    return CHANGES if changes else ACCEPTED
 
 
 def hides_nearly_all(form: MaskForm, call: Call, kept: Tensor | None) -> bool:

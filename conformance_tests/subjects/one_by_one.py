@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from conformance_tests.subjects.first_call import SEQUENCE
+
 
 def without_batch(value: Any) -> Any:
     """Return an argument for a batch of one sequence as the one for that sequence."""
@@ -24,11 +26,7 @@ def with_batch(returned: Any, is_part: bool = False) -> Any:
 def without_inner_batch(hidden: Tensor) -> Tensor:
     """Return hidden states of one sequence without the axis of a batch, if they have one."""
     alone = [axis for axis, size in enumerate(hidden.shape[:2]) if size == 1]
-    return hidden.squeeze(alone[0]) if hidden.ndim == WITH_BATCH and alone else hidden
-
-
-WITH_BATCH = 3
-"""The number of axes of hidden states with that of a batch."""
+    return hidden.squeeze(alone[0]) if hidden.ndim == SEQUENCE and alone else hidden
 
 
 def joined(returned: Sequence[Any]) -> Any:

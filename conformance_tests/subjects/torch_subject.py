@@ -38,6 +38,7 @@ from conformance_tests.subjects.first_call import (
     TryCall,
     first_call,
     inputs_of,
+    reads,
 )
 from conformance_tests.subjects.masks import DOCUMENTED, MaskForm
 from conformance_tests.subjects.noisy_call import NO_CALL, noisy_call
@@ -81,7 +82,7 @@ class TorchSubject(CalledSubject):
         super().__init__()
         if function is None:
             module = unwrapped(module)
-            materialise(module)
+        materialise(module, function)
         self.module = module
         self._function = function
         self.device = "cpu"
@@ -467,12 +468,11 @@ def reads_input(call: TryCall, found: FirstCall) -> bool:
     if not found.named:
         return True
     returned = tensors_in(call(found.inputs, found.named))
-    others = tensors_in(call(found.inputs.flip(0, 1), found.named))
-    return all(map(is_even, returned)) or not all(map(torch.equal, returned, others))
+    return all(map(is_even, returned)) or reads(call, found.inputs, found.named, returned)
 
 
-def materialise(module: nn.Module) -> None:
-    """Give the parameters of lazy parts their shapes, by a first call of the module."""
+def materialise(module: nn.Module, function: Callable[..., Any] | None = None) -> None:
+    """Give the parameters of lazy parts their shapes, by a first call of the module, or of what calls it."""
     if not any(is_lazy(p) for p in module.parameters()):
         return
     known = {name: p.detach() for name, p in module.named_parameters() if not is_lazy(p)}
@@ -481,9 +481,9 @@ def materialise(module: nn.Module) -> None:
         dtype = next((p.dtype for p in known.values() if p.is_floating_point()), x.dtype)
         cast = [t.to(dtype) if isinstance(t, Tensor) and t.is_floating_point() else t for t in (x, *named.values())]
         with torch.no_grad():
-            return module(cast[0], **dict(zip(named, cast[1:], strict=True)))
+            return (function or module)(cast[0], **dict(zip(named, cast[1:], strict=True)))
 
-    first_call(known, {}, arguments_of(stating(module)), call)
+    first_call(known, {}, arguments_of(stating(module, function)), call)
 
 
 def stating(module: nn.Module, function: Callable[..., Any] | None = None) -> Callable[..., Any]:

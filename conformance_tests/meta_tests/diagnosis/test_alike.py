@@ -17,7 +17,7 @@ def failed(id: str, outcome: str, error: float | None, message: str = "said of 2
 
 
 SUBJECTS = {"B": failed("B", "fail", 0.5), "C": failed("C", "fail", None)}
-"""What the subject fails."""
+"""The failures of the subject, by requirement."""
 
 
 @pytest.fixture

@@ -146,3 +146,10 @@ def test_anything_else_is_no_encoder(thing: Any) -> None:
     )
     with pytest.raises(SubjectError, match=said):
         adapt(thing)
+
+
+def test_what_calls_a_module_with_lazy_parts_gives_them_their_shapes() -> None:
+    layer = nn.TransformerEncoderLayer(24, 4, 40, batch_first=True)
+    model = nn.Sequential(nn.LazyLinear(24), layer)
+    adapt(lambda x: model(x))
+    assert not nn.parameter.is_lazy(model[0].weight)
