@@ -34,7 +34,6 @@ from conformance_tests.subjects.first_call import (
     FEW_TRIALS,
     LIKELY,
     MOST_TRIALS,
-    SEQUENCE,
     Filling,
     FirstCall,
     Plain,
@@ -49,6 +48,7 @@ from conformance_tests.subjects.first_call import (
     plans,
     value_of,
 )
+from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.masks import (
     DOCUMENTED,
     LENGTHS,

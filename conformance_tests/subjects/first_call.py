@@ -19,22 +19,22 @@ from torch import Tensor
 
 from conformance_tests.computation.walking import is_even
 from conformance_tests.subjects.calling import EXHAUSTED, SEGMENTS, Arguments, hidden_states, required, tensors_in
+from conformance_tests.subjects.likely_inputs import (
+    LENGTH,
+    MAP,
+    MOST_LENGTHS,
+    SEQUENCE,
+    InputsOf,
+    inputs_of,
+    lengths_told,
+    of_any_width,
+    of_rectangles,
+    of_stretches,
+)
 from conformance_tests.subjects.masks import LENGTHS, MaskForm, tells_of_a_mask
 from conformance_tests.subjects.source_lines import is_authors
 
 BATCHES = (2, 1)
-LENGTH = 5
-
-MOST_WIDTHS = 8
-"""The width of the hidden states is among the sizes that occur most often in the shapes of the weights."""
-
-TABLE = MAP = 2
-SEQUENCE = 3
-"""The number of axes of a table, of a map, and of hidden states."""
-
-LONGEST, MOST_LENGTHS = 256, 10
-"""Lengths that a call is tried with are at most so large and so many: scores grow with their square."""
-
 LIKELY, MOST_CALLS = 12, 400
 """So many fillings of further arguments are tried for one input: first the likely ones for every input."""
 
@@ -60,10 +60,6 @@ FEW, MOST_OF_MANY = 3, 6
 
 MOST_OPTIONAL = 6
 """So many arguments that default to None are given a value if no call goes through without."""
-
-FEW_SIZES, LARGEST_WIDTH = 3, 1025
-"""With fewer different sizes among its weights, every width below this one is tried."""
-
 
 T = TypeVar("T")
 
@@ -118,9 +114,6 @@ def is_sure(form: Filling | None) -> bool:
     return not isinstance(form, MaskForm) or form.values == LENGTHS
 
 
-InputsOf = Callable[[Mapping[str, Tensor], int, int], Iterator[Tensor]]
-"""What may be the input, by the weights, the number of sequences and that of positions."""
-
 TryCall = Callable[[Tensor, Mapping[str, Any]], Any]
 """A call with a first argument and further ones by name, which may raise."""
 
@@ -162,234 +155,6 @@ def with_noise(weights: Mapping[str, Tensor], frozen: Collection[str]) -> dict[s
             noise = NOISE * torch.randn(w.shape, generator=generator, dtype=torch.float64)
             noisy[id(w)] = w if name in frozen or not w.is_floating_point() else w + noise
     return {name: noisy[id(w)] for name, w in weights.items()}
-
-
-def inputs_of(
-    weights: Mapping[str, Tensor],
-    batch: int,
-    length: int,
-    tables: Mapping[str, Tensor] = MappingProxyType({}),
-    shape: Sequence[int | None] | None = None,
-) -> Iterator[Tensor]:
-    """Yield what may be the input of an encoder with these weights, the likeliest first: ids, vectors, images, sounds.
-
-    Of vectors, images and sounds that of a stated shape comes first. A single feature comes last: an encoder of wider
-    vectors may take it as well, and repeat it.
-    """
-    generator = torch.Generator().manual_seed(0)
-    shapes = [tuple(w.shape) for w in weights.values()]
-    # Neither 0 nor 1, which are ids of padding in many vocabularies; different ones beside each other.
-    counted = torch.arange(length) + 2 * torch.arange(batch)[:, None]
-    ids = 2 + counted % 5
-    yield ids
-    # Two ids alone would read the same from the end, where it is seen whether an argument is read.
-    rows = [shape[0] for shape in shapes if len(shape) == TABLE and 2 < shape[0] <= int(ids.max())]
-    if rows:
-        yield counted % min(rows)  # nucleotides, or the pieces of a game
-    if shape is not None and len(shape) >= SEQUENCE:
-        stated = [size or free for size, free in zip(shape, (batch, length, *shape[2:]), strict=True)]
-        if None not in stated:
-            yield torch.randn(*filter(None, stated), generator=generator, dtype=torch.float64)
-    yield ids[..., None]  # one feature of several that a position may have
-    placed = position_tables([*shapes, *(tuple(t.shape) for t in tables.values())])
-    for shape in convolved_signals(shapes, placed):  # before vectors: one position would do for all rows of a table
-        yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
-    sizes = Counter(size for shape in shapes for size in set(shape) if size > 1)
-    likely = [size for size, _ in sizes.most_common(MOST_WIDTHS)]
-    for width in likely:
-        yield torch.randn(batch, length, width, generator=generator, dtype=torch.float64)
-    if length != LENGTH:
-        # Where only one length goes, it matters which axis has it.
-        for width in likely:
-            yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
-    for shape in images_of(shapes, placed):
-        yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
-    for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
-        for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
-            yield torch.randn(batch, kernel[1], time, generator=generator, dtype=torch.float64)
-        # Vectors with their features first: a mask beside them has as many positions.
-        yield torch.randn(batch, kernel[1], length, generator=generator, dtype=torch.float64)
-    if length == LENGTH:
-        # Where a mask (B, n) is asked for, it matters too.
-        for width in likely:
-            yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
-    if any(1 in shape for shape in shapes if len(shape) == MAP):
-        yield torch.randn(batch, length, 1, generator=generator, dtype=torch.float64)
-
-
-def convolved_signals(
-    shapes: Sequence[tuple[int, ...]], placed: Sequence[tuple[int, ...]]
-) -> Iterator[tuple[int, int]]:
-    """Yield the shapes of signals from which kernels make the rows of ``placed`` tables of positions.
-
-    An image with a single channel may be taken without an axis for it.
-    """
-    widths = {table[-1] for table in placed}
-    kernels = [s for s in shapes if len(s) == SEQUENCE and {s[0], s[-1]} & widths]
-    stretches = [(s[0], s[1]) if s[-1] in widths else (s[1], s[2]) for s in kernels]
-    yield from signals_of([stretch for a, b in stretches for stretch in ((a, b), (b, a))], placed)
-    patches = [(s[2], s[3]) for s in shapes if len(s) == 4 and s[1] == 1 and s[0] in widths and s[2] * s[3] > 1]
-    for (height, width), (rows, columns) in product(dict.fromkeys(patches), islice(grids_of(placed), MOST_GRIDS)):
-        yield rows * height, columns * width
-
-
-def signals_of(stretches: Sequence[tuple[int, int]], placed: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, int]]:
-    """Yield the shapes of signals that make as many stretches as there are positions, with channels first and last.
-
-    Args:
-        stretches: channels and steps of one.
-        placed: the shapes of tables of positions.
-    """
-    told = [s[-2] - special for s in placed for special in (1, 0, 2)]
-    # A longer table has rows for any number of positions.
-    counts = dict.fromkeys([*(n for n in told if 1 < n <= LONGEST), LENGTH])
-    for (channels, steps), n in product(dict.fromkeys(stretches), list(counts)[:MOST_COUNTS]):
-        if steps > 1:
-            yield channels, n * steps
-            yield n * steps, channels
-
-
-MOST_CHANNELS, MOST_COUNTS = 16, 6
-"""Signals with at most so many channels are tried, and so many numbers of stretches."""
-
-
-def images_of(shapes: Sequence[tuple[int, ...]], placed: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-    """Yield the shapes of images that an encoder may take, those first for which there is a table of positions.
-
-    Args:
-        shapes: those of its weights.
-        placed: those of tables of positions.
-    """
-    sizes = {size for shape in shapes for size in shape if size > 1}
-    kernels = dict.fromkeys(s for s in shapes if len(s) == 4)
-    stored = [((s[2], s[3]), s[1]) for s in kernels if s[2] * s[3] > 1]
-    stored += [((s[0], s[1]), s[2]) for s in kernels if s[0] * s[1] > 1]
-    stored.sort(key=lambda patch: patch[0][0] != patch[0][1])  # squares are likelier
-    squares = flattened_patches(mapped_to(placed, shapes))
-    told = product(dict.fromkeys([*stored, *squares]), islice(grids_of(placed), MOST_GRIDS))
-    for (patch, channels), grid in told:
-        yield from images_with(patch, channels, grid)
-    # Where no kernel tells the sides of a patch, a table of positions has a row for each one, and for special tokens.
-    grids = [k for k in range(1, 17) if any(k * k + special in sizes for special in range(3))]
-    # A width that many arrays have is that of the layers.
-    held = Counter(size for shape in shapes for size in set(shape))
-    rare = [size for s in shapes if len(s) == MAP for size in s if held[size] <= MOST_OF_PATCHES]
-    square = [s[0] for s in shapes if len(s) == MAP and s[0] == s[1]]  # ViT-B/16 has as many features as pixels
-    areas = dict.fromkeys([*rare, *square])
-    images = [(c, [*multiples(patch, (2, *range(1, 17))), LARGE_IMAGE]) for patch, c in dict.fromkeys(stored)]
-    images += [(c, multiples(patch, (2, *grids))) for patch, c in flattened_patches(areas)]
-    for channels, sides in images:
-        yield from dict.fromkeys([*((channels, h, w) for h, w in sides), *((h, w, channels) for h, w in sides)])
-
-
-LARGE_IMAGE = 224, 224
-"""The sides of the images that most encoders of images are made for."""
-
-
-def multiples(patch: tuple[int, int], times: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the sides of images with as many rows as columns of patches."""
-    return [(k * patch[0], k * patch[1]) for k in times]
-
-
-def images_with(patch: tuple[int, int], channels: int, grid: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
-    """Yield the shapes of the images with so many rows and columns of patches: channels first, and last."""
-    height, width = grid[0] * patch[0], grid[1] * patch[1]
-    yield channels, height, width
-    yield height, width, channels
-
-
-def of_rectangles(
-    weights: Mapping[str, Tensor],
-    batch: int,
-    length: int,  # noqa: ARG001
-    tables: Mapping[str, Tensor],
-) -> Iterator[Tensor]:
-    """Yield images whose patches a map reads flattened, and which are rectangles of which only the area is told."""
-    generator = torch.Generator().manual_seed(0)
-    shapes = [tuple(w.shape) for w in weights.values()]
-    placed = position_tables([*shapes, *(tuple(t.shape) for t in tables.values())])
-    patches = flattened_patches(mapped_to(placed, shapes), squares=False)
-    for (patch, channels), grid in product(patches, list(islice(grids_of(placed, fewest=1), MOST_GRIDS))):
-        for shape in images_with(patch, channels, grid):
-            yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
-
-
-def of_stretches(
-    weights: Mapping[str, Tensor],
-    batch: int,
-    length: int,  # noqa: ARG001
-    tables: Mapping[str, Tensor],
-) -> Iterator[Tensor]:
-    """Yield signals whose stretches a map reads flattened."""
-    generator = torch.Generator().manual_seed(0)
-    shapes = [tuple(w.shape) for w in weights.values()]
-    placed = position_tables([*shapes, *(tuple(t.shape) for t in tables.values())])
-    divided = product(mapped_to(placed, shapes), range(1, MOST_CHANNELS + 1))
-    stretches = [(channels, entries // channels) for entries, channels in divided if entries % channels == 0]
-    for shape in signals_of(stretches, placed):
-        yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
-
-
-def mapped_to(tables: Sequence[tuple[int, ...]], shapes: Sequence[tuple[int, ...]]) -> dict[int, None]:
-    """Return how many entries maps read that give vectors as wide as the rows of tables of positions."""
-    maps = [pair for s in shapes if len(s) == MAP for pair in (s, s[::-1])]
-    return dict.fromkeys(read for read, width in maps if width in {table[-1] for table in tables})
-
-
-def position_tables(shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return the shapes that may be those of tables of positions: no other array has as many rows.
-
-    The axis of the batch, with one entry, comes first in all of them.
-    """
-    often = Counter(size for shape in shapes for size in set(shape))
-    three = [s for s in shapes if len(s) == SEQUENCE and 1 in s[:2]]
-    with_batch = [(1, max(s[:2]), s[2]) for s in three]
-    return with_batch + [s for s in shapes if len(s) == MAP and often[s[0]] == 1]
-
-
-def grids_of(tables: Sequence[tuple[int, ...]], fewest: int = 2) -> Iterator[tuple[int, int]]:
-    """Yield rows and columns of patches for which there is a table of positions, the nearest to squares first.
-
-    A table has a row for each patch, for a class token, and for one that distils. There are at least the ``fewest``
-    rows, and as many columns: a patch may be as high as the image.
-    """
-    for patches in dict.fromkeys(s[-2] - special for s in tables for special in (1, 0, 2)):
-        sides = [a for a in range(fewest, MOST_ROWS + 1) if patches % a == 0 and fewest <= patches // a <= MOST_ROWS]
-        yield from sorted(((a, patches // a) for a in sides), key=lambda grid: abs(grid[0] - grid[1]))
-
-
-MOST_ROWS, MOST_GRIDS = 32, 12
-"""Images have at most so many rows of patches (512 pixels with patches of 16), and so many grids are tried."""
-
-
-def flattened_patches(areas: Iterable[int], *, squares: bool = True) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yield sides and channels of patches that a map may read flattened: it reads pqC entries.
-
-    Args:
-        areas: what maps read.
-        squares: whether the patches are squares, or other rectangles.
-    """
-    for area, channels in product(areas, COLOURS):
-        pixels = area // channels
-        heights = [height for height in range(1, pixels + 1) if pixels * channels == area and pixels % height == 0]
-        for height in heights if pixels > 1 else ():
-            if (height * height == pixels) == squares:
-                yield (height, pixels // height), channels
-
-
-COLOURS = (3, 1)
-"""Channels of images: colour or grey."""
-
-MOST_OF_PATCHES = 3
-"""So many arrays may have the width of a flattened patch: the map, and γ and β of a norm before it."""
-
-
-def of_any_width(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterator[Tensor]:
-    """Yield embeddings of every width: all weights may be one vector, whose length says nothing of the width."""
-    generator = torch.Generator().manual_seed(0)
-    if len({size for w in weights.values() for size in w.shape}) < FEW_SIZES:
-        for width in range(2, LARGEST_WIDTH):
-            yield torch.randn(batch, length, width, generator=generator, dtype=torch.float64)
 
 
 SHAPES = ("B n", "B 1 n", "B 1 1 n", "B n n", "B 1 n n", "n n", "B n 1")
@@ -668,26 +433,6 @@ def first_call(
         if passable:
             return passable
     return odd
-
-
-def lengths_told(*held: Mapping[str, Tensor], numbers: Sequence[int] = ()) -> dict[int, None]:
-    """Return the numbers of positions that an encoder tells, the likeliest first.
-
-    These are the rows of tables, whole numbers that it keeps beside the sizes of its arrays, how often the width that
-    most arrays have goes into a longer one (a norm over all positions has n·d entries, and a map of them all reads as
-    many), and any of their sizes.
-    A table of positions has rows for a class token, and for one that distils.
-    """
-    placed = position_tables([tuple(w.shape) for arrays in held for w in arrays.values()])
-    rows = [shape[-2] - special for shape in placed for special in (0, 1, 2)]
-    counted = [Counter(size for w in arrays.values() for size in set(w.shape)).most_common() for arrays in held]
-    sizes = [size for counts in counted for size, _ in counts]
-    vectors = {w.shape[0] for arrays in held for w in arrays.values() if w.ndim == 1}
-    times = [size // width for width in sizes[:1] for size in sorted(vectors) if size % width == 0]
-    mapped = Counter(size for arrays in held for w in arrays.values() if w.ndim == MAP for size in w.shape)
-    times += [size // width for width in sizes[:1] for size in mapped if mapped[size] == 1 and size % width == 0]
-    kept = [number for number in numbers if number not in sizes]
-    return dict.fromkeys(size for size in (*rows, *kept, *times, *sizes) if 1 < size <= LONGEST)
 
 
 def takes_fractions(call: TryCall, ids: Tensor, named: Mapping[str, Any], returned: Sequence[Tensor]) -> bool:

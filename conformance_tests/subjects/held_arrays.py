@@ -21,9 +21,10 @@ from conformance_tests.errors import SubjectError, Unsupported, one_line
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import Arguments, apart_from_evaluation, arguments_of, entrance
-from conformance_tests.subjects.first_call import SEQUENCE, FirstCall, first_hidden_states
+from conformance_tests.subjects.first_call import FirstCall, first_hidden_states
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.holding import Apart, functions_in, held
+from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.live_arrays import LiveArrays
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.numpy_draws import Averages

@@ -9,7 +9,8 @@ from conformance_tests.computation.images import image_axes
 from conformance_tests.errors import Unsupported
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
-from conformance_tests.subjects.first_call import SEQUENCE, FirstCall, TryCall, with_noise
+from conformance_tests.subjects.first_call import FirstCall, TryCall, with_noise
+from conformance_tests.subjects.likely_inputs import SEQUENCE
 
 NO_CALL = "no call was found that the encoder accepts"
 

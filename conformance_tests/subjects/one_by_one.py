@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conformance_tests.subjects.first_call import SEQUENCE
+from conformance_tests.subjects.likely_inputs import SEQUENCE
 
 
 def without_batch(value: Any) -> Any:

@@ -31,15 +31,13 @@ from conformance_tests.subjects.calling import (
 from conformance_tests.subjects.first_call import (
     BATCHES,
     FEW_TRIALS,
-    LENGTH,
-    MOST_WIDTHS,
     FirstCall,
     SearchedTooLong,
     TryCall,
     first_call,
-    inputs_of,
     reads,
 )
+from conformance_tests.subjects.likely_inputs import LENGTH, MOST_WIDTHS, inputs_of
 from conformance_tests.subjects.masks import DOCUMENTED, MaskForm
 from conformance_tests.subjects.noisy_call import NO_CALL, noisy_call
 from conformance_tests.subjects.structured import Structure, structure_of

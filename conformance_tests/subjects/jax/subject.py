@@ -17,7 +17,7 @@ from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.bridged import BridgedSubject, Pullback
 from conformance_tests.subjects.calling import tensors_in
 from conformance_tests.subjects.evaluation import Coded
-from conformance_tests.subjects.first_call import FEW_TRIALS, MOST_TRIALS, SEQUENCE
+from conformance_tests.subjects.first_call import FEW_TRIALS, MOST_TRIALS
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.jax.documented import ONE_PASS, one_pass_noted
 from conformance_tests.subjects.jax.operations import (
@@ -31,6 +31,7 @@ from conformance_tests.subjects.jax.operations import (
 )
 from conformance_tests.subjects.jax.recording import JaxEvaluation
 from conformance_tests.subjects.jax.translated import Translated, tensor
+from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.one_by_one import without_batch
 
