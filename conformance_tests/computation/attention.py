@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from math import prod
 
 import torch
@@ -344,8 +345,11 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
     found.scale = scale_of(scores, Q[0], K[0])
     if V[0].factor() != 1:
         found.unread.append("its values are scaled")
-    heads = heads_of(graph, Q, K)
+    heads = heads_of(graph, Q, K, found.reads)
     found.heads = list(maps_of_heads(graph, Q, K, V, heads, averaged))
+    if any(torch.equal(a.W_Q, b.W_Q) and torch.equal(a.W_K, b.W_K) for a, b in combinations(found.heads, 2)):
+        says = f"a head has the queries and keys of another one{found.where_scored}"
+        found.findings.append(Finding("projections", says))
     part = features_of(graph, Q[0])
     if part is not None and part[0].shape[-1] < part[1]:
         says = f"each head projects {part[0].shape[-1]} of the {part[1]} features, not all of them"
@@ -445,16 +449,23 @@ def features_of(graph: Graph, vectors: Affine) -> tuple[Tensor, int] | None:
     return (along[varying[0]], read.data.shape[varying[0]]) if len(varying) == 1 else None
 
 
-def heads_of(graph: Graph, Q: InHeads, K: InHeads) -> list[int]:
+def heads_of(graph: Graph, Q: InHeads, K: InHeads, reads: Tensor) -> list[int]:
     """Return which head each t of the scores' product is of.
 
-    Those with equal maps of equal features are one head, in different samples.
+    Those with equal maps of equal features are one head, in different samples: if what they read (T, M, K) is the same,
+    they are several heads with the same maps.
     """
     heads: dict[tuple[int, ...], int] = {}
+    before: dict[tuple[int, ...], list[Tensor]] = {}
     part = features_of(graph, Q[0])
     features = Q[1][:, :0] if part is None else part[0]
-    together = zip(Q[1].tolist(), K[1].tolist(), features.tolist(), strict=True)
-    return [heads.setdefault((*queries, *keys, *read), len(heads)) for queries, keys, read in together]
+    found = []
+    for t, (queries, keys, read) in enumerate(zip(Q[1].tolist(), K[1].tolist(), features.tolist(), strict=True)):
+        maps = (*queries, *keys, *read)
+        again = sum(torch.equal(reads[t], other) for other in before.setdefault(maps, []))
+        before[maps].append(reads[t])
+        found.append(heads.setdefault((*maps, again), len(heads)))
+    return found
 
 
 def maps_of_heads(

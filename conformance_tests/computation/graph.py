@@ -8,7 +8,7 @@ say it. What is left are look-ups, elementwise operations, reductions and produc
 Frameworks record a graph through ``Recording``; nothing here depends on any of them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from math import prod
@@ -87,7 +87,8 @@ class Graph:
 
     ``disturbed`` has the numbers of the values that meet random numbers, as in dropout, and the lines where they do:
     the graph is that of a call in which each draw gives its mean, and there those values pass unchanged. ``parts`` has
-    the codes of what each part of the encoder returned, by its name, in order of execution.
+    the codes of what each part of the encoder returned, by its name, in order of execution. ``recorded`` is the graph
+    that it was made of, with loops written out, and ``translated`` gives the codes for those of that graph.
     """
 
     def __init__(self) -> None:
@@ -95,6 +96,8 @@ class Graph:
         self.disturbed: dict[int, str] = {}
         self.output: Tensor = torch.empty(0, dtype=torch.long)
         self.parts: list[tuple[str, Tensor]] = []
+        self.recorded: Graph = self
+        self.translated: Callable[[Tensor], Tensor] = lambda codes: codes
         self._readers: tuple[int, dict[int, list[Value]]] = (-1, {})
 
     def up_to(self, output: Tensor) -> "Graph":

@@ -257,6 +257,7 @@ def read_scale(found: EncoderReading, factor: float, width: int) -> None:
 def read_constant(found: EncoderReading, codes: Tensor) -> None:
     """Read what is added to every sequence: positions, or one row of a table of segments."""
     graph = found.graph
+    codes = by_sequence(graph, codes)
     shape = codes.shape
     along = 0
     while codes.ndim > 2 and bool((codes == codes[:1]).all()):
@@ -286,6 +287,17 @@ def read_constant(found: EncoderReading, codes: Tensor) -> None:
     if owner is not None and owner.data.numel() % codes.shape[-1] == 0 and owner.operation in ("parameter", "constant"):
         table = owner.codes.reshape(-1, codes.shape[-1])
     read_positions(found, codes, table)
+
+
+def by_sequence(graph: Graph, codes: Tensor) -> Tensor:
+    """Return rows of all sequences that stand in one axis, one sequence behind the other or in turn, as (B, n, d)."""
+    given = first_argument(graph)
+    sizes = () if given is None else given.data.shape[:2]  # of ids, or of vectors
+    if codes.ndim != 2 or len(sizes) != 2 or len(codes) != sizes[0] * sizes[1]:
+        return codes
+    apart = codes.reshape(*sizes, -1)
+    in_turn = codes.reshape(*reversed(sizes), -1).transpose(0, 1)
+    return in_turn if torch.equal(in_turn, in_turn[:1].expand_as(in_turn)) else apart
 
 
 def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -> None:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.inputs import special_ids, tables_by_argument
+from conformance_tests.computation.loops import rolled
 from conformance_tests.computation.reading import ending, read
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
 from conformance_tests.errors import Departs, SubjectError, TableUnknown, Undetermined
@@ -129,7 +131,7 @@ class Settling:
         end = (
             None
             if self.calls.has_head or self._ended or (shown.fits_slots and not shown.unread)
-            else ending(shown.graph, self.subject.cuts(shown.graph))
+            else ending(shown.graph, self._cuts(shown.graph))
         )
         if end is None:
             return False
@@ -140,6 +142,10 @@ class Settling:
         self.weights = self.calls.weights
         return True
 
+    def _cuts(self, graph: Graph) -> list[tuple[str, Tensor]]:
+        """Return what the subject can be ended at: names, and codes in a graph of it."""
+        return [(name, graph.translated(codes)) for name, codes in self.subject.cuts(graph.recorded)]
+
     def _shown(self) -> EncoderReading | None:
         """Return the encoder that the computation shows; None without one, or if every name is a canonical path."""
         if not canonical_names(self.weights).unmapped:
@@ -147,7 +153,7 @@ class Settling:
         shown: EncoderReading | None = None
         # Whatever an encoder does under a recorder, names and outputs can still be asked.
         with suppress(Exception):
-            graph = self.subject.computation()
+            graph = rolled(self.subject.computation())
             if not bool(graph.numbers(graph.output).isfinite().all()):
                 return None  # numbers tell norms and activations
             self.subject.special_ids = special_ids(graph)
@@ -157,7 +163,7 @@ class Settling:
             if shown.made_for:
                 # The call makes its positions: one as long as the longest probe shows all that are needed.
                 by_batch = shown.position_axis is not None and shown.position_axis[1] == 0
-                shown = read(self.subject.computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))
+                shown = read(rolled(self.subject.computation(Sizes(MANY) if by_batch else Sizes(None, MANY))))
             if shown.image_axes is not None:
                 self.subject.learn_images(shown.image_axes)
         return shown

@@ -21,6 +21,7 @@ from conformance_tests.computation.walking import is_even
 from conformance_tests.subjects.calling import EXHAUSTED, SEGMENTS, Arguments, hidden_states, required, tensors_in
 from conformance_tests.subjects.likely_inputs import (
     LENGTH,
+    LONGEST,
     MAP,
     MOST_LENGTHS,
     SEQUENCE,
@@ -47,6 +48,9 @@ more."""
 
 LONGEST_REFUSAL = 1000
 """So many characters of a refusal are read: some show a whole array."""
+
+MOST_TOLD = 6
+"""So many numbers that refusals name are tried as sizes: they name those of the weights as well."""
 
 MOST_FURTHEST = 8
 """Values of further arguments are sought one by one for so many inputs: for those with which calls got furthest."""
@@ -328,6 +332,11 @@ class Refusals:
         """Return how many refusals name a number: it may be the size that is asked for."""
         return self._numbers[number]
 
+    def sizes(self, known: Collection[int]) -> list[int]:
+        """Return the numbers that refusals name most often and that may be sizes, besides those known."""
+        told = [number for number, _ in self._numbers.most_common() if 1 < number <= LONGEST and number not in known]
+        return told[:MOST_TOLD]
+
     def blame(self, x: Tensor) -> bool:
         """Return whether an input was refused in the same words beside so many values that it is to blame."""
         return x is self._input and len(self._said) >= MOST_ALIKE and len(set(self._said)) == 1
@@ -335,8 +344,8 @@ class Refusals:
 
 def attempts_of(
     weights: Mapping[str, Tensor],
-    batches: Sequence[int],
     refusals: Refusals,
+    batches: Sequence[int],
     given: Iterable[tuple[str, ...]],
     lengths: Sequence[int],
     inputs: InputsOf,
@@ -354,6 +363,16 @@ def attempts_of(
                 if refusals.blame(x):
                     break
                 yield tried, forms
+
+
+def attempts_as_told(
+    weights: Mapping[str, Tensor], refusals: Refusals, asked: Sequence[tuple[str, ...]], inputs: InputsOf
+) -> Iterator[Attempt]:
+    """Yield calls with the numbers of positions, and of sequences, that the refusals before them name."""
+    lengths = refusals.sizes({LENGTH})
+    yield from attempts_of(weights, refusals, BATCHES, asked, lengths, inputs, LIKELY)
+    batches = refusals.sizes({LENGTH, *BATCHES})
+    yield from attempts_of(weights, refusals, batches, asked, [LENGTH, *batches], inputs, LIKELY)
 
 
 def first_call(
@@ -386,7 +405,7 @@ def first_call(
     asked = [(*required(arguments),)]
     likely = partial(inputs_of, tables=tables, shape=shape)
     refusals = Refusals()
-    attempts = partial(attempts_of, weights, batches, refusals)
+    attempts = partial(attempts_of, weights, refusals, batches)
     rounds = (
         attempts(plans(arguments), [few], likely, LIKELY),
         refusals.ascending(*asked),
@@ -396,6 +415,7 @@ def first_call(
         attempts(asked, [few], partial(of_rectangles, tables=tables), 1),
         attempts(asked, [few], partial(of_stretches, tables=tables), 1),
         attempts(asked, [few], of_any_width, 1),
+        *([] if lengths or batches != BATCHES else [attempts_as_told(weights, refusals, asked, likely)]),
     )
     passable: FirstCall | None = None
     odd: FirstCall | None = None

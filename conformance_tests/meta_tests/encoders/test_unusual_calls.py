@@ -6,13 +6,22 @@ from conformance_tests.meta_tests.encoders import (
     unusual_calls,
     unusual_entrances,
     unusual_layers,
+    unusual_loops,
     unusual_masks,
     unusual_numbers,
     unusual_signals,
 )
 from conformance_tests.meta_tests.judgements import Judgements
 
-MODULES = (unusual_calls, unusual_entrances, unusual_layers, unusual_masks, unusual_numbers, unusual_signals)
+MODULES = (
+    unusual_calls,
+    unusual_entrances,
+    unusual_layers,
+    unusual_loops,
+    unusual_masks,
+    unusual_numbers,
+    unusual_signals,
+)
 """Those that register encoders."""
 
 UNUSUAL, EXCUSED = unusual_calls.UNUSUAL, unusual_calls.EXCUSED

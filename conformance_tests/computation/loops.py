@@ -1,0 +1,225 @@
+"""Loops: what a line computes again and again, of other entries each time, is one operation.
+
+Encoders may run in loops over samples, heads, positions or rows. Such a loop is recorded as many small operations. Here
+they are put side by side, operation by operation, so that a loop and its vectorised form read alike.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.graph import PLACES, Graph, Operand, Value, places
+
+SHARES_WEIGHTS = ("product", "look-up", "layer-norm", "rms-norm")
+"""Operations whose turns in a loop have the same weights: with others they are several maps, tables or norms."""
+
+SIDE_BY_SIDE = ("softmax", *SHARES_WEIGHTS)
+"""Operations, besides those on each entry and reductions, of which several can be put side by side."""
+
+
+def rolled(graph: Graph) -> Graph:
+    """Return a graph in which each loop is one operation, over one more axis; the same graph, if it has no loops."""
+    loops = [turns for turns in Loops(graph).found() if len(turns) > 1]
+    return Rolling(graph, loops).graph if any(turns[0].depends for turns in loops) else graph
+
+
+class Loops:
+    """Finds the operations that are turns of one loop, from the leaves on.
+
+    Turns are the same operation in the same line, on different entries of the same values, or of values that are turns
+    of one loop themselves. So none of them depends on another. What each turn makes of the same weights is one weight.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._loop: dict[int, int] = {}
+
+    def found(self) -> Iterator[list[Value]]:
+        """Yield the turns of each loop, in order of execution; what stands in none is one turn of its own."""
+        read: dict[int, list[list[int]]] = {}
+        height: dict[int, int] = {}
+        at_height: dict[int, list[Value]] = {}
+        for value in self._graph.values:
+            read[value.number] = [[v.number for v in self._graph.owners(codes)] for codes in value.arrays]
+            height[value.number] = 1 + max((height[n] for numbers in read[value.number] for n in numbers), default=0)
+            at_height.setdefault(height[value.number], []).append(value)
+        for _, values in sorted(at_height.items()):
+            alike: dict[Hashable, list[Value]] = {}
+            for value in values:
+                alike.setdefault(self._kind(value, read[value.number]), []).append(value)
+            for members in alike.values():
+                is_loop = len(members) > 1 and self._are_turns(members)
+                for turns in [members] if is_loop else [[value] for value in members]:
+                    self._loop |= dict.fromkeys((value.number for value in turns), turns[0].number)
+                    yield turns
+
+    def _kind(self, value: Value, read: Sequence[Sequence[int]]) -> Hashable:
+        """Return what turns of a loop have in common: of an operation that is no turn of any, its number."""
+        if value.operation == "constant" and not value.name:
+            return value.operation, tuple(value.data.shape), value.data.numpy().tobytes()
+        is_open = value.kind or value.operation in SIDE_BY_SIDE
+        if not value.reads or (value.depends and (not is_open or value.options.get("axis", 0) != 0)):
+            return value.number
+        options = tuple(sorted((name, str(option)) for name, option in value.options.items()))
+        numbers = tuple(operand for operand in value.reads if not isinstance(operand, Tensor))
+        loops = tuple(tuple(sorted({self._loop[number] for number in numbers})) for numbers in read)
+        return value.operation, value.line, tuple(value.data.shape), options, numbers, loops
+
+    def _are_turns(self, members: Sequence[Value]) -> bool:
+        """Return whether operations that are alike read different entries, and the same weights."""
+        first = members[0]
+        for i, codes in enumerate(first.arrays):
+            is_weight = not first.depends or (first.operation in SHARES_WEIGHTS and not self._graph.depends(codes))
+            if is_weight and not all(self._is_same(codes, other.arrays[i]) for other in members[1:]):
+                return False
+        entries = {tuple(codes.numpy().tobytes() for codes in value.arrays) for value in members}
+        return not first.depends or len(entries) > 1  # the same, computed again, is no loop
+
+    def _is_same(self, codes: Tensor, other: Tensor) -> bool:
+        """Return whether operations that are alike read the same entries of a weight that each turn may make anew."""
+        if self._graph.owner(codes) is None or self._graph.owner(other) is None:
+            return torch.equal(codes, other)
+        return torch.equal(places(codes), places(other))
+
+
+class Rolling:
+    """Builds the graph in which the turns of each loop are one value."""
+
+    def __init__(self, recorded: Graph, loops: Sequence[Sequence[Value]]) -> None:
+        self._recorded = recorded
+        self._turns = {turn.number: turns for turns in loops for turn in turns}
+        self._now: dict[int, Tensor] = {}
+        self.graph = Graph()
+        for first in self._in_order():
+            self._add(self._turns.get(first.number, [first]))
+        self.graph.output = self.translated(recorded.output)
+        self.graph.parts = [(name, self.translated(codes)) for name, codes in recorded.parts]
+        for number, line in recorded.disturbed.items():
+            self.graph.disturbed |= {v.number: line for v in self.graph.owners(self._now[number])}
+        self.graph.recorded, self.graph.translated = recorded, self.translated
+
+    def translated(self, codes: Tensor) -> Tensor:
+        """Return the codes that recorded entries have in the graph."""
+        found = torch.empty_like(codes)
+        for value in self._recorded.owners(codes):
+            here = codes >> PLACES == value.number
+            found[here] = self._now[value.number].reshape(-1)[places(codes[here])]
+        return found
+
+    def _in_order(self) -> Iterator[Value]:
+        """Yield the first turn of each loop, and any other value, as early as what they read allows."""
+        first = {v.number: self._turns.get(v.number, [v])[0].number for v in self._recorded.values}
+        missing: dict[int, set[int]] = {number: set() for number in first.values()}
+        readers: dict[int, set[int]] = {number: set() for number in missing}
+        for value in self._recorded.values:
+            for read in {first[v.number] for codes in value.arrays for v in self._recorded.owners(codes)}:
+                missing[first[value.number]].add(read)
+                readers[read].add(first[value.number])
+        ready = [number for number, read in missing.items() if not read]
+        heapify(ready)
+        while ready:
+            number = heappop(ready)
+            yield self._recorded.values[number]
+            for reader in readers[number]:
+                missing[reader].discard(number)
+                if not missing[reader]:
+                    heappush(ready, reader)
+
+    def _add(self, turns: Sequence[Value]) -> None:
+        """Add the value that some turns are, and note which entries theirs are now."""
+        reads = [tuple(self._now_read(operand) for operand in turn.reads) for turn in turns]
+        first, options = turns[0], {name: self._now_read(option) for name, option in turns[0].options.items()}
+        if len(turns) == 1 or not first.depends:
+            codes = self._added(first, reads[0], first.data, options)
+            self._now |= {turn.number: codes for turn in turns}
+        elif first.operation == "product":
+            self._add_product(turns, reads)
+        else:
+            shared = [first.operation in SHARES_WEIGHTS and not self._recorded.depends(each) for each in first.reads]
+            operands = tuple(
+                each[0] if is_shared or not isinstance(each[0], Tensor) else torch.stack(each)
+                for each, is_shared in zip(zip(*reads, strict=True), shared, strict=True)
+            )
+            if "axes" in options:
+                options["axes"] = tuple(axis % first.arrays[0].ndim + 1 for axis in options["axes"])
+            codes = self._added(first, operands, torch.stack([turn.data for turn in turns]), options)
+            self._now |= {turn.number: mine for turn, mine in zip(turns, codes, strict=True)}
+
+    def _now_read(self, operand: Any) -> Any:
+        return self.translated(operand) if isinstance(operand, Tensor) else operand
+
+    def _added(self, like: Value, reads: tuple[Operand, ...], data: Tensor, options: dict[str, Any]) -> Tensor:
+        value = replace(like, number=len(self.graph.values), reads=reads, data=data, options=options)
+        self.graph.values.append(value)
+        return value.codes
+
+    def _add_product(self, turns: Sequence[Value], reads: Sequence[tuple[Operand, ...]]) -> None:
+        """Add the product of all that the turns multiply: rows and columns that meet have the same t."""
+        rows = torch.cat([read[0] for read in reads])  # type: ignore[misc]
+        columns = torch.cat([read[1].mT for read in reads])  # type: ignore[union-attr]
+        data = torch.cat([turn.data for turn in turns])
+        row, column = in_order_of_appearance(rows), in_order_of_appearance(columns)
+        meeting = groups(row.tolist(), column.tolist())
+        if meeting is None:
+            codes = self._added(turns[0], (rows, columns.mT), data, {})
+        else:
+            which_rows, which_columns = (torch.tensor(each) for each in zip(*meeting, strict=True))
+            t, m = places_in(which_rows)
+            _, n = places_in(which_columns)
+            _, M, N = shape = len(meeting), which_rows.shape[1], which_columns.shape[1]
+            at = (t[row] * M + m[row])[:, :, None] * N + n[column][:, None]
+            whole = torch.empty(shape, dtype=data.dtype).reshape(-1)
+            whole[at] = data
+            operands = representatives(rows, row)[which_rows], representatives(columns, column)[which_columns].mT
+            codes = self._added(turns[0], operands, whole.reshape(shape), {}).reshape(-1)[at]
+        self._now |= {
+            turn.number: mine for turn, mine in zip(turns, codes.split([len(t.data) for t in turns]), strict=True)
+        }
+
+
+def in_order_of_appearance(vectors: Tensor) -> Tensor:
+    """Return a number for each of some vectors (T, M, K) by their entries: equal ones have the same."""
+    _, number = vectors.reshape(-1, vectors.shape[-1]).unique(dim=0, return_inverse=True)
+    seen: dict[int, int] = {}
+    return torch.tensor([seen.setdefault(n, len(seen)) for n in number.tolist()]).reshape(vectors.shape[:2])
+
+
+def representatives(vectors: Tensor, number: Tensor) -> Tensor:
+    """Return one of the vectors (T, M, K) that has each number."""
+    found = torch.empty(int(number.max()) + 1, vectors.shape[-1], dtype=vectors.dtype)
+    found[number.reshape(-1)] = vectors.reshape(-1, vectors.shape[-1])
+    return found
+
+
+def groups(rows: Sequence[Sequence[int]], columns: Sequence[Sequence[int]]) -> list[tuple[list[int], list[int]]] | None:
+    """Return rows and columns that meet all of each other once, and no others; None without groups of one size.
+
+    Args:
+        rows: those of each t.
+        columns: those of each t.
+    """
+    met: dict[int, set[int]] = {}
+    for of_rows, of_columns in zip(rows, columns, strict=True):
+        for row in of_rows:
+            met.setdefault(row, set()).update(of_columns)
+    together: dict[frozenset[int], list[int]] = {}
+    for row, others in sorted(met.items()):
+        together.setdefault(frozenset(others), []).append(row)
+    found = [(mine, sorted(others)) for others, mine in together.items()]
+    sizes = {(len(mine), len(others)) for mine, others in found}
+    is_apart = sum(len(others) for _, others in found) == len(set().union(*together))
+    pairs = sum(len(mine) * len(others) for mine, others in found)
+    is_once = pairs == sum(len(mine) * len(others) for mine, others in zip(rows, columns, strict=True))
+    return found if len(sizes) == 1 and is_apart and is_once else None
+
+
+def places_in(numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the row and the column of a table at which each number up to its largest stands."""
+    row, column = torch.empty((2, int(numbers.max()) + 1), dtype=torch.long)
+    T, M = numbers.shape
+    row[numbers], column[numbers] = torch.arange(T)[:, None].expand(T, M), torch.arange(M).expand(T, M)
+    return row, column

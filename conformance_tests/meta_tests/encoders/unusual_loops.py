@@ -1,0 +1,140 @@
+"""Encoders that run in loops over samples, heads, positions or rows, as their authors first write them."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, layers_with, plain_layers
+from conformance_tests.meta_tests.encoders.unusual_calls import excused, unusual
+
+Array = Any
+
+
+class HeadByHead(PlainAttention):
+    """One sample after the other, one head after the other."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        return torch.stack(
+            [self.out(self.attend(one, None if hidden is None else hidden[b])) for b, one in enumerate(x)]
+        )
+
+    def attend(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        heads = []
+        for q, k, v in zip(*(m(x).chunk(self.count, -1) for m in (self.query, self.key, self.value)), strict=True):
+            scores = q @ k.mT / self.divisor(q)
+            heads.append((scores if hidden is None else scores.masked_fill(hidden[0], -torch.inf)).softmax(-1) @ v)
+        return torch.cat(heads, -1)
+
+    def divisor(self, q: Tensor) -> float:
+        return float(q.shape[-1]) ** 0.5
+
+
+@unusual
+def SamplesAndHeads() -> nn.Module:
+    return Plain(layers_with(HeadByHead))
+
+
+class DividesByWidth(HeadByHead):
+    """The scale is that of other scores."""
+
+    def divisor(self, q: Tensor) -> float:
+        return float(q.shape[-1])
+
+
+@excused("attention.scores", "the scores are multiplied by 0.142857, where 1/√7 = 0.377964 belongs")
+def WrongInALoop() -> nn.Module:
+    return Plain(layers_with(DividesByWidth))
+
+
+class PositionByPosition(PlainLayer):
+    """Feed-forward network and norms, of one position of all samples after the other."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = x + self.attention(x, hidden)
+        return torch.stack([self.behind(x[:, t]) for t in range(x.shape[1])], 1)
+
+    def behind(self, x: Tensor) -> Tensor:
+        x = self.norm1(x)
+        return self.norm2(x + self.feed_forward(x))
+
+
+@unusual
+def Positions() -> nn.Module:
+    return Plain(plain_layers(PositionByPosition))
+
+
+class ForgetsTheLast(PositionByPosition):
+    """The loop ends too early: the last position has no feed-forward network."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = self.norm1(x + self.attention(x, hidden))
+        return torch.stack([self.behind(x[:, t]) for t in range(x.shape[1] - 1)] + [x[:, -1]], 1)
+
+    def behind(self, x: Tensor) -> Tensor:
+        return self.norm2(x + self.feed_forward(x))
+
+
+@excused("ffn.relu", "value is not among the encoder's intermediates")
+def TooShortALoop() -> nn.Module:
+    return Plain(plain_layers(ForgetsTheLast))
+
+
+class Rows:
+    """NumPy, from ids on: sums over lists, a softmax for each query, scores pair by pair."""
+
+    def __init__(self, d: int = 20, heads: int = 4, inner: int = 26) -> None:
+        random = np.random.default_rng(0)
+        normal = lambda *shape: random.normal(0, shape[0] ** -0.5, shape)  # noqa: E731  -- a word for it
+        self.heads = heads
+        self.tokens, self.places = random.normal(size=(31, d)), random.normal(size=(16, d))
+        self.maps = [normal(d, d) for _ in range(4)]
+        self.w1, self.b1, self.w2, self.b2 = normal(d, inner), normal(inner), normal(inner, d), normal(d)
+        self.norms = [(normal(d) + 1, normal(d)) for _ in range(2)]
+
+    def forward(self, ids: Array) -> Array:
+        return np.stack([self.encode(sequence) for sequence in ids])
+
+    def encode(self, ids: Array) -> Array:
+        x = np.array([self.tokens[token] + self.places[t] for t, token in enumerate(ids)])
+        x = np.array([self.norm(row, *self.norms[0]) for row in x + self.attend(x)])
+        for t in range(len(x)):
+            x[t] = self.norm(x[t] + np.maximum(0, x[t] @ self.w1 + self.b1) @ self.w2 + self.b2, *self.norms[1])
+        return x
+
+    def norm(self, row: Array, gamma: Array, beta: Array) -> Array:
+        return (row - row.mean()) / np.sqrt(row.var() + 1e-5) * gamma + beta
+
+    def attend(self, x: Array) -> Array:
+        (q, k, v), out = (x @ W for W in self.maps[:3]), np.zeros_like(x)
+        width = x.shape[1] // self.heads
+        for head in range(self.heads):
+            part = slice(head * width, (head + 1) * width)
+            for t in range(len(x)):
+                scores = np.array([np.dot(q[t, part], k[u, part]) for u in range(len(x))]) / np.sqrt(width)
+                out[t, part] = self.softmax(scores) @ v[:, part]
+        return out @ self.maps[3]
+
+    def softmax(self, scores: Array) -> Array:
+        weights = np.exp(scores - scores.max())
+        return weights / weights.sum()
+
+
+@unusual
+def RowByRow() -> Any:
+    return Rows().forward
+
+
+class AppliesAlongTheQueries(Rows):
+    """The softmax of each row is that of the other axis."""
+
+    def attend(self, x: Array) -> Array:
+        q, k, v = (np.array(np.split(x @ W, self.heads, axis=1)) for W in self.maps[:3])
+        scores = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1])
+        return np.concatenate(np.apply_along_axis(self.softmax, 1, scores) @ v, axis=-1) @ self.maps[3]
+
+
+@excused("attention.weights", "the softmax does not run over the keys")
+def OtherAxisRowByRow() -> Any:
+    return AppliesAlongTheQueries().forward
