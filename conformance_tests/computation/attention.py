@@ -453,7 +453,7 @@ def heads_of(graph: Graph, Q: InHeads, K: InHeads, reads: Tensor) -> list[int]:
     """Return which head each t of the scores' product is of.
 
     Those with equal maps of equal features are one head, in different samples: if what they read (T, M, K) is the same,
-    they are several heads with the same maps.
+    they are heads with the same maps.
     """
     heads: dict[tuple[int, ...], int] = {}
     before: dict[tuple[int, ...], list[Tensor]] = {}

@@ -23,7 +23,7 @@ SIDE_BY_SIDE = ("softmax", *SHARES_WEIGHTS)
 
 def rolled(graph: Graph) -> Graph:
     """Return a graph in which each loop is one operation, over one more axis; the same graph, if it has no loops."""
-    loops = [turns for turns in Loops(graph).found() if len(turns) > 1]
+    loops = [turns for turns in Loops(graph).all_turns() if len(turns) > 1]
     return Rolling(graph, loops).graph if any(turns[0].depends for turns in loops) else graph
 
 
@@ -31,15 +31,15 @@ class Loops:
     """Finds the operations that are turns of one loop, from the leaves on.
 
     Turns are the same operation in the same line, on different entries of the same values, or of values that are turns
-    of one loop themselves. So none of them depends on another. What each turn makes of the same weights is one weight.
+    of one loop themselves. So none of them depends on another. What each turn computes from the same weights is one weight.
     """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._loop: dict[int, int] = {}
 
-    def found(self) -> Iterator[list[Value]]:
-        """Yield the turns of each loop, in order of execution; what stands in none is one turn of its own."""
+    def all_turns(self) -> Iterator[list[Value]]:
+        """Yield the turns of each loop, in order of execution; what stands in none is a loop of one turn."""
         read: dict[int, list[list[int]]] = {}
         height: dict[int, int] = {}
         at_height: dict[int, list[Value]] = {}
@@ -58,7 +58,7 @@ class Loops:
                     yield turns
 
     def _kind(self, value: Value, read: Sequence[Sequence[int]]) -> Hashable:
-        """Return what turns of a loop have in common: of an operation that is no turn of any, its number."""
+        """Return what turns of a loop have in common: of an operation in none, its number."""
         if value.operation == "constant" and not value.name:
             return value.operation, tuple(value.data.shape), value.data.numpy().tobytes()
         is_open = value.kind or value.operation in SIDE_BY_SIDE
@@ -77,7 +77,7 @@ class Loops:
             if is_weight and not all(self._is_same(codes, other.arrays[i]) for other in members[1:]):
                 return False
         entries = {tuple(codes.numpy().tobytes() for codes in value.arrays) for value in members}
-        return not first.depends or len(entries) > 1  # the same, computed again, is no loop
+        return not first.depends or len(entries) > 1  # not the same, computed again
 
     def _is_same(self, codes: Tensor, other: Tensor) -> bool:
         """Return whether operations that are alike read the same entries of a weight that each turn may make anew."""
