@@ -31,7 +31,7 @@ class Loops:
     """Finds the operations that are turns of one loop, from the leaves on.
 
     Turns are the same operation in the same line, on different entries of the same values, or of values that are turns
-    of one loop themselves. So none of them depends on another. What each turn computes from the same weights is one weight.
+    of one loop themselves. So none depends on another. What each turn computes from the same weights is one weight.
     """
 
     def __init__(self, graph: Graph) -> None:

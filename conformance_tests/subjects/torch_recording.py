@@ -6,7 +6,7 @@ no rule, and writes in place none but their own.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -51,6 +51,10 @@ SOFTMAX = {"_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "l
 
 UNKNOWN = -1
 """Stands on a shadow where nothing has given the entries yet."""
+
+
+SEVERAL = {"var_mean": ("var", "mean"), "std_mean": ("std", "mean"), "aminmax": ("amin", "amax")}
+"""Operations that give several reductions of the same entries, and what these are called."""
 
 
 class TorchRecording(TorchDispatchMode):
@@ -161,9 +165,9 @@ class TorchRecording(TorchDispatchMode):
         if results and (func._schema.is_mutable or not all(self._key(r) in known for r in results)):
             call = Call(func, tuple(args), kwargs, before, results[0].detach().clone(), source_line())
             self._remember(results[0], self._recorded(call))
-            for beside in results[1:]:
+            for place, beside in enumerate(results[1:], 1):
                 if self._key(beside) not in self._shadows:
-                    self._remember(beside, self._other(call, beside.detach().clone(), f"{call.name} (beside)"))
+                    self._remember(beside, self._recorded_beside(call, beside.detach().clone(), place))
         return returned
 
     def _recorded(self, call: "Call") -> Tensor:
@@ -182,6 +186,12 @@ class TorchRecording(TorchDispatchMode):
         if not call.tensors or call.name.endswith("_like"):
             return self.recording.leaf("constant", call.result)
         return self._other(call, call.result, call.name)
+
+    def _recorded_beside(self, call: "Call", result: Tensor, place: int) -> Tensor:
+        """Record a further result of an operation."""
+        if call.name in SEVERAL:
+            return self._reduction(replace(call, result=result), SEVERAL[call.name][place])
+        return self._other(call, result, f"{call.name} (beside)")
 
     def _other(self, call: "Call", result: Tensor, operation: str, **options: Any) -> Tensor:
         reads = call.operands(tree_leaves((call.args, call.kwargs)))
@@ -233,7 +243,7 @@ class TorchRecording(TorchDispatchMode):
         options = {key: value for key, value in call.kwargs.items() if isinstance(value, str)}
         return self.recording.elementwise(call.name, reads, call.result, line=call.line, options=options)
 
-    def _reduction(self, call: "Call") -> Tensor:
+    def _reduction(self, call: "Call", name: str = "") -> Tensor:
         # The axes stand behind what is reduced; behind the order of a norm, too.
         place = 2 if call.name.endswith("vector_norm") else 1
         given = call.args[place] if len(call.args) > place else None
@@ -241,7 +251,8 @@ class TorchRecording(TorchDispatchMode):
         options = {key: value for key, value in call.kwargs.items() if isinstance(value, int | float)}
         codes = call.codes(call.args[0])
         found = list(axes) if isinstance(axes, list | tuple) else []
-        return self.recording.reduction(call.name, codes, found, call.result, line=call.line, options=options)
+        name = name or SEVERAL.get(call.name, (call.name,))[0]
+        return self.recording.reduction(name, codes, found, call.result, line=call.line, options=options)
 
     def _is_asked(self, call: "Call", places: Collection[int]) -> bool:
         """Return whether the indices at these places of its arguments depend on the arguments of the encoder's call."""
@@ -374,6 +385,7 @@ BY_NAME: tuple[tuple[Collection[str], Callable[[TorchRecording, Call], Tensor]],
     (NORMS, TorchRecording._norm),
     (("native_batch_norm",), TorchRecording._batch_norm),
     (SOFTMAX, TorchRecording._softmax),
+    (SEVERAL, TorchRecording._reduction),
     (("mm", "bmm", "mv", "dot"), TorchRecording._product),
     (("addmm", "baddbmm", "addmv"), TorchRecording._sum_with_product),
     (("convolution",), TorchRecording._convolution),

@@ -228,3 +228,20 @@ class RunsEachLayerTwice(Plain):
 @excused("encoder.unshared", "its 4 layers have the parameters of 2")
 def layers_run_twice() -> nn.Module:
     return RunsEachLayerTwice(plain_layers())
+
+
+class BothAtOnce(nn.Module):
+    """A norm whose mean and variance come from one operation."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gain, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        variance, mean = torch.var_mean(x, dim=-1, keepdim=True, correction=0)
+        return self.gain * (x - mean) / (variance + 1e-5).sqrt() + self.shift
+
+
+@unusual
+def MeanAndVarianceAtOnce() -> nn.Module:
+    return Plain(plain_layers(norm=BothAtOnce))
