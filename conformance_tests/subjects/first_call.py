@@ -496,7 +496,8 @@ def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> 
     what was given is none of what such an encoder takes.
     """
     sequences = [t.shape[:2] for t in returned if t.ndim == SEQUENCE]
-    if x.ndim == MAP and not sequences and batch > 1 and any(t.ndim == MAP and len(t) == batch * n for t in returned):
+    is_flat = not sequences and any(t.ndim == MAP and len(t) == batch * n for t in returned)
+    if x.ndim <= SEQUENCE and is_flat:
         return False  # all sequences may have become a single one
     if x.ndim > SEQUENCE or sorted(x.shape[:2]) != sorted((batch, n)) or not sequences:
         return True

@@ -222,6 +222,14 @@ class ClassesOfOneSequence(nn.Module):
 
 
 @unusual
+class ClassesOfFlattenedIds(ClassesOfOneSequence):
+    """Ids of any shape become one sequence, so that batches are not refused."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return super().forward(ids.reshape(-1))
+
+
+@unusual
 class ClassesOfAllPositions(nn.Module):
     """A map of all positions side by side is behind the layers, and tells how many they are."""
 
