@@ -191,7 +191,9 @@ class CalledSubject(Subject):
         begun = process_time()
         wanted = until(begun + min(LONGEST_SEARCH, ALL_SEARCHES - self._searched_in_vain), call)
         odd: tuple[FirstCall, Any] | None = None
-        for alone, trials in self.stages:
+        # What an encoder inside takes says nothing of a model that takes one sequence.
+        known = self.first_sizes is not None and self.one_by_one
+        for alone, trials in sorted(self.stages, reverse=known):
             self.one_by_one = alone
             found = self.tried_calls(wanted, sizes, trials)
             if found is not None and not found.is_odd:
