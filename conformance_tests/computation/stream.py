@@ -404,7 +404,13 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         branch = branch_in(here)
         out, rest = (branch.out, branch.rest) if branch else (here, None)
         if out.kind != "sublayer":
-            break
+            passed = behind_operations(wiring.graph, here)
+            if passed is None:
+                break
+            here, says = passed
+            slot, where = ("layer", "between its sublayers") if events else ("final_norm", "behind its last sublayer")
+            found.findings.append(Finding(slot, f"{where} the stream passes through {says}"))
+            continue
         assert isinstance(out.what, Attention | FeedForward)
         rest, repeated = without_repetition(out, rest)
         step = Step(out.what, behind=branch.norm if branch else None)
@@ -448,6 +454,43 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
     found.source = here
     arrange(found, events[::-1])
     return found
+
+
+def behind_operations(graph: Graph, node: Node) -> tuple[Node, str] | None:
+    """Return the stream before operations on each entry that belong to no sublayer, and the operations in words.
+
+    None if a value is made of something else as well, such as parameters, or no sublayer stands before it.
+    """
+    if node.value is None:
+        return None
+    passed: list[Value] = []
+    before: list[Node] = []
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if here.kind == "weights" and not graph.learned(here.what):  # type: ignore[arg-type]
+            continue
+        if here in before or here.value in passed:
+            continue
+        is_operation = here.kind in ("unknown", "scaled", "sum", "difference") and here.parts and branch_in(here) is None
+        if not is_operation or here.value is None or here.value.kind != "elementwise":
+            before.append(here)
+            continue
+        if any(graph.learned(read) and not graph.depends(read) for read in here.value.arrays):
+            return None
+        passed.append(here.value)
+        waiting += here.parts
+    if len(before) != 1 or not passed or not has_sublayer(before[0]):
+        return None
+    names = ", ".join(dict.fromkeys(value.operation for value in sorted(passed, key=lambda value: value.number)))
+    return before[0], f"{names}{node.value.where}"
+
+
+def has_sublayer(node: Node) -> bool:
+    """Return whether a value is what a sublayer gives, or a norm of that."""
+    while node.kind == "norm":
+        node = node.parts[0]
+    return node.kind == "sublayer" or branch_in(node) is not None
 
 
 def without_repetition(out: Node, rest: Node | None) -> tuple[Node | None, bool]:

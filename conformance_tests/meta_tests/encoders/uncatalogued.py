@@ -357,7 +357,11 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     ),
     "clamped behind each layer": (
         stacked(lambda s, x, hidden: in_turn(s, x, hidden, lambda y, start: y.clamp(-1, 1))),
-        "encoder",
+        "layer.post_ln",
+    ),
+    "an activation behind each layer": (
+        stacked(lambda s, x, hidden: in_turn(s, x, hidden, lambda y, start: nn.functional.gelu(y))),
+        "layer.post_ln",
     ),
     "1.1 times the result": (stacked(lambda s, x, hidden: 1.1 * Plain.run(s, x, hidden)), "encoder.no_final_norm"),
 }
