@@ -472,8 +472,8 @@ def behind_operations(graph: Graph, node: Node) -> tuple[Node, str] | None:
             continue
         if here in before or here.value in passed:
             continue
-        is_operation = here.kind in ("unknown", "scaled", "sum", "difference") and here.parts and branch_in(here) is None
-        if not is_operation or here.value is None or here.value.kind != "elementwise":
+        may_pass = here.kind in ("unknown", "scaled", "sum", "difference") and here.parts and branch_in(here) is None
+        if not may_pass or here.value is None or here.value.kind != "elementwise":
             before.append(here)
             continue
         if any(graph.learned(read) and not graph.depends(read) for read in here.value.arrays):
