@@ -189,13 +189,16 @@ class CalledSubject(Subject):
             sizes: the numbers of sequences and positions; by default few.
         """
         begun = process_time()
-        wanted = until(begun + min(LONGEST_SEARCH, ALL_SEARCHES - self._searched_in_vain), call)
+        end = begun + min(LONGEST_SEARCH, ALL_SEARCHES - self._searched_in_vain)
         odd: tuple[FirstCall, Any] | None = None
         # What an encoder inside takes says nothing of a model that takes one sequence.
-        known = self.first_sizes is not None and self.one_by_one
-        for alone, trials in sorted(self.stages, reverse=known):
+        is_alone = self.first_sizes is not None and self.one_by_one
+        stages = sorted(self.stages, key=lambda stage: stage[0] != is_alone) if is_alone else self.stages
+        for left, (alone, trials) in zip(range(len(stages), 0, -1), stages, strict=True):
             self.one_by_one = alone
-            found = self.tried_calls(wanted, sizes, trials)
+            # Each stage leaves half of the time to those behind it.
+            here = end if left == 1 else (process_time() + end) / 2
+            found = self.tried_calls(until(here, call), sizes, trials)
             if found is not None and not found.is_odd:
                 return found
             odd = odd or (None if found is None else (found, self.how_called()))

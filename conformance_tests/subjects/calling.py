@@ -107,6 +107,11 @@ def input_by_name(function: Callable[..., Any]) -> bool:
     return first is not None and first.kind is Parameter.KEYWORD_ONLY
 
 
+def is_open(default: Any) -> bool:
+    """Return whether an argument is given nothing where nobody says what: arrays are compared with none of that."""
+    return default is None or default is Parameter.empty
+
+
 def required(arguments: Arguments) -> list[str]:
     """Return the arguments without which the encoder cannot be called, the input itself left out."""
     return [name for name in list(arguments)[1:] if arguments[name] is Parameter.empty]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.errors import Unsupported
-from conformance_tests.subjects.calling import REQUIRED, SEGMENTS, Arguments, required
+from conformance_tests.subjects.calling import SEGMENTS, Arguments, is_open, required
 
 MASK_WORDS = (
     "key_padding",
@@ -203,7 +203,7 @@ def mask_arguments(arguments: Arguments) -> list[str]:
     A mask is optional without a value, or required: an argument with a number or a flag as its default is not one.
     A single required argument without a telling name may be the mask too.
     """
-    may_be = [name for name in list(arguments)[1:] if arguments[name] in (None, REQUIRED)]
+    may_be = [name for name in list(arguments)[1:] if is_open(arguments[name])]
     told = [name for word in MASK_WORDS for name in may_be if word in name and tells_of_a_mask(name)]
     asked = required(arguments)
     return list(dict.fromkeys([*told, *(asked if len(asked) == 1 else ())]))
@@ -253,7 +253,7 @@ def forms_behind_first(arguments: Arguments) -> Iterator[MaskForm]:
 def length_forms(arguments: Arguments) -> Iterator[MaskForm]:
     """Yield lengths in place of a mask."""
     told = [argument for argument in mask_arguments(arguments) if not tells_of_a_mask(argument)]
-    told += [name for name, default in list(arguments.items())[1:] if "len" in name and default in (None, REQUIRED)]
+    told += [name for name, default in list(arguments.items())[1:] if "len" in name and is_open(default)]
     for argument in dict.fromkeys([*unforeseen_arguments(arguments), *told]):
         yield MaskForm(argument, LENGTHS, "B")
 

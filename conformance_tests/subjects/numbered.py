@@ -21,12 +21,18 @@ PARTS_OF_A_LAYER = 4
 
 
 def telling_names(shapes: Mapping[Path, Sequence[int]]) -> list[str]:
-    """Return a name for the path of each array, given with its shape, in their order."""
+    """Return a name for the path of each array, given with its shape, in their order.
+
+    Several paths that would have one name keep their own.
+    """
     paths = list(shapes)
     prefixes = {path[:end] for path in paths for end in range(1, len(path) + 1)}
     made = {prefix: made_name(prefix, prefixes, shapes) for prefix in prefixes}
     layers, split = layers_of(paths), parts_of_layers(prefixes)
-    return [".".join(name_parts(path, layers, split, made)) for path in paths]
+    names = [".".join(name_parts(path, layers, split, made)) for path in paths]
+    return [
+        name if names.count(name) == 1 else ".".join(map(str, path)) for name, path in zip(names, paths, strict=True)
+    ]
 
 
 def layers_of(paths: Sequence[Path]) -> set[Path]:

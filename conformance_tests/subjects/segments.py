@@ -7,7 +7,7 @@ model often has. Then every position is in the first segment.
 import re
 from collections.abc import Collection
 
-from conformance_tests.subjects.calling import REQUIRED, SEGMENTS, Arguments
+from conformance_tests.subjects.calling import SEGMENTS, Arguments, is_open
 from conformance_tests.subjects.masks import NO_MASKS, tells_of_a_mask
 
 OTHERS = re.compile(r"emb|pos|past|label|output|return|cache|hidden|len|kwargs")
@@ -34,6 +34,6 @@ def segment_argument(arguments: Arguments, no_ids: Collection[str] = ()) -> str 
     if first.startswith("*"):
         return first
     second = others[0] if others else ""
-    may_be = bool(second) and second not in no_ids and arguments[second] in (None, REQUIRED)
+    may_be = bool(second) and second not in no_ids and is_open(arguments[second])
     is_another = tells_of_a_mask(second) or any(word in second for word in NO_MASKS) or OTHERS.search(second)
     return second if may_be and not is_another else None

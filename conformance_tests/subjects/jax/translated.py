@@ -193,7 +193,12 @@ def padded(params: Params, x: Tensor, value: Tensor) -> Tensor | None:
 
 
 def product(params: Params, x: Tensor, y: Tensor) -> Tensor:
-    """Multiply over some axes of both sides; the result has the batch's axes, then x's, then y's."""
+    """Multiply over some axes of both sides; the result has the batch's axes, then x's, then y's.
+
+    Whole numbers may be multiplied with others, which torch refuses.
+    """
+    kind = torch.promote_types(x.dtype, y.dtype)
+    x, y = x.to(kind), y.to(kind)
     (of_x, of_y), (batch_x, batch_y) = params["dimension_numbers"]
     free_x, free_y = (
         [axis for axis in range(side.ndim) if axis not in (*summed, *batch)]
