@@ -161,7 +161,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
             said.findings.append(Finding("scores", f"{other_scores(graph, value, which, leading)}{value.where}"))
         others = [r for i, r in enumerate(value.reads) if i not in leading]
         factor = 1.0 if masks_out(graph, value, others, argument) else change_of_scores(graph, value, others, said)
-        if value.operation not in CHANGES_OF_SCORES:
+        if value.operation not in CHANGES_OF_SCORES and not is_bound(graph, others):
             otherwise.append(value.operation)
         scale = None if scale is None or factor is None else scale * factor
         followed = value.reads[which]
@@ -218,6 +218,12 @@ def change_of_scores(graph: Graph, value: Value, others: "Sequence[Tensor | floa
             if words := bias_in_words(graph, bias, -1 if value.operation == "sub" else 1):
                 (said.foreign if graph.learned(bias) else said.unread).append(f"its scores get {words} added")
     return 1.0
+
+
+def is_bound(graph: Graph, others: "Sequence[Tensor | float]") -> bool:
+    """Return whether an operation reads large numbers alone beside the scores: it keeps them from infinities."""
+    numbers = [graph.numbers(read) for read in others if not graph.depends(read) and not graph.learned(read)]
+    return 0 < len(numbers) == len(others) and all(bool((n.abs() >= LARGE).all()) for n in numbers)
 
 
 def masks_out(graph: Graph, value: Value, others: "Sequence[Tensor | float]", argument: Tensor) -> bool:

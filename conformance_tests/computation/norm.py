@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.graph import BATCH_NORM, Graph, Value, first_along
-from conformance_tests.computation.walking import paths
+from conformance_tests.computation.walking import paths, through
 from encoder_spec.equation import variants
 
 MOST_ARGUMENTS = 24
@@ -33,8 +33,8 @@ class Norm:
     """A norm: what it reads, its parameters, its form and ε.
 
     ``form`` is the variant of slot ``norm``, empty if it gives other numbers than any; ``nearest`` is then the variant
-    whose directions are nearest, and ``uncentred`` whether it keeps the direction of x, with its mean. ``gamma`` and
-    ``beta`` are codes, or None.
+    whose directions are nearest, and ``uncentred`` whether it keeps the direction of x, with its mean. ``by_feature``
+    says that its statistics are those of each feature, or stored ones. ``gamma`` and ``beta`` are codes, or None.
     """
 
     value: Value
@@ -46,6 +46,7 @@ class Norm:
     axes: tuple[int, ...]
     nearest: str = LAYER_NORM
     uncentred: bool = False
+    by_feature: bool = False
 
 
 def read_norm(graph: Graph, value: Value) -> Norm | None:
@@ -59,11 +60,32 @@ def read_norm(graph: Graph, value: Value) -> Norm | None:
         form = form if len(value.options["axes"]) == 1 else ""
         return Norm(value, value.arrays[0], form, eps, gamma, beta, value.options["axes"])
     if value.operation == BATCH_NORM:
-        options = value.options
-        return Norm(value, value.arrays[0], "", options["eps"], options["gamma"], options["beta"], options["axes"])
+        eps, gamma, beta, axes = (value.options[name] for name in ("eps", "gamma", "beta", "axes"))
+        return Norm(value, value.arrays[0], "", eps, gamma, beta, axes, by_feature=True)
     if value.kind != "elementwise" or not value.depends:
         return None
-    return written_norm(graph, value) or rescaled_norm(graph, value)
+    return written_norm(graph, value) or rescaled_norm(graph, value) or stored_norm(graph, value)
+
+
+def stored_norm(graph: Graph, value: Value) -> Norm | None:
+    """Return the norm whose statistics are stored, and divide what it reads by a root, if a value is such."""
+    codes, is_divided = value.codes, False
+    while (here := graph.owner(codes)) is not None and here.kind == "elementwise":
+        data = [read for read in here.arrays if graph.depends(read)]
+        if len(data) != 1 or here.operation not in ("add", "sub", "mul", "div", "rsub"):
+            break
+        beside = [read for read in here.arrays if not graph.depends(read) and read.unique().numel() > 1]
+        is_divided |= here.operation in ("mul", "div") and any(is_of_root(graph, read) for read in beside)
+        codes = through(data[0], codes)
+    if not is_divided or here is None:
+        return None
+    return Norm(value, codes, "", 0.0, None, None, tuple(range(codes.ndim - 1)), by_feature=True)
+
+
+def is_of_root(graph: Graph, codes: Tensor) -> bool:
+    """Return whether entries are computed of the roots of an array that is not learned."""
+    roots = (v for v in graph.ancestors(codes) if v.operation in ("rsqrt", "sqrt", "pow") and v.data.numel() > 1)
+    return any(not v.learned for v in roots)
 
 
 def rescaled_norm(graph: Graph, value: Value) -> Norm | None:

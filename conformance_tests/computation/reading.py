@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, attentions, names
 from conformance_tests.computation.feed_forward import FeedForward
-from conformance_tests.computation.graph import BATCH_NORM, Graph, Value, places
+from conformance_tests.computation.graph import Graph, Value, places
 from conformance_tests.computation.inputs import SAME, WITH_FEATURES, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_norm_parameters, read_outer_norm
@@ -447,7 +447,7 @@ def parameters_between(graph: Graph, codes: Tensor, value: Value) -> set[str]:
 def another_norm(norm: Norm, width: int) -> Remarks:
     """Say what is known of a norm that no equation gives, beside features of this width."""
     sizes = [norm.reads.shape[axis] for axis in norm.axes]
-    if norm.value.operation == BATCH_NORM:
+    if norm.by_feature:
         says = (
             f"the statistics of a norm are those of other positions or sequences, not of the features{norm.value.where}"
         )

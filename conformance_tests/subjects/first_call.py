@@ -399,11 +399,11 @@ def first_call(
         stated: values that every call gets, by argument.
         trials: the number of calls that may be tried in each round.
         shape: that of the input, if the encoder states it.
-        numbers: whole numbers that it keeps; the only length that it takes may be one of them.
+        numbers: whole numbers that it keeps; the only length that it takes, or the sides of its images, may be some.
     """
     few, *more = lengths or [LENGTH, *lengths_told(weights, tables, numbers=numbers)][:MOST_LENGTHS]
     asked = [(*required(arguments),)]
-    likely = partial(inputs_of, tables=tables, shape=shape)
+    likely = partial(inputs_of, tables=tables, shape=shape, numbers=numbers)
     refusals = Refusals()
     attempts = partial(attempts_of, weights, refusals, batches)
     rounds = (

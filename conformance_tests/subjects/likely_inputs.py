@@ -1,7 +1,7 @@
 """Likely inputs of an encoder that nothing is known of: ids, vectors, images and signals, by its weights."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from types import MappingProxyType
 
@@ -33,10 +33,12 @@ def inputs_of(
     length: int,
     tables: Mapping[str, Tensor] = MappingProxyType({}),
     shape: Sequence[int | None] | None = None,
+    numbers: Collection[int] = (),
 ) -> Iterator[Tensor]:
     """Yield what may be the input of an encoder with these weights, the likeliest first: ids, vectors, images, sounds.
 
-    Of vectors, images and sounds that of a stated shape comes first. A single feature comes last: an encoder of wider
+    Of vectors, images and sounds that of a stated shape comes first, of images those with sides among the ``numbers``
+    that it keeps. A single feature comes last: an encoder of wider
     vectors may take it as well, and repeat it.
     """
     generator = torch.Generator().manual_seed(0)
@@ -65,7 +67,7 @@ def inputs_of(
         # Where only one length goes, it matters which axis has it.
         for width in likely:
             yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
-    for shape in images_of(shapes, placed):
+    for shape in sorted(images_of(shapes, placed), key=lambda shape: not set(sorted(shape)[1:]) <= set(numbers)):
         yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):

@@ -385,8 +385,9 @@ class TorchSubject(CalledSubject):
         return self._constants()
 
     def numbers(self) -> Sequence[int]:
-        """See ``CalledSubject``: attributes of its parts."""
+        """See ``CalledSubject``: attributes of its parts, also such as are tuples."""
         held = (value for part in self.module.modules() for value in vars(part).values())
+        held = (number for value in held for number in (value if isinstance(value, tuple) else (value,)))
         return list(dict.fromkeys(value for value in held if type(value) is int))
 
     def _constants(self) -> dict[str, Tensor]:
