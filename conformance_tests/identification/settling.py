@@ -363,7 +363,7 @@ def left_open(shown: EncoderReading, weights: Mapping[str, Tensor]) -> list[str]
     return left + depending(shown, mapping) if left else left
 
 
-WITHIN_ATTENTION = ("projections", "split", "scores", "weights", "merge")
+WITHIN_ATTENTION = ("projections", "split", "scores", "mask", "weights", "merge")
 """Slots of which a finding tells of an attention alone; others depend on what is taken for a sublayer or a norm."""
 
 

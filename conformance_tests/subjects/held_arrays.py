@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from types import FunctionType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -100,9 +101,11 @@ class HeldArraysSubject(CalledSubject):
         self._arrays.live -= self._tables
 
     def _tried(self, x: Tensor, named: Mapping[str, Any]) -> Any:
-        """Call it with copies: a trial is repeated with the same arguments."""
-        copied = {name: v.clone() if isinstance(v, Tensor) else v for name, v in named.items()}
-        return self.call_with_batch([x.clone()], copied, gradients=False)
+        """Call a copy of it around the same arrays, with copies: what a trial leaves behind spoils no other one."""
+        given = {name: v.clone() if isinstance(v, Tensor) else v for name, v in named.items()}
+        arrays = {id(array): array for array in self._arrays.held().values()}
+        with patch.object(self, "_function", entrance(copied(self._thing, arrays))):
+            return self.call_with_batch([x.clone()], given, gradients=False)
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
