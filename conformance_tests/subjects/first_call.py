@@ -274,6 +274,21 @@ Attempt = tuple[Tried, tuple[Filling, ...]]
 """What a call is tried with, and the values of its further arguments."""
 
 
+def axes_asked_for(said: str, axes: int) -> int | None:
+    """Return how many axes a refusal asks for, if it is that sizes were taken apart as those of another number of axes.
+
+    Args:
+        said: the refusal.
+        axes: the number of axes of what was refused.
+    """
+    found = re.search(r"values to unpack \(expected (\d+)(?:, got (\d+))?\)", said)
+    if found is None:
+        return None
+    expected, got = int(found[1]), found[2]
+    is_of_input = int(got) == axes if got else axes > expected
+    return expected if is_of_input else None
+
+
 class Refusals:
     """Refusals of calls, in the words of an encoder, and how far each call got."""
 
@@ -281,6 +296,7 @@ class Refusals:
         self._input: Tensor | None = None
         self._said: list[str] = []
         self._numbers = Counter[int]()
+        self._axes = Counter[int]()
         self._furthest: list[Tried] = []
         self._best: Reached = ()
         self._ascended: list[Tried] = []
@@ -296,6 +312,8 @@ class Refusals:
         self._said = [*self._said, said] if tried.x is self._input else [said]
         self._input = tried.x
         self._numbers.update({int(number) for number in re.findall(r"\b\d{1,3}\b", said)})
+        if (axes := axes_asked_for(said, tried.x.ndim)) is not None:
+            self._axes[axes] += 1
         self._last = reached_before(refusal)
         if self._last > self._best:
             self._best, self._furthest = self._last, []
@@ -337,6 +355,10 @@ class Refusals:
         told = [number for number, _ in self._numbers.most_common() if 1 < number <= LONGEST and number not in known]
         return told[:MOST_TOLD]
 
+    def asks_for_other_axes(self, x: Tensor) -> bool:
+        """Return whether an input has another number of axes than the one that refusals of several others ask for."""
+        return len(self._axes) == 1 and self._axes.total() >= MOST_ALIKE and x.ndim not in self._axes
+
     def blame(self, x: Tensor) -> bool:
         """Return whether an input was refused in the same words beside so many values that it is to blame."""
         return x is self._input and len(self._said) >= MOST_ALIKE and len(set(self._said)) == 1
@@ -358,6 +380,8 @@ def attempts_of(
     named_first = sorted(lengths, key=refusals.naming, reverse=True)
     for names, n, batch in islice(product(given, named_first, batches), MOST_SIZES):
         for x in inputs(weights, batch, n):
+            if refusals.asks_for_other_axes(x):
+                continue
             tried = Tried(names, n, batch, x)
             for forms in likeliest(names, most, x.is_floating_point()):
                 if refusals.blame(x):
