@@ -114,6 +114,22 @@ def normed(forward: Callable[..., Any]) -> Make:
     return lambda: Plain(plain_layers(norm=type("Wrong", (nn.LayerNorm,), {"forward": forward})))
 
 
+class StoredStatistics(nn.Module):
+    """A norm of the batch, in evaluation and in elementary operations."""
+
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gain, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.register_buffer("mean", torch.randn(width))
+        self.register_buffer("variance", torch.rand(width) + 0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean) * (self.variance + 1e-3).rsqrt() * self.gain + self.shift
+
+
 class OverTheBatch(nn.BatchNorm1d):
     """Statistics of each feature that a batch has left behind."""
 
@@ -332,6 +348,7 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
         normed(lambda n, x: n.weight * centred(x, 1) / deviation(x, 1) + n.bias),
         "norm.statistics",
     ),
+    "norms with stored statistics": (lambda: Plain(plain_layers(norm=StoredStatistics)), "norm.statistics"),
     "norms of the batch": (lambda: Plain(plain_layers(norm=OverTheBatch)), "norm.statistics"),
     "norms of the sequence": (lambda: Plain(plain_layers(norm=OverTheSequence)), "norm.statistics"),
     "5 times the embedding": (reading(lambda e, p: 5 * e + p), "embedding.unscaled"),

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from conformance_tests.subjects.called import until
 from conformance_tests.subjects.calling import REQUIRED
 from conformance_tests.subjects.first_call import (
+    MOST_ALIKE,
     Plain,
+    axes_asked_for,
     by_rank,
     fillings,
     first_call,
@@ -263,3 +265,33 @@ def test_arguments_are_found_one_after_the_other_by_how_far_a_call_gets() -> Non
     assert [tuple(t.shape) for t in (found.inputs, *found.named.values())] == [(2, 5), (2, 5), (2, 5)]
     assert int(found.inputs.max()) < 4
     assert len(asked) < 1500
+
+
+def test_sizes_that_refusals_name_are_tried_where_nothing_else_tells_them() -> None:
+    """Four sequences of seven positions, of which no array has a size."""
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        if x.shape != (4, 7):
+            raise ValueError(f"got {tuple(x.shape)}, not (4, 7)")
+        return torch.zeros(4, 7, 6)
+
+    found = first_call(WEIGHTS, {}, {"x": REQUIRED}, call)
+    assert found is not None
+    assert found.inputs.shape == (4, 7)
+
+
+def test_inputs_with_another_number_of_axes_than_refusals_ask_for_are_left_out() -> None:
+    """What a function of the encoder takes apart within may have other axes: then all are tried."""
+
+    def four(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        asked.append(x.ndim)
+        _, _, _, _ = x.shape
+        raise ValueError("no")
+
+    asked: list[int] = []
+    assert first_call(WEIGHTS, {}, {"x": REQUIRED}, four) is None
+    assert asked.count(2) + asked.count(3) == MOST_ALIKE
+    assert axes_asked_for("not enough values to unpack (expected 4, got 3)", 3) == 4
+    assert axes_asked_for("not enough values to unpack (expected 4, got 3)", 2) is None
+    assert axes_asked_for("too many values to unpack (expected 2)", 3) == 2
+    assert axes_asked_for("too many values to unpack (expected 3)", 3) is None

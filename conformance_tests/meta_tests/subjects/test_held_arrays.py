@@ -93,6 +93,24 @@ def test_an_object_with_arrays_is_judged_like_any_encoder() -> None:
     assert all(np.array_equal(before[name], after[name]) for name in weights)
 
 
+class KeepsItsAxes(Encoder):
+    """Takes as many axes as the first array that it meets, right or wrong."""
+
+    axes = 0
+
+    def forward(self, x: Array, padding: Array | None = None, training: bool = True) -> tuple[Array, None]:
+        self.axes = self.axes or x.ndim
+        if x.ndim != self.axes:
+            raise ValueError(f"an array with {self.axes} axes is wanted")
+        return super().forward(x, padding, training)
+
+
+def test_what_a_trial_leaves_behind_spoils_no_other_one() -> None:
+    """Ids are tried first, and refused."""
+    target = check(KeepsItsAxes()).targets[0]
+    assert target.verdict == "conformant", [r.message for r in target.of("fail")] + target.notes
+
+
 def test_what_is_wrong_with_it_is_named() -> None:
     target = check(DividedByTheWidth()).targets[0]
     assert (target.verdict, target.departs_at) == ("nonconformant", "attention.scores")

@@ -162,3 +162,9 @@ def test_single_precision_is_left_out() -> None:
         closed = jax.make_jaxpr(lambda x: (x.astype(jnp.float32) / 3).astype(jnp.float64))(1.0)
     (third,) = evaluate(closed.jaxpr, [], [torch.tensor(1.0, dtype=torch.float64)], Translated(SINGLE))
     assert float(third) == pytest.approx(1 / 3, rel=1e-15)
+
+
+def test_whole_numbers_are_multiplied_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As positions are with frequencies."""
+    dimensions = (((0,), (0,)), ((), ()))
+    compared(monkeypatch, lambda x, y: lax.dot_general(x, y, dimensions), (np.arange(3), X[0]), "dot_general")

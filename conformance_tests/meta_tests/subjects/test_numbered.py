@@ -131,3 +131,10 @@ def test_a_name_has_the_number_of_its_layer_as_a_part_of_its_own() -> None:
     assert telling_names(paths) == ["encoder.block.0.norm.scale", "encoder.block.1.norm.scale", "blocks.1.norm1.scale"]
     split: dict[Any, tuple[int, ...]] = {("stack", f"{name}_{n}", "kernel"): (3, 3) for n in (3, 5) for name in FOUR}
     assert telling_names(split) == [f"stack.layers.{n}.{name}.kernel" for n in (3, 5) for name in FOUR]
+
+
+def test_names_that_several_paths_would_have_are_given_to_none() -> None:
+    """Linen counts the maps of two layers on: Dense_0 and Dense_2 read the width of the norms."""
+    paths: dict[Any, tuple[int, ...]] = {("LayerNorm_0", "scale"): (3,)}
+    paths |= {(f"Dense_{n}", "kernel"): (3, 5) if n % 2 == 0 else (5, 3) for n in range(4)}
+    assert telling_names(paths)[1:] == [f"Dense_{n}.kernel" for n in range(4)]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from conformance_tests.subjects.calling import REQUIRED
@@ -26,6 +27,7 @@ from conformance_tests.subjects.segments import segment_argument
         ({"ids": REQUIRED, "position_ids": None}, "", None),
         ({"ids": REQUIRED, "lengths": None}, "", None),
         ({"ids": REQUIRED, "inputs_embeds": None}, "", None),
+        ({"ids": REQUIRED, "W": np.ones(2)}, "", None),
         ({"ids": REQUIRED}, "", None),
     ],
 )
