@@ -1,5 +1,6 @@
 """The wiring: what every value on the way from the input to the output is, and the layers in order of execution."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -394,6 +395,7 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
     events: list[Norm | Step] = []
     read: dict[int, Node] = {}
     astray: list[tuple[int, Finding]] = []
+    added: list[tuple[Finding, Sequence[Value]]] = []
     here = wiring.of(output)
     while True:
         if here.kind == "norm":
@@ -407,9 +409,12 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
             passed = behind_operations(wiring.graph, here)
             if passed is None:
                 break
-            here, says = passed
             slot, where = ("layer", "between its sublayers") if events else ("final_norm", "behind its last sublayer")
-            found.findings.append(Finding(slot, f"{where} the stream passes through {says}"))
+            if passed.added:
+                added.append((Finding(slot, f"{where} {passed}"), passed.added))
+            else:
+                found.findings.append(Finding(slot, f"{where} {passed}"))
+            here = passed.stream
             continue
         assert isinstance(out.what, Attention | FeedForward)
         rest, repeated = without_repetition(out, rest)
@@ -452,23 +457,46 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         else:
             found.findings.append(finding)
     found.source = here
+    entering = set() if here.value is None else {v.number for v in wiring.graph.ancestors(here.value.codes)}
+    for finding, parameters in added:
+        # Parameters that enter with the input too are added again; others have no slot, and may be right.
+        if entering.issuperset(value.number for value in parameters):
+            found.findings.append(finding)
+        else:
+            found.foreign.append(finding.says)
     arrange(found, events[::-1])
     return found
 
 
-def behind_operations(graph: Graph, node: Node) -> tuple[Node, str] | None:
-    """Return the stream before operations on each entry that belong to no sublayer, and the operations in words.
+class Passed(NamedTuple):
+    """What a stream passes through outside of its sublayers, the stream before it, and the parameters added to it."""
 
-    None if a value is made of something else as well, such as parameters, or no sublayer stands before it.
+    stream: Node
+    operations: str
+    added: tuple[Value, ...]
+
+    def __str__(self) -> str:
+        """Say what happens to the stream."""
+        names = ", ".join(value.name for value in self.added)
+        return f"{names} is added to the stream" if names else f"the stream passes through {self.operations}"
+
+
+def behind_operations(graph: Graph, node: Node) -> Passed | None:
+    """Return the operations on each entry of the stream that belong to no sublayer, if a value comes of such.
+
+    None if parameters have another part in it than to be added, or no sublayer stands before it.
     """
     if node.value is None:
         return None
     passed: list[Value] = []
     before: list[Node] = []
+    added: dict[int, Value] = {}
     waiting = [node]
     while waiting:
         here = waiting.pop()
-        if here.kind == "weights" and not graph.learned(here.what):  # type: ignore[arg-type]
+        if here.kind == "weights":
+            assert isinstance(here.what, Tensor)
+            added |= {v.number: v for v in graph.ancestors(here.what) if v.operation == "parameter"}
             continue
         if here in before or here.value in passed:
             continue
@@ -476,14 +504,15 @@ def behind_operations(graph: Graph, node: Node) -> tuple[Node, str] | None:
         if not may_pass or here.value is None or here.value.kind != "elementwise":
             before.append(here)
             continue
-        if any(graph.learned(read) and not graph.depends(read) for read in here.value.arrays):
+        is_sum = here.kind in ("sum", "difference")
+        if not is_sum and any(graph.learned(read) and not graph.depends(read) for read in here.value.arrays):
             return None
         passed.append(here.value)
         waiting += here.parts
     if len(before) != 1 or not passed or not has_sublayer(before[0]):
         return None
     names = ", ".join(dict.fromkeys(value.operation for value in sorted(passed, key=lambda value: value.number)))
-    return before[0], f"{names}{node.value.where}"
+    return Passed(before[0], f"{names}{node.value.where}", tuple(added.values()))
 
 
 def has_sublayer(node: Node) -> bool:

@@ -66,6 +66,24 @@ def positions_added_to_embeddings_that_are_given() -> nn.Module:
     return PlusPositions()
 
 
+class PlacedInEachLayer(Plain):
+    """Each layer gives its output positions of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.places = nn.Parameter(torch.randn(2, 64, 28))
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        for layer, places in zip(self.layers, self.places, strict=True):
+            x = layer(x, hidden) + places[: x.shape[1]]
+        return x
+
+
+@ambiguous("places is added to the stream")
+def positions_of_each_layer() -> nn.Module:
+    return PlacedInEachLayer()
+
+
 class RelativeBias(PlainAttention):
     def __init__(self, width: int, count: int) -> None:
         super().__init__(width, count)

@@ -198,6 +198,19 @@ def second(layer: PlainLayer, x: Tensor) -> Tensor:
     return layer.norm2(x + layer.feed_forward(x))
 
 
+class PlacedAgain(Reading):
+    """Positions are added to what the first layer gives, too."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.add)
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        places = self.position_embedding(torch.arange(x.shape[1]))
+        for l, layer in enumerate(self.layers):
+            x = layer(x, hidden) + (places if l == 0 else 0)
+        return x
+
+
 def in_turn(self: Plain, x: Tensor, hidden: Tensor | None, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """All layers, with a change behind each that also sees the input."""
     start = x
@@ -376,6 +389,7 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
         stacked(lambda s, x, hidden: in_turn(s, x, hidden, lambda y, start: y.clamp(-1, 1))),
         "layer.post_ln",
     ),
+    "positions behind the first layer": (PlacedAgain, "layer.post_ln"),
     "an activation behind each layer": (
         stacked(lambda s, x, hidden: in_turn(s, x, hidden, lambda y, start: nn.functional.gelu(y))),
         "layer.post_ln",
