@@ -469,7 +469,7 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
 
 
 class Passed(NamedTuple):
-    """What a stream passes through outside of its sublayers, the stream before it, and the parameters added to it."""
+    """Operations on a stream outside of its sublayers, the stream before them, and the parameters added to it."""
 
     stream: Node
     operations: str
