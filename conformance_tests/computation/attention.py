@@ -610,14 +610,21 @@ def read_output(graph: Graph, found: Attention, averaged: Averaged, heads: Seque
     """Find the map that reads the heads' results; ``heads`` are those of each t of them."""
     result = averaged.product
     found.results.append(Result(result, averaged.by_row, tuple(heads)))
-    for reader in graph.readers(result):
-        rows = reader.reads[0] if reader.operation == "product" else None
-        if not isinstance(rows, Tensor) or graph.depends(reader.reads[1]):
-            continue
-        owners = graph.owners(rows)
-        if result in owners and all(v.operation == "product" for v in owners):
-            found.gives = reader
-            return
+    maps = [reader for reader in graph.readers(result) if is_map_of(graph, reader, result)]
+    if len(maps) > 1:
+        used = {value.number for value in graph.ancestors(graph.output)}
+        maps = [reader for reader in maps if reader.number in used] or maps
+    if maps:
+        found.gives = maps[0]
+
+
+def is_map_of(graph: Graph, reader: Value, result: Value) -> bool:
+    """Return whether a value is a product of weights with the results of heads, and nothing beside them."""
+    rows = reader.reads[0] if reader.operation == "product" else None
+    if not isinstance(rows, Tensor) or graph.depends(reader.reads[1]):
+        return False
+    owners = graph.owners(rows)
+    return result in owners and all(v.operation == "product" for v in owners)
 
 
 def joined(graph: Graph, found: list[Attention]) -> list[Attention]:

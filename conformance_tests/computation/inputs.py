@@ -254,6 +254,10 @@ def read_scale(found: EncoderReading, factor: float, width: int) -> None:
         found.findings.append(Finding("embedding_scale", says))
 
 
+ONE_FOR_ALL = "one vector is added to every token"
+"""The statement on what tells no positions, though it stands in their place."""
+
+
 def read_constant(found: EncoderReading, codes: Tensor) -> None:
     """Read what is added to every sequence: positions, or one row of a table of segments."""
     graph = found.graph
@@ -281,7 +285,7 @@ def read_constant(found: EncoderReading, codes: Tensor) -> None:
             found.codes["E_seg"] = owner.codes.reshape(-1, codes.shape[-1])
             found.choices["segment"] = "added"
         elif bool(graph.numbers(codes[0]).any()):
-            found.unread.append("one vector is added to every token")
+            found.unread.append(ONE_FOR_ALL)
         return
     table = None
     if owner is not None and owner.data.numel() % codes.shape[-1] == 0 and owner.operation in ("parameter", "constant"):

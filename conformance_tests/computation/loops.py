@@ -5,14 +5,13 @@ they are put side by side, operation by operation, so that a loop and its vector
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import PLACES, Graph, Operand, Value, places
+from conformance_tests.computation.graph import Graph, Operand, Value, places
+from conformance_tests.computation.rewriting import Rewriting
 
 SHARES_WEIGHTS = ("product", "look-up", "layer-norm", "rms-norm")
 """Operations whose turns in a loop have the same weights: with others they are several maps, tables or norms."""
@@ -24,7 +23,7 @@ SIDE_BY_SIDE = ("softmax", *SHARES_WEIGHTS)
 def rolled(graph: Graph) -> Graph:
     """Return a graph in which each loop is one operation, over one more axis; the same graph, if it has no loops."""
     loops = [turns for turns in Loops(graph).all_turns() if len(turns) > 1]
-    return Rolling(graph, loops).graph if any(turns[0].depends for turns in loops) else graph
+    return Rolling(graph, loops).finish() if any(turns[0].depends for turns in loops) else graph
 
 
 class Loops:
@@ -86,44 +85,29 @@ class Loops:
         return torch.equal(places(codes), places(other))
 
 
-class Rolling:
+class Rolling(Rewriting):
     """Builds the graph in which the turns of each loop are one value."""
 
-    def __init__(self, recorded: Graph, loops: Sequence[Sequence[Value]]) -> None:
-        self._recorded = recorded
+    def __init__(self, former: Graph, loops: Sequence[Sequence[Value]]) -> None:
+        super().__init__(former)
         self._turns = {turn.number: turns for turns in loops for turn in turns}
-        self._now: dict[int, Tensor] = {}
-        self.graph = Graph()
         for first in self._in_order():
             self._add(self._turns.get(first.number, [first]))
-        self.graph.output = self.translated(recorded.output)
-        self.graph.parts = [(name, self.translated(codes)) for name, codes in recorded.parts]
-        for number, line in recorded.disturbed.items():
-            self.graph.disturbed |= {v.number: line for v in self.graph.owners(self._now[number])}
-        self.graph.recorded, self.graph.translated = recorded, self.translated
-
-    def translated(self, codes: Tensor) -> Tensor:
-        """Return the codes that recorded entries have in the graph."""
-        found = torch.empty_like(codes)
-        for value in self._recorded.owners(codes):
-            here = codes >> PLACES == value.number
-            found[here] = self._now[value.number].reshape(-1)[places(codes[here])]
-        return found
 
     def _in_order(self) -> Iterator[Value]:
         """Yield the first turn of each loop, and any other value, as early as what they read allows."""
-        first = {v.number: self._turns.get(v.number, [v])[0].number for v in self._recorded.values}
+        first = {v.number: self._turns.get(v.number, [v])[0].number for v in self.former.values}
         missing: dict[int, set[int]] = {number: set() for number in first.values()}
         readers: dict[int, set[int]] = {number: set() for number in missing}
-        for value in self._recorded.values:
-            for read in {first[v.number] for codes in value.arrays for v in self._recorded.owners(codes)}:
+        for value in self.former.values:
+            for read in {first[v.number] for codes in value.arrays for v in self.former.owners(codes)}:
                 missing[first[value.number]].add(read)
                 readers[read].add(first[value.number])
         ready = [number for number, read in missing.items() if not read]
         heapify(ready)
         while ready:
             number = heappop(ready)
-            yield self._recorded.values[number]
+            yield self.former.values[number]
             for reader in readers[number]:
                 missing[reader].discard(number)
                 if not missing[reader]:
@@ -131,31 +115,25 @@ class Rolling:
 
     def _add(self, turns: Sequence[Value]) -> None:
         """Add the value that some turns are, and note which entries theirs are now."""
-        reads = [tuple(self._now_read(operand) for operand in turn.reads) for turn in turns]
-        first, options = turns[0], {name: self._now_read(option) for name, option in turns[0].options.items()}
+        first = turns[0]
         if len(turns) == 1 or not first.depends:
-            codes = self._added(first, reads[0], first.data, options)
-            self._now |= {turn.number: codes for turn in turns}
-        elif first.operation == "product":
+            codes = self.keep(first)
+            self.now |= {turn.number: codes for turn in turns}
+            return
+        reads = [tuple(map(self.read, turn.reads)) for turn in turns]
+        if first.operation == "product":
             self._add_product(turns, reads)
-        else:
-            shared = [first.operation in SHARES_WEIGHTS and not self._recorded.depends(each) for each in first.reads]
-            operands = tuple(
-                each[0] if is_shared or not isinstance(each[0], Tensor) else torch.stack(each)
-                for each, is_shared in zip(zip(*reads, strict=True), shared, strict=True)
-            )
-            if "axes" in options:
-                options["axes"] = tuple(axis % first.arrays[0].ndim + 1 for axis in options["axes"])
-            codes = self._added(first, operands, torch.stack([turn.data for turn in turns]), options)
-            self._now |= {turn.number: mine for turn, mine in zip(turns, codes, strict=True)}
-
-    def _now_read(self, operand: Any) -> Any:
-        return self.translated(operand) if isinstance(operand, Tensor) else operand
-
-    def _added(self, like: Value, reads: tuple[Operand, ...], data: Tensor, options: dict[str, Any]) -> Tensor:
-        value = replace(like, number=len(self.graph.values), reads=reads, data=data, options=options)
-        self.graph.values.append(value)
-        return value.codes
+            return
+        shared = [first.operation in SHARES_WEIGHTS and not self.former.depends(each) for each in first.reads]
+        operands = tuple(
+            each[0] if is_shared or not isinstance(each[0], Tensor) else torch.stack(each)
+            for each, is_shared in zip(zip(*reads, strict=True), shared, strict=True)
+        )
+        options = self.options(first)
+        if "axes" in options:
+            options["axes"] = tuple(axis % first.arrays[0].ndim + 1 for axis in options["axes"])
+        codes = self.add(first, operands, torch.stack([turn.data for turn in turns]), options)
+        self.now |= {turn.number: mine for turn, mine in zip(turns, codes, strict=True)}
 
     def _add_product(self, turns: Sequence[Value], reads: Sequence[tuple[Operand, ...]]) -> None:
         """Add the product of all that the turns multiply: rows and columns that meet have the same t."""
@@ -165,7 +143,7 @@ class Rolling:
         row, column = in_order_of_appearance(rows), in_order_of_appearance(columns)
         meeting = groups(row.tolist(), column.tolist())
         if meeting is None:
-            codes = self._added(turns[0], (rows, columns.mT), data, {})
+            codes = self.add(turns[0], (rows, columns.mT), data, {})
         else:
             which_rows, which_columns = (torch.tensor(each) for each in zip(*meeting, strict=True))
             t, m = places_in(which_rows)
@@ -175,8 +153,8 @@ class Rolling:
             whole = torch.empty(shape, dtype=data.dtype).reshape(-1)
             whole[at] = data
             operands = representatives(rows, row)[which_rows], representatives(columns, column)[which_columns].mT
-            codes = self._added(turns[0], operands, whole.reshape(shape), {}).reshape(-1)[at]
-        self._now |= {
+            codes = self.add(turns[0], operands, whole.reshape(shape), {}).reshape(-1)[at]
+        self.now |= {
             turn.number: mine for turn, mine in zip(turns, codes.split([len(t.data) for t in turns]), strict=True)
         }
 

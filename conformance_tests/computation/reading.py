@@ -13,7 +13,7 @@ from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, attentions, names
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import Graph, Value, places
-from conformance_tests.computation.inputs import SAME, WITH_FEATURES, read_entrance
+from conformance_tests.computation.inputs import ONE_FOR_ALL, SAME, WITH_FEATURES, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_norm_parameters, read_outer_norm
 from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Ending, Finding, Remarks
@@ -524,8 +524,13 @@ def demand_positions(found: EncoderReading) -> None:
             found.unread.append("nothing is added to its input that tells positions")
         else:
             found.choices["position"] = "none"
-    elif {"E", "W_patch"} & found.codes.keys() and not (found.unread or found.foreign or found.foreign_input):
-        found.findings.append(Finding("position", "nothing is added to the tokens that tells their positions"))
+    elif {"E", "W_patch"} & found.codes.keys():
+        others = [said for said in found.unread if said != ONE_FOR_ALL]
+        if not (others or found.foreign or found.foreign_input):
+            instead = f": {ONE_FOR_ALL}" if found.unread else ""
+            says = f"nothing is added to the tokens that tells their positions{instead}"
+            found.findings.append(Finding("position", says))
+            found.unread = others
 
 
 def read_inputs(found: EncoderReading, stream: Stream) -> None:

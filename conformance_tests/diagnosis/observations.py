@@ -98,7 +98,7 @@ def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Ten
         with torch.set_grad_enabled(observation.case.gradients):
             return (encoder(parameters, *probe.inputs, keep=probe.keep).detach(),)
     by_input, by_path = run.expected_gradients(observation.case, run.cotangent(observation.case), encoder)
-    learned = sorted(path for path, source in run.mapping.sources.items() if source.names)
+    learned = sorted(path for path, source in run.mapping.sources.items() if source.has_gradient)
     # A part that is used in several layers gets the sum of its gradients, whatever its name. What the wrong
     # equation has no use for may be there all the same, and gets none.
     shared = {path: encoder.home(path) for path in learned if run.weight_sets.is_one(path, encoder.home(path))}

@@ -313,7 +313,7 @@ class Computed:
         parameters = {p: v.clone().requires_grad_() for p, v in self.parameters(case.weights).items()}
         output = (encoder or self.encoder)(parameters, *leaves, keep=probe.keep)
         (output * cotangent).sum().backward()
-        learned = {p: v for p, v in parameters.items() if self.mapping.sources[p].names}
+        learned = {p: v for p, v in parameters.items() if self.mapping.sources[p].has_gradient}
         by_path = {p: torch.zeros_like(v) if v.grad is None else v.grad for p, v in learned.items()}
         for path, row in self.facts.unlearned.items():
             by_path[path][row] = 0

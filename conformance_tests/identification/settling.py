@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.composed import composed
 from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.inputs import special_ids, tables_by_argument
 from conformance_tests.computation.loops import rolled
@@ -153,7 +154,7 @@ class Settling:
         shown: EncoderReading | None = None
         # Whatever an encoder does under a recorder, names and outputs can still be asked.
         with suppress(Exception):
-            graph = rolled(self.subject.computation())
+            graph = composed(rolled(self.subject.computation()))
             if not bool(graph.numbers(graph.output).isfinite().all()):
                 return None  # numbers tell norms and activations
             self.subject.special_ids = special_ids(graph)
@@ -163,7 +164,7 @@ class Settling:
             if shown.made_for:
                 # The call makes its positions: one as long as the longest probe shows all that are needed.
                 by_batch = shown.position_axis is not None and shown.position_axis[1] == 0
-                shown = read(rolled(self.subject.computation(Sizes(MANY) if by_batch else Sizes(None, MANY))))
+                shown = read(composed(rolled(self.subject.computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))))
             if shown.image_axes is not None:
                 self.subject.learn_images(shown.image_axes)
         return shown

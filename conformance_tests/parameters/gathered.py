@@ -45,10 +45,10 @@ def gathered(found: EncoderReading, weights: Mapping[str, Tensor]) -> tuple[Para
 
 
 def source_of(graph: Graph, codes: Tensor, weights: Mapping[str, Tensor]) -> Source | None:
-    """Return where entries come from; None if they are not entries of weights, up to a factor and a number."""
+    """Return where entries come from; None if they are not entries of weights, nor computed of such."""
     undone = of_weights(graph, codes)
     if undone is None:
-        return None
+        return computed_of(graph, codes, weights)
     entries = undone.entries
     owners = [v for v in graph.owners(entries) if v.number]  # 0 is the number 0, which stands in any array
     if owners and all(v.name in weights for v in owners):
@@ -58,6 +58,65 @@ def source_of(graph: Graph, codes: Tensor, weights: Mapping[str, Tensor]) -> Sou
     if any(v.learned for v in owners):
         return None
     return Source((), partial(torch.clone, graph.numbers(codes)))
+
+
+def computed_of(graph: Graph, codes: Tensor, weights: Mapping[str, Tensor]) -> Source | None:
+    """Return how entries are computed of weights; None if an operation is not known well enough to be repeated."""
+    learned = [v for v in graph.ancestors(codes) if v.learned and v.operation == "parameter"]
+    if not learned or not all(v.name in weights for v in learned):
+        return None
+    again = partial(recomputed, graph, codes, tuple(v.number for v in learned))
+    want = graph.numbers(codes)
+    try:
+        got = again(*(v.data.double() for v in learned))
+    except (AttributeError, TypeError, RuntimeError, IndexError):
+        return None
+    close = got.shape == want.shape and torch.allclose(got, want, rtol=REPEATED, atol=REPEATED)
+    return Source(tuple(v.name for v in learned), again, is_computed=True) if close else None
+
+
+REPEATED = 1e-10
+"""How far weights that are computed again, in float64, may be from what they were, of order 1."""
+
+
+def recomputed(graph: Graph, codes: Tensor, numbers: Sequence[int], *arrays: Tensor) -> Tensor:
+    """Return entries as the graph computes them, of other numbers of its parameters.
+
+    Args:
+        graph: the computation.
+        codes: the entries.
+        numbers: those of the parameters' values.
+        arrays: what stands in their places.
+    """
+    known = {number: array.reshape(-1) for number, array in zip(numbers, arrays, strict=True)}
+
+    def entries(read: "Tensor | float") -> Tensor:
+        if not isinstance(read, Tensor):
+            return torch.tensor(read, dtype=torch.float64)
+        found = torch.zeros(read.shape, dtype=torch.float64)
+        for value in graph.owners(read):
+            here = read >> PLACES == value.number
+            found[here] = of(value)[places(read[here])]
+        return found
+
+    def of(value: Value) -> Tensor:
+        if value.number not in known:
+            known[value.number] = (repeated(value, entries) if value.learned else value.data.double()).reshape(-1)
+        return known[value.number]
+
+    return entries(codes)
+
+
+def repeated(value: Value, entries: Callable[..., Tensor]) -> Tensor:
+    """Return what an operation gives of other entries; torch's own names tell it."""
+    reads = list(map(entries, value.reads))
+    if value.operation == "product":
+        return reads[0] @ reads[1]
+    if value.kind == "reduction":
+        return torch.as_tensor(getattr(torch, value.operation)(reads[0], dim=value.options["axes"]))
+    if value.kind == "elementwise":
+        return torch.as_tensor(getattr(torch, value.operation)(*reads))
+    raise TypeError(f"{value.operation} is not repeated")
 
 
 def gather(entries: Tensor, owners: Sequence[Value]) -> Callable[..., Tensor]:

@@ -29,7 +29,7 @@ class Source:
 
     Without any weight it is a constant of the encoder, such as γ = 1 of a norm without parameters. ``kept`` takes the
     entries that the encoder has, where zeros stand beside them. Where one layer is narrower than another, all of
-    them count, and ``width`` is its own.
+    them count, and ``width`` is its own. What ``is_computed`` of weights has a gradient of itself nowhere.
     """
 
     names: tuple[str, ...]
@@ -38,6 +38,12 @@ class Source:
     plus: float = 0.0
     kept: Callable[..., Tensor] | None = None
     width: int | None = None
+    is_computed: bool = False
+
+    @property
+    def has_gradient(self) -> bool:
+        """Return whether the encoder's gradients have the entries of this one's."""
+        return bool(self.names) and not self.is_computed
 
     def made_of(self, stored: Tensor) -> Tensor:
         """Return the parameter that what is taken of the weights stands for."""
@@ -72,7 +78,7 @@ class ParameterMapping:
 
     def gradients(self, by_name: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the subject's gradients by canonical path; constants have none."""
-        learned = {path: s for path, s in self.sources.items() if s.names}
+        learned = {path: s for path, s in self.sources.items() if s.has_gradient}
         return {path: s.take(*(by_name[name] for name in s.names)) / (s.times or 1.0) for path, s in learned.items()}
 
     def with_constants(self, constants: Mapping[str, Tensor]) -> "ParameterMapping":
@@ -109,6 +115,9 @@ class ParameterMapping:
         widths = {layer: source.width for layer, source in networks.items() if source.width}
         if widths:
             found["d_ff"] = ", ".join(f"{width} in layer {layer}" for layer, width in widths.items())
+        for path, source in self.sources.items():
+            if source.is_computed:
+                found[path.rpartition(".")[2]] = "computed of several parameters"
         multiplied: dict[float, dict[str, None]] = {}
         for path, source in self.sources.items():
             if source.times != 1:

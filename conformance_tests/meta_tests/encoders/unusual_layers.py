@@ -245,3 +245,59 @@ class BothAtOnce(nn.Module):
 @unusual
 def MeanAndVarianceAtOnce() -> nn.Module:
     return Plain(plain_layers(norm=BothAtOnce))
+
+
+class MapsTwice(PlainAttention):
+    """Queries, keys, values and results are mapped once more than they need to be."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.inner = nn.ModuleList(nn.Linear(width, width) for _ in range(4))
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        maps = zip(self.inner, (self.query, self.key, self.value), strict=False)
+        return [first(second(x)).unflatten(-1, (self.count, -1)).transpose(1, 2) for first, second in maps]
+
+    def merge(self, heads: Tensor) -> Tensor:
+        merged: Tensor = self.inner[3](super().merge(heads))
+        return merged
+
+
+@unusual
+def MapsOfMaps() -> nn.Module:
+    return Plain(layers_with(MapsTwice))
+
+
+class MapsTwiceAndDivides(MapsTwice):
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ k.mT / 28**0.5
+
+
+@excused("attention.scores", "the scores are multiplied by 0.188982, where 1/√7 = 0.377964 belongs")
+def MapsOfMapsDividedByTheWidth() -> nn.Module:
+    return Plain(layers_with(MapsTwiceAndDivides))
+
+
+class OfUnitRows(nn.Module):
+    """A map whose rows have a length of their own each: weight normalisation by hand."""
+
+    def __init__(self, wide: int, out: int) -> None:
+        super().__init__()
+        self.directions, self.lengths = nn.Parameter(torch.randn(out, wide)), nn.Parameter(torch.ones(out, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ (self.lengths * self.directions / self.directions.pow(2).sum(1, keepdim=True).sqrt()).T
+
+
+class ComputesItsMaps(PlainLayer):
+    """The maps of the feed-forward network, and two of attention, are computed of parameters in each call."""
+
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module] = nn.LayerNorm) -> None:
+        super().__init__(width, count, inner, norm)
+        self.fc1, self.fc2 = OfUnitRows(width, inner), OfUnitRows(inner, width)
+        self.attention.query, self.attention.out = OfUnitRows(width, width), OfUnitRows(width, width)
+
+
+@unusual
+def ComputedMaps() -> nn.Module:
+    return Plain(plain_layers(ComputesItsMaps))

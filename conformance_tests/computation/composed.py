@@ -1,0 +1,129 @@
+"""Maps of maps: what two maps behind one another compute is one map, whose weights are the product of theirs.
+
+Queries, keys and values may be mapped twice, as around an attention that has maps already; so may its results.
+"""
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.affine import NONE, Affine, affine
+from conformance_tests.computation.feed_forward import feed_forwards
+from conformance_tests.computation.graph import Graph, Value, places
+from conformance_tests.computation.rewriting import Rewriting
+
+
+def composed(graph: Graph) -> Graph:
+    """Return a graph in which a map of a map within attention is one; the same graph, if it has none."""
+    networks = {n.gives.number for n in feed_forwards(graph) if n.gives is not None and n.operations}
+    maps = {v.number: found for v in graph.values if (found := map_before(graph, v, networks)) is not None}
+    return Composing(graph, maps).finish() if maps else graph
+
+
+def map_before(graph: Graph, product: Value, networks: set[int]) -> Affine | None:
+    """Return what a map reads as a map itself, if both stand between a stream and attention; None if they do not.
+
+    Args:
+        graph: the computation.
+        product: what may be such a map.
+        networks: the numbers of the products that feed-forward networks end in: the next map begins another part.
+    """
+    if product.operation != "product" or not graph.depends(product.reads[0]) or graph.depends(product.reads[1]):
+        return None
+    rows = product.reads[0]
+    assert isinstance(rows, Tensor)
+    found = affine(graph, rows[0]) if len(rows) == 1 else None
+    if found is None or len(found.products) != 1 or found.factor() is None or not found.has_one_bias():
+        return None
+    inner = found.products[0]
+    columns, of_rows = found.columns(), found.rows()
+    is_whole = bool((columns == columns[:1]).all()) and bool((of_rows == of_rows[:, :1]).all())
+    if inner.number in networks or not is_whole or not is_read_by_one(graph, inner, product):
+        return None
+    reads = inner.reads[0]
+    assert isinstance(reads, Tensor)
+    behind_attention = all(is_of_data(graph, value) for value in graph.owners(reads))
+    return found if behind_attention or leads_to_attention(graph, product) else None
+
+
+def is_of_data(graph: Graph, value: Value) -> bool:
+    """Return whether a value is a product of two arrays of data: scores, or averages."""
+    return value.operation == "product" and all(map(graph.depends, value.reads))
+
+
+def is_read_by_one(graph: Graph, inner: Value, product: Value) -> bool:
+    """Return whether a product alone reads what a map gives, with its bias and its scale."""
+    waiting = [inner]
+    while waiting:
+        for reader in graph.readers(waiting.pop()):
+            if reader.kind == "elementwise" and sum(map(graph.depends, reader.reads)) == 1:
+                waiting.append(reader)
+            elif reader is not product:
+                return False
+    return True
+
+
+def leads_to_attention(graph: Graph, product: Value) -> bool:
+    """Return whether what a map gives is read, but for a bias and a scale, by products of two arrays of data alone."""
+    waiting, found = [product], False
+    while waiting:
+        for reader in graph.readers(waiting.pop()):
+            if reader.kind == "elementwise" and sum(map(graph.depends, reader.reads)) == 1:
+                waiting.append(reader)
+            elif is_of_data(graph, reader):
+                found = True
+            else:
+                return False
+    return found
+
+
+class Composing(Rewriting):
+    """Builds the graph in which maps of maps are one map each, with one bias."""
+
+    def __init__(self, former: Graph, maps: dict[int, Affine]) -> None:
+        super().__init__(former)
+        self._sums: dict[int, tuple[Tensor, Tensor]] = {}
+        for value in former.values:
+            if value.number in maps:
+                self.now[value.number] = self._mapped(value, maps[value.number])
+            else:
+                self.now[value.number] = self._with_one_bias(value)
+
+    def _mapped(self, outer: Value, inner: Affine) -> Tensor:
+        """Add the map that two are, and its bias: (x A + a) B = x A B + a B."""
+        B, factor = self.read(outer.reads[1]), inner.factor()
+        if factor is not None and factor != 1:
+            B = self._weights(outer, "mul", (B, factor), "elementwise")
+        A = self.translated(inner.at(0).weights().mT)[None]
+        rows = self.translated(inner.at(slice(None), 0).arguments())[None]
+        W = self._weights(outer, "product", (A, B))
+        numbers = self.graph.numbers(rows) @ self.graph.numbers(W)
+        codes = self.add(outer, (rows, W), numbers, {})
+        biased = inner.bias[0] != NONE
+        if not bool(biased.any()):
+            return codes
+        a = self.translated(torch.where(biased, inner.bias[0], 0))[None, None]
+        bias = self._weights(outer, "product", (a, B)).expand_as(codes)
+        found = self.add(outer, (codes, bias), outer.data, {}, operation="add", kind="elementwise")
+        self._sums[len(self.graph.values) - 1] = codes, bias
+        return found
+
+    def _with_one_bias(self, value: Value) -> Tensor:
+        """Add a value; where it adds weights to a map of a map with a bias, both biases are one."""
+        reads = tuple(map(self.read, value.reads))
+        data = [read for read in reads if self.graph.depends(read)]
+        beside = [read for read in reads if isinstance(read, Tensor) and not self.graph.depends(read)]
+        owner = self.graph.owner(data[0]) if len(data) == 1 and value.operation == "add" and beside else None
+        if owner is None or owner.number not in self._sums:
+            return self.keep(value)
+        codes, bias = (each.reshape(-1)[places(data[0])] for each in self._sums[owner.number])
+        pairs, place = torch.stack([bias.reshape(-1), beside[0].reshape(-1)]).unique(dim=1, return_inverse=True)
+        both = self._weights(value, "add", (pairs[0], pairs[1]), "elementwise")[place].reshape(bias.shape)
+        return self.add(value, (codes, both), value.data, {})
+
+    def _weights(self, like: Value, operation: str, reads: tuple[Tensor, Tensor | float], kind: str = "") -> Tensor:
+        """Add what is computed of weights, and return its codes."""
+        one, other = map(self.graph.numbers, reads)
+        data = one @ other if operation == "product" else one * other if operation == "mul" else one + other
+        learned = any(map(self.graph.learned, reads))
+        about = {"operation": operation, "kind": kind, "depends": False, "learned": learned}
+        return self.add(like, reads, data, {}, **about)

@@ -1,0 +1,64 @@
+"""Graphs made of other graphs, in which some values are put in another way."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.graph import PLACES, Graph, Operand, Value, places
+
+
+class Rewriting:
+    """Builds a graph from a former one, in an order in which what is read comes first.
+
+    Attributes:
+        former: the graph that is read.
+        graph: the graph that is built.
+        now: the codes that each value of the former graph has in the other one, in its shape.
+    """
+
+    def __init__(self, former: Graph) -> None:
+        self.former = former
+        self.graph = Graph()
+        self.now: dict[int, Tensor] = {}
+
+    def translated(self, codes: Tensor) -> Tensor:
+        """Return the codes that entries of the former graph have."""
+        found = torch.empty_like(codes)
+        for value in self.former.owners(codes):
+            here = codes >> PLACES == value.number
+            found[here] = self.now[value.number].reshape(-1)[places(codes[here])]
+        return found
+
+    def read(self, operand: Any) -> Any:
+        """Return an operand, or an option, as it is now."""
+        return self.translated(operand) if isinstance(operand, Tensor) else operand
+
+    def options(self, value: Value) -> dict[str, Any]:
+        """Return the options of a value, with codes as they are now."""
+        return {name: self.read(option) for name, option in value.options.items()}
+
+    def keep(self, value: Value) -> Tensor:
+        """Add a value as it is, and return its codes."""
+        return self.add(value, tuple(map(self.read, value.reads)), value.data, self.options(value))
+
+    def add(
+        self, like: Value, reads: tuple[Operand, ...], data: Tensor, options: Mapping[str, Any], **other: Any
+    ) -> Tensor:
+        """Add a value that is like one of the former graph but for some attributes, and return its codes."""
+        number = len(self.graph.values)
+        self.graph.values.append(replace(like, number=number, reads=reads, data=data, options=options, **other))
+        return self.graph.values[-1].codes
+
+    def finish(self) -> Graph:
+        """Return the graph, with the output and the parts of the former one."""
+        former, graph = self.former, self.graph
+        graph.output = self.translated(former.output)
+        graph.parts = [(name, self.translated(codes)) for name, codes in former.parts]
+        for number, line in former.disturbed.items():
+            graph.disturbed |= {v.number: line for v in graph.owners(self.now[number])}
+        graph.recorded = former.recorded
+        graph.translated = lambda codes: self.translated(former.translated(codes))
+        return graph
