@@ -14,19 +14,16 @@ from conformance_tests.computation.rewriting import Rewriting
 
 def composed(graph: Graph) -> Graph:
     """Return a graph in which a map of a map within attention is one; the same graph, if it has none."""
-    networks = {n.gives.number for n in feed_forwards(graph) if n.gives is not None and n.operations}
-    maps = {v.number: found for v in graph.values if (found := map_before(graph, v, networks)) is not None}
+    maps = {v.number: found for v in graph.values if (found := map_before(graph, v)) is not None}
+    if maps:
+        # What a feed-forward network ends in is not composed with the map of another part.
+        ends = {n.gives.number for n in feed_forwards(graph) if n.gives is not None and n.operations}
+        maps = {number: found for number, found in maps.items() if found.products[0].number not in ends}
     return Composing(graph, maps).finish() if maps else graph
 
 
-def map_before(graph: Graph, product: Value, networks: set[int]) -> Affine | None:
-    """Return what a map reads as a map itself, if both stand between a stream and attention; None if they do not.
-
-    Args:
-        graph: the computation.
-        product: what may be such a map.
-        networks: the numbers of the products that feed-forward networks end in: the next map begins another part.
-    """
+def map_before(graph: Graph, product: Value) -> Affine | None:
+    """Return what a map reads as a map itself, if both stand between a stream and attention; None if they do not."""
     if product.operation != "product" or not graph.depends(product.reads[0]) or graph.depends(product.reads[1]):
         return None
     rows = product.reads[0]
@@ -37,7 +34,7 @@ def map_before(graph: Graph, product: Value, networks: set[int]) -> Affine | Non
     inner = found.products[0]
     columns, of_rows = found.columns(), found.rows()
     is_whole = bool((columns == columns[:1]).all()) and bool((of_rows == of_rows[:, :1]).all())
-    if inner.number in networks or not is_whole or not is_read_by_one(graph, inner, product):
+    if not is_whole or not is_read_by_one(graph, inner, product):
         return None
     reads = inner.reads[0]
     assert isinstance(reads, Tensor)

@@ -211,7 +211,8 @@ class Wiring:
             return None
         if not all(part.heads for part in apart) or any(head.W_O is not None for part in apart for head in part.heads):
             return None
-        reads = {self.of(part.reads) for part in apart}
+        # Each head may read features of one value.
+        reads = {self.of(part.reads if (v := self.graph.owner(part.reads)) is None else v.codes) for part in apart}
         if len(reads) > 1 or len({part.scale for part in apart}) > 1:
             return None
         first = min(apart, key=lambda part: part.weights.number)

@@ -85,7 +85,7 @@ class TorchSubject(CalledSubject):
         self._function = function
         self.device = "cpu"
         self._kept_in = coarsest([t.dtype for t in module.parameters()])
-        self._refuses_float64 = False
+        self._refuses_float64 = self._mixes_types = False
         self._refusal = ""
         self._further = 0
         self._structure: Structure | None = None
@@ -316,9 +316,10 @@ class TorchSubject(CalledSubject):
                     return self.call_with_batch([x], named, gradients=True)
             except Exception as refusal:
                 mixes_types = mixes_types or bool(MIXED_TYPES.search(str(refusal)))
-                mixed_floats += bool(MIXED_FLOATS.search(str(refusal)))
-                if mixed_floats == MOST_MIXED:
-                    raise SearchedTooLong from None
+                if MIXED_FLOATS.search(str(refusal)):
+                    mixed_floats += 1
+                    if mixed_floats == MOST_MIXED:
+                        raise SearchedTooLong from None
                 raise
 
         def recorded() -> Graph:
@@ -329,9 +330,11 @@ class TorchSubject(CalledSubject):
 
         if not self._refuses_float64:
             with self.computing_in(Precision(torch.float64, self.device)):
-                with suppress(Unsupported):
-                    return recorded()
-                if mixes_types:
+                if not self._mixes_types:
+                    with suppress(Unsupported):
+                        return recorded()
+                    self._mixes_types = mixes_types
+                if self._mixes_types:
                     # A cast to float32 that then meets float64 is a matter of precision, and not of what is computed.
                     with suppress(Unsupported), widened():
                         return recorded()

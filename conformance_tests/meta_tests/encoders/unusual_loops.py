@@ -138,3 +138,24 @@ class AppliesAlongTheQueries(Rows):
 @excused("attention.weights", "the softmax does not run over the keys")
 def OtherAxisRowByRow() -> Any:
     return AppliesAlongTheQueries().forward
+
+
+@unusual
+class PatchByPatch(nn.Module):
+    """Patches of square images are written one by one into zeros, whose precision nobody states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map, self.places = nn.Linear(9, 28), nn.Parameter(torch.randn(1, 16, 28))
+        self.layers = Plain(plain_layers())
+
+    def forward(self, images: Tensor) -> Tensor:
+        _, _, height, width = images.shape
+        if height != width:
+            raise ValueError("images must be square")
+        patches = torch.zeros(len(images), 16, 9)
+        for image, rows in zip(images, patches, strict=True):
+            for place, row in enumerate(rows):
+                i, j = 3 * (place // 4), 3 * (place % 4)
+                row.copy_(image[:, i : i + 3, j : j + 3].flatten())
+        return self.layers(self.map(patches) + self.places)
