@@ -154,8 +154,8 @@ class PatchByPatch(nn.Module):
         if height != width:
             raise ValueError("images must be square")
         patches = torch.zeros(len(images), 16, 9)
-        for image, rows in zip(images, patches, strict=True):
-            for place, row in enumerate(rows):
+        for b, image in enumerate(images):
+            for place in range(16):
                 i, j = 3 * (place // 4), 3 * (place % 4)
-                row.copy_(image[:, i : i + 3, j : j + 3].flatten())
+                patches[b, place] = image[:, i : i + 3, j : j + 3].flatten()
         return self.layers(self.map(patches) + self.places)
