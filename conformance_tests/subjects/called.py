@@ -628,12 +628,16 @@ class CalledSubject(Subject):
     def _fillings(self, beside_vectors: bool) -> Iterator[tuple[tuple[str, ...], Iterator[tuple[Filling, ...]]]]:
         """Yield names of further arguments, and what these may be given together.
 
-        What a call went through with comes first. Then few others are tried: one that is refused with the former is
-        refused for something else, most likely for its sizes. Where no call went through, few are tried once more.
+        What a call went through with comes first. Then few others are tried, of the same arguments or of those that
+        are required: one that is refused with the former is refused for something else, most likely for its sizes.
+        Where no call went through, few are tried once more.
         """
         beside, known = self._beside_segments(), self.first_forms
         accepted = {name: form for name, form in (known or {}).items() if name in beside}
+        likely = (set(accepted), set(required(beside)))
         for given in sorted(plans(beside), key=lambda names: set(names) != set(accepted)):
+            if known is not None and set(given) not in likely:
+                continue
             choices = by_rank([fillings(argument, beside_vectors) for argument in given])
             if known is None and not self._searched_in_vain:
                 yield given, choices

@@ -67,7 +67,14 @@ def inputs_of(
         # Where only one length goes, it matters which axis has it.
         for width in likely:
             yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
-    for shape in sorted(images_of(shapes, placed), key=lambda shape: not set(sorted(shape)[1:]) <= set(numbers)):
+    kernels = {tuple(sorted(s[2:])) for s in shapes if len(s) == 4}
+
+    def is_kept(image: tuple[int, ...]) -> bool:
+        """Return whether an encoder keeps the sides of an image; those of its patches are kept by a kernel."""
+        sides = tuple(sorted(image)[1:])
+        return set(sides) <= set(numbers) and sides not in kernels
+
+    for shape in sorted(images_of(shapes, placed), key=is_kept, reverse=True):
         yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
