@@ -196,10 +196,12 @@ class CalledSubject(Subject):
         stages = sorted(self.stages, key=lambda stage: stage[0] != is_alone) if is_alone else self.stages
         for left, (alone, trials) in zip(range(len(stages), 0, -1), stages, strict=True):
             self.one_by_one = alone
-            # Each stage leaves half of the time to those behind it.
-            here = end if left == 1 else (process_time() + end) / 2
+            # Each stage leaves a third of the time to those behind it.
+            here = end if left == 1 else (process_time() + 2 * end) / 3
             found = self.tried_calls(until(here, call), sizes, trials)
-            if found is not None and not found.is_odd:
+            # What takes a batch of one sequence alone may take a sequence: then all of a batch are judged.
+            takes_batches = found is not None and (alone or found.batch > 1 or self.hints.batch == 1)
+            if found is not None and not found.is_odd and takes_batches:
                 return found
             odd = odd or (None if found is None else (found, self.how_called()))
         if odd is not None:

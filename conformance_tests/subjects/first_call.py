@@ -208,20 +208,32 @@ def is_attended(argument: str) -> bool:
 def by_rank(choices: Sequence[Sequence[Filling]]) -> Iterator[tuple[Filling, ...]]:
     """Yield a choice from each list, those that are likely in all of them first."""
     likely = choices if len(choices) <= FEW else [c[:MOST_OF_MANY] for c in choices]
-    ranked = sorted(product(*(enumerate(c) for c in likely)), key=rank_together)
+    rank = rank_together if all(map(is_first_a_mask, choices)) else sum_of_ranks
+    ranked = sorted(product(*(enumerate(c) for c in likely)), key=rank)
     for chosen in islice(ranked, MOST_CALLS):
         yield tuple(choice for _, choice in chosen)
 
 
-def rank_together(chosen: Sequence[tuple[int, Filling]]) -> int:
-    """Return how late a choice for several arguments comes, each with its own rank.
+def is_first_a_mask(choices: Sequence[Filling]) -> bool:
+    """Return whether an argument is a mask rather than the input again, positions, or numbers."""
+    said = (choice for choice in choices if choice not in (Plain("nothing"), Plain("nothing added")))
+    return getattr(next(said, None), "values", "") in MASKS
 
-    The values of masks mean the same in one call, as a rule: then the likeliest shapes alone decide.
+
+def sum_of_ranks(chosen: Sequence[tuple[int, Filling]]) -> int:
+    """Return how late a choice for several arguments comes, each with its own rank."""
+    return sum(rank for rank, _ in chosen)
+
+
+def rank_together(chosen: Sequence[tuple[int, Filling]]) -> int:
+    """Return how late a choice for several masks comes.
+
+    Their values mean the same in one call, as a rule: then the likeliest shapes alone decide.
     """
     masks = [f for _, f in chosen if isinstance(f, MaskForm) and f.values in MASKS and f.axes in LIKELY_SHAPES]
     if 1 < len(masks) == len(chosen) and len({form.values for form in masks}) == 1:
         return sum(LIKELY_SHAPES.index(form.axes) for form in masks)
-    return sum(rank for rank, _ in chosen)
+    return sum_of_ranks(chosen)
 
 
 @cache
@@ -231,13 +243,13 @@ def likeliest(names: Sequence[str], most: int, beside_vectors: bool) -> list[tup
 
 
 def plans(arguments: Arguments) -> Iterator[tuple[str, ...]]:
-    """Yield the arguments to give beside the input: those required; then one or two as well that default to nothing.
+    """Yield the arguments to give beside the input: those required; then one, two or all that default to nothing.
 
     Code that states a default and cannot do without a value is common.
     """
     asked = required(arguments)
     optional = [name for name, default in list(arguments.items())[1:] if default is None][:MOST_OPTIONAL]
-    for more in range(3):
+    for more in dict.fromkeys((0, 1, 2, len(optional))):
         for beside in combinations(optional, more):
             yield (*asked, *beside)
 
@@ -426,13 +438,15 @@ def first_call(
         numbers: whole numbers that it keeps; the only length that it takes, or the sides of its images, may be some.
     """
     few, *more = lengths or [LENGTH, *lengths_told(weights, tables, numbers=numbers)][:MOST_LENGTHS]
-    asked = [(*required(arguments),)]
+    every = list(plans(arguments))
+    asked, most_given = every[:1], every[-1]
     likely = partial(inputs_of, tables=tables, shape=shape, numbers=numbers)
     refusals = Refusals()
     attempts = partial(attempts_of, weights, refusals, batches)
     rounds = (
-        attempts(plans(arguments), [few], likely, LIKELY),
+        attempts([*asked, most_given, *every[1:-1]] if len(every) > 1 else asked, [few], likely, LIKELY),
         refusals.ascending(*asked),
+        *([refusals.ascending(most_given)] if len(every) > 1 else []),
         attempts(asked, more, likely, LIKELY),
         refusals.ascending(*asked),
         attempts(asked, [few], likely, MOST_CALLS),

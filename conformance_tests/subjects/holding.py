@@ -1,6 +1,6 @@
 """Parts of objects, however deep: attributes, entries, what a function is given and what it was defined beside."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dis import get_instructions
 from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
@@ -14,6 +14,13 @@ def held(thing: Any, kind: Any) -> dict[str, Any]:
         if isinstance(here, kind):
             found[path.removeprefix(".")] = here
     return found
+
+
+def whole_numbers(parts: Iterable[Any]) -> list[int]:
+    """Return the whole numbers among the attributes of some parts, and in tuples there."""
+    held_by_parts = (value for part in parts for value in vars(part).values())
+    numbers = (n for value in held_by_parts for n in (value if isinstance(value, tuple) else (value,)))
+    return list(dict.fromkeys(n for n in numbers if type(n) is int))
 
 
 def functions_in(thing: Any) -> list[FunctionType]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, product
+from itertools import islice, product, zip_longest
 from types import MappingProxyType
 
 import torch
@@ -74,7 +74,7 @@ def inputs_of(
         sides = tuple(sorted(image)[1:])
         return set(sides) <= set(numbers) and sides not in kernels
 
-    for shape in sorted(images_of(shapes, placed), key=is_kept, reverse=True):
+    for shape in sorted(images_of(shapes, placed, numbers), key=is_kept, reverse=True):
         yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
@@ -125,12 +125,15 @@ MOST_CHANNELS, MOST_COUNTS = 16, 6
 """Signals with at most so many channels are tried, and so many numbers of stretches."""
 
 
-def images_of(shapes: Sequence[tuple[int, ...]], placed: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+def images_of(
+    shapes: Sequence[tuple[int, ...]], placed: Sequence[tuple[int, ...]], numbers: Collection[int] = ()
+) -> Iterator[tuple[int, ...]]:
     """Yield the shapes of images that an encoder may take, those first for which there is a table of positions.
 
     Args:
         shapes: those of its weights.
         placed: those of tables of positions.
+        numbers: whole numbers that it keeps, such as the sides of patches that a map reads flattened.
     """
     sizes = {size for shape in shapes for size in shape if size > 1}
     kernels = dict.fromkeys(s for s in shapes if len(s) == 4)
@@ -138,7 +141,9 @@ def images_of(shapes: Sequence[tuple[int, ...]], placed: Sequence[tuple[int, ...
     stored += [((s[0], s[1]), s[2]) for s in kernels if s[0] * s[1] > 1]
     stored.sort(key=lambda patch: patch[0][0] != patch[0][1])  # squares are likelier
     squares = flattened_patches(mapped_to(placed, shapes))
-    told = product(dict.fromkeys([*stored, *squares]), islice(grids_of(placed), MOST_GRIDS))
+    others = flattened_patches(mapped_to(placed, shapes), squares=False)
+    rectangles = [(sides, channels) for sides, channels in others if set(sides) <= set(numbers)]
+    told = product(dict.fromkeys([*stored, *rectangles, *squares]), islice(grids_of(placed), MOST_GRIDS))
     for (patch, channels), grid in told:
         yield from images_with(patch, channels, grid)
     # Where no kernel tells the sides of a patch, a table of positions has a row for each one, and for special tokens.
@@ -226,14 +231,17 @@ def position_tables(shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def grids_of(tables: Sequence[tuple[int, ...]], fewest: int = 2) -> Iterator[tuple[int, int]]:
-    """Yield rows and columns of patches for which there is a table of positions, the nearest to squares first.
+    """Yield rows and columns of patches for which there is a table of positions, of each the nearest to squares first.
 
     A table has a row for each patch, for a class token, and for one that distils. There are at least the ``fewest``
     rows, and as many columns: a patch may be as high as the image.
     """
+    grids: list[list[tuple[int, int]]] = []
     for patches in dict.fromkeys(s[-2] - special for s in tables for special in (1, 0, 2)):
         sides = [a for a in range(fewest, MOST_ROWS + 1) if patches % a == 0 and fewest <= patches // a <= MOST_ROWS]
-        yield from sorted(((a, patches // a) for a in sides), key=lambda grid: abs(grid[0] - grid[1]))
+        grids.append(sorted(((a, patches // a) for a in sides), key=lambda grid: abs(grid[0] - grid[1])))
+    # A map may be taken for a table: no table of several comes last.
+    yield from (grid for together in zip_longest(*grids) for grid in together if grid is not None)
 
 
 MOST_ROWS, MOST_GRIDS = 32, 12

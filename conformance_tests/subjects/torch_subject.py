@@ -37,6 +37,7 @@ from conformance_tests.subjects.first_call import (
     first_call,
     reads,
 )
+from conformance_tests.subjects.holding import whole_numbers
 from conformance_tests.subjects.likely_inputs import LENGTH, MOST_WIDTHS, inputs_of
 from conformance_tests.subjects.masks import DOCUMENTED, MaskForm
 from conformance_tests.subjects.noisy_call import NO_CALL, noisy_call
@@ -388,10 +389,8 @@ class TorchSubject(CalledSubject):
         return self._constants()
 
     def numbers(self) -> Sequence[int]:
-        """See ``CalledSubject``: attributes of its parts, also such as are tuples."""
-        held = (value for part in self.module.modules() for value in vars(part).values())
-        held = (number for value in held for number in (value if isinstance(value, tuple) else (value,)))
-        return list(dict.fromkeys(value for value in held if type(value) is int))
+        """See ``CalledSubject``: attributes of its parts."""
+        return whole_numbers(self.module.modules())
 
     def _constants(self) -> dict[str, Tensor]:
         return dict(self.module.named_buffers()) | plain_tensors(self.module)

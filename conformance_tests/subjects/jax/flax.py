@@ -10,6 +10,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.calling import REQUIRED, Arguments, apart_from_evaluation, arguments_of, input_by_name
+from conformance_tests.subjects.holding import whole_numbers
 from conformance_tests.subjects.jax.documented import computes_in_one_pass
 from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors, in_float64, widened
 from conformance_tests.subjects.numbered import telling_names
@@ -50,6 +51,10 @@ class FlaxSubject(JaxSubject):
     def arguments(self) -> Arguments:
         """See ``CalledSubject``: without those that tell evaluation from training."""
         return self._arguments
+
+    def numbers(self) -> Sequence[int]:
+        """See ``CalledSubject``: attributes of the module and its parts."""
+        return whole_numbers(self.form.parts().values())
 
     def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """See ``JaxSubject``."""
