@@ -1,6 +1,7 @@
 """The first call of an encoder of which nothing is known."""
 
 from collections.abc import Mapping
+from itertools import islice
 from time import process_time
 from typing import Any
 
@@ -22,6 +23,7 @@ from conformance_tests.subjects.first_call import (
     takes_fractions,
     value_of,
 )
+from conformance_tests.subjects.likely_inputs import grids_of, images_of
 from conformance_tests.subjects.masks import LENGTHS, MaskForm
 
 WEIGHTS = {"W": torch.zeros(6, 12), "V": torch.zeros(12, 6), "E": torch.zeros(9, 6)}
@@ -295,3 +297,39 @@ def test_inputs_with_another_number_of_axes_than_refusals_ask_for_are_left_out()
     assert axes_asked_for("not enough values to unpack (expected 4, got 3)", 2) is None
     assert axes_asked_for("too many values to unpack (expected 2)", 3) == 2
     assert axes_asked_for("too many values to unpack (expected 3)", 3) is None
+
+
+def test_positions_beside_a_mask_keep_their_numbers() -> None:
+    """Masks of the same values are likely together where all arguments may be masks."""
+    choices = [fillings("attention_mask"), fillings("position_ids")]
+    assert next(iter(by_rank(choices)))[1] == Plain("positions")
+    nothing, masks = islice(by_rank([fillings("a"), fillings("b")]), 2)
+    assert nothing == (Plain("nothing"), Plain("nothing"))
+    assert masks == (MaskForm("a", "keep", "B n"), MaskForm("b", "keep", "B n"))
+
+
+def test_all_arguments_that_default_to_nothing_are_given_together_too() -> None:
+    arguments = {"x": REQUIRED, "a": None, "b": None, "c": None}
+    assert list(plans(arguments))[-1] == ("a", "b", "c")
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        if named.keys() != {"a", "b", "c"} or None in named.values():
+            raise TypeError("'NoneType' object has no attribute 'shape'")
+        return torch.zeros(*x.shape[:2], 6)
+
+    found = first_call(WEIGHTS, {}, arguments, call)
+    assert found is not None
+    assert found.named.keys() == {"a", "b", "c"}
+
+
+def test_of_several_tables_the_squarest_grid_of_each_comes_first() -> None:
+    """71, 72 and 70 patches, then 8, 9 and 7."""
+    assert list(grids_of([(72, 26), (9, 26)]))[:4] == [(8, 9), (7, 10), (2, 4), (3, 3)]
+
+
+def test_images_of_the_sides_that_an_encoder_keeps_come_first() -> None:
+    """A map of 72 entries reads patches of 4 × 6 pixels, in a grid of 3 × 3."""
+    shapes = [(72, 26), (9, 26), (26, 26)]
+    told = list(images_of(shapes, [(9, 26)], numbers=[4, 6]))
+    assert (12, 18, 3) in told[:6]
+    assert (12, 18, 3) not in list(images_of(shapes, [(9, 26)]))[:6]

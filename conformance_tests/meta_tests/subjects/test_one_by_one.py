@@ -109,3 +109,20 @@ def test_arrays_of_numpy_are_read_one_by_one_too() -> None:
     assert subject.one_by_one
     x = torch.randn(2, 5, 6, dtype=torch.float64)
     torch.testing.assert_close(subject.encode((x,), None), x + x.mean(1, keepdim=True))
+
+
+def test_an_encoder_that_takes_a_batch_of_one_is_given_a_sequence_if_it_takes_that_too() -> None:
+    """Its products turn all axes round, which a batch of one survives."""
+
+    class Turned:
+        def __init__(self) -> None:
+            self.w = np.eye(6)
+
+        def __call__(self, x: Any) -> Any:
+            if len(x) > 1 and x.ndim > 2:
+                raise ValueError("shapes do not go together")
+            return x @ self.w + x.sum(-2, keepdims=True)
+
+    subject = adapt(Turned())
+    assert isinstance(subject, HeldArraysSubject)
+    assert subject.one_by_one
