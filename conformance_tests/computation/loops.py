@@ -64,9 +64,9 @@ class Loops:
         if not value.reads or (value.depends and (not is_open or value.options.get("axis", 0) != 0)):
             return value.number
         options = tuple(sorted((name, str(option)) for name, option in value.options.items()))
-        numbers = tuple(operand for operand in value.reads if not isinstance(operand, Tensor))
-        loops = tuple(tuple(sorted({self._loop[number] for number in numbers})) for numbers in read)
-        return value.operation, value.line, tuple(value.data.shape), options, numbers, loops
+        loops = iter([tuple(sorted({self._loop[number] for number in numbers})) for numbers in read])
+        reads = tuple(next(loops) if isinstance(operand, Tensor) else operand for operand in value.reads)
+        return value.operation, value.line, tuple(value.data.shape), options, reads
 
     def _are_turns(self, members: Sequence[Value]) -> bool:
         """Return whether operations that are alike read different entries, and the same weights."""

@@ -117,7 +117,7 @@ class ParameterMapping:
             found["d_ff"] = ", ".join(f"{width} in layer {layer}" for layer, width in widths.items())
         for path, source in self.sources.items():
             if source.is_computed:
-                found[path.rpartition(".")[2]] = "computed of several parameters"
+                found[path.rpartition(".")[2]] = "computed of several parameters, whose gradients are not compared"
         multiplied: dict[float, dict[str, None]] = {}
         for path, source in self.sources.items():
             if source.times != 1:
