@@ -49,6 +49,9 @@ more."""
 LONGEST_REFUSAL = 1000
 """So many characters of a refusal are read: some show a whole array."""
 
+LARGEST_BATCH = 32
+"""Images of so many samples take some 40 MB each."""
+
 MOST_TOLD = 6
 """So many numbers that refusals name are tried as sizes: they name those of the weights as well."""
 
@@ -362,9 +365,9 @@ class Refusals:
         """Return how many refusals name a number: it may be the size that is asked for."""
         return self._numbers[number]
 
-    def sizes(self, known: Collection[int]) -> list[int]:
-        """Return the numbers that refusals name most often and that may be sizes, besides those known."""
-        told = [number for number, _ in self._numbers.most_common() if 1 < number <= LONGEST and number not in known]
+    def sizes(self, most: int, known: Collection[int]) -> list[int]:
+        """Return the numbers that refusals name most often and that may be sizes up to ``most``, besides those known."""
+        told = [number for number, _ in self._numbers.most_common() if 1 < number <= most and number not in known]
         return told[:MOST_TOLD]
 
     def asks_for_other_axes(self, x: Tensor) -> bool:
@@ -405,9 +408,9 @@ def attempts_as_told(
     weights: Mapping[str, Tensor], refusals: Refusals, asked: Sequence[tuple[str, ...]], inputs: InputsOf
 ) -> Iterator[Attempt]:
     """Yield calls with the numbers of positions, and of sequences, that the refusals before them name."""
-    lengths = refusals.sizes({LENGTH})
+    lengths = refusals.sizes(LONGEST, {LENGTH})
     yield from attempts_of(weights, refusals, BATCHES, asked, lengths, inputs, LIKELY)
-    batches = refusals.sizes({LENGTH, *BATCHES})
+    batches = refusals.sizes(LARGEST_BATCH, {LENGTH, *BATCHES})
     yield from attempts_of(weights, refusals, batches, asked, [LENGTH, *batches], inputs, LIKELY)
 
 
