@@ -366,7 +366,7 @@ class Refusals:
         return self._numbers[number]
 
     def sizes(self, most: int, known: Collection[int]) -> list[int]:
-        """Return the numbers that refusals name most often and that may be sizes up to ``most``, besides those known."""
+        """Return the numbers up to ``most`` that refusals name most often, besides those known: they may be sizes."""
         told = [number for number, _ in self._numbers.most_common() if 1 < number <= most and number not in known]
         return told[:MOST_TOLD]
 
