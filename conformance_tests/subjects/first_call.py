@@ -248,11 +248,12 @@ def likeliest(names: Sequence[str], most: int, beside_vectors: bool) -> list[tup
 def plans(arguments: Arguments) -> Iterator[tuple[str, ...]]:
     """Yield the arguments to give beside the input: those required; then one, two or all that default to nothing.
 
-    Code that states a default and cannot do without a value is common.
+    Code that states a default and cannot do without a value is common. Of three, all are given sooner than one or two.
     """
     asked = required(arguments)
     optional = [name for name, default in list(arguments.items())[1:] if default is None][:MOST_OPTIONAL]
-    for more in dict.fromkeys((0, 1, 2, len(optional))):
+    every = len(optional)
+    for more in dict.fromkeys((0, every if every == FEW else 1, 1, 2, every)):
         for beside in combinations(optional, more):
             yield (*asked, *beside)
 
@@ -442,14 +443,14 @@ def first_call(
     """
     few, *more = lengths or [LENGTH, *lengths_told(weights, tables, numbers=numbers)][:MOST_LENGTHS]
     every = list(plans(arguments))
-    asked, most_given = every[:1], every[-1]
+    asked = every[:1]
     likely = partial(inputs_of, tables=tables, shape=shape, numbers=numbers)
     refusals = Refusals()
     attempts = partial(attempts_of, weights, refusals, batches)
     rounds = (
-        attempts([*asked, most_given, *every[1:-1]] if len(every) > 1 else asked, [few], likely, LIKELY),
+        attempts(every, [few], likely, LIKELY),
         refusals.ascending(*asked),
-        *([refusals.ascending(most_given)] if len(every) > 1 else []),
+        *([refusals.ascending(max(every, key=len))] if len(every) > 1 else []),
         attempts(asked, more, likely, LIKELY),
         refusals.ascending(*asked),
         attempts(asked, [few], likely, MOST_CALLS),

@@ -310,7 +310,8 @@ def test_positions_beside_a_mask_keep_their_numbers() -> None:
 
 def test_all_arguments_that_default_to_nothing_are_given_together_too() -> None:
     arguments = {"x": REQUIRED, "a": None, "b": None, "c": None}
-    assert list(plans(arguments))[-1] == ("a", "b", "c")
+    assert list(plans(arguments))[1] == ("a", "b", "c")
+    assert list(plans(dict.fromkeys("xabcd")))[-1] == ("a", "b", "c", "d")
 
     def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
         if named.keys() != {"a", "b", "c"} or None in named.values():
