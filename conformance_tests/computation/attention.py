@@ -11,7 +11,7 @@ from torch import Tensor
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.shown import Finding, Remarks
-from conformance_tests.computation.walking import along_axis, constant_along, is_even, through
+from conformance_tests.computation.walking import along_axis, constant_along, is_even, is_of_data, through
 
 ALL = slice(None)
 
@@ -108,7 +108,7 @@ def without_softmax(graph: Graph, known: Collection[int]) -> Iterator[Attention]
         known: the numbers of products that average values with a softmax.
     """
     for product in graph.values:
-        if product.operation != "product" or product.number in known or not all(map(graph.depends, product.reads)):
+        if product.number in known or not is_of_data(graph, product):
             continue
         for weights in map(graph.owner, product.arrays):
             if weights is not None and weights.kind != "reduction" and leads_to_scores(graph, weights.codes):
@@ -138,7 +138,7 @@ def leads_to_scores(graph: Graph, codes: Tensor) -> bool:
         if value.number in seen:
             continue
         seen.add(value.number)
-        if value.operation == "product" and all(map(graph.depends, value.reads)):
+        if is_of_data(graph, value):
             return True
         if value.kind == "elementwise":
             waiting += [v for read in value.arrays for v in graph.owners(read)]
@@ -167,7 +167,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
         followed = value.reads[which]
         assert isinstance(followed, Tensor)
         codes = through(followed, codes)
-    if value is None or value.operation != "product" or not all(map(graph.depends, value.reads)):
+    if value is None or not is_of_data(graph, value):
         return None
     found = Scores(value, codes, scale, otherwise)
     found.take(said)
@@ -380,7 +380,7 @@ def are_apart(graph: Graph, one: Tensor, other: Tensor) -> bool:
 
 def is_source(graph: Graph, value: Value) -> bool:
     """Return whether a value is an argument, or a product of two arrays of data."""
-    return value.operation == "argument" or (value.operation == "product" and all(map(graph.depends, value.reads)))
+    return value.operation == "argument" or is_of_data(graph, value)
 
 
 def scale_of(scores: Scores, Q: Affine, K: Affine) -> float | None:

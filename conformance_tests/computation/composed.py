@@ -3,6 +3,8 @@
 Queries, keys and values may be mapped twice, as around an attention that has maps already; so may its results.
 """
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -10,6 +12,7 @@ from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.feed_forward import feed_forwards
 from conformance_tests.computation.graph import Graph, Value, places
 from conformance_tests.computation.rewriting import Rewriting
+from conformance_tests.computation.walking import is_of_data
 
 
 def composed(graph: Graph) -> Graph:
@@ -34,43 +37,25 @@ def map_before(graph: Graph, product: Value) -> Affine | None:
     inner = found.products[0]
     columns, of_rows = found.columns(), found.rows()
     is_whole = bool((columns == columns[:1]).all()) and bool((of_rows == of_rows[:, :1]).all())
-    if not is_whole or not is_read_by_one(graph, inner, product):
+    if not is_whole or any(reader is not product for reader in readers_of_map(graph, inner)):
         return None
     reads = inner.reads[0]
     assert isinstance(reads, Tensor)
     behind_attention = all(is_of_data(graph, value) for value in graph.owners(reads))
-    return found if behind_attention or leads_to_attention(graph, product) else None
+    readers = list(readers_of_map(graph, product))
+    before_attention = bool(readers) and all(is_of_data(graph, reader) for reader in readers)
+    return found if behind_attention or before_attention else None
 
 
-def is_of_data(graph: Graph, value: Value) -> bool:
-    """Return whether a value is a product of two arrays of data: scores, or averages."""
-    return value.operation == "product" and all(map(graph.depends, value.reads))
-
-
-def is_read_by_one(graph: Graph, inner: Value, product: Value) -> bool:
-    """Return whether a product alone reads what a map gives, with its bias and its scale."""
-    waiting = [inner]
+def readers_of_map(graph: Graph, product: Value) -> Iterator[Value]:
+    """Yield what reads the result of a map, behind its bias and its scale."""
+    waiting = [product]
     while waiting:
         for reader in graph.readers(waiting.pop()):
             if reader.kind == "elementwise" and sum(map(graph.depends, reader.reads)) == 1:
                 waiting.append(reader)
-            elif reader is not product:
-                return False
-    return True
-
-
-def leads_to_attention(graph: Graph, product: Value) -> bool:
-    """Return whether what a map gives is read, but for a bias and a scale, by products of two arrays of data alone."""
-    waiting, found = [product], False
-    while waiting:
-        for reader in graph.readers(waiting.pop()):
-            if reader.kind == "elementwise" and sum(map(graph.depends, reader.reads)) == 1:
-                waiting.append(reader)
-            elif is_of_data(graph, reader):
-                found = True
             else:
-                return False
-    return found
+                yield reader
 
 
 class Composing(Rewriting):

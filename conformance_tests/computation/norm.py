@@ -84,8 +84,13 @@ def stored_norm(graph: Graph, value: Value) -> Norm | None:
 
 def is_of_root(graph: Graph, codes: Tensor) -> bool:
     """Return whether entries are computed of the roots of an array that is not learned."""
-    roots = (v for v in graph.ancestors(codes) if v.operation in ("rsqrt", "sqrt", "pow") and v.data.numel() > 1)
-    return any(not v.learned for v in roots)
+    arrays = (v for v in graph.ancestors(codes) if v.data.numel() > 1 and not v.learned)
+    return any(v.operation in ("sqrt", "rsqrt") or (v.operation == "pow" and is_half(v.reads[1])) for v in arrays)
+
+
+def is_half(exponent: Tensor | float) -> bool:
+    """Return whether a power is a root, or divides by one."""
+    return not isinstance(exponent, Tensor) and abs(exponent) == 0.5
 
 
 def rescaled_norm(graph: Graph, value: Value) -> Norm | None:

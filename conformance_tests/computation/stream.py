@@ -458,15 +458,26 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         else:
             found.findings.append(finding)
     found.source = here
-    entering = set() if here.value is None else {v.number for v in wiring.graph.ancestors(here.value.codes)}
+    judge_added(found, wiring.graph, added)
+    arrange(found, events[::-1])
+    return found
+
+
+def judge_added(found: Stream, graph: Graph, added: Sequence[tuple[Finding, Sequence[Value]]]) -> None:
+    """Find parameters that enter with the input and are added again; others have no slot, and may be right.
+
+    Args:
+        found: the stream, with its source.
+        graph: the computation.
+        added: what would be found, and the parameters that are added.
+    """
+    source = None if found.source is None else found.source.value
+    entering = set() if source is None else {value.number for value in graph.ancestors(source.codes)}
     for finding, parameters in added:
-        # Parameters that enter with the input too are added again; others have no slot, and may be right.
         if entering.issuperset(value.number for value in parameters):
             found.findings.append(finding)
         else:
             found.foreign.append(finding.says)
-    arrange(found, events[::-1])
-    return found
 
 
 class Passed(NamedTuple):

@@ -9,6 +9,11 @@ from torch import Tensor
 from conformance_tests.computation.graph import Graph, Value, places
 
 
+def is_of_data(graph: Graph, value: Value) -> bool:
+    """Return whether a value is a product of two arrays of data: scores, or averages."""
+    return value.operation == "product" and all(map(graph.depends, value.reads))
+
+
 def through(operand: Tensor, codes: Tensor) -> Tensor:
     """Return what stands in an operand where these entries of the result stand, in their arrangement."""
     return operand.reshape(-1)[places(codes)]

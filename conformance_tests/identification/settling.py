@@ -143,6 +143,10 @@ class Settling:
         self.weights = self.calls.weights
         return True
 
+    def _computation(self, sizes: Sizes | None = None) -> Graph:
+        """Return what the subject computes, with loops and maps of maps as single operations."""
+        return composed(rolled(self.subject.computation(sizes)))
+
     def _cuts(self, graph: Graph) -> list[tuple[str, Tensor]]:
         """Return what the subject can be ended at: names, and codes in a graph of it."""
         return [(name, graph.translated(codes)) for name, codes in self.subject.cuts(graph.recorded)]
@@ -154,7 +158,7 @@ class Settling:
         shown: EncoderReading | None = None
         # Whatever an encoder does under a recorder, names and outputs can still be asked.
         with suppress(Exception):
-            graph = composed(rolled(self.subject.computation()))
+            graph = self._computation()
             if not bool(graph.numbers(graph.output).isfinite().all()):
                 return None  # numbers tell norms and activations
             self.subject.special_ids = special_ids(graph)
@@ -164,7 +168,7 @@ class Settling:
             if shown.made_for:
                 # The call makes its positions: one as long as the longest probe shows all that are needed.
                 by_batch = shown.position_axis is not None and shown.position_axis[1] == 0
-                shown = read(composed(rolled(self.subject.computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))))
+                shown = read(self._computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))
             if shown.image_axes is not None:
                 self.subject.learn_images(shown.image_axes)
         return shown

@@ -2,7 +2,8 @@
 
 Names, shapes and neighbours say which part an array belongs to (``assignment``); shapes say how it is stored
 (``storage``). What they leave open, such as the order in which Q, K and V are packed, is left to experiment:
-``questions`` lists it. A mapping is affine, so that it carries gradients as well as weights.
+``questions`` lists it. A mapping is affine, so that it carries gradients as well as weights; but for weights that the
+encoder computes from several others, which have no gradient there.
 """
 
 import re
@@ -29,7 +30,7 @@ class Source:
 
     Without any weight it is a constant of the encoder, such as γ = 1 of a norm without parameters. ``kept`` takes the
     entries that the encoder has, where zeros stand beside them. Where one layer is narrower than another, all of
-    them count, and ``width`` is its own. What ``is_computed`` of weights has a gradient of itself nowhere.
+    them count, and ``width`` is its own. If it ``is_computed`` from several weights, the encoder has no gradient by it.
     """
 
     names: tuple[str, ...]

@@ -196,7 +196,7 @@ class CalledSubject(Subject):
         stages = sorted(self.stages, key=lambda stage: stage[0] != is_alone) if is_alone else self.stages
         for left, (alone, trials) in zip(range(len(stages), 0, -1), stages, strict=True):
             self.one_by_one = alone
-            # Each stage leaves a third of the time to those behind it.
+            # Refusals in one stage, however slow, leave a third of the time to those behind it.
             here = end if left == 1 else (process_time() + 2 * end) / 3
             found = self.tried_calls(until(here, call), sizes, trials)
             # What takes a batch of one sequence alone may take a sequence: then all of a batch are judged.

@@ -248,11 +248,13 @@ def likeliest(names: Sequence[str], most: int, beside_vectors: bool) -> list[tup
 def plans(arguments: Arguments) -> Iterator[tuple[str, ...]]:
     """Yield the arguments to give beside the input: those required; then one, two or all that default to nothing.
 
-    Code that states a default and cannot do without a value is common. Of three, all are given sooner than one or two.
+    Code that states a default and cannot do without a value is common.
     """
     asked = required(arguments)
     optional = [name for name, default in list(arguments.items())[1:] if default is None][:MOST_OPTIONAL]
     every = len(optional)
+    # Each one and each two of three take longer than the ascent with all; of more, a call would be given what it can
+    # do without.
     for more in dict.fromkeys((0, every if every == FEW else 1, 1, 2, every)):
         for beside in combinations(optional, more):
             yield (*asked, *beside)
@@ -297,6 +299,7 @@ def axes_asked_for(said: str, axes: int) -> int | None:
         said: the refusal.
         axes: the number of axes of what was refused.
     """
+    # Python's own words, whatever the framework.
     found = re.search(r"values to unpack \(expected (\d+)(?:, got (\d+))?\)", said)
     if found is None:
         return None

@@ -67,7 +67,7 @@ def positions_added_to_embeddings_that_are_given() -> nn.Module:
 
 
 class PlacedInEachLayer(Plain):
-    """Each layer gives its output positions of its own."""
+    """Each layer adds its own positions to its output."""
 
     def __init__(self) -> None:
         super().__init__(plain_layers())

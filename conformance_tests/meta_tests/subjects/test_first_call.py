@@ -283,7 +283,7 @@ def test_sizes_that_refusals_name_are_tried_where_nothing_else_tells_them() -> N
 
 
 def test_inputs_with_another_number_of_axes_than_refusals_ask_for_are_left_out() -> None:
-    """What a function of the encoder takes apart within may have other axes: then all are tried."""
+    """All are tried where the refusal may be about another array than the input."""
 
     def four(x: Tensor, named: Mapping[str, Any]) -> Tensor:
         asked.append(x.ndim)
