@@ -1,4 +1,7 @@
-"""Encoders that run in loops over samples, heads, positions or rows, as their authors first write them."""
+"""Encoders that run in loops over samples, heads, positions or rows, as their authors first write them.
+
+Correct ones in torch have no names: those of parameters would tell what a loop computes.
+"""
 
 from typing import Any
 
@@ -6,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from conformance_tests.meta_tests.encoders.nameless import Nameless
 from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, layers_with, plain_layers
 from conformance_tests.meta_tests.encoders.unusual_calls import excused, unusual
 
@@ -33,7 +37,7 @@ class HeadByHead(PlainAttention):
 
 @unusual
 def SamplesAndHeads() -> nn.Module:
-    return Plain(layers_with(HeadByHead))
+    return Nameless(Plain(layers_with(HeadByHead)))
 
 
 class DividesByWidth(HeadByHead):
@@ -62,7 +66,7 @@ class PositionByPosition(PlainLayer):
 
 @unusual
 def Positions() -> nn.Module:
-    return Plain(plain_layers(PositionByPosition))
+    return Nameless(Plain(plain_layers(PositionByPosition)))
 
 
 class ForgetsTheLast(PositionByPosition):
