@@ -11,7 +11,7 @@ from torch import Tensor
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.shown import Finding, Remarks
-from conformance_tests.computation.walking import along_axis, constant_along, is_even, is_of_data, through
+from conformance_tests.computation.walking import along_axis, constant_along, first_argument, is_even, is_of_data, through
 
 ALL = slice(None)
 
@@ -52,6 +52,7 @@ class Attention(Remarks):
         b_O: codes of the bias behind the output map.
         where_scored: where the scores are computed, in brackets.
         results: the products that give the heads' results: one, or one for each head, or each sample.
+        is_masked_by_ids: whether ids decide which scores are hidden.
     """
 
     weights: Value
@@ -63,6 +64,7 @@ class Attention(Remarks):
     b_O: Tensor | None = None
     where_scored: str = ""
     results: list[Result] = field(default_factory=list)
+    is_masked_by_ids: bool = False
 
 
 def softmax_argument(graph: Graph, value: Value) -> tuple[Tensor, int] | None:
@@ -121,28 +123,39 @@ def without_softmax(graph: Graph, known: Collection[int]) -> Iterator[Attention]
 class Scores(Remarks):
     """The making of scores: the product, the place in it of each entry that the softmax reads, and the scale.
 
-    ``otherwise`` are operations on them that are neither scale nor bias nor mask.
+    ``otherwise`` are operations on them that are neither scale nor bias nor mask, and ``marks`` the ids that masks are
+    made of, one for each entry.
     """
 
     product: Value
     entries: Tensor
     scale: float | None
     otherwise: list[str] = field(default_factory=list)
+    marks: list[Tensor] = field(default_factory=list)
 
 
 def leads_to_scores(graph: Graph, codes: Tensor) -> bool:
-    """Return whether a product of two arrays of data stands behind entries, through elementwise operations alone."""
+    """Return whether a product of two arrays of data stands behind entries, through elementwise operations alone.
+
+    A product of what ids are compared with is a mask of queries and keys.
+    """
     waiting, seen = graph.owners(codes), set()
     while waiting:
         value = waiting.pop()
         if value.number in seen:
             continue
         seen.add(value.number)
-        if is_of_data(graph, value):
+        if is_of_data(graph, value) and not is_of_marks(graph, value):
             return True
         if value.kind == "elementwise":
             waiting += [v for read in value.arrays for v in graph.owners(read)]
     return False
+
+
+def is_of_marks(graph: Graph, value: Value) -> bool:
+    """Return whether a value is a product of numbers that are made of the ids alone."""
+    given = first_argument(graph)
+    return value.operation == "product" and not value.learned and given is not None and not given.data.is_floating_point()
 
 
 def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
@@ -150,6 +163,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
     scale: float | None = 1.0
     said = Remarks()
     otherwise: list[str] = []
+    marks: list[Tensor] = []
     argument = graph.numbers(codes)
     while (value := graph.owner(codes)) is not None and value.kind == "elementwise":
         leading = [i for i, r in enumerate(value.reads) if isinstance(r, Tensor) and leads_to_scores(graph, r)]
@@ -164,12 +178,13 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
         if value.operation not in CHANGES_OF_SCORES and not is_bound(graph, others):
             otherwise.append(value.operation)
         scale = None if scale is None or factor is None else scale * factor
+        marks += [ids for r in others if isinstance(r, Tensor) for ids in ids_behind(graph, through(r, codes))]
         followed = value.reads[which]
         assert isinstance(followed, Tensor)
         codes = through(followed, codes)
     if value is None or not is_of_data(graph, value):
         return None
-    found = Scores(value, codes, scale, otherwise)
+    found = Scores(value, codes, scale, otherwise, marks)
     found.take(said)
     return found
 
@@ -275,6 +290,57 @@ MATRIX = 2
 """Queries and keys are the last two axes of scores."""
 
 
+def ids_behind(graph: Graph, codes: Tensor) -> Iterator[Tensor]:
+    """Yield the ids from which operations on each entry make these, in their arrangement."""
+    given = first_argument(graph)
+    if given is None or given.data.is_floating_point():
+        return
+    waiting = [codes]
+    while waiting:
+        here = waiting.pop()
+        value = graph.owner(here)
+        if value is given:
+            yield here
+        elif value is not None and value.kind == "elementwise":
+            waiting += [through(read, here) for read in value.arrays if graph.depends(read)]
+        elif value is not None and is_of_marks(graph, value):
+            waiting += factors(value, here)
+
+
+def factors(product: Value, codes: Tensor) -> list[Tensor]:
+    """Return the first entry of the row, and of the column, that make each of these entries of a product."""
+    rows, columns = product.arrays
+    _, M, N = product.data.shape
+    at = places(codes)
+    return [rows[at // (M * N), at // N % M, 0], columns[at // (M * N), 0, at % N]]
+
+
+def hidden_wrongly(marks: Sequence[Tensor], axis: int, ids: torch.Size) -> str:
+    """Say what masks that are made of ids hide in the place of the keys with those ids; nothing if they hide these.
+
+    Args:
+        marks: the ids that masks are made of, one for each entry of the scores.
+        axis: that of the keys; that of the queries is the other one of the last two.
+        ids: the shape of the ids.
+    """
+    if not marks or marks[0].ndim < MATRIX or axis % marks[0].ndim < marks[0].ndim - MATRIX:
+        return ""
+    keys = axis % marks[0].ndim
+    queries = 2 * marks[0].ndim - MATRIX - 1 - keys
+    by_key = [each for each in marks if not constant_along(each, keys)]
+    if not by_key:
+        by_query = any(not constant_along(each, queries) for each in marks)
+        return "hides queries, where it should hide keys" if by_query else ""
+    for each in by_key:
+        at = places(each.movedim(keys, -1).reshape(-1, each.shape[keys])[0])
+        read = next(along for a in range(len(ids)) if not is_even(along := along_axis(at, ids, a)))
+        if not bool((moved := read != torch.arange(len(read))).any()):
+            continue
+        key = int(moved.nonzero()[0])
+        return f"hides the key at position {key} by the id at position {int(read[key])}"
+    return ""
+
+
 def bias_in_words(graph: Graph, codes: "Tensor | float", sign: int) -> str:
     """Say what is added to scores, times a sign, if it is the same in every call and does more than hide keys."""
     if graph.depends(codes):
@@ -327,8 +393,12 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
     product = averaged.product
     found = Attention(weights, product, NOTHING, None, [], product, where_scored=scores.product.where)
     found.take(scores)
+    found.is_masked_by_ids = bool(scores.marks)
     if axis is not None and (hides := hidden_in_words(graph.numbers(argument), axis)):
         found.findings.append(Finding("mask", f"with nothing padded, {hides}{weights.where}"))
+    given = first_argument(graph)
+    if axis is not None and given is not None and (wrong := hidden_wrongly(scores.marks, axis, given.data.shape)):
+        found.findings.append(Finding("mask", f"the mask that is made of the ids {wrong}{weights.where}"))
     found.take(kind_of_weights(weights, scores, averaged, axis))
     vectors = (averaged.queries, averaged.keys, averaged.values)
     Q, K, V = (in_heads(graph, codes) for codes in vectors)

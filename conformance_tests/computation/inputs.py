@@ -15,7 +15,7 @@ from conformance_tests.computation.norm import CLOSE, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_outer_norm
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.computation.stream import Node
-from conformance_tests.computation.walking import paths, through, unchanged
+from conformance_tests.computation.walking import first_argument, paths, through, unchanged
 from encoder_spec.equation import variants
 from encoder_spec.notation import SpecificationError
 
@@ -208,11 +208,6 @@ def find_multiplied(found: EncoderReading, factor: float) -> None:
     """Say by which number positions or a segment are multiplied, if they are."""
     if factor != 1:
         found.unread.append(f"what is added to the tokens is multiplied by {factor:.6g}")
-
-
-def first_argument(graph: Graph) -> Value | None:
-    """Return the first argument of the call."""
-    return next((v for v in graph.values if v.operation == "argument"), None)
 
 
 MOST_SPECIAL = 3

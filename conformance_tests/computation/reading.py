@@ -214,6 +214,7 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
             norms[place + name] = norm
             if step.before and step.behind:
                 found.unread.append(f"norms before and behind a sublayer{step.behind.value.where}")
+    read_masks_by_ids(found, [a.part for a, _ in layers])  # type: ignore[misc]
     attention, network = layers[0][0].part, layers[0][1].part
     assert isinstance(attention, Attention)
     assert isinstance(network, FeedForward)
@@ -253,6 +254,16 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     found.choices["sharing"] = "all" if len(layers) > 1 and alike and names(graph, first_of["W_Q"]) else "none"
     if found.choices["sharing"] == "all":
         found.codes = {p: c for p, c in found.codes.items() if not p.startswith("layers.") or p.startswith("layers.0.")}
+
+
+def read_masks_by_ids(found: EncoderReading, attentions: Sequence[Attention]) -> None:
+    """Read whether ids decide which scores are hidden: in all layers, if in one."""
+    masked = [l for l, attention in enumerate(attentions) if attention.is_masked_by_ids]
+    found.is_masked_by_ids = bool(masked)
+    if 0 < len(masked) < len(attentions):
+        bare = next(l for l in range(len(attentions)) if l not in masked)
+        says = f"the ids hide keys in layer {masked[0]} and not in layer {bare}{attentions[bare].weights.where}"
+        found.findings.append(Finding("mask", says))
 
 
 APART = (

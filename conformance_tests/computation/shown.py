@@ -88,6 +88,7 @@ class EncoderReading(Remarks):
         position_axis: the shape of the sum of tokens and positions, and along which of its axes positions are added.
         is_part: whether it is one sublayer alone, and no encoder.
         image_axes: those of the images, or signals, whose patches it maps.
+        is_masked_by_ids: whether the ids decide which scores are hidden.
     """
 
     graph: Graph
@@ -107,6 +108,7 @@ class EncoderReading(Remarks):
     position_axis: tuple[torch.Size, int] | None = None
     is_part: bool = False
     image_axes: ImageAxes | None = None
+    is_masked_by_ids: bool = False
 
     @property
     def is_entered(self) -> bool:

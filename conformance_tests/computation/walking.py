@@ -14,6 +14,11 @@ def is_of_data(graph: Graph, value: Value) -> bool:
     return value.operation == "product" and all(map(graph.depends, value.reads))
 
 
+def first_argument(graph: Graph) -> Value | None:
+    """Return the first argument of the call."""
+    return next((v for v in graph.values if v.operation == "argument"), None)
+
+
 def through(operand: Tensor, codes: Tensor) -> Tensor:
     """Return what stands in an operand where these entries of the result stand, in their arrangement."""
     return operand.reshape(-1)[places(codes)]

@@ -46,6 +46,9 @@ from encoder_spec.profiles import Profile
 MOST_READINGS = 24
 """So many readings are tried: each is a separate search. The encoders of the tests that it settles need up to 15."""
 
+NO_NUMBER = frozenset({0})
+"""The id that decides where ids are compared with no number, but taken for true or false."""
+
 NO_ENCODER = "all that it computes is read, and departs so far that no encoder of these equations can be evaluated"
 
 NOTHING_REPRODUCES = "no choice of equations reproduces its outputs"
@@ -107,7 +110,7 @@ class Settling:
         try:
             by_names = self._settled_by_some_table(shown)
         except (Undetermined, SubjectError) as reason:
-            if shown is not None and (alone := departing_by_itself(shown, self.weights)):
+            if shown is not None and (alone := random_numbers(shown) or departing_by_itself(shown, self.weights)):
                 raise Departs(NO_ENCODER, [(shown.equation(f.slot), f.says) for f in alone]) from None
             left = [] if shown is None else left_open(shown, self.weights)
             if not left:
@@ -123,8 +126,7 @@ class Settling:
             raise Undetermined(f"{NOTHING_REPRODUCES}, and its computation shows that {listed(shown.foreign)}")
         if shown is None:
             return by_names
-        # Random numbers are wrong in any encoder, whatever else it computes.
-        random = tuple(finding for finding in shown.findings if finding.slot == "dropout")
+        random = random_numbers(shown)
         return replace(by_names, facts=Facts(random, unread=() if random else tuple(excuses(shown, by_names))))
 
     def _ends_earlier(self, shown: EncoderReading) -> bool:
@@ -163,6 +165,8 @@ class Settling:
                 return None  # numbers tell norms and activations
             self.subject.special_ids = special_ids(graph)
             shown = read(graph)
+            if shown.is_masked_by_ids:
+                self.subject.learn_padding(self.subject.special_ids or NO_NUMBER)
             if "E_seg" in shown.codes:
                 self.subject.learn_segments(graph)
             if shown.made_for:
@@ -366,6 +370,11 @@ def left_open(shown: EncoderReading, weights: Mapping[str, Tensor]) -> list[str]
     mapping, ungathered = gathered(shown, weights)
     left += ungathered
     return left + depending(shown, mapping) if left else left
+
+
+def random_numbers(shown: EncoderReading) -> tuple[Finding, ...]:
+    """Return that random numbers enter the output, if they do: that is wrong in any encoder, whatever it computes."""
+    return tuple(finding for finding in shown.findings if finding.slot == "dropout")
 
 
 WITHIN_ATTENTION = ("projections", "split", "scores", "mask", "weights", "merge")

@@ -118,6 +118,7 @@ class CalledSubject(Subject):
         self._instead: dict[str, Any] = {}
         self.segments: str | None = None
         self._no_ids: set[str] = set()
+        self._padding_ids: frozenset[int] = frozenset()
         self._shown_segments = ""
         self.width = 0
         self.first_sizes: Sizes | None = None
@@ -263,6 +264,10 @@ class CalledSubject(Subject):
         shown = [name for name in zeros if looked_up.get(name)]
         if argument is None and len(shown) == 1:
             self._shown_segments = shown[0]
+
+    def learn_padding(self, ids: frozenset[int]) -> None:
+        """See ``Subject``."""
+        self._padding_ids = ids
 
     def learn_images(self, axes: ImageAxes) -> None:
         """See ``Subject``: their sides are those of the first call."""
@@ -524,9 +529,10 @@ class CalledSubject(Subject):
         return output is not None
 
     def _hidden_by_id(self, probes: Probes) -> MaskForm | None:
-        """Return the id that hides the positions at which it stands, as a form of mask; None if none is seen to.
+        """Return the id that hides the positions at which it stands, as a form of mask; None if there is none such.
 
-        Behind such ids a sequence is what it is alone; behind others it is not.
+        Behind such ids a sequence is what it is alone; behind others it is not. One by which attention is seen to hide
+        something should do so.
         """
         probe, self.mask_form = probes["right"], None
         (ids, *others), keep = probe.inputs, probe.keep
@@ -548,7 +554,8 @@ class CalledSubject(Subject):
             return None
         beyond = ~keep[:, -ids.shape[1] :]
         found = (id for id in (*range(PADDING_IDS), *sorted(probes.special)) if is_hidden(ids.masked_fill(beyond, id)))
-        return next((MaskForm(next(iter(self.arguments())), PADDING_ID, "B n", id=id) for id in found), None)
+        id = next(found, min(self._padding_ids, default=None))
+        return None if id is None else MaskForm(next(iter(self.arguments())), PADDING_ID, "B n", id=id)
 
     def _hiding(
         self, probes: Probes, padding: str, forms: list[MaskForm] | None = None
@@ -566,6 +573,7 @@ class CalledSubject(Subject):
                 # Content of order 1: a finite fill may give way to larger scores, and is a mask all the same.
                 probe = padded.with_other_middle() if variation == "other middle" else padded
                 probe = padded.with_other_padding(1.0) if variation == "other padding" else probe
+                probe = fewer_positions_than_sequences(probe) if variation == "fewer" else probe
             except Unsupported:
                 return None
             is_kept = variation in ("everything kept", "other middle")
@@ -809,6 +817,18 @@ def given_arguments(names: Sequence[str]) -> str:
         f"\n        encoder.forward = functools.partial(encoder.forward, {values})"
         "\n        return encoder"
     )
+
+
+def fewer_positions_than_sequences(probe: Probe) -> Probe:
+    """Return the first positions of a padded probe, one fewer than it has sequences.
+
+    Raises:
+        Unsupported: if it has no more than that, or its input has no positions.
+    """
+    samples, positions = probe.inputs[0].shape[:2]
+    if not probe.by_position or not 2 < samples <= positions:
+        raise Unsupported("there are no more positions than sequences")
+    return probe.corner(samples, samples - 1)
 
 
 def read_positions(x: Tensor) -> int:

@@ -42,8 +42,8 @@ OTHER_WORDS = ("embeds", "position", "past", "label", "output", "return", "cache
 
 Call = Callable[["MaskForm | None", str], Tensor | None]
 """The output with a mask in some form, or without one, for the ``padded`` probe, for that probe with ``other padding``,
-with ``everything kept``, or so with an ``other middle``. None if the encoder refuses, has no such input, or accepts no
-call without a mask."""
+with ``everything kept``, or so with an ``other middle``, and for its first positions, ``fewer`` than there are
+sequences. None if the encoder refuses, has no such input, or accepts no call without a mask."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,8 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, 
     hides = is_finite and all(is_same(a[keep], b[keep]) for a, b in known)
     changes = is_finite and not is_same(output[keep], bare[keep])
     if hides and changes:
-        return HIDES if is_told or not hides_nearly_all(form, call, kept) else CHANGES
+        is_mask = is_told or not hides_nearly_all(form, call, kept)
+        return HIDES if is_mask and not is_cut_by_positions(form, call) else CHANGES
     if kept is None or (is_told and not is_same(kept, bare)):
         return CHANGES if changes else ACCEPTED
     # What shows at hidden positions alone hides the rows of queries; where keys are hidden the others change.
@@ -320,6 +321,14 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, 
     if hides_rows or (changes and is_told):
         return ACTS
     return CHANGES if changes else ACCEPTED
+
+
+def is_cut_by_positions(form: MaskForm, call: Call) -> bool:
+    """Return whether an encoder takes a mask of sequences without any mask where it has fewer positions than those.
+
+    A mask (n, n) of all sequences is often cut to size, ``mask[:n, :n]``, which leaves a smaller batch as it is.
+    """
+    return form.is_by_sequence and call(None, "fewer") is not None and call(form, "fewer") is None
 
 
 def hides_nearly_all(form: MaskForm, call: Call, kept: Tensor | None) -> bool:

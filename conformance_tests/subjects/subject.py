@@ -175,6 +175,9 @@ class Subject:
     def learn_segments(self, graph: Graph) -> None:
         """Find out, from the computation of an encoder with a table of segments, whether a call has a place for ids."""
 
+    def learn_padding(self, ids: frozenset[int]) -> None:
+        """Take up the ids by which its attention is seen to hide something, however rightly."""
+
     def learn_images(self, axes: ImageAxes) -> None:
         """Take up which axes the images have that it is called with."""
 

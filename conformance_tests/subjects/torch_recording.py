@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
 from conformance_tests.computation.graph import Graph, Operand, Recording
@@ -123,7 +123,8 @@ class TorchRecording(TorchDispatchMode):
 
     def note(self, name: str, returned: Any) -> None:
         """Note what a part returns: the first floating array of it."""
-        self.graph.parts += [(name, self.codes(tensor).clone()) for tensor in tensors_in(returned)[:1]]
+        with _disable_current_modes():  # what is done here is no part of the computation
+            self.graph.parts += [(name, self.codes(tensor).clone()) for tensor in tensors_in(returned)[:1]]
 
     def codes(self, tensor: Tensor) -> Tensor:
         """Return the codes of a tensor; what nothing has given yet is a constant."""

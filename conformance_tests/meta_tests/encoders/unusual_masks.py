@@ -1,10 +1,12 @@
-"""Wrong encoders that take a mask and do nothing with it, though another one hides padding, or none does."""
+"""Encoders whose masks are cut, made of ids, or taken for nothing: each hides padding, or it is found that none does."""
+
+from collections.abc import Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, layers_with, plain_layers
-from conformance_tests.meta_tests.encoders.unusual_calls import excused
+from conformance_tests.meta_tests.encoders.unusual_calls import excused, unusual
 
 
 @excused("attention.mask", "its argument key_pad_mask is taken, and changes nothing")
@@ -44,3 +46,88 @@ class HidesNothing(Plain):
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
         return self.run(x, None if attn_mask is None else ~attn_mask[:, None, None].bool())
+
+
+@unusual
+class CutToSize(Plain):
+    """One mask for all sequences is cut to their length, and so may one of each sequence be where there are few."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        n = x.shape[1]
+        return self.run(x, None if mask is None else mask[:n, :n] == 0)
+
+
+class HiddenByIds(nn.Module):
+    """Ids of which 0 is padding; a subclass says what each layer hides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(41, 28), nn.Embedding(300, 28)
+        self.layers = nn.ModuleList(plain_layers())
+
+    def hidden(self, ids: Tensor) -> Iterator[Tensor | None]:
+        while True:
+            yield (ids == 0)[:, None, None]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        for layer, hidden in zip(self.layers, self.hidden(ids), strict=False):
+            x = layer(x, hidden)
+        return x
+
+
+@unusual
+class HidesKeysAndQueries(HiddenByIds):
+    """The scores of a padded query are all alike then, which concerns nothing but what it gives itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for layer in self.layers:
+            layer.attention = HidesByANumber(28, 4)
+
+    def hidden(self, ids: Tensor) -> Iterator[Tensor | None]:
+        keep = ids.sign().double()
+        while True:
+            yield (keep[:, :, None] @ keep[:, None] == 0)[:, None]
+
+
+class HidesByANumber(PlainAttention):
+    """The fill is finite."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        scores = self.score(q, k)
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, -1e9)
+        return self.out(self.merge(scores.softmax(-1) @ v))
+
+
+@excused("attention.mask", "the mask that is made of the ids hides queries, where it should hide keys")
+class HidesQueries(HidesKeysAndQueries):
+    """The axes of the mask are exchanged."""
+
+    def hidden(self, ids: Tensor) -> Iterator[Tensor | None]:
+        while True:
+            yield (ids == 0)[:, None, :, None]
+
+
+@excused("attention.mask", "the ids hide keys in layer 0 and not in layer 1")
+class HidesInOneLayer(HiddenByIds):
+    """The mask is handed to the first layer alone."""
+
+    def hidden(self, ids: Tensor) -> Iterator[Tensor | None]:
+        yield (ids == 0)[:, None, None]
+        while True:
+            yield None
+
+
+@excused("attention.mask", "hides the key at position 0 by the id at position 4")
+class HidesTheNext(HiddenByIds):
+    """The mask is shifted by one position."""
+
+    def hidden(self, ids: Tensor) -> Iterator[Tensor | None]:
+        while True:
+            yield (ids == 0).roll(1, 1)[:, None, None]
