@@ -68,7 +68,7 @@ from conformance_tests.subjects.masks import (
     tried_masks,
     unforeseen_forms,
 )
-from conformance_tests.subjects.one_by_one import joined, with_batch, without_batch
+from conformance_tests.subjects.one_by_one import apart, joined, over_tensors, with_batch, without_batch
 from conformance_tests.subjects.segments import segment_argument
 from conformance_tests.subjects.subject import Boundary, Subject, with_values
 
@@ -127,6 +127,7 @@ class CalledSubject(Subject):
         self.image_axes: ImageAxes | None = None
         self.ids_apart = False
         self.one_by_one = False
+        self.in_one_axis = False
         self.ending: Ending | None = None
         self._added = 0
         self._searched_in_vain = 0.0
@@ -157,6 +158,8 @@ class CalledSubject(Subject):
         """Call the encoder; one that takes a sequence without a batch gets the only one of a batch."""
         if self.takes_input_by_name():
             positional, named = (), dict(named) | dict(zip(self.arguments(), positional, strict=False))
+        if self.in_one_axis:
+            return over_tensors(apart(positional[0].shape[:2]), self.call(positional, named, gradients))
         if not self.one_by_one:
             return self.call(positional, named, gradients)
         alone = {name: without_batch(value) for name, value in named.items()}
@@ -189,6 +192,7 @@ class CalledSubject(Subject):
             call: calls the encoder with a first argument and those that it asks for, by ``call_with_batch``.
             sizes: the numbers of sequences and positions; by default few.
         """
+        self.in_one_axis = False
         begun = process_time()
         end = begun + min(LONGEST_SEARCH, ALL_SEARCHES - self._searched_in_vain)
         odd: tuple[FirstCall, Any] | None = None
@@ -338,6 +342,7 @@ class CalledSubject(Subject):
         order |= {"input": str(self.image_axes)} if self.image_axes and str(self.image_axes) else {}
         order |= {"input": "(n, B, 1)" if self.axes == SEQUENCE_FIRST else "(B, n, 1)"} if self.ids_apart else {}
         order |= {"output": TURNED[self.axes]} if self.returns_turned else {}
+        order |= {"output": "(B·n, d_model)"} if self.in_one_axis else {}
         order |= {"input": "one sequence (n, …), without a batch"} if self.one_by_one else {}
         form = self.mask_form.of_one_sequence() if self.mask_form and self.one_by_one else self.mask_form
         return order | ({"mask": str(form)} if form else {})

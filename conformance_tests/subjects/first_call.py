@@ -18,7 +18,15 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.walking import is_even
-from conformance_tests.subjects.calling import EXHAUSTED, SEGMENTS, Arguments, hidden_states, required, tensors_in
+from conformance_tests.subjects.calling import (
+    EXHAUSTED,
+    SEGMENTS,
+    Arguments,
+    hidden_states,
+    required,
+    tensors_in,
+    with_another_sample,
+)
 from conformance_tests.subjects.likely_inputs import (
     LENGTH,
     LONGEST,
@@ -135,6 +143,7 @@ class FirstCall:
         batch: the number of sequences, and ``length`` that of positions, where there are any.
         forms: what the arguments in ``named`` are given, but for those with a stated value.
         is_odd: whether what comes back has not the positions that were given, or is one number throughout.
+        in_one_axis: whether all positions of all sequences come back in one axis.
     """
 
     inputs: Tensor
@@ -143,6 +152,7 @@ class FirstCall:
     length: int
     forms: Mapping[str, Filling]
     is_odd: bool = False
+    in_one_axis: bool = False
 
 
 class SearchedTooLong(Exception):
@@ -489,7 +499,10 @@ def first_call(
             accepted = FirstCall(x, named, batch, positions_in(tensors, x, batch, tried.length), beside)
             # A mask that hides everything, since true means ignore, may give zeros everywhere.
             is_hidden = tensors and not all(map(is_sure, forms)) and is_even(first_hidden_states(tensors))
-            if is_hidden or not has_positions(tensors, x, batch, tried.length):
+            rows = rows_of_one_axis(tensors, x, batch, tried.length)
+            if rows and not is_hidden and keeps_samples_apart(call, x, named, tensors, rows):
+                return replace(accepted, in_one_axis=True)
+            if is_hidden or rows or not has_positions(tensors, x, batch, tried.length):
                 odd = odd or replace(accepted, is_odd=True)
             elif tensors and all(bool(t.isfinite().all()) for t in tensors):
                 return accepted
@@ -534,6 +547,37 @@ def positions_in(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> i
     return sizes[1] if sizes[0] == batch else sizes[0]
 
 
+def rows_of_one_axis(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> int:
+    """Return the number of rows in which all positions of all sequences come back, if they do; else 0."""
+    is_flat = not any(t.ndim == SEQUENCE for t in returned) and any(map(is_table_of(batch * n), returned))
+    return batch * n if x.ndim <= SEQUENCE and is_flat else 0
+
+
+def is_table_of(rows: int) -> Callable[[Tensor], bool]:
+    """Return a test of whether an array has two axes, and so many rows."""
+    return lambda t: t.ndim == MAP and len(t) == rows
+
+
+def keeps_samples_apart(
+    call: TryCall, x: Tensor, named: Mapping[str, Any], returned: Sequence[Tensor], rows: int
+) -> bool:
+    """Return whether another first sequence changes the rows of that sequence alone, one behind the other.
+
+    All sequences may have become a single one as well.
+    """
+    if len(x) == 1:
+        return False
+    try:
+        others = tensors_in(call(with_another_sample(x), named))
+    except Exception:
+        return False
+    here = next(filter(is_table_of(rows), returned))
+    other = next(filter(is_table_of(rows), others), here)
+    changed = (here != other).any(1).tolist()
+    n = rows // len(x)
+    return changed == [row < n for row in range(rows)]
+
+
 def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> bool:
     """Return whether a sequence comes back with every position, in either order of axes; True where x has none.
 
@@ -541,9 +585,6 @@ def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> 
     what was given is none of what such an encoder takes.
     """
     sequences = [t.shape[:2] for t in returned if t.ndim == SEQUENCE]
-    is_flat = not sequences and any(t.ndim == MAP and len(t) == batch * n for t in returned)
-    if x.ndim <= SEQUENCE and is_flat:
-        return False  # all sequences may have become a single one
     if x.ndim > SEQUENCE or sorted(x.shape[:2]) != sorted((batch, n)) or not sequences:
         return True
     return any((one == batch and other >= n) or (other == batch and one >= n) for one, other in sequences)

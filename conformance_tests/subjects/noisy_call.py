@@ -39,6 +39,7 @@ def noisy_call(
     subject.first_shape, subject.image_axes = tuple(called.inputs.shape), None
     if called.inputs.ndim > SEQUENCE:
         subject.learn_images(image_axes(called.inputs.shape)[0])
+    subject.in_one_axis = called.in_one_axis
     subject.ids_apart = called.inputs.ndim == SEQUENCE and not called.inputs.is_floating_point()
     try:
         noisy = with_noise(held, frozen)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -27,6 +28,15 @@ def without_inner_batch(hidden: Tensor) -> Tensor:
     """Return hidden states of one sequence without the axis of a batch, if they have one."""
     alone = [axis for axis, size in enumerate(hidden.shape[:2]) if size == 1]
     return hidden.squeeze(alone[0]) if hidden.ndim == SEQUENCE and alone else hidden
+
+
+def apart(sizes: Sequence[int]) -> Callable[[Tensor], Tensor]:
+    """Return what gives each sequence its positions, where those of all sequences come back in one axis.
+
+    Args:
+        sizes: the numbers of sequences and positions.
+    """
+    return lambda t: t.unflatten(0, tuple(sizes)) if t.ndim == SEQUENCE - 1 and len(t) == prod(sizes) else t
 
 
 def joined(returned: Sequence[Any]) -> Any:

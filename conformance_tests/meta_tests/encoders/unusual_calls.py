@@ -86,6 +86,14 @@ class OneMaskForAll(Calls):
 
 
 @unusual
+class InOneAxis(Calls):
+    """The positions of all sequences come back one behind the other."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(x, None).flatten(0, 1)
+
+
+@unusual
 class PositionsFirst(Calls):
     """Sequences come first in what it is given, and positions in what it returns."""
 
