@@ -206,7 +206,8 @@ class CalledSubject(Subject):
             found = self.tried_calls(until(here, call), sizes, trials)
             # What takes a batch of one sequence alone may take a sequence: then all of a batch are judged.
             takes_batches = found is not None and (alone or found.batch > 1 or self.hints.batch == 1)
-            if found is not None and not found.is_odd and takes_batches:
+            # As many sequences as positions, since refusals named that number, may be one sequence of vectors as wide.
+            if found is not None and not found.is_odd and takes_batches and found.tells_axes_apart:
                 return found
             odd = odd or (None if found is None else (found, self.how_called()))
         if odd is not None:

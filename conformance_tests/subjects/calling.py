@@ -72,11 +72,11 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
 
 
 def handed_on_to(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the method to which an object passes on whatever it is called with; itself, if it does not."""
+    """Return the method to which an object passes on whatever it is called with by name; itself, if it does not."""
     if isinstance(function, partial):
         return partial(handed_on_to(function.func), *function.args, **function.keywords)
     kinds = {p.kind for p in signature(function).parameters.values()}
-    if kinds <= {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}:
+    if Parameter.VAR_KEYWORD in kinds or kinds <= {Parameter.VAR_POSITIONAL}:
         return next(filter(callable, (getattr(function, name, None) for name in ENTRANCES)), function)
     return function
 

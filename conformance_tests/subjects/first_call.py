@@ -154,6 +154,11 @@ class FirstCall:
     is_odd: bool = False
     in_one_axis: bool = False
 
+    @property
+    def tells_axes_apart(self) -> bool:
+        """Whether sequences and positions are of other numbers, or few."""
+        return self.batch != self.length or self.batch in BATCHES
+
 
 class SearchedTooLong(Exception):
     """The search for a call that goes through has taken too long."""
@@ -177,6 +182,8 @@ def with_noise(weights: Mapping[str, Tensor], frozen: Collection[str]) -> dict[s
 SHAPES = ("B n", "B 1 n", "B 1 1 n", "B n n", "B 1 n n", "n n", "B n 1")
 """The axes of arrays that hide nothing."""
 
+WITH_HEADS = "B h n n"
+
 LIKELY_SHAPES = SHAPES[:3]
 
 
@@ -191,12 +198,14 @@ POSITIONS = {"pos", "position", "positions"}
 """Words for the numbers of positions."""
 
 
-def fillings(argument: str, beside_vectors: bool = True) -> list[Filling]:
+def fillings(argument: str, beside_vectors: bool = True, heads: Sequence[int] = ()) -> list[Filling]:
     """Return what an argument may be given that is neither input nor mask, the likeliest first: nothing is hidden.
 
-    Its name orders them, and excludes none but what is added, which it is to vectors alone.
+    Its name orders them, and excludes none but what is added, which it is to vectors alone. A mask may ask for an axis
+    of ``heads``, of which there may be so many.
     """
     masks: list[Filling] = [MaskForm(argument, v, axes) for v in MASKS for axes in SHAPES]
+    masks += [MaskForm(argument, v, WITH_HEADS, h) for v in MASKS for h in heads]
     numbers: list[Filling] = [MaskForm(argument, LENGTHS, "B"), Plain("zeros")]
     others: list[Filling] = [MaskForm(argument, v, axes) for v in ("keep 0/1", "keep 0.0/1.0") for axes in SHAPES]
     # A number may scale whatever it meets.
@@ -250,9 +259,27 @@ def rank_together(chosen: Sequence[tuple[int, Filling]]) -> int:
 
 
 @cache
-def likeliest(names: Sequence[str], most: int, beside_vectors: bool) -> list[tuple[Filling, ...]]:
+def likeliest(
+    names: Sequence[str], most: int, beside_vectors: bool, heads: Sequence[int] = ()
+) -> list[tuple[Filling, ...]]:
     """Return what several arguments are given together, the likeliest first."""
-    return list(islice(by_rank([fillings(name, beside_vectors) for name in names]), most))
+    return list(islice(by_rank([fillings(name, beside_vectors, heads) for name in names]), most))
+
+
+def heads_told(weights: Mapping[str, Tensor], numbers: Sequence[int]) -> tuple[int, ...]:
+    """Return how many heads an encoder may have: whole numbers that it keeps, and that divide the width of most arrays.
+
+    Args:
+        weights: its arrays.
+        numbers: those that it keeps.
+    """
+    sizes = Counter(size for w in weights.values() for size in set(w.shape) if size > 1)
+    width = next((size for size, _ in sizes.most_common(1)), 1)
+    return tuple(n for n in dict.fromkeys(numbers) if 1 < n < width and width % n == 0)[:MOST_HEADS]
+
+
+MOST_HEADS = 3
+"""So many numbers of heads are tried."""
 
 
 def plans(arguments: Arguments) -> Iterator[tuple[str, ...]]:
@@ -319,9 +346,13 @@ def axes_asked_for(said: str, axes: int) -> int | None:
 
 
 class Refusals:
-    """Refusals of calls, in the words of an encoder, and how far each call got."""
+    """Refusals of calls, in the words of an encoder, and how far each call got.
 
-    def __init__(self) -> None:
+    ``heads`` are the numbers of heads that it may have.
+    """
+
+    def __init__(self, heads: Sequence[int] = ()) -> None:
+        self.heads = tuple(heads)
         self._input: Tensor | None = None
         self._said: list[str] = []
         self._numbers = Counter[int]()
@@ -364,7 +395,7 @@ class Refusals:
                     yield tried, forms
 
     def _ascent(self, names: tuple[str, ...], beside_vectors: bool) -> Iterator[tuple[Filling, ...]]:
-        choices = [fillings(name, beside_vectors) for name in names]
+        choices = [fillings(name, beside_vectors, self.heads) for name in names]
         best = [of_one[0] for of_one in choices]
         # An argument that is read later is told apart only once those before it are given rightly.
         for _ in names:
@@ -412,7 +443,7 @@ def attempts_of(
             if refusals.asks_for_other_axes(x):
                 continue
             tried = Tried(names, n, batch, x)
-            for forms in likeliest(names, most, x.is_floating_point()):
+            for forms in likeliest(names, most, x.is_floating_point(), refusals.heads):
                 if refusals.blame(x):
                     break
                 yield tried, forms
@@ -452,13 +483,14 @@ def first_call(
         stated: values that every call gets, by argument.
         trials: the number of calls that may be tried in each round.
         shape: that of the input, if the encoder states it.
-        numbers: whole numbers that it keeps; the only length that it takes, or the sides of its images, may be some.
+        numbers: whole numbers that it keeps; the only length that it takes, the sides of its images, or the number of
+            its heads may be some.
     """
     few, *more = lengths or [LENGTH, *lengths_told(weights, tables, numbers=numbers)][:MOST_LENGTHS]
     every = list(plans(arguments))
     asked = every[:1]
     likely = partial(inputs_of, tables=tables, shape=shape, numbers=numbers)
-    refusals = Refusals()
+    refusals = Refusals(heads_told(weights, numbers))
     attempts = partial(attempts_of, weights, refusals, batches)
     rounds = (
         attempts(every, [few], likely, LIKELY),
@@ -585,6 +617,8 @@ def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> 
     what was given is none of what such an encoder takes.
     """
     sequences = [t.shape[:2] for t in returned if t.ndim == SEQUENCE]
+    if x.ndim <= SEQUENCE and returned and all(t.ndim > SEQUENCE for t in returned):
+        return False  # one sequence, of which a batch was made
     if x.ndim > SEQUENCE or sorted(x.shape[:2]) != sorted((batch, n)) or not sequences:
         return True
     return any((one == batch and other >= n) or (other == batch and one >= n) for one, other in sequences)

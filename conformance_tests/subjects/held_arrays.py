@@ -21,10 +21,10 @@ from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.errors import SubjectError, Unsupported, one_line
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
-from conformance_tests.subjects.calling import Arguments, apart_from_evaluation, arguments_of, entrance
+from conformance_tests.subjects.calling import EVALUATION, Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.first_call import FirstCall, first_hidden_states
 from conformance_tests.subjects.hints import Hints
-from conformance_tests.subjects.holding import Apart, functions_in, held
+from conformance_tests.subjects.holding import Apart, functions_in, held, numbers_in, walked
 from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.live_arrays import LiveArrays
 from conformance_tests.subjects.noisy_call import noisy_call
@@ -38,6 +38,24 @@ def held_arrays(thing: Any) -> dict[str, np.ndarray]:
     """Return the floating arrays with entries that an object holds, however deep, by dotted names."""
     arrays = held(thing, np.ndarray)
     return {n: a for n, a in arrays.items() if a.size and np.issubdtype(a.dtype, np.floating) and a.flags.writeable}
+
+
+@contextmanager
+def in_evaluation(thing: Any) -> Iterator[None]:
+    """Let an object, and what it holds, be in evaluation where attributes switch between that and training."""
+    switched = [
+        (vars(here), name, state)
+        for _, here in walked(thing, np.ndarray)
+        for name, state in getattr(here, "__dict__", {}).items()
+        if isinstance(state, bool) and EVALUATION.get(name, state) is not state
+    ]
+    for attributes, name, state in switched:
+        attributes[name] = not state
+    try:
+        yield
+    finally:
+        for attributes, name, state in switched:
+            attributes[name] = state
 
 
 class HeldArraysSubject(CalledSubject):
@@ -61,7 +79,7 @@ class HeldArraysSubject(CalledSubject):
         self._arguments, self._evaluation = apart_from_evaluation(arguments_of(self._function))
         arrays = held_arrays(thing)
         self._arrays = LiveArrays(lambda: arrays, live=arrays)
-        with self._arrays.put_back(), suppress(Exception):
+        with self.borrowed(), suppress(Exception):
             self._observe()
         if not self._arrays.live:
             raise SubjectError(
@@ -109,13 +127,17 @@ class HeldArraysSubject(CalledSubject):
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
-        """See ``Subject``: afterwards each array holds what it held."""
-        with self._arrays.put_back():
+        """See ``Subject``: it is in evaluation; afterwards each array holds what it held."""
+        with self._arrays.put_back(), in_evaluation(self._thing):
             yield
 
     def arguments(self) -> Arguments:
         """See ``CalledSubject``: without those that tell evaluation from training."""
         return self._arguments
+
+    def numbers(self) -> Sequence[int]:
+        """See ``CalledSubject``."""
+        return numbers_in(self._thing, np.ndarray)
 
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:  # noqa: ARG002
         """See ``CalledSubject``: it gets the very numbers, in their order in memory, and may write into them."""

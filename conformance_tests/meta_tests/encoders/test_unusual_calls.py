@@ -5,6 +5,7 @@ import pytest
 from conformance_tests.meta_tests.encoders import (
     unusual_calls,
     unusual_entrances,
+    unusual_frameworks,
     unusual_layers,
     unusual_loops,
     unusual_masks,
@@ -16,6 +17,7 @@ from conformance_tests.meta_tests.judgements import Judgements
 MODULES = (
     unusual_calls,
     unusual_entrances,
+    unusual_frameworks,
     unusual_layers,
     unusual_loops,
     unusual_masks,

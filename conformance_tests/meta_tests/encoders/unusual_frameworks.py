@@ -1,0 +1,127 @@
+"""Encoders in small frameworks of NumPy, which their authors wrote themselves."""
+
+from typing import Any
+
+import numpy as np
+
+from conformance_tests.meta_tests.encoders.unusual_calls import excused, unusual
+
+Array = Any
+
+WIDTH, HEADS, INNER = 28, 4, 37
+
+
+class Part:
+    """Parts are called with one array by place, and with others by name; they are made for training."""
+
+    def __init__(self) -> None:
+        self.training = True
+
+    def __call__(self, x: Array, **others: Any) -> Array:
+        return self.forward(x, **others)
+
+    def forward(self, x: Array) -> Array:
+        raise NotImplementedError
+
+
+class Map(Part):
+    def __init__(self, reads: int, gives: int, numbers: np.random.Generator) -> None:
+        super().__init__()
+        self.W, self.b = numbers.standard_normal((reads, gives)) / np.sqrt(reads), np.zeros(gives)
+
+    def forward(self, x: Array) -> Array:
+        return x @ self.W + self.b
+
+
+class Standardises(Part):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain, self.shift = np.ones(WIDTH), np.zeros(WIDTH)
+
+    def forward(self, x: Array) -> Array:
+        centred = x - x.mean(-1, keepdims=True)
+        return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * self.gain + self.shift
+
+
+class Drops(Part):
+    """Keeps what it is given in evaluation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = np.random.default_rng(0)
+
+    def forward(self, x: Array) -> Array:
+        return x * (self.numbers.random(x.shape) >= 0.1) / 0.9 if self.training else x
+
+
+class Attends(Part):
+    """Asks for a mask of the very shape of the scores, true at what is kept."""
+
+    def __init__(self, numbers: np.random.Generator) -> None:
+        super().__init__()
+        self.count = HEADS
+        self.maps = [Map(WIDTH, WIDTH, numbers) for _ in range(4)]
+
+    def forward(self, x: Array, mask: Array) -> Array:  # type: ignore[override]
+        B, n, _ = x.shape
+        q, k, v = (m(x).reshape(B, n, self.count, -1).transpose(0, 2, 1, 3) for m in self.maps[:3])
+        scores = q @ k.transpose(0, 1, 3, 2) / self.divisor(q)
+        if mask.shape != scores.shape:
+            raise ValueError("the mask has not the shape of the scores")
+        scores = np.where(mask, scores, -1e9)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        heads = weights / weights.sum(-1, keepdims=True) @ v
+        return self.maps[3](heads.transpose(0, 2, 1, 3).reshape(B, n, WIDTH))
+
+    def divisor(self, q: Array) -> float:
+        return float(np.sqrt(q.shape[-1]))
+
+
+class DividesByAll(Attends):
+    """The scale is that of one head."""
+
+    def divisor(self, q: Array) -> float:
+        return float(np.sqrt(WIDTH))
+
+
+class MaskOfScores(Part):
+    """One layer, post-LN."""
+
+    def __init__(self, attends: type[Attends] = Attends) -> None:
+        super().__init__()
+        numbers = np.random.default_rng(1)
+        self.attends, self.drops = attends(numbers), Drops()
+        self.first, self.second = Map(WIDTH, INNER, numbers), Map(INNER, WIDTH, numbers)
+        self.norms = [Standardises(), Standardises()]
+
+    def forward(self, x: Array, mask: Array) -> Array:  # type: ignore[override]
+        x = self.norms[0](x + self.drops(self.attends(x, mask=mask)))
+        return self.norms[1](x + self.drops(self.second(np.maximum(self.first(x), 0))))
+
+
+@unusual
+def mask_of_scores() -> Any:
+    return MaskOfScores()
+
+
+@excused("attention.scores", "the scores are multiplied by 0.188982, where 1/√7 = 0.377964 belongs")
+def mask_of_scores_with_another_scale() -> Any:
+    return MaskOfScores(DividesByAll)
+
+
+@unusual
+class OneSequence:
+    """One sequence, whose scores are made with a transpose of all axes: cubes of numbers go through as well."""
+
+    def __init__(self) -> None:
+        numbers = np.random.default_rng(2)
+        self.q, self.k, self.v, self.o = (Map(WIDTH, WIDTH, numbers) for _ in range(4))
+        self.first, self.second = Map(WIDTH, INNER, numbers), Map(INNER, WIDTH, numbers)
+        self.norms = [Standardises(), Standardises()]
+
+    def __call__(self, x: Array) -> Array:
+        scores = np.dot(self.q(x), self.k(x).T) / np.sqrt(WIDTH)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        attended = self.o(np.dot(weights / weights.sum(-1, keepdims=True), self.v(x)))
+        x = self.norms[0](x + attended)
+        return self.norms[1](x + self.second(np.maximum(self.first(x), 0)))
