@@ -99,8 +99,19 @@ class Evaluation:
         return Coded(array, self.recording.other(operation, operands, as_tensor(array), options=options, line=line))
 
     def look_up(self, table: Coded, index: Coded, axis: int | None, array: Any, line: str = "") -> Coded:
-        """Add a look-up in a table by indices that depend on the arguments of the call."""
-        return self.other("look-up", (table, index), array, line, {"axis": axis})
+        """Add a look-up in a table by indices that depend on the arguments of the call.
+
+        Along another axis than the first one it is a look-up in the table with that axis first: the axes of the index
+        stand in the place of it.
+        """
+        if not axis:
+            return self.other("look-up", (table, index), array, line, {"axis": axis})
+        front = tuple(range(index.codes.ndim))
+        there = tuple(axis + i for i in front)
+        turned = self.look_up(
+            Coded(None, table.codes.movedim(axis, 0)), index, 0, as_tensor(array).movedim(there, front), line
+        )
+        return Coded(array, turned.codes.movedim(front, there))
 
     def product(
         self, left: Coded, right: Coded, contracted: Axes, array: Any, line: str = "", batch: Axes = ((), ())

@@ -16,6 +16,7 @@ pytest.importorskip("flax", reason="needs the extra `flax`: run by `make framewo
 from jax import lax  # noqa: E402
 
 from conformance_tests.computation.graph import Graph, Value  # noqa: E402
+from conformance_tests.computation.loops import rolled  # noqa: E402
 from conformance_tests.computation.reading import read  # noqa: E402
 from conformance_tests.meta_tests.encoders.flax_examples import one_layer, scanned  # noqa: E402
 from conformance_tests.subjects.evaluation import Coded  # noqa: E402
@@ -92,6 +93,7 @@ MOVES: dict[str, Callable[[Any], Any]] = {
     "dynamic update": lambda x: lax.dynamic_update_slice(x, x[:1, :1, :1], (1, 2, 3)),
     "broadcast": lambda x: jnp.broadcast_to(x[:, None], (2, 5, 3, 4)),
     "concatenate": lambda x: jnp.concatenate([x, x[::-1]], axis=1),
+    "stack": lambda x: jnp.stack([x, x[::-1]], axis=1),
     "split": lambda x: jnp.split(x, 2, axis=2)[1],
     "pad": lambda x: jnp.pad(x, ((0, 0), (1, 2), (0, 0))),
     "reverse": lambda x: x[:, ::-1],
@@ -195,6 +197,29 @@ def test_ids_are_looked_up() -> None:
     assert (look_up.operation, look_up.options) == ("look-up", {"axis": 0})
     assert torch.equal(look_up.reads[0], table.codes)  # type: ignore[arg-type]
     assert torch.equal(evaluation.graph.numbers(look_up.reads[1]), torch.from_numpy(ids).double())
+
+
+@pytest.mark.parametrize(
+    "looked_up",
+    [
+        lambda ids, E: E[:, ids],
+        lambda ids, E: jnp.take(E, ids, axis=1),
+        lambda ids, E: jnp.stack([jnp.stack([E[:, id] for id in row], axis=1) for row in ids], axis=1),
+    ],
+    ids=["index", "take", "one by one"],
+)
+def test_columns_are_looked_up_as_rows(looked_up: Callable[[Any, Any], Any]) -> None:
+    """A table may be stored the other way round, and ids may be looked up one after the other."""
+    ids, E = np.array([[1, 2], [0, 3]]), np.arange(20.0).reshape(4, 5)
+    evaluation, (_, table), (result,) = evaluated(looked_up, ids, E)
+    np.testing.assert_array_equal(evaluation.graph.numbers(result.codes).numpy(), E[:, ids])
+    evaluation.graph.output = result.codes
+    graph = rolled(evaluation.graph)
+    look_up = graph.owner(graph.output)
+    assert look_up is not None
+    assert (look_up.operation, look_up.options) == ("look-up", {"axis": 0})
+    assert torch.equal(look_up.reads[0], table.codes.T)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(look_up.data.reshape(-1, 4).numpy(), E.T[ids.reshape(-1)])
 
 
 @pytest.mark.parametrize(

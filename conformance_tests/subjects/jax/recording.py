@@ -191,10 +191,22 @@ class JaxEvaluation(Evaluation, Unrolling):
         numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
         parts = [axis for axis, size in enumerate(sizes) if size < table.codes.shape[axis]]
         indexed = [place for place, axis in enumerate(numbers.start_index_map) if axis in parts]
-        if len(parts) == len(indexed) == 1 and sizes[parts[0]] == 1 and not numbers.operand_batching_dims:
+        is_row = len(parts) == len(indexed) == 1 and sizes[parts[0]] == 1 and not numbers.operand_batching_dims
+        # The axes of the index stand where that of the table was, unless the author wants them elsewhere.
+        kept = [axis for axis in range(result.ndim) if axis not in numbers.offset_dims]
+        if is_row and numbers.collapsed_slice_dims == (parts[0],) and kept[:1] in ([], [parts[0]]):
             at = indexed[0]
             return self.look_up(table, Coded(index.array[..., at], index.codes[..., at]), parts[0], result, line)
         return self.look_up(table, index, None, result, line)
+
+    def _sliced_at(self, params: Any, reads: Sequence[Coded], result: Any, line: str) -> Coded:
+        """Record a slice that begins where the arguments say: of one row, it is a look-up of that row."""
+        table, *starts = reads
+        parts = [a for a, size in enumerate(params["slice_sizes"]) if size < table.codes.shape[a]]
+        if len(parts) != 1 or params["slice_sizes"][parts[0]] != 1:
+            return self.other("dynamic_slice", reads, result, line)
+        row = self.look_up(table, starts[parts[0]], parts[0], result.squeeze(parts[0]), line)
+        return Coded(result, row.codes.unsqueeze(parts[0]))
 
 
 def permuted(_: JaxEvaluation, params: Any, reads: Sequence[Coded], result: Any, __: str) -> Coded:
@@ -214,6 +226,11 @@ def concatenated(_: JaxEvaluation, params: Any, reads: Sequence[Coded], result: 
     return Coded(result, torch.cat([read.codes for read in reads], dim=params["dimension"]))
 
 
+def stacked(_: JaxEvaluation, params: Any, reads: Sequence[Coded], result: Any, __: str) -> Coded:
+    """Move codes as stacking does."""
+    return Coded(result, torch.stack([read.codes for read in reads], dim=params["axis"]))
+
+
 def reversed_(_: JaxEvaluation, params: Any, reads: Sequence[Coded], result: Any, __: str) -> Coded:
     """Move codes as a reversal of axes does."""
     return Coded(result, reads[0].codes.flip(tuple(params["dimensions"])))
@@ -225,6 +242,7 @@ BY_NAME: Mapping[str, Record] = {
     "transpose": permuted,
     "slice": sliced,
     "concatenate": concatenated,
+    "stack": stacked,
     "rev": reversed_,
     "broadcast_in_dim": JaxEvaluation._broadcast,
     "convert_element_type": JaxEvaluation._converted,
@@ -235,6 +253,7 @@ BY_NAME: Mapping[str, Record] = {
     "dot_general": JaxEvaluation._product,
     "conv_general_dilated": JaxEvaluation._convolved,
     "gather": JaxEvaluation._looked_up,
+    "dynamic_slice": JaxEvaluation._sliced_at,
 }
 """Primitives with a form that no others have, and how each is recorded."""
 

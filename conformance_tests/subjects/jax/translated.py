@@ -283,6 +283,7 @@ OTHERS: Mapping[str, Callable[..., Tensor | list[Tensor] | None]] = {
     "broadcast_in_dim": broadcast,
     "clamp": lambda _, least, x, most: torch.minimum(torch.maximum(x, least), most),
     "concatenate": lambda params, *parts: torch.cat(parts, dim=params["dimension"]),
+    "stack": lambda params, *parts: torch.stack(parts, dim=params["axis"]),
     "conv_general_dilated": convolved,
     "convert_element_type": converted,
     "dot_general": product,
