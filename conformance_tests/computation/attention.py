@@ -11,7 +11,14 @@ from torch import Tensor
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.shown import Finding, Remarks
-from conformance_tests.computation.walking import along_axis, constant_along, first_argument, is_even, is_of_data, through
+from conformance_tests.computation.walking import (
+    along_axis,
+    constant_along,
+    first_argument,
+    is_even,
+    is_of_data,
+    through,
+)
 
 ALL = slice(None)
 
@@ -155,7 +162,9 @@ def leads_to_scores(graph: Graph, codes: Tensor) -> bool:
 def is_of_marks(graph: Graph, value: Value) -> bool:
     """Return whether a value is a product of numbers that are made of the ids alone."""
     given = first_argument(graph)
-    return value.operation == "product" and not value.learned and given is not None and not given.data.is_floating_point()
+    return (
+        value.operation == "product" and not value.learned and given is not None and not given.data.is_floating_point()
+    )
 
 
 def read_scores(graph: Graph, codes: Tensor) -> Scores | None:

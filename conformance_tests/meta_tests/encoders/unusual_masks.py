@@ -1,4 +1,4 @@
-"""Encoders whose masks are cut, made of ids, or taken for nothing: each hides padding, or it is found that none does."""
+"""Encoders whose masks are cut, made of ids, or taken for nothing: they hide padding, or are found not to."""
 
 from collections.abc import Iterator
 
