@@ -156,7 +156,7 @@ class FirstCall:
 
     @property
     def tells_axes_apart(self) -> bool:
-        """Whether sequences and positions are of other numbers, or few."""
+        """True if there are not as many sequences as positions, or few of them."""
         return self.batch != self.length or self.batch in BATCHES
 
 

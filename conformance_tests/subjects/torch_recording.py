@@ -123,7 +123,7 @@ class TorchRecording(TorchDispatchMode):
 
     def note(self, name: str, returned: Any) -> None:
         """Note what a part returns: the first floating array of it."""
-        with _disable_current_modes():  # what is done here is no part of the computation
+        with _disable_current_modes():  # the encoder does not compute this
             self.graph.parts += [(name, self.codes(tensor).clone()) for tensor in tensors_in(returned)[:1]]
 
     def codes(self, tensor: Tensor) -> Tensor:
