@@ -36,7 +36,8 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
 
     What returns hidden states as wide as the encoder's is the encoder, whatever it does behind its layers, unless it
     just leaves some of them out, or maps those of an encoder in which nothing departs. An encoder that leaves features
-    out without parameters has no model around it. Where attention follows, further layers do, or a decoder.
+    out without parameters has no model around it. Where attention follows, further layers do, or a decoder. Operations
+    on each entry in front of a head belong to the head.
     """
     tried: set[int] = set()
     departing: Ending | None = None
@@ -55,12 +56,15 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
             break
         tried.add(value.number)
         shown = read(graph.up_to(codes))
-        departs = any(finding.slot != "dropout" for finding in shown.findings)
-        if not shown.fits_slots or (is_inside and (shown.unread or departs)):
+        departures = [finding for finding in shown.findings if finding.slot != "dropout"]
+        if not shown.fits_slots or (is_inside and (shown.unread or departures)):
             continue
         whole = EncoderReading(graph)
         kinds = ("parameter", "argument")
         found = Ending(part, *(frozenset(whole.reached(kind) - shown.reached(kind)) for kind in kinds))
+        if departures and departures == [shown.tail]:
+            departing = departing or found  # what stands between the encoder and a head belongs to the head
+            continue
         if not shown.unread:
             return found if has_features(graph.output, codes.shape[-1]) or reads_weights(graph, value) else None
         # What departs in an encoder may keep the rest from being read; what ends within a layer departs too.
@@ -95,6 +99,7 @@ def read_encoder(found: EncoderReading) -> None:
         read_alone(found, stream)
         return
     found.take(stream)
+    found.tail = stream.tail
     read_layers(found, stream, layers)
     assert stream.source is not None
     read_inputs(found, stream)

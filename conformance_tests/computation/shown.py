@@ -89,6 +89,7 @@ class EncoderReading(Remarks):
         is_part: whether it is one sublayer alone, and no encoder.
         image_axes: those of the images, or signals, whose patches it maps.
         is_masked_by_ids: whether the ids decide which scores are hidden.
+        tail: the finding that the stream passes through operations behind the last sublayer, if it does.
     """
 
     graph: Graph
@@ -109,6 +110,7 @@ class EncoderReading(Remarks):
     is_part: bool = False
     image_axes: ImageAxes | None = None
     is_masked_by_ids: bool = False
+    tail: Finding | None = None
 
     @property
     def is_entered(self) -> bool:

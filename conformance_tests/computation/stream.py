@@ -282,12 +282,14 @@ class Stream(Remarks):
         steps: the sublayers.
         leading: a norm of the stream before the first sublayer, and ``trailing`` one behind the last.
         source: what enters the first sublayer.
+        tail: the finding that the stream passes through operations behind the last sublayer, if it does.
     """
 
     steps: list[Step] = field(default_factory=list)
     leading: Norm | None = None
     trailing: Norm | None = None
     source: Node | None = None
+    tail: Finding | None = None
 
     @property
     def is_pre(self) -> bool:
@@ -415,6 +417,7 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
                 added.append((Finding(slot, f"{where} {passed}"), passed.added))
             else:
                 found.findings.append(Finding(slot, f"{where} {passed}"))
+                found.tail = found.tail if events else found.findings[-1]
             here = passed.stream
             continue
         assert isinstance(out.what, Attention | FeedForward)

@@ -301,3 +301,16 @@ class ComputesItsMaps(PlainLayer):
 @unusual
 def ComputedMaps() -> nn.Module:
     return Plain(plain_layers(ComputesItsMaps))
+
+
+@unusual
+class ActivatesForItsHead(Plain):
+    """What stands between the hidden states and a head on each position belongs to the head."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.encoder = Plain(plain_layers())
+        self.head = nn.Linear(28, 5)
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return self.head(torch.nn.functional.gelu(self.encoder(x)))
