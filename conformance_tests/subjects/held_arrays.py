@@ -40,6 +40,14 @@ def held_arrays(thing: Any) -> dict[str, np.ndarray]:
     return {n: a for n, a in arrays.items() if a.size and np.issubdtype(a.dtype, np.floating) and a.flags.writeable}
 
 
+def without_draws(graph: Graph) -> Graph:
+    """Return a graph in which random numbers that change nothing, as in dropout at the rate 0, are constants."""
+    for value in graph.values:
+        value.operation = "constant" if value.operation == "random" else value.operation
+    graph.disturbed.clear()
+    return graph
+
+
 @contextmanager
 def in_evaluation(thing: Any) -> Iterator[None]:
     """Let an object, and what it holds, be in evaluation where attributes switch between that and training."""
@@ -105,7 +113,12 @@ class HeldArraysSubject(CalledSubject):
             finally:
                 np.random.set_state(before)
 
-        self.draws_numbers = not torch.equal(hidden().nan_to_num(), hidden().nan_to_num())
+        def as_it_is() -> Tensor:
+            """Called itself: copies of it draw the same numbers, where it holds a source of them."""
+            given = {name: v.clone() if isinstance(v, Tensor) else v for name, v in first.named.items()}
+            return first_hidden_states(self.call_with_batch([first.inputs.clone()], given, gradients=False))
+
+        self.draws_numbers = any(not torch.equal(f().nan_to_num(), f().nan_to_num()) for f in (hidden, as_it_is))
         self.first_sizes, self.first_forms = Sizes(first.batch, first.length), first.forms
         self.dtype = hidden().dtype
         try:
@@ -209,7 +222,7 @@ class HeldArraysSubject(CalledSubject):
             raise Unsupported(f"{NOT_RECORDED}: {one_line(fault)}") from fault
         if differ(one, another) or not EncoderReading(one).reached():
             raise Unsupported("a part of it is computed in single numbers and lists, which record nothing")
-        return one
+        return one if self.draws_numbers else without_draws(one)
 
     @contextmanager
     def _recorded(self) -> Iterator[NumpyRecording]:

@@ -54,6 +54,17 @@ class Drops(Part):
         return x * (self.numbers.random(x.shape) >= 0.1) / 0.9 if self.training else x
 
 
+class AlwaysDrops(Drops):
+    """Draws in evaluation as well, from numbers of its own."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Array) -> Array:
+        return x * (self.numbers.random(x.shape) >= self.rate) / (1 - self.rate)
+
+
 class Attends(Part):
     """Asks for a mask of the very shape of the scores, true at what is kept."""
 
@@ -87,10 +98,10 @@ class DividesByAll(Attends):
 class MaskOfScores(Part):
     """One layer, post-LN."""
 
-    def __init__(self, attends: type[Attends] = Attends) -> None:
+    def __init__(self, attends: type[Attends] = Attends, drops: Drops | None = None) -> None:
         super().__init__()
         numbers = np.random.default_rng(1)
-        self.attends, self.drops = attends(numbers), Drops()
+        self.attends, self.drops = attends(numbers), drops or Drops()
         self.first, self.second = Map(WIDTH, INNER, numbers), Map(INNER, WIDTH, numbers)
         self.norms = [Standardises(), Standardises()]
 
@@ -107,6 +118,16 @@ def mask_of_scores() -> Any:
 @excused("attention.scores", "the scores are multiplied by 0.188982, where 1/√7 = 0.377964 belongs")
 def mask_of_scores_with_another_scale() -> Any:
     return MaskOfScores(DividesByAll)
+
+
+@unusual
+def drops_nothing() -> Any:
+    return MaskOfScores(drops=AlwaysDrops(0.0))
+
+
+@excused("dropout.identity", "random numbers enter the output in evaluation")
+def drops_in_evaluation() -> Any:
+    return MaskOfScores(drops=AlwaysDrops(0.1))
 
 
 @unusual
