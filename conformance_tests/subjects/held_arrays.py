@@ -114,7 +114,7 @@ class HeldArraysSubject(CalledSubject):
                 np.random.set_state(before)
 
         def as_it_is() -> Tensor:
-            """Called itself: copies of it draw the same numbers, where it holds a source of them."""
+            """Call the object itself: copies of it draw the same numbers, where it holds a source of them."""
             given = {name: v.clone() if isinstance(v, Tensor) else v for name, v in first.named.items()}
             return first_hidden_states(self.call_with_batch([first.inputs.clone()], given, gradients=False))
 
