@@ -62,12 +62,11 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         whole = EncoderReading(graph)
         kinds = ("parameter", "argument")
         found = Ending(part, *(frozenset(whole.reached(kind) - shown.reached(kind)) for kind in kinds))
-        if departures and departures == [shown.tail]:
-            departing = departing or found  # what stands between the encoder and a head belongs to the head
-            continue
-        if not shown.unread:
+        is_behind = departures == [shown.tail]
+        if not shown.unread and not is_behind:
             return found if has_features(graph.output, codes.shape[-1]) or reads_weights(graph, value) else None
-        # What departs in an encoder may keep the rest from being read; what ends within a layer departs too.
+        # What departs in an encoder may keep the rest from being read; what ends within a layer departs too. What
+        # stands between an encoder and a head belongs to the head, if the encoder is seen to end before it.
         departing = departing or (found if shown.findings else None)
     return departing
 

@@ -324,9 +324,9 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, 
 
 
 def is_cut_by_positions(form: MaskForm, call: Call) -> bool:
-    """Return whether an encoder takes a mask of sequences without any mask where it has fewer positions than those.
+    """Return whether an encoder refuses a mask of each sequence where there are more sequences than positions.
 
-    A mask (n, n) of all sequences is often cut to size, ``mask[:n, :n]``, which leaves a smaller batch as it is.
+    A mask (n, n) for all sequences is often cut to size, ``mask[:n, :n]``, which leaves a smaller batch as it is.
     """
     return form.is_by_sequence and call(None, "fewer") is not None and call(form, "fewer") is None
 

@@ -194,7 +194,7 @@ class JaxEvaluation(Evaluation, Unrolling):
         is_row = len(parts) == len(indexed) == 1 and sizes[parts[0]] == 1 and not numbers.operand_batching_dims
         # The axes of the index stand where that of the table was, unless the author wants them elsewhere.
         kept = [axis for axis in range(result.ndim) if axis not in numbers.offset_dims]
-        if is_row and numbers.collapsed_slice_dims == (parts[0],) and kept[:1] in ([], [parts[0]]):
+        if is_row and numbers.collapsed_slice_dims == (parts[0],) and kept == [parts[0] + i for i in range(len(kept))]:
             at = indexed[0]
             return self.look_up(table, Coded(index.array[..., at], index.codes[..., at]), parts[0], result, line)
         return self.look_up(table, index, None, result, line)
