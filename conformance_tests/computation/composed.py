@@ -1,6 +1,7 @@
 """Maps of maps: what two maps behind one another compute is one map, whose weights are the product of theirs.
 
-Queries, keys and values may be mapped twice, as around an attention that has maps already; so may its results.
+Queries, keys and values may be mapped twice, as around an attention that has maps already; so may its results, and
+what enters the first layer.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from conformance_tests.computation.walking import is_of_data
 
 
 def composed(graph: Graph) -> Graph:
-    """Return a graph in which a map of a map within attention is one; the same graph, if it has none."""
+    """Return a graph in which a map of a map, in attention or behind the input, is one; the same graph without any."""
     maps = {v.number: found for v in graph.values if (found := map_before(graph, v)) is not None}
     if maps:
         # What a feed-forward network ends in is not composed with the map of another part.
@@ -26,7 +27,10 @@ def composed(graph: Graph) -> Graph:
 
 
 def map_before(graph: Graph, product: Value) -> Affine | None:
-    """Return what a map reads as a map itself, if both stand between a stream and attention; None if they do not."""
+    """Return what a map reads as a map itself, if both stand between a stream and attention, or behind the input.
+
+    None if they do not.
+    """
     if product.operation != "product" or not graph.depends(product.reads[0]) or graph.depends(product.reads[1]):
         return None
     rows = product.reads[0]
@@ -41,10 +45,12 @@ def map_before(graph: Graph, product: Value) -> Affine | None:
         return None
     reads = inner.reads[0]
     assert isinstance(reads, Tensor)
-    behind_attention = all(is_of_data(graph, value) for value in graph.owners(reads))
+    owners = graph.owners(reads)
+    behind_attention = all(is_of_data(graph, value) for value in owners)
+    behind_input = all(value.operation == "argument" for value in owners)
     readers = list(readers_of_map(graph, product))
     before_attention = bool(readers) and all(is_of_data(graph, reader) for reader in readers)
-    return found if behind_attention or before_attention else None
+    return found if behind_attention or before_attention or behind_input else None
 
 
 def readers_of_map(graph: Graph, product: Value) -> Iterator[Value]:

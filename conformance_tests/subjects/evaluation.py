@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,7 @@ class Evaluation:
 
     def einsum(self, equation: str, reads: Sequence[Coded], array: Any, line: str = "") -> Coded:
         """Add an einsum of two arrays as a product; anything else is not taken apart."""
-        sides = contraction(equation)
+        sides = contraction(spelt_out(equation, [read.codes.ndim for read in reads]))
         if sides is None:
             return self.other("einsum", reads, array, line)
         contracted, batch, order = sides
@@ -180,6 +181,25 @@ def in_order(codes: Tensor, batch: Sequence[int], contracted: Sequence[int], las
     free = [axis for axis in range(codes.ndim) if axis not in (*batch, *contracted)]
     sizes = [prod(codes.shape[axis] for axis in axes) for axes in (batch, free, last)]
     return codes.permute([*batch, *free, *last]).reshape(sizes)
+
+
+def spelt_out(equation: str, axes: Sequence[int]) -> str:
+    """Return an einsum with a letter for each axis that it writes as an ellipsis.
+
+    Args:
+        equation: the einsum.
+        axes: the number of axes of each array.
+    """
+    read, arrow, given = equation.replace(" ", "").partition("->")
+    sides = read.split(",")
+    letters = [letter for letter in ascii_letters if letter not in equation]
+    beyond = [
+        axes - len(side.replace("...", "")) if "..." in side else 0 for side, axes in zip(sides, axes, strict=True)
+    ]
+    most = max(beyond)
+    ellipses = [letters[most - n : most] for n in beyond]  # from the right, as NumPy broadcasts them
+    spelt = ",".join(side.replace("...", "".join(e)) for side, e in zip(sides, ellipses, strict=True))
+    return spelt + arrow + given.replace("...", "".join(letters[:most]))
 
 
 def contraction(equation: str) -> tuple[Axes, Axes, list[int]] | None:

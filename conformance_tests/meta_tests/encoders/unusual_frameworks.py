@@ -130,6 +130,26 @@ def drops_in_evaluation() -> Any:
     return MaskOfScores(drops=AlwaysDrops(0.1))
 
 
+class SumsWithEllipses(Attends):
+    """Einsums leave the axes of the batch open."""
+
+    def forward(self, x: Array, mask: Array) -> Array:
+        q, k, v = (
+            np.einsum("...nd,dhe->...nhe", x, m.W.reshape(WIDTH, self.count, -1)) + m.b.reshape(self.count, -1)
+            for m in self.maps[:3]
+        )
+        scores = np.einsum("...qhe,...khe->...hqk", q, k) / self.divisor(q)
+        scores = np.where(mask.astype(bool), scores, -1e9)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        heads = np.einsum("...hqk,...khe->...qhe", weights / weights.sum(-1, keepdims=True), v)
+        return self.maps[3](heads.reshape(x.shape))
+
+
+@unusual
+def sums_with_ellipses() -> Any:
+    return MaskOfScores(SumsWithEllipses)
+
+
 @unusual
 class OneSequence:
     """One sequence, whose scores are made with a transpose of all axes: cubes of numbers go through as well."""

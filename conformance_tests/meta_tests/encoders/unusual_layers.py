@@ -314,3 +314,23 @@ class ActivatesForItsHead(Plain):
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         return self.head(torch.nn.functional.gelu(self.encoder(x)))
+
+
+class MappedTwice(nn.Module):
+    """What enters the first layer is mapped by two maps, of which the first one is narrow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.narrow, self.wide = nn.Linear(9, 5), nn.Linear(5, 28)
+        self.layers = Plain(plain_layers())
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.layers(self.between(self.narrow(x)), mask)  # type: ignore[no-any-return]
+
+    def between(self, x: Tensor) -> Tensor:
+        return self.wide(x)  # type: ignore[no-any-return]
+
+
+@unusual
+def mapped_twice() -> nn.Module:
+    return MappedTwice()

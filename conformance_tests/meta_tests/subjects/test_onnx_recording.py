@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 from conformance_tests.computation.graph import Value  # noqa: E402
 from conformance_tests.computation.reading import read  # noqa: E402
 from conformance_tests.errors import Unsupported  # noqa: E402
-from conformance_tests.subjects.evaluation import Coded, contraction  # noqa: E402
+from conformance_tests.subjects.evaluation import Coded, contraction, spelt_out  # noqa: E402
 from conformance_tests.subjects.onnx import OnnxSubject  # noqa: E402
 from conformance_tests.subjects.onnx_recording import OnnxEvaluation, as_written  # noqa: E402
 
@@ -172,6 +172,20 @@ def test_the_branch_that_is_taken_is_recorded() -> None:
 def test_an_einsum_of_two_arrays_is_a_product(equation: str, found: Any) -> None:
     """One that sums over an axis of one array alone, or reads a diagonal, is none."""
     assert contraction(equation) == found
+
+
+@pytest.mark.parametrize(
+    ("equation", "axes", "spelt"),
+    [
+        ("ab,bc->ac", [2, 2], "ab,bc->ac"),
+        ("...ab, cdb->...acd", [3, 3], "eab,cdb->eacd"),
+        ("...ab,...bc->...ac", [4, 3], "deab,ebc->deac"),
+        ("...a->...", [1], "a->"),
+    ],
+)
+def test_an_ellipsis_of_an_einsum_is_spelt_out(equation: str, axes: list[int], spelt: str) -> None:
+    """From the right, as arrays are broadcast."""
+    assert spelt_out(equation, axes) == spelt
 
 
 def layer(path: Path, transposed: bool) -> Path:
