@@ -10,11 +10,18 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
+from conformance_tests.computation.masks import (
+    LARGE,
+    hidden_in_words,
+    hidden_wrongly,
+    ids_behind,
+    is_made_of_ids,
+    masks_out,
+)
 from conformance_tests.computation.shown import Finding, Remarks
 from conformance_tests.computation.walking import (
     along_axis,
     constant_along,
-    first_argument,
     is_even,
     is_of_data,
     through,
@@ -130,21 +137,21 @@ def without_softmax(graph: Graph, known: Collection[int]) -> Iterator[Attention]
 class Scores(Remarks):
     """The making of scores: the product, the place in it of each entry that the softmax reads, and the scale.
 
-    ``otherwise`` are operations on them that are neither scale nor bias nor mask, and ``marks`` the ids that masks are
-    made of, one for each entry.
+    ``otherwise`` are operations on them that are neither scale nor bias nor mask, and ``masking_ids`` the ids that
+    masks are made from, one for each entry.
     """
 
     product: Value
     entries: Tensor
     scale: float | None
     otherwise: list[str] = field(default_factory=list)
-    marks: list[Tensor] = field(default_factory=list)
+    masking_ids: list[Tensor] = field(default_factory=list)
 
 
 def leads_to_scores(graph: Graph, codes: Tensor) -> bool:
     """Return whether a product of two arrays of data stands behind entries, through elementwise operations alone.
 
-    A product of what ids are compared with is a mask of queries and keys.
+    A product of numbers made from the ids alone is a mask of queries and keys.
     """
     waiting, seen = graph.owners(codes), set()
     while waiting:
@@ -152,19 +159,11 @@ def leads_to_scores(graph: Graph, codes: Tensor) -> bool:
         if value.number in seen:
             continue
         seen.add(value.number)
-        if is_of_data(graph, value) and not is_of_marks(graph, value):
+        if is_of_data(graph, value) and not is_made_of_ids(graph, value):
             return True
         if value.kind == "elementwise":
             waiting += [v for read in value.arrays for v in graph.owners(read)]
     return False
-
-
-def is_of_marks(graph: Graph, value: Value) -> bool:
-    """Return whether a value is a product of numbers that are made of the ids alone."""
-    given = first_argument(graph)
-    return (
-        value.operation == "product" and not value.learned and given is not None and not given.data.is_floating_point()
-    )
 
 
 def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
@@ -172,7 +171,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
     scale: float | None = 1.0
     said = Remarks()
     otherwise: list[str] = []
-    marks: list[Tensor] = []
+    masking_ids: list[Tensor] = []
     argument = graph.numbers(codes)
     while (value := graph.owner(codes)) is not None and value.kind == "elementwise":
         leading = [i for i, r in enumerate(value.reads) if isinstance(r, Tensor) and leads_to_scores(graph, r)]
@@ -187,13 +186,13 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
         if value.operation not in CHANGES_OF_SCORES and not is_bound(graph, others):
             otherwise.append(value.operation)
         scale = None if scale is None or factor is None else scale * factor
-        marks += [ids for r in others if isinstance(r, Tensor) for ids in ids_behind(graph, through(r, codes))]
+        masking_ids += [ids for r in others if isinstance(r, Tensor) for ids in ids_behind(graph, through(r, codes))]
         followed = value.reads[which]
         assert isinstance(followed, Tensor)
         codes = through(followed, codes)
     if value is None or not is_of_data(graph, value):
         return None
-    found = Scores(value, codes, scale, otherwise, marks)
+    found = Scores(value, codes, scale, otherwise, masking_ids)
     found.take(said)
     return found
 
@@ -250,104 +249,8 @@ def is_bound(graph: Graph, others: "Sequence[Tensor | float]") -> bool:
     return 0 < len(numbers) == len(others) and all(bool((n.abs() >= LARGE).all()) for n in numbers)
 
 
-def masks_out(graph: Graph, value: Value, others: "Sequence[Tensor | float]", argument: Tensor) -> bool:
-    """Return whether scores are multiplied by 1, or by 0 where what the softmax reads is a large negative number."""
-    if value.operation != "mul" or len(others) != 1 or graph.depends(others[0]) or value.data.shape != argument.shape:
-        return False
-    kept = graph.numbers(others[0]).broadcast_to(argument.shape)
-    return not is_even(kept) and bool(((kept == 1) | ((kept == 0) & (argument <= -LARGE))).all())
-
-
 CHANGES_OF_SCORES = ("mul", "div", "add", "sub", "masked_fill", "where")
 """Operations by which scores are scaled, biased and masked."""
-
-
-LARGE = 1e4
-"""A key is hidden by adding −∞, or a negative number at least so large."""
-
-
-def hidden_in_words(scores: Tensor, axis: int) -> str:
-    """Say which keys are hidden from which queries by where they stand; nothing if none is, or others are.
-
-    An id of padding may hide keys as well: those of all queries.
-
-    Args:
-        scores: what the softmax reads in a call in which nothing is padded.
-        axis: that of the keys; that of the queries is the other one of the last two.
-    """
-    hidden = scores <= -LARGE / 2  # a fill that is added leaves the score itself, which is far smaller, beside it
-    if hidden.ndim < MATRIX or axis % hidden.ndim < hidden.ndim - MATRIX or hidden.shape[-1] != hidden.shape[-2]:
-        return ""
-    hidden = (hidden if axis % hidden.ndim == hidden.ndim - 1 else hidden.mT).reshape(-1, *hidden.shape[-2:])
-    if not bool(hidden.any()) or bool(hidden.all(-1).any()):
-        return ""
-    places = torch.arange(hidden.shape[-1])
-    ahead = places - places[:, None]
-    for pattern, says in (
-        (ahead > 0, "each position sees itself and those before it alone (a causal mask)"),
-        (ahead < 0, "each position sees itself and those behind it alone"),
-        (ahead == 0, "no position sees itself"),
-    ):
-        if bool((hidden == pattern).all()):
-            return says
-    reach = int(ahead.abs().masked_fill(hidden.any(0), 0).max())
-    is_window = bool((hidden == (ahead.abs() > reach)).all())
-    return f"each position sees {reach} others to either side alone (a window)" if is_window else ""
-
-
-MATRIX = 2
-"""Queries and keys are the last two axes of scores."""
-
-
-def ids_behind(graph: Graph, codes: Tensor) -> Iterator[Tensor]:
-    """Yield the ids from which operations on each entry make these, in their arrangement."""
-    given = first_argument(graph)
-    if given is None or given.data.is_floating_point():
-        return
-    waiting = [codes]
-    while waiting:
-        here = waiting.pop()
-        value = graph.owner(here)
-        if value is given:
-            yield here
-        elif value is not None and value.kind == "elementwise":
-            waiting += [through(read, here) for read in value.arrays if graph.depends(read)]
-        elif value is not None and is_of_marks(graph, value):
-            waiting += factors(value, here)
-
-
-def factors(product: Value, codes: Tensor) -> list[Tensor]:
-    """Return the first entry of the row, and of the column, that make each of these entries of a product."""
-    rows, columns = product.arrays
-    _, M, N = product.data.shape
-    at = places(codes)
-    return [rows[at // (M * N), at // N % M, 0], columns[at // (M * N), 0, at % N]]
-
-
-def hidden_wrongly(marks: Sequence[Tensor], axis: int, ids: torch.Size) -> str:
-    """Say what masks that are made of ids hide in the place of the keys with those ids; nothing if they hide these.
-
-    Args:
-        marks: the ids that masks are made of, one for each entry of the scores.
-        axis: that of the keys; that of the queries is the other one of the last two.
-        ids: the shape of the ids.
-    """
-    if not marks or marks[0].ndim < MATRIX or axis % marks[0].ndim < marks[0].ndim - MATRIX:
-        return ""
-    keys = axis % marks[0].ndim
-    queries = 2 * marks[0].ndim - MATRIX - 1 - keys
-    by_key = [each for each in marks if not constant_along(each, keys)]
-    if not by_key:
-        by_query = any(not constant_along(each, queries) for each in marks)
-        return "hides queries, where it should hide keys" if by_query else ""
-    for each in by_key:
-        at = places(each.movedim(keys, -1).reshape(-1, each.shape[keys])[0])
-        read = next(along for a in range(len(ids)) if not is_even(along := along_axis(at, ids, a)))
-        if not bool((moved := read != torch.arange(len(read))).any()):
-            continue
-        key = int(moved.nonzero()[0])
-        return f"hides the key at position {key} by the id at position {int(read[key])}"
-    return ""
 
 
 def bias_in_words(graph: Graph, codes: "Tensor | float", sign: int) -> str:
@@ -402,11 +305,10 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
     product = averaged.product
     found = Attention(weights, product, NOTHING, None, [], product, where_scored=scores.product.where)
     found.take(scores)
-    found.is_masked_by_ids = bool(scores.marks)
+    found.is_masked_by_ids = bool(scores.masking_ids)
     if axis is not None and (hides := hidden_in_words(graph.numbers(argument), axis)):
         found.findings.append(Finding("mask", f"with nothing padded, {hides}{weights.where}"))
-    given = first_argument(graph)
-    if axis is not None and given is not None and (wrong := hidden_wrongly(scores.marks, axis, given.data.shape)):
+    if axis is not None and (wrong := hidden_wrongly(graph, scores.masking_ids, axis)):
         found.findings.append(Finding("mask", f"the mask that is made of the ids {wrong}{weights.where}"))
     found.take(kind_of_weights(weights, scores, averaged, axis))
     vectors = (averaged.queries, averaged.keys, averaged.values)

@@ -62,8 +62,8 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         whole = EncoderReading(graph)
         kinds = ("parameter", "argument")
         found = Ending(part, *(frozenset(whole.reached(kind) - shown.reached(kind)) for kind in kinds))
-        is_behind = departures == [shown.tail]
-        if not shown.unread and not is_behind:
+        has_tail = departures == [shown.tail]
+        if not shown.unread and not has_tail:
             return found if has_features(graph.output, codes.shape[-1]) or reads_weights(graph, value) else None
         # What departs in an encoder may keep the rest from being read; what ends within a layer departs too. What
         # stands between an encoder and a head belongs to the head, if the encoder is seen to end before it.
@@ -261,7 +261,7 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
 
 
 def read_masks_by_ids(found: EncoderReading, attentions: Sequence[Attention]) -> None:
-    """Read whether ids decide which scores are hidden: in all layers, if in one."""
+    """Read whether the ids decide which scores are hidden, and find layers in which they do not."""
     masked = [l for l, attention in enumerate(attentions) if attention.is_masked_by_ids]
     found.is_masked_by_ids = bool(masked)
     if 0 < len(masked) < len(attentions):

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from conformance_tests import check
-from conformance_tests.computation.attention import hidden_in_words
 from conformance_tests.computation.inputs import tables_by_argument
+from conformance_tests.computation.masks import hidden_in_words
 from conformance_tests.computation.reading import read
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.identification.structure import as_shown
