@@ -46,8 +46,8 @@ from encoder_spec.profiles import Profile
 MOST_READINGS = 24
 """So many readings are tried: each is a separate search. The encoders of the tests that it settles need up to 15."""
 
-NO_NUMBER = frozenset({0})
-"""The id that decides where ids are compared with no number, but taken for true or false."""
+FALSE_ID = frozenset({0})
+"""The padding id of code that compares its ids with no number, and takes them for true or false."""
 
 NO_ENCODER = "all that it computes is read, and departs so far that no encoder of these equations can be evaluated"
 
@@ -166,7 +166,7 @@ class Settling:
             self.subject.special_ids = special_ids(graph)
             shown = read(graph)
             if shown.is_masked_by_ids:
-                self.subject.learn_padding(self.subject.special_ids or NO_NUMBER)
+                self.subject.learn_padding(self.subject.special_ids or FALSE_ID)
             if "E_seg" in shown.codes:
                 self.subject.learn_segments(graph)
             if shown.made_for:

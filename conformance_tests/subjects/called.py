@@ -206,7 +206,7 @@ class CalledSubject(Subject):
             found = self.tried_calls(until(here, call), sizes, trials)
             # What takes a batch of one sequence alone may take a sequence: then all of a batch are judged.
             takes_batches = found is not None and (alone or found.batch > 1 or self.hints.batch == 1)
-            # As many sequences as positions, since refusals named that number, may be one sequence of vectors as wide.
+            # A batch as large as its sequences are long was named by refusals: it may be one sequence of such vectors.
             if found is not None and not found.is_odd and takes_batches and found.tells_axes_apart:
                 return found
             odd = odd or (None if found is None else (found, self.how_called()))
@@ -560,8 +560,8 @@ class CalledSubject(Subject):
             return None
         beyond = ~keep[:, -ids.shape[1] :]
         found = (id for id in (*range(PADDING_IDS), *sorted(probes.special)) if is_hidden(ids.masked_fill(beyond, id)))
-        id = next(found, min(self._padding_ids, default=None))
-        return None if id is None else MaskForm(next(iter(self.arguments())), PADDING_ID, "B n", id=id)
+        hiding = next(found, min(self._padding_ids, default=None))
+        return None if hiding is None else MaskForm(next(iter(self.arguments())), PADDING_ID, "B n", id=hiding)
 
     def _hiding(
         self, probes: Probes, padding: str, forms: list[MaskForm] | None = None
@@ -829,11 +829,11 @@ def fewer_positions_than_sequences(probe: Probe) -> Probe:
     """Return the first positions of a padded probe, one fewer than it has sequences.
 
     Raises:
-        Unsupported: if it has no more than that, or its input has no positions.
+        Unsupported: if it has fewer already, or only one would be left, or its input has no positions.
     """
     samples, positions = probe.inputs[0].shape[:2]
     if not probe.by_position or not 2 < samples <= positions:
-        raise Unsupported("there are no more positions than sequences")
+        raise Unsupported("it has no two positions or more that are fewer than its sequences")
     return probe.corner(samples, samples - 1)
 
 

@@ -72,13 +72,19 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
 
 
 def handed_on_to(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the method to which an object passes on whatever it is called with by name; itself, if it does not."""
+    """Return the method to which an object passes on what it is called with; itself, if it does not.
+
+    An object that takes anything by name passes it on to the method that states all that itself states, and more.
+    """
     if isinstance(function, partial):
         return partial(handed_on_to(function.func), *function.args, **function.keywords)
-    kinds = {p.kind for p in signature(function).parameters.values()}
-    if Parameter.VAR_KEYWORD in kinds or kinds <= {Parameter.VAR_POSITIONAL}:
-        return next(filter(callable, (getattr(function, name, None) for name in ENTRANCES)), function)
-    return function
+    stated = signature(function).parameters.values()
+    anything = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    own = {p.name for p in stated if p.kind not in anything}
+    if own and Parameter.VAR_KEYWORD not in {p.kind for p in stated}:
+        return function
+    methods = filter(callable, (getattr(function, name, None) for name in ENTRANCES))
+    return next((method for method in methods if own <= signature(method).parameters.keys()), function)
 
 
 def hands_on(function: Callable[..., Any]) -> bool:

@@ -102,17 +102,16 @@ class Evaluation:
     def look_up(self, table: Coded, index: Coded, axis: int | None, array: Any, line: str = "") -> Coded:
         """Add a look-up in a table by indices that depend on the arguments of the call.
 
-        Along another axis than the first one it is a look-up in the table with that axis first: the axes of the index
-        stand in the place of it.
+        A look-up along another axis than the first one is one in the table with that axis first. In the result the
+        axes of the index stand in its place.
         """
         if not axis:
             return self.other("look-up", (table, index), array, line, {"axis": axis})
         front = tuple(range(index.codes.ndim))
         there = tuple(axis + i for i in front)
-        turned = self.look_up(
-            Coded(None, table.codes.movedim(axis, 0)), index, 0, as_tensor(array).movedim(there, front), line
-        )
-        return Coded(array, turned.codes.movedim(front, there))
+        turned = Coded(as_tensor(table.array).movedim(axis, 0), table.codes.movedim(axis, 0))
+        rows = self.look_up(turned, index, 0, as_tensor(array).movedim(there, front), line)
+        return Coded(array, rows.codes.movedim(front, there))
 
     def product(
         self, left: Coded, right: Coded, contracted: Axes, array: Any, line: str = "", batch: Axes = ((), ())
@@ -193,9 +192,8 @@ def spelt_out(equation: str, axes: Sequence[int]) -> str:
     read, arrow, given = equation.replace(" ", "").partition("->")
     sides = read.split(",")
     letters = [letter for letter in ascii_letters if letter not in equation]
-    beyond = [
-        axes - len(side.replace("...", "")) if "..." in side else 0 for side, axes in zip(sides, axes, strict=True)
-    ]
+    written = [side.replace("...", "") for side in sides]
+    beyond = [n - len(side) if "..." in whole else 0 for n, side, whole in zip(axes, written, sides, strict=True)]
     most = max(beyond)
     ellipses = [letters[most - n : most] for n in beyond]  # from the right, as NumPy broadcasts them
     spelt = ",".join(side.replace("...", "".join(e)) for side, e in zip(sides, ellipses, strict=True))

@@ -531,10 +531,10 @@ def first_call(
             accepted = FirstCall(x, named, batch, positions_in(tensors, x, batch, tried.length), beside)
             # A mask that hides everything, since true means ignore, may give zeros everywhere.
             is_hidden = tensors and not all(map(is_sure, forms)) and is_even(first_hidden_states(tensors))
-            rows = rows_of_one_axis(tensors, x, batch, tried.length)
-            if rows and not is_hidden and keeps_samples_apart(call, x, named, tensors, rows):
+            rows = in_rows(tensors, x, batch * tried.length)
+            if rows is not None and not is_hidden and keeps_samples_apart(call, x, named, rows):
                 return replace(accepted, in_one_axis=True)
-            if is_hidden or rows or not has_positions(tensors, x, batch, tried.length):
+            if is_hidden or rows is not None or not has_positions(tensors, x, batch, tried.length):
                 odd = odd or replace(accepted, is_odd=True)
             elif tensors and all(bool(t.isfinite().all()) for t in tensors):
                 return accepted
@@ -579,35 +579,28 @@ def positions_in(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> i
     return sizes[1] if sizes[0] == batch else sizes[0]
 
 
-def rows_of_one_axis(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> int:
-    """Return the number of rows in which all positions of all sequences come back, if they do; else 0."""
-    is_flat = not any(t.ndim == SEQUENCE for t in returned) and any(map(is_table_of(batch * n), returned))
-    return batch * n if x.ndim <= SEQUENCE and is_flat else 0
+def in_rows(returned: Sequence[Tensor], x: Tensor, rows: int) -> Tensor | None:
+    """Return the hidden states, if they come back with all positions of all sequences in one axis."""
+    if x.ndim > SEQUENCE or any(t.ndim == SEQUENCE for t in returned):
+        return None
+    return next((t for t in returned if t.ndim == MAP and len(t) == rows), None)
 
 
-def is_table_of(rows: int) -> Callable[[Tensor], bool]:
-    """Return a test of whether an array has two axes, and so many rows."""
-    return lambda t: t.ndim == MAP and len(t) == rows
-
-
-def keeps_samples_apart(
-    call: TryCall, x: Tensor, named: Mapping[str, Any], returned: Sequence[Tensor], rows: int
-) -> bool:
-    """Return whether another first sequence changes the rows of that sequence alone, one behind the other.
+def keeps_samples_apart(call: TryCall, x: Tensor, named: Mapping[str, Any], hidden: Tensor) -> bool:
+    """Return whether another first sequence changes only the first rows of hidden states in rows, as many as it has.
 
     All sequences may have become a single one as well.
     """
     if len(x) == 1:
         return False
     try:
-        others = tensors_in(call(with_another_sample(x), named))
+        other = in_rows(tensors_in(call(with_another_sample(x), named)), x, len(hidden))
     except Exception:
         return False
-    here = next(filter(is_table_of(rows), returned))
-    other = next(filter(is_table_of(rows), others), here)
-    changed = (here != other).any(1).tolist()
-    n = rows // len(x)
-    return changed == [row < n for row in range(rows)]
+    if other is None:
+        return False
+    changed = (hidden != other).any(1).tolist()
+    return changed == [row < len(hidden) // len(x) for row in range(len(hidden))]
 
 
 def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> bool:

@@ -24,7 +24,7 @@ from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import EVALUATION, Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.first_call import FirstCall, first_hidden_states
 from conformance_tests.subjects.hints import Hints
-from conformance_tests.subjects.holding import Apart, functions_in, held, numbers_in, walked
+from conformance_tests.subjects.holding import Apart, functions_in, held, walked, whole_numbers_in
 from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.live_arrays import LiveArrays
 from conformance_tests.subjects.noisy_call import noisy_call
@@ -38,14 +38,6 @@ def held_arrays(thing: Any) -> dict[str, np.ndarray]:
     """Return the floating arrays with entries that an object holds, however deep, by dotted names."""
     arrays = held(thing, np.ndarray)
     return {n: a for n, a in arrays.items() if a.size and np.issubdtype(a.dtype, np.floating) and a.flags.writeable}
-
-
-def without_draws(graph: Graph) -> Graph:
-    """Return a graph in which random numbers that change nothing, as in dropout at the rate 0, are constants."""
-    for value in graph.values:
-        value.operation = "constant" if value.operation == "random" else value.operation
-    graph.disturbed.clear()
-    return graph
 
 
 @contextmanager
@@ -149,8 +141,8 @@ class HeldArraysSubject(CalledSubject):
         return self._arguments
 
     def numbers(self) -> Sequence[int]:
-        """See ``CalledSubject``."""
-        return numbers_in(self._thing, np.ndarray)
+        """See ``CalledSubject``: those in its parts, however deep."""
+        return whole_numbers_in(self._thing, np.ndarray)
 
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:  # noqa: ARG002
         """See ``CalledSubject``: it gets the very numbers, in their order in memory, and may write into them."""
@@ -222,12 +214,12 @@ class HeldArraysSubject(CalledSubject):
             raise Unsupported(f"{NOT_RECORDED}: {one_line(fault)}") from fault
         if differ(one, another) or not EncoderReading(one).reached():
             raise Unsupported("a part of it is computed in single numbers and lists, which record nothing")
-        return one if self.draws_numbers else without_draws(one)
+        return one
 
     @contextmanager
     def _recorded(self) -> Iterator[NumpyRecording]:
         """Record calls of a copy of the encoder."""
-        self._recording = NumpyRecording()
+        self._recording = NumpyRecording(draws=self.draws_numbers)
         try:
             yield self._recording
         finally:

@@ -23,7 +23,7 @@ def whole_numbers(parts: Iterable[Any]) -> list[int]:
     return list(dict.fromkeys(n for n in numbers if type(n) is int))
 
 
-def numbers_in(thing: Any, end: Any = ()) -> list[int]:
+def whole_numbers_in(thing: Any, end: Any = ()) -> list[int]:
     """Return the whole numbers that an object holds, however deep, but for what is of the kind ``end``."""
     return list(dict.fromkeys(here for _, here in walked(thing, end) if type(here) is int))
 

@@ -120,10 +120,15 @@ for _name in ("reshape", "ravel", "flatten", "copy", "repeat", "diagonal", "__co
 
 
 class NumpyRecording(Evaluation):
-    """Records what arrays of NumPy are used for."""
+    """Records what arrays of NumPy are used for.
 
-    def __init__(self) -> None:
+    Args:
+        draws: whether random numbers change what is computed. Otherwise they are constants, as in dropout at rate 0.
+    """
+
+    def __init__(self, *, draws: bool = True) -> None:
         super().__init__()
+        self._draws = draws
         self._shadows: dict[int, tuple[Array, Array]] = {}
         self._returned: list[tuple[Tensor, Tensor]] = []
         self._given: list[Tensor] = []
@@ -162,7 +167,7 @@ class NumpyRecording(Evaluation):
 
     def drawn(self, average: Array) -> Any:
         """Return random numbers, each of which is its average."""
-        return self.wrapped(self.leaf("random", widened(average)))
+        return self.wrapped(self.leaf("random" if self._draws else "constant", widened(average)))
 
     def tensor(self, array: Any) -> Tensor:
         """Return a tensor with the numbers that an encoder returns, and remember their codes."""
@@ -283,8 +288,9 @@ class NumpyRecording(Evaluation):
         axes = [axis for axis, p in enumerate(parts) if isinstance(p, Recorded)]
         simple = all(isinstance(p, slice | Recorded) for p in parts)
         read = [self.array(array), *indices]
-        axis = axes[0] if simple and len(axes) == 1 and parts[axes[0]].dtype.kind in "iu" else None
-        return self.wrapped(self.other("look-up", read, found, source_line(), {"axis": axis}))
+        if simple and len(axes) == 1 and parts[axes[0]].dtype.kind in "iu":
+            return self.wrapped(self.look_up(*read, axes[0], found, source_line()))
+        return self.wrapped(self.other("look-up", read, found, source_line(), {"axis": None}))
 
     def arguments_in(self, key: Any) -> list[Coded]:
         """Return the indices in a key that depend on the arguments of the call."""

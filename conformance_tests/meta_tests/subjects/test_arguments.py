@@ -88,6 +88,26 @@ def test_a_signature_says_whether_it_hands_on_and_whether_the_input_goes_by_name
     assert input_by_name(function) == named
 
 
+class PassesOn:
+    """Takes anything by name, and passes it on to its method."""
+
+    def __call__(self, x, **others): ...
+    def forward(self, x, mask): ...
+
+
+class HasAnother:
+    """Takes anything by name, and has a method that does something else."""
+
+    def __call__(self, x, mask=None, **others): ...
+    def encode(self, texts): ...
+
+
+@pytest.mark.parametrize(("thing", "arguments"), [(PassesOn(), ["x", "mask"]), (HasAnother(), ["x", "mask"])])
+def test_what_is_passed_on_is_read_where_it_is_stated(thing: Callable[..., Any], arguments: list[str]) -> None:
+    """A method that does not state what the object itself states is not the one that gets it."""
+    assert list(arguments_of(thing)) == arguments
+
+
 class Scripted(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None, times: int = 2) -> Tensor:
         return x * times

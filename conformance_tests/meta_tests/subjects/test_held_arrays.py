@@ -76,6 +76,27 @@ class Encoder:
         return (np.random.default_rng().normal(size=x.shape) if training else x), None
 
 
+class WithFlags(Encoder):
+    """Keeps flags of training under several names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.training, self.layers[0].train, self.layers[1].deterministic = True, True, False
+
+
+def test_flags_are_those_of_evaluation_while_it_is_judged() -> None:
+    encoder = WithFlags()
+    subject = HeldArraysSubject(encoder)
+
+    def flags() -> tuple[bool, bool, bool]:
+        return encoder.training, encoder.layers[0].train, encoder.layers[1].deterministic
+
+    assert flags() == (True, True, False)
+    with subject.borrowed():
+        assert flags() == (False, False, True)
+    assert flags() == (True, True, False)
+
+
 class DividedByTheWidth(Encoder):
     layer = type("Layer", (Layer,), {"divisor": 24**0.5})
 

@@ -135,6 +135,28 @@ def test_products_with_marks_are_look_ups(recording: NumpyRecording) -> None:
         assert recording.graph.owner(value.arrays[1].reshape(-1)).name == "ids"  # type: ignore[union-attr]
 
 
+def test_columns_are_looked_up_as_rows_of_the_table_turned(recording: NumpyRecording) -> None:
+    _, W = given(recording)
+    ids = recording.known("argument", np.array([[1, 3], [0, 2]]), "ids")
+    with recording.active():
+        found = W.T[:, ids]
+    np.testing.assert_array_equal(bare(found), bare(W).T[:, bare(ids)])
+    value = recording.graph.owner(recording.codes(found))
+    assert value is not None
+    assert (value.operation, value.options["axis"]) == ("look-up", 0)
+    assert torch.equal(value.arrays[0], recording.codes(W))
+
+
+def test_draws_that_change_nothing_are_constants() -> None:
+    recording = NumpyRecording(draws=False)
+    x, _ = given(recording)
+    with recording.active():
+        kept = x * (np.random.random(x.shape) >= 0)
+    np.testing.assert_array_equal(bare(kept), bare(x))
+    assert not recording.graph.disturbed
+    assert "random" not in {value.operation for value in recording.graph.values}
+
+
 def test_draws_give_their_average_and_are_remembered(recording: NumpyRecording) -> None:
     x, _ = given(recording)
     with recording.active():

@@ -184,7 +184,7 @@ def test_an_einsum_of_two_arrays_is_a_product(equation: str, found: Any) -> None
     ],
 )
 def test_an_ellipsis_of_an_einsum_is_spelt_out(equation: str, axes: list[int], spelt: str) -> None:
-    """From the right, as arrays are broadcast."""
+    """Ellipses are aligned from the right, as arrays are broadcast."""
     assert spelt_out(equation, axes) == spelt
 
 
