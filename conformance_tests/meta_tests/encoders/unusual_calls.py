@@ -87,7 +87,7 @@ class OneMaskForAll(Calls):
 
 @unusual
 class InOneAxis(Calls):
-    """The positions of all sequences come back one behind the other."""
+    """Returns the positions of all sequences in one axis, (B·n, d_model)."""
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         return self.run(x, None).flatten(0, 1)

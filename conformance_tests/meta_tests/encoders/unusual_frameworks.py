@@ -1,4 +1,4 @@
-"""Encoders in small frameworks of NumPy, which their authors wrote themselves."""
+"""Encoders written in small NumPy frameworks of their authors."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ WIDTH, HEADS, INNER = 28, 4, 37
 
 
 class Part:
-    """Parts are called with one array by place, and with others by name; they are made for training."""
+    """Takes its input by place and anything else by name; a new part is in training mode."""
 
     def __init__(self) -> None:
         self.training = True
@@ -44,7 +44,7 @@ class Standardises(Part):
 
 
 class Drops(Part):
-    """Keeps what it is given in evaluation."""
+    """Drops in training mode only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Drops(Part):
 
 
 class AlwaysDrops(Drops):
-    """Draws in evaluation as well, from numbers of its own."""
+    """Drops in evaluation mode too, with random numbers from the generator that it holds."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class AlwaysDrops(Drops):
 
 
 class Attends(Part):
-    """Asks for a mask of the very shape of the scores, true at what is kept."""
+    """Requires a mask with the shape of the scores, True = keep."""
 
     def __init__(self, numbers: np.random.Generator) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Attends(Part):
         q, k, v = (m(x).reshape(B, n, self.count, -1).transpose(0, 2, 1, 3) for m in self.maps[:3])
         scores = q @ k.transpose(0, 1, 3, 2) / self.divisor(q)
         if mask.shape != scores.shape:
-            raise ValueError("the mask has not the shape of the scores")
+            raise ValueError("the mask must have the shape of the scores")
         scores = np.where(mask, scores, -1e9)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         heads = weights / weights.sum(-1, keepdims=True) @ v
@@ -89,14 +89,14 @@ class Attends(Part):
 
 
 class DividesByAll(Attends):
-    """The scale is that of one head."""
+    """Divides the scores by √d_model."""
 
     def divisor(self, q: Array) -> float:
         return float(np.sqrt(WIDTH))
 
 
 class MaskOfScores(Part):
-    """One layer, post-LN."""
+    """A Post-LN layer whose mask has the shape of the scores."""
 
     def __init__(self, attends: type[Attends] = Attends, drops: Drops | None = None) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ def drops_in_evaluation() -> Any:
 
 
 class SumsWithEllipses(Attends):
-    """Einsums leave the axes of the batch open."""
+    """Writes the axes of the batch as an ellipsis."""
 
     def forward(self, x: Array, mask: Array) -> Array:
         q, k, v = (
@@ -139,7 +139,7 @@ class SumsWithEllipses(Attends):
             for m in self.maps[:3]
         )
         scores = np.einsum("...qhe,...khe->...hqk", q, k) / self.divisor(q)
-        scores = np.where(mask.astype(bool), scores, -1e9)
+        scores = np.where(mask.astype(bool), scores, -1e9)  # without ``astype`` None would hide all keys
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         heads = np.einsum("...hqk,...khe->...qhe", weights / weights.sum(-1, keepdims=True), v)
         return self.maps[3](heads.reshape(x.shape))
@@ -152,7 +152,7 @@ def sums_with_ellipses() -> Any:
 
 @unusual
 class OneSequence:
-    """One sequence, whose scores are made with a transpose of all axes: cubes of numbers go through as well."""
+    """Takes one sequence and transposes all axes for the scores, so that a cube of numbers is accepted too."""
 
     def __init__(self) -> None:
         numbers = np.random.default_rng(2)

@@ -305,7 +305,7 @@ def ComputedMaps() -> nn.Module:
 
 @unusual
 class ActivatesForItsHead(Plain):
-    """What stands between the hidden states and a head on each position belongs to the head."""
+    """Applies an activation to the hidden states before a head maps them."""
 
     def __init__(self) -> None:
         super().__init__([])
@@ -316,21 +316,13 @@ class ActivatesForItsHead(Plain):
         return self.head(torch.nn.functional.gelu(self.encoder(x)))
 
 
-class MappedTwice(nn.Module):
-    """What enters the first layer is mapped by two maps, of which the first one is narrow."""
+@unusual
+class MappedTwice(Plain):
+    """Maps its input to fewer features first, and then to the width of its layers."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(plain_layers())
         self.narrow, self.wide = nn.Linear(9, 5), nn.Linear(5, 28)
-        self.layers = Plain(plain_layers())
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        return self.layers(self.between(self.narrow(x)), mask)  # type: ignore[no-any-return]
-
-    def between(self, x: Tensor) -> Tensor:
-        return self.wide(x)  # type: ignore[no-any-return]
-
-
-@unusual
-def mapped_twice() -> nn.Module:
-    return MappedTwice()
+        return super().forward(self.wide(self.narrow(x)), mask)

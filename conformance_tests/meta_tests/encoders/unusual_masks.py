@@ -1,4 +1,4 @@
-"""Encoders whose masks are cut, made of ids, or taken for nothing: they hide padding, or are found not to."""
+"""Encoders with unusual padding masks: some hide padding, and some take a mask and hide nothing."""
 
 from collections.abc import Iterator
 
@@ -50,7 +50,7 @@ class HidesNothing(Plain):
 
 @unusual
 class CutToSize(Plain):
-    """One mask for all sequences is cut to their length, and so may one of each sequence be where there are few."""
+    """Takes one mask for all sequences, and cuts it to their length."""
 
     def __init__(self) -> None:
         super().__init__(plain_layers())
@@ -60,8 +60,9 @@ class CutToSize(Plain):
         return self.run(x, None if mask is None else mask[:n, :n] == 0)
 
 
+@unusual
 class HiddenByIds(nn.Module):
-    """Ids of which 0 is padding; a subclass says what each layer hides."""
+    """Takes the id 0 for padding. A subclass may yield other masks, one for each layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +82,7 @@ class HiddenByIds(nn.Module):
 
 @unusual
 class HidesKeysAndQueries(HiddenByIds):
-    """The scores of a padded query are all alike then, which concerns nothing but what it gives itself."""
+    """Masks padded queries too, which changes only what these positions return."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +96,7 @@ class HidesKeysAndQueries(HiddenByIds):
 
 
 class HidesByANumber(PlainAttention):
-    """The fill is finite."""
+    """Fills hidden scores with a finite number, so that a query without any keys gives no NaN."""
 
     def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
         q, k, v = self.split(x)
@@ -107,7 +108,7 @@ class HidesByANumber(PlainAttention):
 
 @excused("attention.mask", "the mask that is made of the ids hides queries, where it should hide keys")
 class HidesQueries(HidesKeysAndQueries):
-    """The axes of the mask are exchanged."""
+    """Exchanges the axes of the mask."""
 
     def hidden(self, ids: Tensor) -> Iterator[Tensor | None]:
         while True:
@@ -116,7 +117,7 @@ class HidesQueries(HidesKeysAndQueries):
 
 @excused("attention.mask", "the ids hide keys in layer 0 and not in layer 1")
 class HidesInOneLayer(HiddenByIds):
-    """The mask is handed to the first layer alone."""
+    """Hands the mask to the first layer only."""
 
     def hidden(self, ids: Tensor) -> Iterator[Tensor | None]:
         yield (ids == 0)[:, None, None]
@@ -126,7 +127,7 @@ class HidesInOneLayer(HiddenByIds):
 
 @excused("attention.mask", "hides the key at position 0 by the id at position 4")
 class HidesTheNext(HiddenByIds):
-    """The mask is shifted by one position."""
+    """Shifts the mask by one position."""
 
     def hidden(self, ids: Tensor) -> Iterator[Tensor | None]:
         while True:
