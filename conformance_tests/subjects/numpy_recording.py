@@ -287,10 +287,10 @@ class NumpyRecording(Evaluation):
         parts = key if isinstance(key, tuple) else (key,)
         axes = [axis for axis, p in enumerate(parts) if isinstance(p, Recorded)]
         simple = all(isinstance(p, slice | Recorded) for p in parts)
-        read = [self.array(array), *indices]
+        table = self.array(array)
         if simple and len(axes) == 1 and parts[axes[0]].dtype.kind in "iu":
-            return self.wrapped(self.look_up(*read, axes[0], found, source_line()))
-        return self.wrapped(self.other("look-up", read, found, source_line(), {"axis": None}))
+            return self.wrapped(self.look_up(table, indices[0], axes[0], found, source_line()))
+        return self.wrapped(self.other("look-up", [table, *indices], found, source_line(), {"axis": None}))
 
     def arguments_in(self, key: Any) -> list[Coded]:
         """Return the indices in a key that depend on the arguments of the call."""
