@@ -353,8 +353,9 @@ class CalledSubject(Subject):
         said = self.mask_form.against_its_name() if self.mask_form and not self.mask_form.is_turned else ""
         used = {*self.neutral, self._mask_argument}
         beside = self._beside_segments()
-        open_masks = [name for name in mask_arguments(beside) if not tells_of_padding(name)]
-        left = [name for name in (*open_masks, *telling_nothing(beside)) if name not in used]
+        inputs = self._left_out()
+        open_masks = [name for name in mask_arguments(beside) if not tells_of_padding(name) or inputs]
+        left = [name for name in (*open_masks, *inputs) if name not in used]
         unjudged = f"left at the default, and not judged: {', '.join(left)}, in which no mask was found" if left else ""
         others = {name: form for name, form in self.neutral.items() if name not in (self._mask_argument, self.segments)}
         given = "; ".join(
@@ -513,8 +514,8 @@ class CalledSubject(Subject):
         if unmasked is None or not padded.by_position or not all(map(is_sure, self.neutral.values())):
             return
         for name in mask_arguments(self._beside_input()):
-            if found is not None and "pad" not in name:
-                continue  # beside the mask of the tokens there may be one of something else
+            if found is not None and ("pad" not in name or self._left_out()):
+                continue  # beside the mask of the tokens there may be one of something else, which no call hands over
             given: list[tuple[MaskForm, Tensor]] = []
             if tells_of_a_mask(name) and name not in (*self.neutral, self._mask_argument):
                 for values, axes in product(("ignore", "keep", "additive"), ("B n", "n n", "B 1 1 n", "B n n")):
@@ -526,6 +527,10 @@ class CalledSubject(Subject):
                 continue
             if tells_of_padding(name) or not self._takes_anything(name, padded):
                 yield given[0][0]
+
+    def _left_out(self) -> list[str]:
+        """Return the optional arguments that no call gives, and that may be further inputs with a mask of their own."""
+        return [name for name in telling_nothing(self._beside_segments()) if name not in self.neutral]
 
     def _takes_anything(self, name: str, probe: Probe) -> bool:
         """Return whether an argument may have axes that fit nothing."""

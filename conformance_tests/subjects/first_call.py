@@ -34,6 +34,7 @@ from conformance_tests.subjects.likely_inputs import (
     MOST_LENGTHS,
     SEQUENCE,
     InputsOf,
+    drawn,
     inputs_of,
     lengths_told,
     of_any_width,
@@ -415,9 +416,9 @@ class Refusals:
         told = [number for number, _ in self._numbers.most_common() if 1 < number <= most and number not in known]
         return told[:MOST_TOLD]
 
-    def asks_for_other_axes(self, x: Tensor) -> bool:
-        """Return whether an input has another number of axes than the one that refusals of several others ask for."""
-        return len(self._axes) == 1 and self._axes.total() >= MOST_ALIKE and x.ndim not in self._axes
+    def asks_for_other_axes(self, axes: int) -> bool:
+        """Return whether the number of axes is another than the one that refusals of several inputs ask for."""
+        return len(self._axes) == 1 and self._axes.total() >= MOST_ALIKE and axes not in self._axes
 
     def blame(self, x: Tensor) -> bool:
         """Return whether an input was refused in the same words beside so many values that it is to blame."""
@@ -432,17 +433,20 @@ def attempts_of(
     lengths: Sequence[int],
     inputs: InputsOf,
     most: int,
+    turned: bool = False,
 ) -> Iterator[Attempt]:
     """Yield calls with the likeliest values of some arguments, ``most`` for each input, the lengths named first.
 
-    Both those lengths and the inputs to blame are known from the refusals of earlier calls.
+    Both those lengths and the inputs to blame are known from the refusals of earlier calls. With ``turned``, the input
+    is one of the positions first: what stands beside it is for as many sequences as it has columns.
     """
     named_first = sorted(lengths, key=refusals.naming, reverse=True)
     for names, n, batch in islice(product(given, named_first, batches), MOST_SIZES):
-        for x in inputs(weights, batch, n):
-            if refusals.asks_for_other_axes(x):
+        for likely in inputs(weights, batch, n) if not turned or batch > 1 else ():
+            if refusals.asks_for_other_axes(likely.ndim if isinstance(likely, Tensor) else len(likely)):
                 continue
-            tried = Tried(names, n, batch, x)
+            x = drawn(likely)
+            tried = Tried(names, batch, n, x) if turned else Tried(names, n, batch, x)
             for forms in likeliest(names, most, x.is_floating_point(), refusals.heads):
                 if refusals.blame(x):
                     break
@@ -495,6 +499,7 @@ def first_call(
     rounds = (
         attempts(every, [few], likely, LIKELY),
         refusals.ascending(*asked),
+        *([attempts(asked, [few], likely, LIKELY, turned=True)] if asked[0] else []),
         *([refusals.ascending(max(every, key=len))] if len(every) > 1 else []),
         attempts(asked, more, likely, LIKELY),
         refusals.ascending(*asked),

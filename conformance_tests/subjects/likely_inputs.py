@@ -23,8 +23,13 @@ LONGEST, MOST_LENGTHS = 256, 10
 FEW_SIZES, LARGEST_WIDTH = 3, 1025
 """With fewer different sizes among its weights, every width below this one is tried."""
 
-InputsOf = Callable[[Mapping[str, Tensor], int, int], Iterator[Tensor]]
-"""What may be the input, by the weights, the number of sequences and that of positions."""
+Shape = tuple[int, ...]
+
+InputsOf = Callable[[Mapping[str, Tensor], int, int], Iterator[Tensor | Shape]]
+"""What may be the input, by the weights, the number of sequences and that of positions: ids, or the shape of vectors.
+
+Most of these are passed over: images are large, and drawing them all takes longer than the calls.
+"""
 
 
 def inputs_of(
@@ -34,14 +39,13 @@ def inputs_of(
     tables: Mapping[str, Tensor] = MappingProxyType({}),
     shape: Sequence[int | None] | None = None,
     numbers: Collection[int] = (),
-) -> Iterator[Tensor]:
+) -> Iterator[Tensor | Shape]:
     """Yield what may be the input of an encoder with these weights, the likeliest first: ids, vectors, images, sounds.
 
     Of vectors, images and sounds that of a stated shape comes first, of images those with sides among the ``numbers``
     that it keeps. A single feature comes last: an encoder of wider
     vectors may take it as well, and repeat it.
     """
-    generator = torch.Generator().manual_seed(0)
     shapes = [tuple(w.shape) for w in weights.values()]
     # Neither 0 nor 1, which are ids of padding in many vocabularies; different ones beside each other.
     counted = torch.arange(length) + 2 * torch.arange(batch)[:, None]
@@ -54,44 +58,49 @@ def inputs_of(
     if shape is not None and len(shape) >= SEQUENCE:
         stated = [size or free for size, free in zip(shape, (batch, length, *shape[2:]), strict=True)]
         if None not in stated:
-            yield torch.randn(*filter(None, stated), generator=generator, dtype=torch.float64)
+            yield tuple(filter(None, stated))
     yield ids[..., None]  # one feature of several that a position may have
     placed = position_tables([*shapes, *(tuple(t.shape) for t in tables.values())])
     for shape in convolved_signals(shapes, placed):  # before vectors: one position would do for all rows of a table
-        yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
+        yield batch, *shape
     sizes = Counter(size for shape in shapes for size in set(shape) if size > 1)
     likely = [size for size, _ in sizes.most_common(MOST_WIDTHS)]
     for width in likely:
-        yield torch.randn(batch, length, width, generator=generator, dtype=torch.float64)
+        yield batch, length, width
     if length != LENGTH:
         # Where only one length goes, it matters which axis has it.
         for width in likely:
-            yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
+            yield length, batch, width
     kernels = {tuple(sorted(s[2:])) for s in shapes if len(s) == 4}
 
-    def is_kept(image: tuple[int, ...]) -> bool:
+    def is_kept(image: Shape) -> bool:
         """Return whether an encoder keeps the sides of an image; those of its patches are kept by a kernel."""
         sides = tuple(sorted(image)[1:])
         return set(sides) <= set(numbers) and sides not in kernels
 
     for shape in sorted(images_of(shapes, placed, numbers), key=is_kept, reverse=True):
-        yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
+        yield batch, *shape
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
-            yield torch.randn(batch, kernel[1], time, generator=generator, dtype=torch.float64)
+            yield batch, kernel[1], time
         # Vectors with their features first: a mask beside them has as many positions.
-        yield torch.randn(batch, kernel[1], length, generator=generator, dtype=torch.float64)
+        yield batch, kernel[1], length
     if length == LENGTH:
         # Where a mask (B, n) is asked for, it matters too.
         for width in likely:
-            yield torch.randn(length, batch, width, generator=generator, dtype=torch.float64)
+            yield length, batch, width
     if any(1 in shape for shape in shapes if len(shape) == MAP):
-        yield torch.randn(batch, length, 1, generator=generator, dtype=torch.float64)
+        yield batch, length, 1
 
 
-def convolved_signals(
-    shapes: Sequence[tuple[int, ...]], placed: Sequence[tuple[int, ...]]
-) -> Iterator[tuple[int, int]]:
+def drawn(likely: Tensor | Shape) -> Tensor:
+    """Return ids as they are, and standard normal numbers of a shape."""
+    if isinstance(likely, Tensor):
+        return likely
+    return torch.randn(*likely, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def convolved_signals(shapes: Sequence[Shape], placed: Sequence[Shape]) -> Iterator[tuple[int, int]]:
     """Yield the shapes of signals from which kernels make the rows of ``placed`` tables of positions.
 
     An image with a single channel may be taken without an axis for it.
@@ -105,7 +114,7 @@ def convolved_signals(
         yield rows * height, columns * width
 
 
-def signals_of(stretches: Sequence[tuple[int, int]], placed: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, int]]:
+def signals_of(stretches: Sequence[tuple[int, int]], placed: Sequence[Shape]) -> Iterator[tuple[int, int]]:
     """Yield the shapes of signals that make as many stretches as there are positions, with channels first and last.
 
     Args:
@@ -125,9 +134,7 @@ MOST_CHANNELS, MOST_COUNTS = 16, 6
 """Signals with at most so many channels are tried, and so many numbers of stretches."""
 
 
-def images_of(
-    shapes: Sequence[tuple[int, ...]], placed: Sequence[tuple[int, ...]], numbers: Collection[int] = ()
-) -> Iterator[tuple[int, ...]]:
+def images_of(shapes: Sequence[Shape], placed: Sequence[Shape], numbers: Collection[int] = ()) -> Iterator[Shape]:
     """Yield the shapes of images that an encoder may take, those first for which there is a table of positions.
 
     Args:
@@ -180,14 +187,13 @@ def of_rectangles(
     batch: int,
     length: int,  # noqa: ARG001
     tables: Mapping[str, Tensor],
-) -> Iterator[Tensor]:
+) -> Iterator[Shape]:
     """Yield images whose patches a map reads flattened, and which are rectangles of which only the area is told."""
-    generator = torch.Generator().manual_seed(0)
     shapes, placed = shapes_of(weights, tables)
     patches = flattened_patches(mapped_to(placed, shapes), squares=False)
     for (patch, channels), grid in product(patches, list(islice(grids_of(placed, fewest=1), MOST_GRIDS))):
         for shape in images_with(patch, channels, grid):
-            yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
+            yield batch, *shape
 
 
 def of_stretches(
@@ -195,31 +201,28 @@ def of_stretches(
     batch: int,
     length: int,  # noqa: ARG001
     tables: Mapping[str, Tensor],
-) -> Iterator[Tensor]:
+) -> Iterator[Shape]:
     """Yield signals whose stretches a map reads flattened."""
-    generator = torch.Generator().manual_seed(0)
     shapes, placed = shapes_of(weights, tables)
     divided = product(mapped_to(placed, shapes), range(1, MOST_CHANNELS + 1))
     stretches = [(channels, entries // channels) for entries, channels in divided if entries % channels == 0]
     for shape in signals_of(stretches, placed):
-        yield torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
+        yield batch, *shape
 
 
-def shapes_of(
-    weights: Mapping[str, Tensor], tables: Mapping[str, Tensor]
-) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+def shapes_of(weights: Mapping[str, Tensor], tables: Mapping[str, Tensor]) -> tuple[list[Shape], list[Shape]]:
     """Return the shapes of an encoder's weights, and those of its tables of positions."""
     shapes = [tuple(w.shape) for w in weights.values()]
     return shapes, position_tables([*shapes, *(tuple(t.shape) for t in tables.values())])
 
 
-def mapped_to(tables: Sequence[tuple[int, ...]], shapes: Sequence[tuple[int, ...]]) -> dict[int, None]:
+def mapped_to(tables: Sequence[Shape], shapes: Sequence[Shape]) -> dict[int, None]:
     """Return how many entries maps read that give vectors as wide as the rows of tables of positions."""
     maps = [pair for s in shapes if len(s) == MAP for pair in (s, s[::-1])]
     return dict.fromkeys(read for read, width in maps if width in {table[-1] for table in tables})
 
 
-def position_tables(shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def position_tables(shapes: Sequence[Shape]) -> list[Shape]:
     """Return the shapes that may be those of tables of positions: no other array has as many rows.
 
     The axis of the batch, with one entry, comes first in all of them.
@@ -230,7 +233,7 @@ def position_tables(shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return with_batch + [s for s in shapes if len(s) == MAP and often[s[0]] == 1]
 
 
-def grids_of(tables: Sequence[tuple[int, ...]], fewest: int = 2) -> Iterator[tuple[int, int]]:
+def grids_of(tables: Sequence[Shape], fewest: int = 2) -> Iterator[tuple[int, int]]:
     """Yield rows and columns of patches for which there is a table of positions, of each the nearest to squares first.
 
     A table has a row for each patch, for a class token, and for one that distils. There are at least the ``fewest``
@@ -270,12 +273,11 @@ MOST_OF_PATCHES = 3
 """So many arrays may have the width of a flattened patch: the map, and γ and β of a norm before it."""
 
 
-def of_any_width(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterator[Tensor]:
+def of_any_width(weights: Mapping[str, Tensor], batch: int, length: int) -> Iterator[Shape]:
     """Yield embeddings of every width: all weights may be one vector, whose length says nothing of the width."""
-    generator = torch.Generator().manual_seed(0)
     if len({size for w in weights.values() for size in w.shape}) < FEW_SIZES:
         for width in range(2, LARGEST_WIDTH):
-            yield torch.randn(batch, length, width, generator=generator, dtype=torch.float64)
+            yield batch, length, width
 
 
 def lengths_told(*held: Mapping[str, Tensor], numbers: Sequence[int] = ()) -> dict[int, None]:

@@ -31,6 +31,10 @@ DOCUMENTED: Mapping[str, tuple[str, ...]] = {"src_key_padding_mask": ("ignore",)
 ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore"}
 """Meaning of true, or 1, in the packages that made an argument's name known."""
 
+CUSTOMARY = {"attention_mask": "keep 0/1", "key_padding_mask": "ignore"}
+"""Values in which callers hand these arguments over: tokenizers give numbers. What refuses them has a convention of its
+own, as where booleans are true for what is ignored, as in torch."""
+
 OPPOSITE = {"keep": "ignore", "ignore": "keep"}
 
 FOR_QUERIES = ("attn_mask",)
@@ -323,6 +327,13 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, 
     return CHANGES if changes else ACCEPTED
 
 
+def as_handed_over(form: MaskForm, call: Call) -> MaskForm:
+    """Return the form in which callers hand over a mask that hides; its own form if the encoder refuses theirs."""
+    named = form.as_named()
+    customary = replace(named, values=CUSTOMARY.get(form.argument, named.values))
+    return named if call(customary, "padded") is not None else form
+
+
 def is_cut_by_positions(form: MaskForm, call: Call) -> bool:
     """Return whether an encoder refuses a mask of each sequence where there are more sequences than positions.
 
@@ -400,7 +411,7 @@ def tried_masks(
         if found == HIDES:
             # One that adds its mask adds the customary one as well, which it takes and which hides nothing then.
             added = as_customary.get(form.argument) if form.values == "additive" else None
-            return added or form.as_named(), True
+            return added or as_handed_over(form, call), True
         if found in (CHANGES, ACTS) and form.is_customary():
             as_customary.setdefault(form.argument, form)
         if found == ACTS:

@@ -38,7 +38,7 @@ from conformance_tests.subjects.first_call import (
     reads,
 )
 from conformance_tests.subjects.holding import whole_numbers
-from conformance_tests.subjects.likely_inputs import LENGTH, MOST_WIDTHS, inputs_of
+from conformance_tests.subjects.likely_inputs import LENGTH, MOST_WIDTHS, drawn, inputs_of
 from conformance_tests.subjects.masks import DOCUMENTED, MaskForm
 from conformance_tests.subjects.noisy_call import NO_CALL, noisy_call
 from conformance_tests.subjects.structured import Structure, structure_of
@@ -380,7 +380,7 @@ class TorchSubject(CalledSubject):
         """Return the structure that the module looks for in its first argument, if it does."""
         if required(self.arguments()) or not self.arguments():
             return None  # it is called with nothing else
-        likely = islice(inputs_of(self.weights(), BATCHES[0], LENGTH), MOST_WIDTHS)
+        likely = map(drawn, islice(inputs_of(self.weights(), BATCHES[0], LENGTH), MOST_WIDTHS))
         with torch.no_grad():
             return structure_of(next(iter(self.arguments())), self.module, map(self._placed, likely))
 

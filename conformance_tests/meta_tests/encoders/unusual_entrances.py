@@ -260,3 +260,31 @@ class PositionsAreWritten(PositionsAreGiven):
     def forward(self, x: Tensor, pe: Tensor, mask: Tensor | None = None) -> Tensor:
         x += pe
         return self.layers(x, mask)
+
+
+@unusual
+class PositionsFirstWithLengths(Tokens):
+    """Takes ids (n, B), asks for the length of each sequence, and for whether to look back alone."""
+
+    def forward(self, ids: Tensor, lengths: Tensor, causal: bool) -> Tensor:  # type: ignore[override]
+        n, samples = ids.shape
+        assert len(lengths) == samples
+        assert not causal
+        hidden = torch.arange(n) >= lengths[:, None]
+        x = self.embedded(ids.T)
+        return self.run(x, hidden[:, None, None]).transpose(0, 1)
+
+
+@unusual
+class WidenedBeforePositions(Tokens):
+    """Widens its tokens, and adds positions and segments then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token_table, self.wide = nn.Embedding(41, 9), nn.Linear(9, 28)
+        self.segments = nn.Embedding(2, 28)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None, segment_ids: Tensor | None = None) -> Tensor:
+        kinds = torch.zeros_like(ids) if segment_ids is None else segment_ids
+        x = self.wide(self.token_table(ids)) + self.position_table.weight[: ids.shape[1]] + self.segments(kinds)
+        return Plain.forward(self, x, mask)

@@ -49,6 +49,27 @@ class HidesNothing(Plain):
 
 
 @unusual
+class MemoriesWithTheirPadding(Plain):
+    """May read memories as well, whose mask does nothing without them."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(  # type: ignore[override]
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        memories: Tensor | None = None,
+        memories_padding_mask: Tensor | None = None,
+    ) -> Tensor:
+        if memories is not None:
+            x = torch.cat([memories, x], 1)
+            padding_mask = torch.cat([memories_padding_mask, padding_mask], 1)
+        x = self.run(x, None if padding_mask is None else padding_mask[:, None, None])
+        return x if memories is None else x[:, memories.shape[1] :]
+
+
+@unusual
 class CutToSize(Plain):
     """Takes one mask for all sequences, and cuts it to their length."""
 
