@@ -23,7 +23,7 @@ def composed(graph: Graph) -> Graph:
         # What a feed-forward network ends in is not composed with the map of another part.
         ends = {n.gives.number for n in feed_forwards(graph) if n.gives is not None and n.operations}
         maps = {number: found for number, found in maps.items() if found.products[0].number not in ends}
-    look_ups = {v.number: found for v in graph.values if (found := look_up_before(graph, v)) is not None}
+    look_ups = {v.number: of_rows for v in graph.values if (of_rows := look_up_before(graph, v)) is not None}
     return Composing(graph, maps, look_ups).finish() if maps or look_ups else graph
 
 
@@ -57,7 +57,7 @@ def map_before(graph: Graph, product: Value) -> Affine | None:
 def look_up_before(graph: Graph, product: Value) -> Value | None:
     """Return the look-up of tokens whose rows a map reads, if positions or segments are added to what it gives.
 
-    None if it is no such map. One that nothing is added to widens the embeddings, which the specification has.
+    None for other maps. One that nothing is added to widens the embeddings, which the specification has.
     """
     if product.operation != "product" or not graph.depends(product.reads[0]) or graph.depends(product.reads[1]):
         return None

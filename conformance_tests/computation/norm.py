@@ -15,7 +15,7 @@ MOST_ARGUMENTS = 24
 """A norm by hand takes some ten operations: so many values behind its reductions are looked at."""
 
 LARGEST_EPSILON = 1.0
-"""Numbers below this one are tried as the ε of a norm."""
+"""Positive numbers up to this one are tried as the ε of a norm."""
 
 CLOSE = 1e-7
 """How far a value, of order 1, may be from what an equation gives: constants are often kept in float32."""
@@ -338,5 +338,5 @@ def ingredients(graph: Graph, value: Value, candidate: Candidate) -> tuple[list[
                 elif not idle:
                     numbers.append(float(held.reshape(-1)[0]))
         waiting += [v for read in here.arrays for v in graph.owners(read)]
-    small = [n for n in numbers if 0 < n < LARGEST_EPSILON]
+    small = [n for n in numbers if 0 < n <= LARGEST_EPSILON]
     return gammas, betas, list(dict.fromkeys(small))

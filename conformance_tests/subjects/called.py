@@ -1,6 +1,6 @@
 """Subjects that are called like a function, with arguments that the suite finds out by experiment."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import chain, islice, product
@@ -89,6 +89,9 @@ INPUT_IN = {SEQUENCE_FIRST: "(n, B, d_model)", FEATURES_FIRST: "(B, d_model, n)"
 
 MIXES = "what stands behind the encoder mixes samples: another one in the batch changes the results of all"
 """Whatever the head computes, it does so for each sample."""
+
+UNTOUCHED = tuple(map(Plain, ("nothing", "no", "positions", "random key")))
+"""Values of further arguments beside which no other one is tried."""
 
 UNFIT = (97, 89)
 """Sizes that no axis of a probe has, nor of an encoder that is tested with them."""
@@ -397,7 +400,7 @@ class CalledSubject(Subject):
         unfilled = asked if self._filled(plain) is None else []
         self._demand_nothing_else([name for name in unfilled if not tells_of_a_mask(name)])
         if len(self._orders(plain)) > 1:
-            self.axes = order_of_axes(self._handed, plain.inputs[0], self._orders(plain))
+            self.axes = order_of_axes(self._handed(plain), plain.inputs[0], self._orders(plain))
         self.returns_turned = False  # also where it was learned before, in another precision
         self.returns_turned = self._returns_turned(plain)
         self.mask_form = self._padding_mask(probes)
@@ -425,7 +428,7 @@ class CalledSubject(Subject):
 
     def _orders(self, plain: Probe) -> Sequence[str]:
         """Return the orders of axes to try, the likeliest first."""
-        if len(plain.inputs) > 1 or plain.inputs[0].ndim > SEQUENCE or self.one_by_one:
+        if plain.inputs[0].ndim > SEQUENCE or self.one_by_one:
             return (BATCH_FIRST,)
         stated = (SEQUENCE_FIRST, BATCH_FIRST) if self.stated_order() is False else (BATCH_FIRST, SEQUENCE_FIRST)
         return (*stated, FEATURES_FIRST) if plain.inputs[0].ndim == SEQUENCE else stated
@@ -436,10 +439,14 @@ class CalledSubject(Subject):
         returned = self._attempt(plain.inputs, None)
         return returned is not None and tuple(returned.shape[:2]) == sizes[::-1] != sizes
 
-    def _handed(self, x: Tensor, axes: str) -> Tensor | None:
-        """Return the output for an input that is handed over in this order of axes."""
-        self.axes = axes
-        return self._attempt((x,), None)
+    def _handed(self, plain: Probe) -> Callable[[Tensor, str], Tensor | None]:
+        """Return a call with another first input than a probe's, which is handed over in some order of axes."""
+
+        def handed(x: Tensor, axes: str) -> Tensor | None:
+            self.axes = axes
+            return self._attempt((x, *plain.inputs[1:]), None)
+
+        return handed
 
     def _padding_mask(self, probes: Probes) -> MaskForm | None:
         arguments, stated = self._beside_input(), self.hints.mask
@@ -529,7 +536,7 @@ class CalledSubject(Subject):
                 yield given[0][0]
 
     def _left_out(self) -> list[str]:
-        """Return the optional arguments that no call gives, and that may be further inputs with a mask of their own."""
+        """Return the optional arguments that no call gives, and that may be further inputs, each with its mask."""
         return [name for name in telling_nothing(self._beside_segments()) if name not in self.neutral]
 
     def _takes_anything(self, name: str, probe: Probe) -> bool:
@@ -747,7 +754,7 @@ class CalledSubject(Subject):
         is_length = "len" in name and form != Plain("zeros")
         known = name == self._mask_argument or tells_of_a_mask(name) or is_length
         again = form == Plain("input") and is_attended(name)
-        if known or again or form in (Plain("nothing"), Plain("no"), Plain("positions")):
+        if known or again or form in UNTOUCHED:
             return False
         if form == Plain("nothing added") and self._adds(name, plain):
             return False

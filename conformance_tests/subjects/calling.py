@@ -134,6 +134,16 @@ def with_another_sample(x: Tensor) -> Tensor:
     return changed
 
 
+RANDOM_KEYS, OF_RANDOM = {"key", "rng", "prng"}, {"random", "dropout"}
+"""Words for what JAX draws random numbers with, and those that may stand beside them."""
+
+
+def is_random_key(argument: str) -> bool:
+    """Return whether an argument is called as what JAX draws random numbers with."""
+    words = set(argument.lower().split("_"))
+    return bool(words & RANDOM_KEYS) and words <= RANDOM_KEYS | OF_RANDOM
+
+
 def order_of_axes(call: Callable[[Tensor, str], Tensor | None], x: Tensor, orders: Sequence[str]) -> str:
     """Return the order in which the batch is the batch: a change in one sample leaves the others alone.
 

@@ -23,6 +23,7 @@ from conformance_tests.subjects.calling import (
     SEGMENTS,
     Arguments,
     hidden_states,
+    is_random_key,
     required,
     tensors_in,
     with_another_sample,
@@ -99,6 +100,7 @@ PLAIN = {
     "nothing added": "zeros, with the axes of the input",
     "input": "the input again",
     "positions": "0, 1, 2, … (B, n)",
+    "random key": "a key for random numbers",
 }
 
 Filling = MaskForm | Plain
@@ -116,6 +118,7 @@ def value_of(form: Filling, keep: Tensor, x: Tensor) -> Any:
         "no": False,
         "nothing added": torch.zeros_like(x),
         "input": x,
+        "random key": torch.zeros(2, dtype=torch.uint32),
     }
     return (values | {"positions": torch.arange(keep.shape[1]).repeat(len(keep), 1)})[form.kind]
 
@@ -202,9 +205,12 @@ POSITIONS = {"pos", "position", "positions"}
 def fillings(argument: str, beside_vectors: bool = True, heads: Sequence[int] = ()) -> list[Filling]:
     """Return what an argument may be given that is neither input nor mask, the likeliest first: nothing is hidden.
 
-    Its name orders them, and excludes none but what is added, which it is to vectors alone. A mask may ask for an axis
+    Its name orders them, and excludes none but what is added, which it is to vectors alone, and masks for what random
+    numbers are drawn with. A mask may ask for an axis
     of ``heads``, of which there may be so many.
     """
+    if is_random_key(argument):
+        return [Plain("input"), Plain("random key"), Plain("nothing")]  # what attention reads may be called so too
     masks: list[Filling] = [MaskForm(argument, v, axes) for v in MASKS for axes in SHAPES]
     masks += [MaskForm(argument, v, WITH_HEADS, h) for v in MASKS for h in heads]
     numbers: list[Filling] = [MaskForm(argument, LENGTHS, "B"), Plain("zeros")]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.errors import Unsupported
-from conformance_tests.subjects.calling import SEGMENTS, Arguments, is_open, required
+from conformance_tests.subjects.calling import SEGMENTS, Arguments, is_open, is_random_key, required
 
 MASK_WORDS = (
     "key_padding",
@@ -32,8 +32,8 @@ ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore"}
 """Meaning of true, or 1, in the packages that made an argument's name known."""
 
 CUSTOMARY = {"attention_mask": "keep 0/1", "key_padding_mask": "ignore"}
-"""Values in which callers hand these arguments over: tokenizers give numbers. What refuses them has a convention of its
-own, as where booleans are true for what is ignored, as in torch."""
+"""Values in which callers hand these arguments over: tokenizers give numbers. What refuses them follows another
+convention: in torch, booleans are true for what is ignored."""
 
 OPPOSITE = {"keep": "ignore", "ignore": "keep"}
 
@@ -209,7 +209,7 @@ def mask_arguments(arguments: Arguments) -> list[str]:
     """
     may_be = [name for name in list(arguments)[1:] if is_open(arguments[name])]
     told = [name for word in MASK_WORDS for name in may_be if word in name and tells_of_a_mask(name)]
-    asked = required(arguments)
+    asked = [name for name in required(arguments) if not is_random_key(name)]
     return list(dict.fromkeys([*told, *(asked if len(asked) == 1 else ())]))
 
 
@@ -285,6 +285,7 @@ def telling_nothing(arguments: Arguments) -> list[str]:
         if arguments[name] is None
         and not tells_of_a_mask(name)
         and not SEGMENTS.search(name)
+        and not is_random_key(name)
         and not any(word in name for word in (*NO_MASKS, *OTHER_WORDS))
     ]
 

@@ -4,9 +4,11 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -219,8 +221,25 @@ def in_package(path: Path) -> ModuleType | None:
     return importlib.import_module(package if path.stem == "__init__" else f"{package}.{path.stem}")
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """Finds outside of its folder what has a file's name: a file does not hide the package that it is named after."""
+
+    name: str
+    folder: Path
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+        """Return where a module is; None if it is another one, or nowhere else."""
+        if name != self.name or path is not None:
+            return None
+        return PathFinder.find_spec(name, [place for place in sys.path if Path(place).resolve() != self.folder], target)
+
+
 def alone(path: Path) -> ModuleType:
     """Import a file as a separate module."""
+    elsewhere = Elsewhere(path.stem, path.resolve().parent)
+    if elsewhere not in sys.meta_path:
+        sys.meta_path.insert(0, elsewhere)
     spec = importlib.util.spec_from_file_location(f"_subject_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

@@ -276,6 +276,24 @@ class PositionsFirstWithLengths(Tokens):
 
 
 @unusual
+class PositionsFirstWithSegments(Tokens):
+    """Takes ids and segments (n, B), and booleans (B, n) that are true for padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.segments = nn.Embedding(2, 28)
+
+    def forward(  # type: ignore[override]
+        self, ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
+    ) -> Tensor:
+        if attention_mask is not None and attention_mask.dtype is not torch.bool:
+            raise TypeError("masks are booleans")
+        kinds = torch.zeros_like(ids) if token_type_ids is None else token_type_ids
+        hidden = None if attention_mask is None else attention_mask[:, None, None]
+        return self.run(self.embedded(ids.T) + self.segments(kinds.T), hidden).transpose(0, 1)
+
+
+@unusual
 class WidenedBeforePositions(Tokens):
     """Widens its tokens, and adds positions and segments then."""
 

@@ -1,4 +1,4 @@
-"""Correct encoders with numbers of their own: positions that are given, precisions of parts, the smallest ε."""
+"""Correct encoders with numbers of their own: positions that are given, precisions of parts, small and large ε."""
 
 from collections.abc import Callable
 
@@ -97,3 +97,20 @@ class OverAllPositions(PlainLayer):
 def norms_over_all_positions() -> nn.Module:
     """Takes nine positions and no other number, which its refusals tell; no path has the shape of its γ."""
     return Plain(plain_layers(OverAllPositions))
+
+
+class NormWithOne(nn.Module):
+    """ε is 1."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gamma, self.beta = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        return self.gamma * centred / (centred.square().mean(-1, keepdim=True) + 1).sqrt() + self.beta
+
+
+@unusual
+def an_epsilon_of_one() -> nn.Module:
+    return Plain(plain_layers(norm=NormWithOne))

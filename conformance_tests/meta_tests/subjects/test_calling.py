@@ -190,6 +190,13 @@ def test_an_argument_that_was_never_given_is_named() -> None:
 
 class HidesWhereAttentionMaskIsTrue(Wrapped):
     def forward(self, x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        return self.hidden(x, None if attention_mask is None else attention_mask == 0)
+
+
+class TakesBooleansAlone(Wrapped):
+    def forward(self, x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        if attention_mask is not None and attention_mask.dtype is not torch.bool:
+            raise TypeError("masks are booleans")
         return self.hidden(x, None if attention_mask is None else ~attention_mask)
 
 
@@ -223,6 +230,13 @@ def test_a_mask_that_means_the_opposite_of_its_name_departs(
     target = check(make).targets[0]
     assert (target.verdict, target.departs_at) == ("nonconformant", "attention.mask")
     assert opposite in target.diagnosis[0]["says"]
+
+
+def test_a_mask_of_booleans_has_a_meaning_of_its_own_where_callers_hand_over_numbers() -> None:
+    """In torch they are true for what is ignored: that is said, and is no defect."""
+    target = check(TakesBooleansAlone).targets[0]
+    assert target.verdict == "conformant"
+    assert any("attention_mask hides where it is true" in note for note in target.notes)
 
 
 @OPPOSITES

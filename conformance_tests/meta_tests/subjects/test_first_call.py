@@ -269,6 +269,33 @@ def test_arguments_are_found_one_after_the_other_by_how_far_a_call_gets() -> Non
     assert len(asked) < 1500
 
 
+def test_a_random_key_is_given_where_one_is_asked_for() -> None:
+    """By its name: two numbers draw nothing in evaluation, and no mask is tried in their place."""
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        if named["dropout_key"] is None or named["dropout_key"].shape != (2,):
+            raise TypeError("no key")
+        return x
+
+    found = first_call(WEIGHTS, {}, {"x": REQUIRED, "dropout_key": REQUIRED}, call)
+    assert found is not None
+    assert found.named["dropout_key"].dtype is torch.uint32
+
+
+def test_positions_may_come_first_beside_lengths() -> None:
+    """Then there are as many lengths as the input has columns."""
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        lengths = named["lengths"]
+        assert lengths.shape == x.shape[1:2]
+        assert int(lengths.max()) <= len(x)
+        return torch.zeros(*x.shape[:2], 6)
+
+    found = first_call(WEIGHTS, {}, {"x": REQUIRED, "lengths": REQUIRED}, call)
+    assert found is not None
+    assert (found.length, found.batch) == tuple(found.inputs.shape[:2])
+
+
 def test_sizes_that_refusals_name_are_tried_where_nothing_else_tells_them() -> None:
     """Four sequences of seven positions, of which no array has a size."""
 

@@ -87,6 +87,7 @@ X = np.arange(24.0).reshape(2, 3, 4)
 MOVES: dict[str, Callable[[Any], Any]] = {
     "transpose": lambda x: x.transpose(2, 0, 1),
     "reshape": lambda x: x.reshape(6, 4)[None],
+    "reshape in another order": lambda x: lax.reshape(x, (3, 8), (1, 0, 2)),
     "squeeze": lambda x: x[:1].squeeze(0),
     "slice": lambda x: x[:, ::2, 1:],
     "dynamic slice": lambda x: lax.dynamic_slice(x, (1, 0, 2), (1, 2, 2)),

@@ -46,6 +46,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "many.py").write_text(many)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:
@@ -81,6 +82,18 @@ def test_a_file_finds_what_stands_beside_it(here: Path, monkeypatch: pytest.Monk
     length = len(sys.path)
     resolve("a:b/mine.py:make")()
     assert len(sys.path) == length
+
+
+def test_a_file_does_not_hide_the_package_that_it_is_named_after(here: Path) -> None:
+    """Not even one without ``__init__.py``, before which Python prefers any file of that name."""
+    package = here / "packages" / "attentive"
+    package.mkdir(parents=True)
+    (package / "model.py").write_text("value = 17\n")
+    (here / "attentive.py").write_text("def make():\n    from attentive.model import value\n    return value\n")
+    sys.path.append(str(package.parent))
+    found = [resolve("attentive.py:make")()() for _ in range(2)]
+    assert found == [17, 17]
+    assert len(sys.meta_path) == len(set(map(id, sys.meta_path)))
 
 
 def test_nothing_is_imported_before_it_is_asked_for() -> None:

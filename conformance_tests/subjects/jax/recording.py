@@ -9,6 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import torch
+from torch import Tensor
 
 from conformance_tests.subjects.evaluation import Coded, Evaluation, as_tensor
 from conformance_tests.subjects.jax.operations import (
@@ -19,7 +20,7 @@ from conformance_tests.subjects.jax.operations import (
     REDUCTIONS,
     Unrolling,
 )
-from conformance_tests.subjects.jax.translated import Translated, translation
+from conformance_tests.subjects.jax.translated import Translated, reshaped, squeezed, translation
 from conformance_tests.subjects.source_lines import innermost
 
 DRAWS = ("random_bits", "threefry2x32", "rng_bit_generator", "rng_uniform")
@@ -39,7 +40,7 @@ MOVES: dict[str, tuple[int, ...]] = {
 }
 """Primitives whose result has nothing but entries of what they read: the places of their indices."""
 
-RESHAPES = ("reshape", "squeeze")
+RESHAPES: Mapping[str, Callable[[Any, Tensor], Tensor]] = {"reshape": reshaped, "squeeze": squeezed}
 
 
 class JaxEvaluation(Evaluation, Unrolling):
@@ -119,7 +120,7 @@ class JaxEvaluation(Evaluation, Unrolling):
         """Record one operation with one result."""
         name, params = equation.primitive.name, equation.params
         if name in RESHAPES:
-            return Coded(result, reads[0].codes.reshape(result.shape))
+            return Coded(result, RESHAPES[name](params, reads[0].codes))
         if name in ELEMENTWISE:
             return self.elementwise(ELEMENTWISE[name], reads, result, line)
         if name in REDUCTIONS and params["axes"]:

@@ -147,9 +147,10 @@ def broadcast(params: Params, x: Tensor, *_: Tensor) -> Tensor:
     return x.reshape(shape).expand(params["shape"])
 
 
-def reshaped(params: Params, x: Tensor) -> Tensor | None:
-    """Lay entries out in another shape."""
-    return x.reshape(params["new_sizes"]) if params.get("dimensions") is None else None
+def reshaped(params: Params, x: Tensor) -> Tensor:
+    """Lay entries out in another shape; the axes may be put in another order before."""
+    order = params.get("dimensions")
+    return (x if order is None else x.permute(order)).reshape(params["new_sizes"])
 
 
 def squeezed(params: Params, x: Tensor) -> Tensor:
