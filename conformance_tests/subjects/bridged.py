@@ -37,7 +37,9 @@ class WithWeights(CalledSubject):
         self.at_hand = {name: values[name] for name in self.at_hand}
 
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
-        """See ``Subject``."""
+        """See ``Subject``: what stands behind the end of the encoder was seen to."""
+        if self.ending is not None and name in self.ending.behind:
+            return True
         with self._differentiable() as leaves:
             returned = tensors_in(self.returned(inputs, None, gradients=True))
             sum((t.sum() for t in returned), torch.zeros(())).backward()

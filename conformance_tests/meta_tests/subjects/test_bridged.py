@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.shown import Ending
 from conformance_tests.subjects.bridged import BridgedSubject, Pullback
 
 WEIGHT, X, IDS = torch.tensor([2.0, 3.0]), torch.tensor([5.0, 7.0]), torch.tensor([0, 1])
@@ -70,3 +71,11 @@ def test_gradients_go_through_to_weights_and_floating_inputs() -> None:
     assert w.grad is not None
     assert x.grad is not None
     assert (w.grad.tolist(), x.grad.tolist()) == ([5.0, 70.0], [2.0, 30.0])
+
+
+def test_what_stands_behind_the_end_of_the_encoder_has_influence() -> None:
+    """No call up to there computes with it, and so none is asked."""
+    subject: Any = Product()
+    subject.ending = Ending("part", frozenset({"w"}))
+    assert subject.influences_anything("w", (X,))
+    assert subject.asked == []

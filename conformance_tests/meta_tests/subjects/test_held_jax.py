@@ -72,6 +72,14 @@ def model(held: dict[str, Any], head: Any, x: Any, divisor: float = 5**0.5, batc
     return jax.nn.log_softmax(jax.nn.tanh(hidden @ head))
 
 
+def test_a_rate_that_does_nothing_in_evaluation_is_a_setting() -> None:
+    """An array without axes; a vector without influence is a part that was forgotten."""
+    held = parameters()
+    assert check(lambda: partial(layer, held | {"rate": jnp.float32(0.1)})).targets[0].verdict == "conformant"
+    target = check(lambda: partial(layer, held | {"spare": jnp.ones(20)})).targets[0]
+    assert [r.id for r in target.of("fail")] == ["ENC-8"]
+
+
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_model_is_judged_as_far_as_its_encoder_goes(batch: bool) -> None:
     """No part of it has a name: the line ends it, in each size of a call."""

@@ -10,6 +10,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import jax
+from torch import Tensor
 
 from conformance_tests.subjects.calling import EVALUATION, Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.hints import Hints
@@ -37,6 +38,10 @@ class HeldSubject(JaxSubject):
     def arguments(self) -> Arguments:
         """See ``CalledSubject``: without those that tell evaluation from training."""
         return self._arguments
+
+    def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
+        """See ``Subject``: nothing tells a learned number from a setting, such as a rate of dropout."""
+        return self.weights()[name].ndim == 0 or super().influences_anything(name, inputs)
 
     def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """See ``JaxSubject``."""

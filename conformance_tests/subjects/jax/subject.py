@@ -99,11 +99,6 @@ class JaxSubject(BridgedSubject):
             leaves = [torch.as_tensor(leaf).detach() if is_number(leaf) else leaf for leaf in jax.tree.leaves(given)]
             return found, evaluate(trace.closed.jaxpr, constants, leaves, arithmetic, found)
 
-    def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
-        """See ``Subject``: what stands behind the end of the encoder was seen to."""
-        is_behind = self.ending is not None and name in self.ending.behind
-        return is_behind or super().influences_anything(name, inputs)
-
     def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
         """See ``Subject``: what an operation gives, by the line, the latest of several in one; else by its number."""
         found: dict[str, Tensor] = {}
