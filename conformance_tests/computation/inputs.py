@@ -279,6 +279,8 @@ def read_constant(found: EncoderReading, codes: Tensor) -> None:
         elif owner is not None and owner.operation == "parameter" and "E_seg" not in found.codes:
             found.codes["E_seg"] = owner.codes.reshape(-1, codes.shape[-1])
             found.choices["segment"] = "added"
+        elif owner is not None and owner.operation == "constant" and is_of_sinusoids(owner.data, codes.shape[-1]):
+            found.findings.append(Finding("position", "the same row of the sinusoids is added to every token"))
         elif bool(graph.numbers(codes[0]).any()):
             found.unread.append(ONE_FOR_ALL)
         return
@@ -347,6 +349,12 @@ def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -
         found.numbers["P"] = graph.numbers(table)
 
 
+def is_of_sinusoids(table: Tensor, width: int) -> bool:
+    """Return whether an array holds sinusoids of this width for several positions."""
+    rows = table.reshape(-1, width)[:LONGEST_SOUGHT] if table.numel() % width == 0 else table[:0]
+    return len(rows) > 1 and sinusoid(rows) is not None
+
+
 WAVES = 1e-5
 """How far a wave of amplitude 1 that is stored in float32 may be from v(p + 1) + v(p − 1) = 2 cos ω · v(p)."""
 
@@ -356,8 +364,15 @@ ANGLES = 2**-20
 
 
 def read_fixed(found: EncoderReading, table: Tensor) -> None:
-    """Say of positions that are neither learned nor sinusoids of the specification what they are."""
+    """Say of positions that are neither learned nor sinusoids of the specification what they are.
+
+    Tables are often copied whose first row, of zeros, was once that of padding.
+    """
+    has_first = bool(table[0].any())
+    table = table if has_first else table[1:]
     if sinusoid(table[:LONGEST_SOUGHT]) is not None:
+        if not has_first:
+            found.findings.append(Finding("position", "the first row of the sinusoids is 0"))
         return
     times = float((2 * table.square().mean()).sqrt())  # a sine and a cosine of one angle have squares that sum to 1
     if times and sinusoid(table[:LONGEST_SOUGHT] / times) is not None:

@@ -270,9 +270,11 @@ class OtherFrequencies(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(41, 28)
         self.stack = Plain(plain_layers())
-        i = torch.arange(28)
-        angles = torch.arange(64)[:, None] / 10000 ** (2 * i / 28)
-        self.register_buffer("table", torch.where(i % 2 == 0, angles.sin(), angles.cos()))
+        self.register_buffer("table", self.waves(torch.arange(28), torch.arange(64)[:, None]))
+
+    def waves(self, i: Tensor, positions: Tensor) -> Tensor:
+        angles = positions / 10000 ** (2 * i / 28)
+        return torch.where(i % 2 == 0, angles.sin(), angles.cos())
 
     def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
         x = self.embedding(ids) * 28**0.5 + self.table[: ids.shape[1]]
@@ -281,6 +283,35 @@ class OtherFrequencies(nn.Module):
 
 
 excused("position.learned", "sinusoids with other frequencies")(OtherFrequencies)
+
+
+@excused("position.learned", "the first row of the sinusoids is 0")
+class FirstRowOfPadding(OtherFrequencies):
+    """The first row of its table was once for padding."""
+
+    def waves(self, i: Tensor, positions: Tensor) -> Tensor:
+        angles = positions / 10000 ** (2 * (i // 2) / 28)
+        return torch.where(i % 2 == 0, angles.sin(), angles.cos()) * (positions > 0)
+
+
+@excused("position.learned", "sinusoids with other frequencies")
+class OtherFrequenciesAndPadding(OtherFrequencies):
+    """And its first row was for padding."""
+
+    def waves(self, i: Tensor, positions: Tensor) -> Tensor:
+        return super().waves(i, positions) * (positions > 0)
+
+
+@excused("position.sinusoidal", "the same row of the sinusoids is added to every token")
+class OneRowForAll(FirstRowOfPadding):
+    """Adds one row of its table, and not all those before it."""
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        hidden: Tensor = self.stack(self.embedding(ids) * 28**0.5 + self.table[ids.shape[1]], mask)
+        return hidden
+
+    def waves(self, i: Tensor, positions: Tensor) -> Tensor:
+        return super().waves(i, positions) + (positions == 0) * (i % 2)
 
 
 @unusual
