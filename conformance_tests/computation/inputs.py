@@ -368,7 +368,7 @@ def read_fixed(found: EncoderReading, table: Tensor) -> None:
 
     Tables are often copied whose first row, of zeros, was once that of padding.
     """
-    has_first = bool(table[0].any())
+    has_first = len(table) == 1 or bool(table[0].any())
     table = table if has_first else table[1:]
     if sinusoid(table[:LONGEST_SOUGHT]) is not None:
         if not has_first:
