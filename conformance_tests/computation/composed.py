@@ -17,7 +17,10 @@ from conformance_tests.computation.walking import constant_along, is_of_data, un
 
 
 def composed(graph: Graph) -> Graph:
-    """Return a graph in which a map of a map, in attention or behind the input, is one; the same graph without any."""
+    """Return a graph in which a map of a map is one map, and a map of a look-up is one look-up.
+
+    Only maps in attention and behind the input are composed. A graph without any is returned as it is.
+    """
     maps = {v.number: found for v in graph.values if (found := map_before(graph, v)) is not None}
     if maps:
         # What a feed-forward network ends in is not composed with the map of another part.

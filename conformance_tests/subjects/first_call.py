@@ -41,6 +41,7 @@ from conformance_tests.subjects.likely_inputs import (
     of_any_width,
     of_rectangles,
     of_stretches,
+    positions_first,
 )
 from conformance_tests.subjects.masks import LENGTHS, MaskForm, tells_of_a_mask
 from conformance_tests.subjects.source_lines import is_authors
@@ -205,9 +206,8 @@ POSITIONS = {"pos", "position", "positions"}
 def fillings(argument: str, beside_vectors: bool = True, heads: Sequence[int] = ()) -> list[Filling]:
     """Return what an argument may be given that is neither input nor mask, the likeliest first: nothing is hidden.
 
-    Its name orders them, and excludes none but what is added, which it is to vectors alone, and masks for what random
-    numbers are drawn with. A mask may ask for an axis
-    of ``heads``, of which there may be so many.
+    Its name orders them, and excludes two: what is added, unless to vectors, and masks in the place of a random key. A
+    mask may ask for an axis of ``heads``, of which there may be so many.
     """
     if is_random_key(argument):
         return [Plain("input"), Plain("random key"), Plain("nothing")]  # what attention reads may be called so too
@@ -439,20 +439,18 @@ def attempts_of(
     lengths: Sequence[int],
     inputs: InputsOf,
     most: int,
-    turned: bool = False,
 ) -> Iterator[Attempt]:
     """Yield calls with the likeliest values of some arguments, ``most`` for each input, the lengths named first.
 
-    Both those lengths and the inputs to blame are known from the refusals of earlier calls. With ``turned``, the input
-    is one of the positions first: what stands beside it is for as many sequences as it has columns.
+    Both those lengths and the inputs to blame are known from the refusals of earlier calls.
     """
     named_first = sorted(lengths, key=refusals.naming, reverse=True)
     for names, n, batch in islice(product(given, named_first, batches), MOST_SIZES):
-        for likely in inputs(weights, batch, n) if not turned or batch > 1 else ():
+        for likely in inputs(weights, batch, n):
             if refusals.asks_for_other_axes(likely.ndim if isinstance(likely, Tensor) else len(likely)):
                 continue
             x = drawn(likely)
-            tried = Tried(names, batch, n, x) if turned else Tried(names, n, batch, x)
+            tried = Tried(names, n, batch, x)
             for forms in likeliest(names, most, x.is_floating_point(), refusals.heads):
                 if refusals.blame(x):
                     break
@@ -502,10 +500,11 @@ def first_call(
     likely = partial(inputs_of, tables=tables, shape=shape, numbers=numbers)
     refusals = Refusals(heads_told(weights, numbers))
     attempts = partial(attempts_of, weights, refusals, batches)
+    several = [number for number in batches if number > 1]  # one position would do for any number of them
     rounds = (
         attempts(every, [few], likely, LIKELY),
         refusals.ascending(*asked),
-        *([attempts(asked, [few], likely, LIKELY, turned=True)] if asked[0] else []),
+        *([attempts_of(weights, refusals, [few], asked, several, positions_first(likely), LIKELY)] if asked[0] else []),
         *([refusals.ascending(max(every, key=len))] if len(every) > 1 else []),
         attempts(asked, more, likely, LIKELY),
         refusals.ascending(*asked),

@@ -26,9 +26,10 @@ FEW_SIZES, LARGEST_WIDTH = 3, 1025
 Shape = tuple[int, ...]
 
 InputsOf = Callable[[Mapping[str, Tensor], int, int], Iterator[Tensor | Shape]]
-"""What may be the input, by the weights, the number of sequences and that of positions: ids, or the shape of vectors.
+"""Yields what may be the input: ids, or the shape of vectors. It reads the weights and the numbers of sequences and
+positions.
 
-Most of these are passed over: images are large, and drawing them all takes longer than the calls.
+A search passes over most of them. Drawing them all, large images too, takes longer than its calls.
 """
 
 
@@ -98,6 +99,11 @@ def drawn(likely: Tensor | Shape) -> Tensor:
     if isinstance(likely, Tensor):
         return likely
     return torch.randn(*likely, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def positions_first(inputs: InputsOf) -> InputsOf:
+    """Return the same inputs with the axes of sequences and positions exchanged."""
+    return lambda weights, batch, length: inputs(weights, length, batch)
 
 
 def convolved_signals(shapes: Sequence[Shape], placed: Sequence[Shape]) -> Iterator[tuple[int, int]]:

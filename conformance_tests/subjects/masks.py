@@ -31,10 +31,6 @@ DOCUMENTED: Mapping[str, tuple[str, ...]] = {"src_key_padding_mask": ("ignore",)
 ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore"}
 """Meaning of true, or 1, in the packages that made an argument's name known."""
 
-CUSTOMARY = {"attention_mask": "keep 0/1", "key_padding_mask": "ignore"}
-"""Values in which callers hand these arguments over: tokenizers give numbers. What refuses them follows another
-convention: in torch, booleans are true for what is ignored."""
-
 OPPOSITE = {"keep": "ignore", "ignore": "keep"}
 
 FOR_QUERIES = ("attn_mask",)
@@ -329,10 +325,16 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, 
 
 
 def as_handed_over(form: MaskForm, call: Call) -> MaskForm:
-    """Return the form in which callers hand over a mask that hides; its own form if the encoder refuses theirs."""
+    """Return the form in which callers hand over a mask that hides; its own form if the encoder refuses theirs.
+
+    Tokenizers give numbers, 1 = keep. An encoder that refuses them follows another convention: in torch, booleans are
+    true where positions are ignored.
+    """
     named = form.as_named()
-    customary = replace(named, values=CUSTOMARY.get(form.argument, named.values))
-    return named if call(customary, "padded") is not None else form
+    if named is form:
+        return form
+    given = replace(named, values="keep 0/1") if named.values == "keep" else named
+    return named if call(given, "padded") is not None else form
 
 
 def is_cut_by_positions(form: MaskForm, call: Call) -> bool:

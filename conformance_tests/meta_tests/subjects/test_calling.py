@@ -233,7 +233,7 @@ def test_a_mask_that_means_the_opposite_of_its_name_departs(
 
 
 def test_a_mask_of_booleans_has_a_meaning_of_its_own_where_callers_hand_over_numbers() -> None:
-    """In torch they are true for what is ignored: that is said, and is no defect."""
+    """It may hide where it is true, as in torch. The report says so, and nothing fails."""
     target = check(TakesBooleansAlone).targets[0]
     assert target.verdict == "conformant"
     assert any("attention_mask hides where it is true" in note for note in target.notes)

@@ -232,8 +232,7 @@ class JaxSubject(BridgedSubject):
         held = [leaf("parameter", name, weights[name]) for name in sorted(weights)]
         handed = [leaf("argument", name, array) for name, array in arguments]
         if self.one_by_one:
-            alone = (h.array.ndim and len(h.array) == 1 for h in handed)
-            handed = [Coded(h.array[0], h.codes[0]) if one else h for h, one in zip(handed, alone, strict=True)]
+            handed = [Coded(without_batch(h.array), without_batch(h.codes)) for h in handed]
         constants = list(map(evaluation.constant, trace.closed.consts))
         found: list[Coded] = []
         results = evaluate(trace.closed.jaxpr, constants, [*held, *handed], evaluation, found)
