@@ -87,7 +87,8 @@ class Graph:
 
     ``disturbed`` has the numbers of the values that meet random numbers, as in dropout, and the lines where they do:
     the graph is that of a call in which each draw gives its mean, and there those values pass unchanged. ``parts`` has
-    the codes of what each part of the encoder returned, by its name, in order of execution. ``recorded`` is the graph
+    the codes of what each part of the encoder returned, by its name, in order of execution. ``result`` is the place of
+    the output among the floating arrays that the call returned, where several might be it. ``recorded`` is the graph
     that it was made of, with loops written out, and ``translated`` gives the codes for those of that graph.
     """
 
@@ -95,6 +96,7 @@ class Graph:
         self.values: list[Value] = []
         self.disturbed: dict[int, str] = {}
         self.output: Tensor = torch.empty(0, dtype=torch.long)
+        self.result: int | None = None
         self.parts: list[tuple[str, Tensor]] = []
         self.recorded: Graph = self
         self.translated: Callable[[Tensor], Tensor] = lambda codes: codes

@@ -163,6 +163,7 @@ class Settling:
             graph = self._computation()
             if not bool(graph.numbers(graph.output).isfinite().all()):
                 return None  # numbers tell norms and activations
+            self.subject.learn_result(graph.recorded.result)
             self.subject.special_ids = special_ids(graph)
             shown = read(graph)
             if shown.is_masked_by_ids:

@@ -124,6 +124,7 @@ class CalledSubject(Subject):
         self._padding_ids: frozenset[int] = frozenset()
         self._shown_segments = ""
         self.width = 0
+        self.result: int | None = None
         self.first_sizes: Sizes | None = None
         self.first_forms: Mapping[str, Filling] | None = None
         self.first_shape: tuple[int, ...] = ()
@@ -276,6 +277,10 @@ class CalledSubject(Subject):
     def learn_padding(self, ids: frozenset[int]) -> None:
         """See ``Subject``."""
         self._padding_ids = ids
+
+    def learn_result(self, place: int | None) -> None:
+        """See ``Subject``."""
+        self.result = place
 
     def learn_images(self, axes: ImageAxes) -> None:
         """See ``Subject``: their sides are those of the first call."""
@@ -706,7 +711,7 @@ class CalledSubject(Subject):
 
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
         """See ``Subject``."""
-        hidden = self._turned_back(hidden_states(self.returned(inputs, keep, gradients), self.width))
+        hidden = self._turned_back(hidden_states(self.returned(inputs, keep, gradients), self.width, self.result))
         hidden = hidden.transpose(0, 1) if self.returns_turned else hidden
         # One without values cannot be moved; the guard reports it. A copy stays what it is where an encoder fills one
         # buffer in every call.

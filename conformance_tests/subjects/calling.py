@@ -169,21 +169,36 @@ def order_of_axes(call: Callable[[Tensor, str], Tensor | None], x: Tensor, order
     return next(filter(independent, orders), orders[0])
 
 
-def hidden_states(output: Any, width: int) -> Tensor:
+LAST = "last_hidden_state"
+"""What transformers, and those who follow it, call the hidden states."""
+
+
+def named_hidden_states(output: Any) -> Tensor | None:
+    """Return the result that is called the last hidden states; None if none is."""
+    named = output.get(LAST) if isinstance(output, Mapping) else getattr(output, LAST, None)
+    return named if isinstance(named, Tensor) else None
+
+
+def hidden_states(output: Any, width: int, place: int | None = None) -> Tensor:
     """Return the hidden states among an encoder's results: those with that name, or the tensor (…, …, width).
 
     In a list, which collects the results of the layers, they are the last entry, wherever the list stands; elsewhere
     the first.
+
+    Args:
+        output: everything that the encoder returns.
+        width: d_model.
+        place: where they stand among the floating tensors of it, if that is known.
 
     Raises:
         Disagreement: if there is no floating tensor among it.
     """
     if isinstance(output, Tensor):
         return output.to_padded_tensor(0.0) if output.is_nested else output
-    named = output.get("last_hidden_state") if isinstance(output, Mapping) else None
-    if named is None:
-        named = getattr(output, "last_hidden_state", None)
-    found = [named] if isinstance(named, Tensor) else tensors_in(output)
+    named = named_hidden_states(output)
+    found = tensors_in(output) if named is None else [named]
+    if place is not None and place < len(found):
+        return found[place]
     if not found:
         raise Disagreement(
             f"the encoder returned {type(output).__name__}, but hidden states are a tensor (B, n, d_model)"

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.walking import is_even
 from conformance_tests.subjects.calling import (
     EXHAUSTED,
@@ -24,6 +25,7 @@ from conformance_tests.subjects.calling import (
     Arguments,
     hidden_states,
     is_random_key,
+    named_hidden_states,
     required,
     tensors_in,
     with_another_sample,
@@ -631,3 +633,27 @@ def first_hidden_states(returned: Any) -> Tensor:
     """Return the hidden states among an encoder's results, while nothing is known of their width."""
     sequences = [t for t in tensors_in(returned) if t.ndim == 3]
     return hidden_states(returned, sequences[0].shape[-1] if sequences else 0)
+
+
+def with_output(graph: Graph, returned: Any, codes: Callable[[Tensor], Tensor]) -> Graph:
+    """Note in the graph of a call which of its results are the hidden states.
+
+    Of several arrays of that shape, such as those of each layer, they are the one that all the others lead to.
+
+    Args:
+        graph: what the call computes.
+        returned: everything that it returned.
+        codes: the codes of a tensor among that.
+    """
+    first = first_hidden_states(returned)
+    graph.output, graph.result = codes(first), None
+    if named_hidden_states(returned) is not None:
+        return graph
+    places = [place for place, result in enumerate(tensors_in(returned)) if result.shape == first.shape]
+    alike = {place: codes(tensors_in(returned)[place]) for place in places}
+    computed = {v.number for others in alike.values() for v in graph.owners(others) if v.depends}
+    for place in places if len(places) > 1 else ():
+        if computed <= {value.number for value in graph.ancestors(alike[place])}:
+            graph.output, graph.result = alike[place], place
+            break
+    return graph

@@ -22,7 +22,7 @@ from conformance_tests.errors import SubjectError, Unsupported, one_line
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import EVALUATION, Arguments, apart_from_evaluation, arguments_of, entrance
-from conformance_tests.subjects.first_call import FirstCall, first_hidden_states
+from conformance_tests.subjects.first_call import FirstCall, first_hidden_states, with_output
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.holding import Apart, functions_in, held, walked, whole_numbers_in
 from conformance_tests.subjects.likely_inputs import SEQUENCE
@@ -204,7 +204,7 @@ class HeldArraysSubject(CalledSubject):
 
         def shown(x: Tensor) -> Graph:
             with self._recorded() as recording:
-                return recording.finished(first_hidden_states(self._tried(x, called.named)))
+                return with_output(recording.graph, self._tried(x, called.named), recording.codes_of)
 
         try:
             one, another = map(shown, (called.inputs, called.inputs.flip(1)))

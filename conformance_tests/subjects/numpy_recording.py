@@ -182,11 +182,10 @@ class NumpyRecording(Evaluation):
         self._returned.append((tensor, value.codes))
         return tensor
 
-    def finished(self, hidden: Tensor) -> Graph:
-        """Return the graph whose output is one of the tensors that were returned, or a view of one."""
-        codes = next(codes for tensor, codes in self._returned if tensor.data_ptr() == hidden.data_ptr())
-        self.graph.output = codes.reshape(hidden.shape)
-        return self.graph
+    def codes_of(self, returned: Tensor) -> Tensor:
+        """Return the codes of one of the tensors that were returned, or of a view of one."""
+        codes = next(codes for tensor, codes in self._returned if tensor.data_ptr() == returned.data_ptr())
+        return codes.reshape(returned.shape)
 
     def results(self) -> list[Tensor]:
         """Return what each operation gave, in order: what merely moves entries, too."""

@@ -178,6 +178,9 @@ class Subject:
     def learn_padding(self, ids: frozenset[int]) -> None:
         """Take up the ids by which its attention is seen to hide something, however rightly."""
 
+    def learn_result(self, place: int | None) -> None:
+        """Take up which of the floating arrays that a call returns are the hidden states, where several might be."""
+
     def learn_images(self, axes: ImageAxes) -> None:
         """Take up which axes the images have that it is called with."""
 

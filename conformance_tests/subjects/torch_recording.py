@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from conformance_tests.computation.graph import Graph, Operand, Recording
 from conformance_tests.subjects.calling import tensors_in
-from conformance_tests.subjects.first_call import FirstCall, TryCall, first_hidden_states
+from conformance_tests.subjects.first_call import FirstCall, TryCall, with_output
 from conformance_tests.subjects.source_lines import source_line
 
 aten = torch.ops.aten
@@ -104,8 +104,7 @@ class TorchRecording(TorchDispatchMode):
                 self.known("argument", value, name)
         with sdpa_kernel([SDPBackend.MATH]), self.noting(parts), self:
             returned = call(inputs, named)
-        self.graph.output = self.codes(first_hidden_states(returned))
-        return self.graph
+        return with_output(self.graph, returned, self.codes)
 
     @contextmanager
     def noting(self, parts: Mapping[str, nn.Module]) -> Iterator[None]:

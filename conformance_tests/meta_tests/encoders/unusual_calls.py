@@ -101,6 +101,45 @@ class PositionsFirst(Calls):
         return super().forward(x, mask).transpose(0, 1)
 
 
+class StepByStep(PlainLayer):
+    """Returns what each sublayer adds beside the result."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:  # type: ignore[override]
+        attended = self.attention(x, hidden)
+        x = self.norm1(x + attended)
+        added = self.feed_forward(x)
+        return self.norm2(x + added), [attended, added]
+
+
+@unusual
+class AllThatIsAdded(Calls):
+    """Returns what each sublayer adds, in a list, before what comes of it."""
+
+    def __init__(self) -> None:
+        super().__init__(StepByStep)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> dict[str, Any]:  # type: ignore[override]
+        steps: list[Tensor] = []
+        for layer in self.layers:
+            x, added = layer(x, None if mask is None else ~mask[:, None, None])
+            steps += added
+        return {"added": steps, "hidden": x}
+
+
+@unusual
+class BeforeAndAfterTheLastNorm(Calls):
+    """Returns what its last norm reads before what it gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = self.layers[-1].norm2
+        self.layers[-1].norm2 = nn.Identity()
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        x = self.run(x, None if mask is None else ~mask[:, None, None])
+        return x, self.last(x)
+
+
 @unusual
 class ZeroWhereHidden(Calls):
     """It sets hidden positions to zero, and a mask of ones hides everything."""
