@@ -119,18 +119,18 @@ def written_norm(graph: Graph, value: Value) -> Norm | None:
     if not reductions:
         return None
     best: Norm | None = None
-    most = 0
+    most = (False, 0)
     for candidate in arguments(graph, reductions):
         if not is_closed(graph, value, candidate):
             continue
         norm = as_norm(graph, value, candidate, reductions[0])
         if norm is None:
             continue
+        # One with more of the statistics behind it is what a centred one was made of: x − mean is a part of the norm.
+        # One with as many, such as x before it is scaled, is normed as well, with another ε.
         statistics = sum(reduction.number > candidate[-1].number for reduction in reductions)
-        if norm.form:
-            best = norm  # an earlier one that fits too is what the centred one was made of
-        elif statistics > most and not (best and best.form):
-            best, most = norm, statistics  # what is made of one, such as x − mean, is a part of the norm
+        if (bool(norm.form), statistics) > most:
+            best, most = norm, (bool(norm.form), statistics)
     return best
 
 

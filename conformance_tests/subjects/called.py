@@ -467,6 +467,7 @@ class CalledSubject(Subject):
                 self._refusal = f"described: the encoder takes no mask in the form stated of {stated[0]!r}"
             return found
         likely: list[MaskForm] = []
+        is_open = True
         for padding, forms in (
             ("scattered", None),
             ("scattered", list(unforeseen_forms(arguments))),
@@ -480,13 +481,24 @@ class CalledSubject(Subject):
             if found is not None and hides:
                 self._refusal, self._hides = "", True
                 return found
-            likely += [found] if found is not None else []
-        by_id = None if any(not form.is_at_the_end for form in likely) else self._hidden_by_id(probes)
+            if found is not None:
+                likely.append(found)
+                # Lengths, and what changes nothing, may stand beside an id that hides padding.
+                is_open = is_open and (found.is_at_the_end or self._changes_nothing(found, probes[padding]))
+        by_id = self._hidden_by_id(probes) if is_open else None
         if by_id is not None:
             self._ignored = likely[0].argument if likely else ""
             likely = [by_id]
         self._refusal = "" if likely else self._refusal
         return likely[0] if likely else None
+
+    def _changes_nothing(self, form: MaskForm, padded: Probe) -> bool:
+        """Return whether the output is the same with a mask and without one."""
+        outputs: list[Tensor | None] = []
+        for self.mask_form in (form, None):
+            outputs.append(self._attempt(padded.inputs, padded.keep if self.mask_form else None))
+        masked, unmasked = outputs
+        return masked is not None and unmasked is not None and is_same(masked, unmasked)
 
     def _ends_in_mixed_samples(self, plain: Probe) -> bool:
         """Return whether, behind the end of the encoder, another sample changes more of the results than its share."""
@@ -529,7 +541,7 @@ class CalledSubject(Subject):
             if found is not None and ("pad" not in name or self._left_out()):
                 continue  # beside the mask of the tokens there may be one of something else, which no call hands over
             given: list[tuple[MaskForm, Tensor]] = []
-            if tells_of_a_mask(name) and name not in (*self.neutral, self._mask_argument):
+            if tells_of_a_mask(name) and name not in (*self.neutral, self._mask_argument, self._ignored):
                 for values, axes in product(("ignore", "keep", "additive"), ("B n", "n n", "B 1 1 n", "B n n")):
                     self.mask_form = MaskForm(name, values, axes)
                     output = self._attempt(padded.inputs, padded.keep)
