@@ -431,6 +431,9 @@ class Recording:
         line: str = "",
     ) -> Tensor:
         graph = self.graph
+        if data.is_complex():
+            # No equation has complex numbers: what they turn is a part of its own, whatever turns it.
+            operation, kind, data = f"complex {operation}", "", data.real
         depends = depends or any(map(graph.depends, reads))
         learned = learned or any(map(graph.learned, reads))
         value = Value(len(graph.values), operation, reads, data, kind, name, options or {}, depends, learned, line)

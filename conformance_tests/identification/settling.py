@@ -355,10 +355,9 @@ class Settling:
 def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
     """Yield reasons why an encoder that names explain only in part may compute other equations, and do so rightly.
 
-    Its layers read something else than the embeddings that it is given, or its output depends on parameters of no slot.
+    Not all of its computation was read, or its output depends on parameters of no slot.
     """
-    reads = by_names.found.encoder.reads
-    if reads[:-1] == ("B", "n") and "N" in shown.sizes and not shown.is_entered:
+    if not shown.is_entered:
         yield from shown.unread
     yield from depending(shown, by_names.mapping)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import chain, islice, product
+from math import prod
 from time import process_time
 from typing import Any
 
@@ -139,6 +140,7 @@ class CalledSubject(Subject):
         self._ignored = ""
         self._hides = False
         self._idle: tuple[str, ...] = ()
+        self._switches: frozenset[str] = frozenset()
         self._mixes_samples = False
         self._undisturbed: Boundary = nullcontext
 
@@ -307,9 +309,9 @@ class CalledSubject(Subject):
         return {name: default for name, default in self.open_arguments().items() if name != beside}
 
     def _beside_input(self) -> Arguments:
-        """Return the arguments that may take a mask: not those that are read behind the end of the encoder alone."""
-        behind = self.ending.arguments if self.ending else ()
-        return {name: default for name, default in self._beside_segments().items() if name not in behind}
+        """Return the arguments that may take a mask: no switches, nor what is read behind the end of the encoder alone."""
+        others = self._switches.union(self.ending.arguments if self.ending else ())
+        return {name: default for name, default in self._beside_segments().items() if name not in others}
 
     def stated_order(self) -> bool | None:
         """Return whether the batch comes first, if the encoder says so itself."""
@@ -408,6 +410,8 @@ class CalledSubject(Subject):
             self.axes = order_of_axes(self._handed(plain), plain.inputs[0], self._orders(plain))
         self.returns_turned = False  # also where it was learned before, in another precision
         self.returns_turned = self._returns_turned(plain)
+        self.mask_form = None
+        self._switches = frozenset(self._only_asked_whether_given(plain))
         self.mask_form = self._padding_mask(probes)
         idle = list(self._without_effect(padded))
         self._idle = tuple(form.argument for form in idle)
@@ -455,7 +459,7 @@ class CalledSubject(Subject):
 
     def _padding_mask(self, probes: Probes) -> MaskForm | None:
         arguments, stated = self._beside_input(), self.hints.mask
-        self._hides, self._ignored = False, ""
+        self._hides, self._ignored, self._refusal = False, "", ""
         if stated:
             if stated[0] not in arguments:
                 raise Undetermined(
@@ -562,6 +566,27 @@ class CalledSubject(Subject):
         output = self._attempt(probe.inputs, None)
         self._instead = {}
         return output is not None
+
+    def _only_asked_whether_given(self, plain: Probe) -> Iterator[str]:
+        """Yield the arguments called masks that change the output, but no entry of which is read: they are switches.
+
+        One that is there for padding by its name is a mask all the same, and changes what it should not.
+        """
+        unmasked = self._attempt(plain.inputs, None)
+        if unmasked is None:
+            return
+        arrays = torch.arange(prod(UNFIT)).reshape(UNFIT) % 3 == 0, torch.ones(UNFIT, dtype=torch.bool)
+        for name in mask_arguments(self._beside_input()):
+            if "pad" in name or name in DOCUMENTED or name in self.neutral:
+                continue
+            given: list[Tensor] = []
+            for array in arrays:
+                self._instead = {name: array}
+                output = self._attempt(plain.inputs, None)
+                given += [] if output is None else [output]
+            self._instead = {}
+            if len(given) == len(arrays) and is_same(given[0], given[1]) and not is_same(given[0], unmasked):
+                yield name
 
     def _hidden_by_id(self, probes: Probes) -> MaskForm | None:
         """Return the id that hides the positions at which it stands, as a form of mask; None if there is none such.

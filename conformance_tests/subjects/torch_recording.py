@@ -49,6 +49,12 @@ NORMS = {"native_layer_norm": "layer-norm", "_fused_rms_norm": "rms-norm"}
 SOFTMAX = {"_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "log-softmax"}
 
 
+Key = tuple[int, int]
+"""A storage, and the size of an entry in bytes: complex numbers are also read as pairs of real ones."""
+
+SIZES = (1, 2, 4, 8, 16)
+"""Those that an entry may have, in bytes."""
+
 UNKNOWN = -1
 """Stands on a shadow where nothing has given the entries yet."""
 
@@ -65,7 +71,7 @@ class TorchRecording(TorchDispatchMode):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.recording = Recording()
-        self._shadows: dict[int, tuple[Tensor, Any]] = {}
+        self._shadows: dict[Key, tuple[Tensor, Any]] = {}
         for name, tensor in parameters.items():
             self.known("parameter", tensor, name, learned=name not in frozen)
         for name, tensor in constants.items():
@@ -128,12 +134,21 @@ class TorchRecording(TorchDispatchMode):
     def codes(self, tensor: Tensor) -> Tensor:
         """Return the codes of a tensor; what nothing has given yet is a constant."""
         if self._key(tensor) not in self._shadows or bool((self._on_shadow(tensor) == UNKNOWN).any()):
-            self._remember(tensor, self.recording.leaf("constant", tensor.detach().clone()))
+            data, written = tensor.detach().clone(), self._written_otherwise(tensor)
+            new = self.recording.other("view", written, data) if written else self.recording.leaf("constant", data)
+            self._remember(tensor, new)
         return self._on_shadow(tensor)
 
+    def _written_otherwise(self, tensor: Tensor) -> list[Tensor]:
+        """Return the codes in the memory of a tensor that stand for entries of another size."""
+        storage, own = self._key(tensor)
+        beside = [self._shadows.get((storage, size)) for size in SIZES if size != own]
+        codes = [found[0][found[0] != UNKNOWN] for found in beside if found is not None]
+        return [known for known in codes if known.numel()]
+
     @staticmethod
-    def _key(tensor: Tensor) -> int:
-        return int(tensor.untyped_storage()._cdata)
+    def _key(tensor: Tensor) -> Key:
+        return int(tensor.untyped_storage()._cdata), tensor.element_size()
 
     def _on_shadow(self, tensor: Tensor) -> Tensor:
         shadow, _ = self._shadows[self._key(tensor)]
@@ -147,6 +162,9 @@ class TorchRecording(TorchDispatchMode):
         key, size = self._key(tensor), tensor.untyped_storage().nbytes() // tensor.element_size()
         former = self._shadows[key][0].clone() if key in self._shadows else torch.full((size,), UNKNOWN)
         self._shadows[key] = former, tensor.untyped_storage()
+        for other in SIZES:
+            if (key[0], other) != key:
+                self._shadows.pop((key[0], other), None)  # what is written here is not there any more
         target = self._on_shadow(tensor)
         if all(stride or length == 1 for stride, length in zip(target.stride(), target.shape, strict=True)):
             target.copy_(codes.reshape(tensor.shape))

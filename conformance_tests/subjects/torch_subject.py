@@ -87,7 +87,7 @@ class TorchSubject(CalledSubject):
         self.device = "cpu"
         self._kept_in = coarsest([t.dtype for t in module.parameters()])
         self._refuses_float64 = self._mixes_types = False
-        self._refusal = ""
+        self._refused_gradients = ""
         self._further = 0
         self._structure: Structure | None = None
         self._entry = ""
@@ -236,7 +236,7 @@ class TorchSubject(CalledSubject):
             if not (REFUSES_GRADIENTS if gradients else WANTS_GRADIENTS).search(str(refusal)):
                 raise
             otherwise = self._called(positional, named, gradients=not gradients)
-            self.records_gradients, self._refusal = not gradients, str(refusal).partition(". ")[0]
+            self.records_gradients, self._refused_gradients = not gradients, str(refusal).partition(". ")[0]
             return otherwise
 
     def _called(self, positional: Sequence[Tensor], named: Mapping[str, Any], *, gradients: bool) -> Any:
@@ -270,7 +270,7 @@ class TorchSubject(CalledSubject):
         if self.records_gradients is None:
             return said
         how = "with gradients alone: without them" if self.records_gradients else "without gradients alone: with them"
-        return (*said, f"called {how} it refuses to run ({self._refusal})")
+        return (*said, f"called {how} it refuses to run ({self._refused_gradients})")
 
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``CalledSubject``; the specification's own module is known."""
@@ -429,7 +429,7 @@ class TorchSubject(CalledSubject):
     ) -> tuple[Tensor | None, dict[str, Tensor]]:
         """See ``Subject``."""
         if self.records_gradients is False:
-            raise Unsupported(f"no gradients can be recorded: {self._refusal}")
+            raise Unsupported(f"no gradients can be recorded: {self._refused_gradients}")
         leaves = tuple(x.clone().requires_grad_(x.is_floating_point()) for x in inputs)
         self.module.zero_grad()
         output = self.encode(tuple(x.clone() for x in leaves), keep)  # nothing may be written into leaves
