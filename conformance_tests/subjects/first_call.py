@@ -338,6 +338,15 @@ Attempt = tuple[Tried, tuple[Filling, ...]]
 """What a call is tried with, and the values of its further arguments."""
 
 
+AXES_ASKED_FOR = (
+    re.compile(r"values to unpack \(expected (?P<expected>\d+)(?:, got (?P<got>\d+))?\)"),
+    re.compile(r"input\.dim\(\) = (?P<got>\d+) is not equal to len\(dims\) = (?P<expected>\d+)"),
+    re.compile(r"subscripts in the equation \((?P<expected>\d+)\) does not match .* dimensions \((?P<got>\d+)\)"),
+    re.compile(r"expected (?P<expected>\d+) dims\. Received (?P<got>\d+)-dim"),
+)
+"""The words of Python, of torch's permute and einsum, and of einops for arrays with another number of axes."""
+
+
 def axes_asked_for(said: str, axes: int) -> int | None:
     """Return how many axes a refusal asks for, if it is that sizes were taken apart as those of another number of axes.
 
@@ -345,13 +354,12 @@ def axes_asked_for(said: str, axes: int) -> int | None:
         said: the refusal.
         axes: the number of axes of what was refused.
     """
-    # Python's own words, whatever the framework.
-    found = re.search(r"values to unpack \(expected (\d+)(?:, got (\d+))?\)", said)
-    if found is None:
-        return None
-    expected, got = int(found[1]), found[2]
-    is_of_input = int(got) == axes if got else axes > expected
-    return expected if is_of_input else None
+    for words in AXES_ASKED_FOR:
+        if found := words.search(said):
+            expected, got = int(found["expected"]), found["got"]
+            is_of_input = int(got) == axes if got else axes > expected
+            return expected if is_of_input else None
+    return None
 
 
 class Refusals:
@@ -366,7 +374,7 @@ class Refusals:
         self._said: list[str] = []
         self._numbers = Counter[int]()
         self._axes = Counter[int]()
-        self._furthest: list[Tried] = []
+        self._furthest: list[Attempt] = []
         self._best: Reached = ()
         self._ascended: list[Tried] = []
         self._last: Reached = ()
@@ -375,8 +383,9 @@ class Refusals:
         """Take up that a call went through."""
         self._last = (maxsize,)
 
-    def add(self, tried: Tried, refusal: Exception) -> None:
+    def add(self, attempt: Attempt, refusal: Exception) -> None:
         """Take up the last refusal."""
+        tried, _ = attempt
         said = f"{type(refusal).__name__}: {refusal}"[:LONGEST_REFUSAL]
         self._said = [*self._said, said] if tried.x is self._input else [said]
         self._input = tried.x
@@ -386,8 +395,24 @@ class Refusals:
         self._last = reached_before(refusal)
         if self._last > self._best:
             self._best, self._furthest = self._last, []
-        if self._last == self._best and tried not in self._furthest[-1:] and len(self._furthest) < MOST_FURTHEST:
-            self._furthest.append(tried)
+        is_another = all(tried is not known for known, _ in self._furthest[-1:])
+        if self._last == self._best and is_another and len(self._furthest) < MOST_FURTHEST:
+            self._furthest.append(attempt)
+
+    def with_other_lengths(
+        self, weights: Mapping[str, Tensor], lengths: Sequence[int], inputs: InputsOf
+    ) -> Iterator[Attempt]:
+        """Yield the calls that got furthest, with other numbers of positions: the rest of them may be right."""
+        for tried, forms in self._furthest[:]:
+            sizes = tuple(tried.x.shape)
+            for n in lengths:
+                # Features may be as many as positions.
+                as_long = {(*sizes[:i], n, *sizes[i + 1 :]) for i, size in enumerate(sizes) if size == tried.length}
+                for likely in inputs(weights, tried.batch, n):
+                    shape = tuple(likely.shape) if isinstance(likely, Tensor) else likely
+                    if shape in as_long and isinstance(likely, Tensor) != tried.x.is_floating_point():
+                        yield Tried(tried.names, n, tried.batch, drawn(likely)), forms
+                        break
 
     def ascending(self, names: tuple[str, ...]) -> Iterator[Attempt]:
         """Yield calls with several arguments: of one after the other the value with which a call gets furthest is kept.
@@ -397,7 +422,7 @@ class Refusals:
         """
         if len(names) < 2:
             return  # all values of a single one are tried anyway
-        for tried in self._furthest[:]:
+        for tried, _ in self._furthest[:]:
             if tried.names == names and tried not in self._ascended and len(self._ascended) < MOST_FURTHEST:
                 self._ascended.append(tried)
                 for forms in self._ascent(names, tried.x.is_floating_point()):
@@ -506,6 +531,7 @@ def first_call(
     rounds = (
         attempts(every, [few], likely, LIKELY),
         refusals.ascending(*asked),
+        refusals.with_other_lengths(weights, more, likely),
         *([attempts_of(weights, refusals, [few], asked, several, positions_first(likely), LIKELY)] if asked[0] else []),
         *([refusals.ascending(max(every, key=len))] if len(every) > 1 else []),
         attempts(asked, more, likely, LIKELY),
@@ -534,7 +560,7 @@ def first_call(
             except SearchedTooLong:
                 return passable or odd
             except Exception as refusal:
-                refusals.add(tried, refusal)
+                refusals.add((tried, forms), refusal)
                 continue
             if not x.is_floating_point() and takes_fractions(call, x, named, tensors):
                 continue
@@ -543,7 +569,7 @@ def first_call(
             accepted = FirstCall(x, named, batch, positions_in(tensors, x, batch, tried.length), beside)
             # A mask that hides everything, since true means ignore, may give zeros everywhere.
             is_hidden = tensors and not all(map(is_sure, forms)) and is_even(first_hidden_states(tensors))
-            rows = in_rows(tensors, x, batch * tried.length)
+            rows = in_rows(tensors, x, batch * tried.length) if len(x) == batch else None
             if rows is not None and not is_hidden and keeps_samples_apart(call, x, named, rows):
                 return replace(accepted, in_one_axis=True)
             if is_hidden or rows is not None or not has_positions(tensors, x, batch, tried.length):
@@ -622,6 +648,8 @@ def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> 
     what was given is none of what such an encoder takes.
     """
     sequences = [t.shape[:2] for t in returned if t.ndim == SEQUENCE]
+    if x.ndim <= SEQUENCE and not sequences and len(x) != batch and {len(t) for t in returned if t.ndim} == {len(x)}:
+        return False  # a row of each position: these were taken for samples, and a sample of one was repeated
     if x.ndim <= SEQUENCE and returned and all(t.ndim > SEQUENCE for t in returned):
         return False  # one sequence, of which a batch was made
     if x.ndim > SEQUENCE or sorted(x.shape[:2]) != sorted((batch, n)) or not sequences:
