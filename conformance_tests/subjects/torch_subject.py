@@ -18,6 +18,7 @@ from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Disagreement, Unsupported
 from conformance_tests.numerics.probes import Probes, Sizes
+from conformance_tests.subjects.annotated import given_anyway, made_by_annotation
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import (
     REQUIRED,
@@ -91,6 +92,9 @@ class TorchSubject(CalledSubject):
         self._further = 0
         self._structure: Structure | None = None
         self._entry = ""
+        states = stating(module, function)
+        self._made = made_by_annotation(states)
+        self._given = given_anyway(self._made, arguments_of(states))
         with registered(module) as self._unregistered:
             self.hints = hints_of(module)
             named = module.named_parameters(remove_duplicate=False)
@@ -213,7 +217,8 @@ class TorchSubject(CalledSubject):
 
         Further inputs of one that takes any number are named by their place: ``*1``, ``*2``.
         """
-        stated = arguments_of(stating(self.module, self._function))
+        every = arguments_of(stating(self.module, self._function))
+        stated = {name: default for name, default in every.items() if name not in self._given}
         if self._structure is not None:
             stated = self._structure.arguments(stated)
         further: dict[str, Any] = {f"*{place}": REQUIRED for place in range(1, self._further + 1)}
@@ -244,6 +249,8 @@ class TorchSubject(CalledSubject):
         with torch.set_grad_enabled(gradients), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             placed = {name: self._placed(x) if isinstance(x, Tensor) else x for name, x in named.items()}
+            placed = {name: self._made[name](x) if name in self._made else x for name, x in placed.items()}
+            placed |= {name: made(None) for name, made in self._given.items()}
             beside = [placed.pop(name) for name in sorted(placed) if name.startswith("*")]
             if self._structure is not None:
                 structure, placed = self._structure.made(placed)
@@ -267,6 +274,8 @@ class TorchSubject(CalledSubject):
     def remarks(self) -> tuple[str, ...]:
         """See ``CalledSubject``: and in which way alone it runs."""
         said = super().remarks()
+        if self._given:
+            said = (*said, f"given in every call: {', '.join(f'{name}={made}' for name, made in self._given.items())}")
         if self.records_gradients is None:
             return said
         how = "with gradients alone: without them" if self.records_gradients else "without gradients alone: with them"

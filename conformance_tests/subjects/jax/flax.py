@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import torch
 from flax import linen, nnx
 from flax.core import meta
 from flax.traverse_util import flatten_dict, unflatten_dict
+from torch import Tensor
 
 from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.calling import REQUIRED, Arguments, apart_from_evaluation, arguments_of, input_by_name
+from conformance_tests.subjects.first_call import FEW_TRIALS, first_call
 from conformance_tests.subjects.holding import whole_numbers
 from conformance_tests.subjects.jax.documented import computes_in_one_pass
 from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors, in_float64, widened
@@ -143,10 +146,10 @@ class Linen:
 
 
 def module_and_variables(thing: Any) -> tuple[linen.Module, Mapping[str, Any]]:
-    """Return a module of linen, unbound, and its variables.
+    """Return a module of linen, unbound, and its variables: those of a first call, if it has none.
 
     Raises:
-        SubjectError: if there are none.
+        SubjectError: if it has none, and no call that was tried goes through.
     """
     if isinstance(thing, list | tuple):
         if len(thing) == 2 and isinstance(thing[1], Mapping):
@@ -154,10 +157,34 @@ def module_and_variables(thing: Any) -> tuple[linen.Module, Mapping[str, Any]]:
     elif thing.scope is not None:
         module, variables = thing.unbind()
         return module, variables
+    elif (variables := initialised(thing)) is not None:
+        return thing, variables
     raise SubjectError(
-        "a module of flax.linen holds no parameters: give `module.bind(variables)`, or the pair "
-        "(module, variables) with what `module.init` returned"
+        "a module of flax.linen holds no parameters, and no call was found that initialises it: give "
+        "`module.bind(variables)`, or the pair (module, variables) with what `module.init` returned"
     )
+
+
+def initialised(module: linen.Module) -> Mapping[str, Any] | None:
+    """Return the variables of a module for a first call that goes through; None if none of those tried does.
+
+    The width of vectors is a size that the module states, if it has one: the largest with which it can be called.
+    """
+    arguments, evaluation = apart_from_evaluation(arguments_of(module))
+    sizes = sorted(whole_numbers([module]), reverse=True)
+    stated = {str(size): torch.empty(size) for size in sizes if size > 1}
+    keys = {name: jax.random.PRNGKey(0) for name in ("params", "dropout")}
+
+    def variables(x: Tensor, named: Mapping[str, Any], within: Callable[..., Any] = jax.eval_shape) -> Any:
+        given = jax.tree.map(lambda value: jax.numpy.asarray(value.numpy()) if isinstance(value, Tensor) else value, named)
+        return within(lambda: module.init_with_output(keys, jax.numpy.asarray(x.numpy()), **given, **evaluation))
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> list[Tensor]:
+        returned, _ = variables(x, named)
+        return [torch.ones(leaf.shape) for leaf in jax.tree.leaves(returned)]
+
+    found = first_call(stated, {}, arguments, call, trials=FEW_TRIALS, numbers=sizes)
+    return None if found is None else variables(found.inputs, found.named, lambda function: function())[1]
 
 
 def is_floating(dtype: Any) -> bool:
