@@ -183,6 +183,9 @@ def first_along(codes: Tensor, axes: Sequence[int]) -> Tensor:
     return codes
 
 
+COMPLEX = "complex"
+"""Stands before the operation of a value that holds complex numbers: of these the real parts alone are kept."""
+
 BATCH_NORM = "batch-norm"
 """The operation of norms with statistics of each feature: of the whole batch, or of the positions of one sequence."""
 
@@ -432,8 +435,8 @@ class Recording:
     ) -> Tensor:
         graph = self.graph
         if data.is_complex():
-            # No equation has complex numbers: what they turn is a part of its own, whatever turns it.
-            operation, kind, data = f"complex {operation}", "", data.real
+            # No equation has complex numbers: what is computed with them is something else, whatever it is.
+            operation, kind, data = f"{COMPLEX} {operation}", "", data.real
         depends = depends or any(map(graph.depends, reads))
         learned = learned or any(map(graph.learned, reads))
         value = Value(len(graph.values), operation, reads, data, kind, name, options or {}, depends, learned, line)

@@ -405,7 +405,7 @@ class Refusals:
         """Yield the calls that got furthest, with other numbers of positions: the rest of them may be right."""
         for tried, forms in self._furthest[:]:
             sizes = tuple(tried.x.shape)
-            for n in lengths:
+            for n in sorted(lengths, key=self.naming, reverse=True):
                 # Features may be as many as positions.
                 as_long = {(*sizes[:i], n, *sizes[i + 1 :]) for i, size in enumerate(sizes) if size == tried.length}
                 for likely in inputs(weights, tried.batch, n):
