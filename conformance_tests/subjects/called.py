@@ -309,7 +309,7 @@ class CalledSubject(Subject):
         return {name: default for name, default in self.open_arguments().items() if name != beside}
 
     def _beside_input(self) -> Arguments:
-        """Return the arguments that may take a mask: no switches, nor what is read behind the end of the encoder alone."""
+        """Return the arguments that may take a mask: no switches, nor what is read behind the end of the encoder."""
         others = self._switches.union(self.ending.arguments if self.ending else ())
         return {name: default for name, default in self._beside_segments().items() if name not in others}
 

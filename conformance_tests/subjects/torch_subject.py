@@ -94,7 +94,7 @@ class TorchSubject(CalledSubject):
         self._entry = ""
         states = stating(module, function)
         self._made = made_by_annotation(states)
-        self._given = given_anyway(self._made, arguments_of(states))
+        self._given_anyway = given_anyway(self._made, arguments_of(states))
         with registered(module) as self._unregistered:
             self.hints = hints_of(module)
             named = module.named_parameters(remove_duplicate=False)
@@ -218,7 +218,7 @@ class TorchSubject(CalledSubject):
         Further inputs of one that takes any number are named by their place: ``*1``, ``*2``.
         """
         every = arguments_of(stating(self.module, self._function))
-        stated = {name: default for name, default in every.items() if name not in self._given}
+        stated: Arguments = {name: default for name, default in every.items() if name not in self._given_anyway}
         if self._structure is not None:
             stated = self._structure.arguments(stated)
         further: dict[str, Any] = {f"*{place}": REQUIRED for place in range(1, self._further + 1)}
@@ -250,7 +250,7 @@ class TorchSubject(CalledSubject):
             warnings.simplefilter("ignore")
             placed = {name: self._placed(x) if isinstance(x, Tensor) else x for name, x in named.items()}
             placed = {name: self._made[name](x) if name in self._made else x for name, x in placed.items()}
-            placed |= {name: made(None) for name, made in self._given.items()}
+            placed |= {name: made(None) for name, made in self._given_anyway.items()}
             beside = [placed.pop(name) for name in sorted(placed) if name.startswith("*")]
             if self._structure is not None:
                 structure, placed = self._structure.made(placed)
@@ -274,8 +274,11 @@ class TorchSubject(CalledSubject):
     def remarks(self) -> tuple[str, ...]:
         """See ``CalledSubject``: and in which way alone it runs."""
         said = super().remarks()
-        if self._given:
-            said = (*said, f"given in every call: {', '.join(f'{name}={made}' for name, made in self._given.items())}")
+        if self._given_anyway:
+            said = (
+                *said,
+                f"given in every call: {', '.join(f'{name}={made}' for name, made in self._given_anyway.items())}",
+            )
         if self.records_gradients is None:
             return said
         how = "with gradients alone: without them" if self.records_gradients else "without gradients alone: with them"

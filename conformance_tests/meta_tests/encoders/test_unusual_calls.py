@@ -47,3 +47,10 @@ def test_a_wrong_encoder_is_found_out_though_another_call_would_excuse_it(name: 
 def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: Judgements) -> None:
     """It gets vectors that are no leaves of a graph, as a layer before it would give them."""
     assert [r.id for r in judged(unusual_layers.WritesIntoItsInput).of("fail")] == ["ENC-6"]
+
+
+def test_what_is_computed_with_complex_numbers_is_left_open(judged: Judgements) -> None:
+    """Rotary positions are right in other equations than those of the specification."""
+    report = judged(unusual_calls.rotary)
+    assert report.verdict == "undetermined"
+    assert "complex" in str(report.notes)

@@ -717,3 +717,88 @@ def residual_attention() -> nn.Module:
 
 
 excused("attention.scores", "the scores of an earlier attention are added to the scores")(residual_attention)
+
+
+@unusual
+class SwitchedByAMask(Calls):
+    """No entry of its mask is read: one that is given makes attention causal."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        ahead = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        return self.run(x, None if mask is None else ahead)
+
+
+@unusual
+class MaskBesideItsIds(Tokens):
+    """Hides padding by its id, and leaves a mask that it takes as it is."""
+
+    def forward(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return self.run(self.embedded(ids), (ids == 0)[:, None, None])
+
+
+@unusual
+class OneWindow(Calls):
+    """All positions of its table are added: one position would be repeated for each, and a batch taken for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features, self.head = nn.Linear(5, 28), nn.Linear(28, 3)
+        self.positions = nn.Parameter(torch.randn(9, 28))
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return self.head(self.run(self.features(x) + self.positions, None)[:, -1])
+
+
+@unusual
+class AllOfOneWindow(Calls):
+    """Its head maps all positions, of which there must be as many; only then is the mask seen to be right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features, self.head = nn.Linear(5, 28), nn.Linear(32 * 28, 3)
+        self.positions = nn.Parameter(torch.randn(32, 1, 28))
+
+    def forward(self, x: Tensor, kept: Tensor) -> Tensor:  # type: ignore[override]
+        steps = self.features(x).permute(1, 0, 2) + self.positions[: x.shape[1]]
+        return self.head(self.run(steps.permute(1, 0, 2), ~kept[:, None, None]).flatten(1))
+
+
+class Visible:
+    """A mask of keys, as an object."""
+
+    def __init__(self, keys: Tensor) -> None:
+        if keys.dtype is not torch.bool:
+            raise TypeError("a mask is boolean")
+        self.hidden = ~keys[:, None, None]
+
+
+class Kept(dict[str, Tensor]):
+    """What earlier calls have left."""
+
+
+@unusual
+class OfItsOwnClasses(Calls):
+    """Its arguments are objects, as their annotations say."""
+
+    def forward(self, x: Tensor, mask: Visible, kept: Kept) -> Tensor:  # type: ignore[override]
+        return self.run(kept.get("x", x), mask.hidden)
+
+
+class TurnedByComplexNumbers(PlainAttention):
+    """Rotary positions: pairs of features are complex numbers, which are turned by their place."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().score(turned(q), turned(k))
+
+
+def turned(x: Tensor) -> Tensor:
+    """Turn three pairs of features; others stay."""
+    angles = torch.arange(x.shape[-2])[:, None] / 10000 ** (torch.arange(3) / 3)
+    pairs = torch.view_as_complex(x[..., :6].double().contiguous().unflatten(-1, (3, 2)))
+    turns = torch.polar(torch.ones_like(angles), angles).to(torch.complex128)
+    return torch.cat([torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype), x[..., 6:]], -1)
+
+
+def rotary() -> nn.Module:
+    """Correct, with an equation that no slot has."""
+    return Plain(layers_with(TurnedByComplexNumbers))

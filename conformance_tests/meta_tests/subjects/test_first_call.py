@@ -1,6 +1,6 @@
 """The first call of an encoder of which nothing is known."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from time import process_time
 from typing import Any
@@ -324,6 +324,25 @@ def test_inputs_with_another_number_of_axes_than_refusals_ask_for_are_left_out()
     assert axes_asked_for("not enough values to unpack (expected 4, got 3)", 2) is None
     assert axes_asked_for("too many values to unpack (expected 2)", 3) == 2
     assert axes_asked_for("too many values to unpack (expected 3)", 3) is None
+
+
+X = torch.ones(2, 5)
+
+
+@pytest.mark.parametrize(
+    "refused", [lambda: X.permute(0, 2, 1), lambda: torch.einsum("bnd,de->bne", X, torch.ones(1, 1))]
+)
+def test_the_words_of_torch_tell_the_axes_that_it_wants(refused: Callable[[], Any]) -> None:
+    with pytest.raises(RuntimeError) as refusal:
+        refused()
+    assert axes_asked_for(str(refusal.value), X.ndim) == 3
+
+
+def test_the_words_of_einops_tell_the_axes_that_it_wants() -> None:
+    """Its own, of version 0.8: it is no dependency."""
+    said = "Error while processing rearrange-reduction pattern. Wrong shape: expected 3 dims. Received 2-dim tensor."
+    assert axes_asked_for(said, 2) == 3
+    assert axes_asked_for(said, 3) is None
 
 
 def test_positions_beside_a_mask_keep_their_numbers() -> None:

@@ -288,6 +288,13 @@ def read_of(thing: Any) -> tuple[Graph, Mapping[str, Tensor]]:
     return graph, found.codes
 
 
+def test_a_module_without_parameters_is_initialised_by_a_first_call() -> None:
+    """As wide as the largest size that it states, and with which it can be called."""
+    unbound, _ = one_layer()
+    weights = FlaxSubject(unbound).weights()
+    assert {w.shape[0] for name, w in weights.items() if name.endswith("scale")} == {32}
+
+
 def test_the_maps_of_a_layer_are_entries_of_its_parameters() -> None:
     """Flax keeps an axis for the heads, which lie side by side in the map."""
     graph, codes = read_of(one_layer())

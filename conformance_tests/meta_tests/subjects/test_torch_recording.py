@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from conformance_tests.computation.graph import COMPLEX
+from conformance_tests.computation.norm import read_norm
 from conformance_tests.subjects.torch_recording import TorchRecording
 
 
@@ -80,3 +82,34 @@ def test_numbers_that_are_scattered_are_no_codes() -> None:
     recording, codes = recorded(scattered, torch.randn(2, 3), torch.randn(1))
     factors = recording.graph.owner(codes).arrays[1]  # type: ignore[union-attr]
     assert recording.graph.numbers(factors).tolist() == [[7, 0, 0], [0, 0, 7]]
+
+
+def test_memory_is_followed_where_it_is_read_as_complex_numbers_and_as_pairs() -> None:
+    """What is made of complex numbers depends on what they were made of, also where pairs are written into."""
+
+    def turned(x: Tensor, W: Tensor) -> Tensor:
+        pairs = (x * W).unflatten(-1, (2, 2))
+        pairs[..., 0] += 1
+        return torch.view_as_real(torch.view_as_complex(pairs) * 1j).flatten(-2)
+
+    recording, codes = recorded(turned, torch.randn(3, 4), torch.randn(4))
+    assert recording.graph.depends(codes)
+    behind = {value.operation for value in recording.graph.ancestors(codes)}
+    assert behind >= {f"{COMPLEX} mul", "mul", "argument", "parameter"}
+
+
+def test_the_norm_of_what_is_scaled_reads_it_behind_its_scale() -> None:
+    """Before it, another ε would give the same numbers, or nearly so."""
+
+    def normed(x: Tensor, W: Tensor) -> Tensor:
+        scaled = x * 5
+        return scaled * torch.rsqrt(scaled.pow(2).mean(-1, keepdim=True) + 1e-6) * W
+
+    recording, codes = recorded(normed, torch.randn(3, 4).double(), torch.randn(4).double())
+    value = recording.graph.owner(codes)
+    assert value is not None
+    norm = read_norm(recording.graph, value)
+    assert norm is not None
+    read = recording.graph.owner(norm.reads)
+    assert read is not None
+    assert (norm.form, norm.eps, read.operation) == ("rms", 1e-6, "mul")

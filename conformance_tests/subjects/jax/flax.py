@@ -176,7 +176,9 @@ def initialised(module: linen.Module) -> Mapping[str, Any] | None:
     keys = {name: jax.random.PRNGKey(0) for name in ("params", "dropout")}
 
     def variables(x: Tensor, named: Mapping[str, Any], within: Callable[..., Any] = jax.eval_shape) -> Any:
-        given = jax.tree.map(lambda value: jax.numpy.asarray(value.numpy()) if isinstance(value, Tensor) else value, named)
+        given = jax.tree.map(
+            lambda value: jax.numpy.asarray(value.numpy()) if isinstance(value, Tensor) else value, named
+        )
         return within(lambda: module.init_with_output(keys, jax.numpy.asarray(x.numpy()), **given, **evaluation))
 
     def call(x: Tensor, named: Mapping[str, Any]) -> list[Tensor]:
