@@ -516,6 +516,10 @@ def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention])
             found.take(Remarks(findings=[Finding("scores", says)]))
 
 
+GLU = ("sigmoid", "mul")
+"""The operations of the first gated unit (Dauphin et al. 2017), which no slot has: its later kin do."""
+
+
 def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> None:
     """Read the activation."""
     kinds = [n.activation for n in networks]
@@ -524,7 +528,11 @@ def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> N
         found.choices["activation"] = named[0][0]
     others = Remarks()
     for network in networks:
-        if not network.activation:
+        if network.W_G is not None and network.operations == GLU:
+            others.take(
+                Remarks(foreign=[f"one map is multiplied by the logistic function of another (GLU){network.where}"])
+            )
+        elif not network.activation:
             near = f", near {network.resembles} and up to {network.off:.1g} from it" if network.off < math.inf else ""
             made = ", ".join(network.operations) or "none at all"
             says = f"the activation is none of the specification's: {made}{network.where}{near}"

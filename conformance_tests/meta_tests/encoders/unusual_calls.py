@@ -802,3 +802,21 @@ def turned(x: Tensor) -> Tensor:
 def rotary() -> nn.Module:
     """Correct, with an equation that no slot has."""
     return Plain(layers_with(TurnedByComplexNumbers))
+
+
+class LogisticGate(PlainLayer):
+    """The gate of Dauphin et al. 2017."""
+
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module] = nn.LayerNorm) -> None:
+        super().__init__(width, count, inner, norm)
+        self.gate = nn.Linear(width, inner)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return self.fc2(self.fc1(x) * self.gate(x).sigmoid())
+
+
+class GatedByTheLogistic(Calls):
+    """Correct, with an equation that no slot has."""
+
+    def __init__(self) -> None:
+        super().__init__(LogisticGate)
