@@ -74,9 +74,10 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         has_tail = departures == [shown.tail]
         if not shown.unread and not has_tail:
             return found if has_features(graph.output, codes.shape[-1]) or reads_weights(graph, value) else None
-        # What departs in an encoder may keep the rest from being read; what ends within a layer departs too. What
-        # stands between an encoder and a head belongs to the head, if the encoder is seen to end before it.
-        departing = departing or (found if shown.findings else None)
+        # What departs in an encoder, or is in no slot, may keep the rest from being read; what ends within a layer
+        # departs too. What stands between an encoder and a head belongs to the head, if the encoder is seen to end
+        # before it.
+        departing = departing or found
     return departing
 
 

@@ -53,10 +53,15 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
 
 
 @pytest.mark.parametrize(
-    ("make", "words"), [(unusual_calls.rotary, "complex numbers"), (unusual_calls.GatedByTheLogistic, "(GLU)")]
+    ("make", "words"),
+    [
+        (unusual_calls.rotary, "complex numbers"),
+        (unusual_calls.GatedByTheLogistic, "(GLU)"),
+        (unusual_calls.SlopedBelowAHead, "constants added"),
+    ],
 )
 def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], words: str, judged: Judgements) -> None:
-    """Rotary positions and the first gated unit are right in other equations than those of the specification."""
+    """Rotary positions, slopes and the first gated unit are right, in other equations than the specification's."""
     report = judged(make)
     assert report.verdict == "undetermined"
     assert words in str(report.notes)

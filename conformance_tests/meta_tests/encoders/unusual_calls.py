@@ -820,3 +820,25 @@ class GatedByTheLogistic(Calls):
 
     def __init__(self) -> None:
         super().__init__(LogisticGate)
+
+
+class Sloped(PlainAttention):
+    """The farther a key is, the lower is its score, as in ALiBi."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        at = torch.arange(q.shape[-2])
+        slopes = 2.0 ** -torch.arange(1, self.count + 1).to(q)
+        return super().score(q, k) - slopes[:, None, None] * (at - at[:, None]).abs()
+
+
+class SlopedBelowAHead(Tokens):
+    """Correct, with an equation that no slot has, below a head with an activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        del self.position_table
+        self.layers = nn.ModuleList(layers_with(Sloped))
+        self.dense, self.classes = nn.Linear(28, 28), nn.Linear(28, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        return self.classes(self.dense(self.run(self.token_table(ids), None)[:, 0]).tanh())
