@@ -57,11 +57,15 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
     [
         (unusual_calls.rotary, "complex numbers"),
         (unusual_calls.GatedByTheLogistic, "(GLU)"),
-        (unusual_calls.SlopedBelowAHead, "constants added"),
     ],
 )
 def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], words: str, judged: Judgements) -> None:
-    """Rotary positions, slopes and the first gated unit are right, in other equations than the specification's."""
+    """Rotary positions and the first gated unit are right, in other equations than the specification's."""
     report = judged(make)
     assert report.verdict == "undetermined"
     assert words in str(report.notes)
+
+
+def test_an_encoder_with_scores_of_no_slot_ends_where_it_ends(judged: Judgements) -> None:
+    """Neither the head belongs to it, nor does it end within its last layer."""
+    assert "judged up to what its part `layers.1` returns" in str(judged(unusual_calls.SlopedBelowAHead).notes)

@@ -832,7 +832,7 @@ class Sloped(PlainAttention):
 
 
 class SlopedBelowAHead(Tokens):
-    """Correct, with an equation that no slot has, below a head with an activation."""
+    """Scores of no slot below a head with an activation."""
 
     def __init__(self) -> None:
         super().__init__()
