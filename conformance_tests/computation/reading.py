@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, attentions, names
 from conformance_tests.computation.feed_forward import FeedForward
-from conformance_tests.computation.graph import COMPLEX, Graph, Value, places
+from conformance_tests.computation.graph import Graph, Value, places
 from conformance_tests.computation.inputs import ONE_FOR_ALL, SAME, WITH_FEATURES, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_norm_parameters, read_outer_norm
@@ -26,16 +26,7 @@ def read(graph: Graph) -> EncoderReading:
     found = EncoderReading(graph)
     read_encoder(found)
     find_random(found)
-    find_complex(found)
     return found
-
-
-def find_complex(found: EncoderReading) -> None:
-    """Note that complex numbers enter the output: no slot has them, and rotary positions may turn queries by them."""
-    behind = found.graph.ancestors(found.graph.output)
-    turned = next((v for v in behind if v.depends and v.operation.startswith(COMPLEX)), None)
-    if turned is not None:
-        found.foreign.append(f"it computes with complex numbers{turned.where}")
 
 
 def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:

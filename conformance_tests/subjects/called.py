@@ -471,7 +471,7 @@ class CalledSubject(Subject):
                 self._refusal = f"described: the encoder takes no mask in the form stated of {stated[0]!r}"
             return found
         likely: list[MaskForm] = []
-        is_open = True
+        is_open, documented = True, self.documented_masks()
         for padding, forms in (
             ("scattered", None),
             ("scattered", list(unforeseen_forms(arguments))),
@@ -487,8 +487,9 @@ class CalledSubject(Subject):
                 return found
             if found is not None:
                 likely.append(found)
-                # Lengths, and what changes nothing, may stand beside an id that hides padding.
-                is_open = is_open and (found.is_at_the_end or self._changes_nothing(found, probes[padding]))
+                # Lengths, and what changes nothing, may stand beside an id that hides padding; not what is documented.
+                is_idle = found.argument not in documented and self._changes_nothing(found, probes[padding])
+                is_open = is_open and (found.is_at_the_end or is_idle)
         by_id = self._hidden_by_id(probes) if is_open else None
         if by_id is not None:
             self._ignored = likely[0].argument if likely else ""

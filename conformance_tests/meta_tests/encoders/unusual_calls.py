@@ -785,7 +785,7 @@ class OfItsOwnClasses(Calls):
 
 
 class TurnedByComplexNumbers(PlainAttention):
-    """Rotary positions: pairs of features are complex numbers, which are turned by their place."""
+    """Rotary positions with another base: pairs of features are complex numbers, which are turned by their place."""
 
     def score(self, q: Tensor, k: Tensor) -> Tensor:
         return super().score(turned(q), turned(k))
@@ -793,7 +793,7 @@ class TurnedByComplexNumbers(PlainAttention):
 
 def turned(x: Tensor) -> Tensor:
     """Turn three pairs of features; others stay."""
-    angles = torch.arange(x.shape[-2])[:, None] / 10000 ** (torch.arange(3) / 3)
+    angles = torch.arange(x.shape[-2])[:, None] / 100 ** (torch.arange(3) / 3)
     pairs = torch.view_as_complex(x[..., :6].double().contiguous().unflatten(-1, (3, 2)))
     turns = torch.polar(torch.ones_like(angles), angles).to(torch.complex128)
     return torch.cat([torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype), x[..., 6:]], -1)
