@@ -5,6 +5,7 @@ Code without the second map is read too, as what departs from the equations.
 
 import math
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 import torch
 from torch import Tensor
@@ -29,7 +30,8 @@ class FeedForward:
 
     ``activation`` is the variant of its slot, empty if it is another function; ``resembles`` is then the variant that
     it is nearly, empty if there is none, and ``off`` how far it is from it. Without a gate ``W_G`` is None, and without
-    a second map ``W_2`` is.
+    a second map ``W_2`` is. ``is_glu`` says that one map is multiplied by the logistic function of the other: the first
+    gated unit (Dauphin et al. 2017), which the specification does not have.
     """
 
     reads: Tensor
@@ -45,6 +47,7 @@ class FeedForward:
     b_2: Tensor | None = None
     resembles: str = ""
     off: float = 0.0
+    is_glu: bool = False
 
 
 def feed_forwards(graph: Graph) -> list[FeedForward]:
@@ -114,6 +117,9 @@ def of_rows(graph: Graph, rows: Tensor, gives: Value, W_2: Tensor | None) -> Fee
         "" if last is None else last.where,
         resembles=name if is_near else next(filter(variants("activation").__contains__, operations), ""),
         off=off if is_near else math.inf,
+        is_glu=any(
+            apart(one.sigmoid() * other, graph.numbers(rows)) <= close for one, other in permutations(numbers, 2)
+        ),
     )
 
 

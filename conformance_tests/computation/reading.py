@@ -508,10 +508,6 @@ def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention])
             found.take(Remarks(findings=[Finding("scores", says)]))
 
 
-GLU = ("sigmoid", "mul")
-"""The operations of the first gated unit (Dauphin et al. 2017), which no slot has: its later kin do."""
-
-
 def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> None:
     """Read the activation."""
     kinds = [n.activation for n in networks]
@@ -520,10 +516,9 @@ def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> N
         found.choices["activation"] = named[0][0]
     others = Remarks()
     for network in networks:
-        if network.W_G is not None and network.operations == GLU:
-            others.take(
-                Remarks(foreign=[f"one map is multiplied by the logistic function of another (GLU){network.where}"])
-            )
+        if network.is_glu:
+            says = f"one map is multiplied by the logistic function of another (GLU){network.where}"
+            others.take(Remarks(foreign=[says]))
         elif not network.activation:
             near = f", near {network.resembles} and up to {network.off:.1g} from it" if network.off < math.inf else ""
             made = ", ".join(network.operations) or "none at all"

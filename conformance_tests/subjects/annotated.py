@@ -1,4 +1,4 @@
-"""Arguments that are objects of the author's own classes, as annotations say: they are made of what a call is given."""
+"""Arguments whose annotations name a class of the encoder's author: objects of it are made of a mask, or of nothing."""
 
 import sys
 from collections.abc import Callable, Mapping

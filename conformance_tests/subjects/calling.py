@@ -170,7 +170,7 @@ def order_of_axes(call: Callable[[Tensor, str], Tensor | None], x: Tensor, order
 
 
 LAST = "last_hidden_state"
-"""What transformers, and those who follow it, call the hidden states."""
+"""The name of the hidden states in transformers and in code that follows it."""
 
 
 def named_hidden_states(output: Any) -> Tensor | None:

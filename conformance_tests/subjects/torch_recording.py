@@ -146,6 +146,13 @@ class TorchRecording(TorchDispatchMode):
         codes = [found[0][found[0] != UNKNOWN] for found in beside if found is not None]
         return [known for known in codes if known.numel()]
 
+    def _forget_other_sizes(self, written: Tensor) -> None:
+        """Forget the codes of entries of another size in memory that was written into: they are not there any more."""
+        storage, own = self._key(written)
+        for size in SIZES:
+            if size != own:
+                self._shadows.pop((storage, size), None)
+
     @staticmethod
     def _key(tensor: Tensor) -> Key:
         return int(tensor.untyped_storage()._cdata), tensor.element_size()
@@ -162,9 +169,6 @@ class TorchRecording(TorchDispatchMode):
         key, size = self._key(tensor), tensor.untyped_storage().nbytes() // tensor.element_size()
         former = self._shadows[key][0].clone() if key in self._shadows else torch.full((size,), UNKNOWN)
         self._shadows[key] = former, tensor.untyped_storage()
-        for other in SIZES:
-            if (key[0], other) != key:
-                self._shadows.pop((key[0], other), None)  # what is written here is not there any more
         target = self._on_shadow(tensor)
         if all(stride or length == 1 for stride, length in zip(target.stride(), target.shape, strict=True)):
             target.copy_(codes.reshape(tensor.shape))
@@ -182,6 +186,8 @@ class TorchRecording(TorchDispatchMode):
         known = {self._key(a) for a in read}
         if results and (func._schema.is_mutable or not all(self._key(r) in known for r in results)):
             call = Call(func, tuple(args), kwargs, before, results[0].detach().clone(), source_line())
+            if func._schema.is_mutable:
+                self._forget_other_sizes(results[0])
             self._remember(results[0], self._recorded(call))
             for place, beside in enumerate(results[1:], 1):
                 if self._key(beside) not in self._shadows:

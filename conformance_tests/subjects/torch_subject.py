@@ -274,11 +274,8 @@ class TorchSubject(CalledSubject):
     def remarks(self) -> tuple[str, ...]:
         """See ``CalledSubject``: and in which way alone it runs."""
         said = super().remarks()
-        if self._given_anyway:
-            said = (
-                *said,
-                f"given in every call: {', '.join(f'{name}={made}' for name, made in self._given_anyway.items())}",
-            )
+        given = ", ".join(f"{name}={made}" for name, made in self._given_anyway.items())
+        said = (*said, f"given in every call: {given}") if given else said
         if self.records_gradients is None:
             return said
         how = "with gradients alone: without them" if self.records_gradients else "without gradients alone: with them"

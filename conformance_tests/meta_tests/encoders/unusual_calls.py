@@ -773,7 +773,7 @@ class Visible:
 
 
 class Kept(dict[str, Tensor]):
-    """What earlier calls have left."""
+    """A cache, empty before the first call."""
 
 
 @unusual

@@ -339,7 +339,7 @@ def test_the_words_of_torch_tell_the_axes_that_it_wants(refused: Callable[[], An
 
 
 def test_the_words_of_einops_tell_the_axes_that_it_wants() -> None:
-    """Its own, of version 0.8: it is no dependency."""
+    """A message of einops 0.8, which need not be installed."""
     said = "Error while processing rearrange-reduction pattern. Wrong shape: expected 3 dims. Received 2-dim tensor."
     assert axes_asked_for(said, 2) == 3
     assert axes_asked_for(said, 3) is None

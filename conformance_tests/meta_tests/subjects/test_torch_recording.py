@@ -85,17 +85,30 @@ def test_numbers_that_are_scattered_are_no_codes() -> None:
 
 
 def test_memory_is_followed_where_it_is_read_as_complex_numbers_and_as_pairs() -> None:
-    """What is made of complex numbers depends on what they were made of, also where pairs are written into."""
+    """Complex numbers depend on the pairs in their memory, those that are written there later included."""
 
     def turned(x: Tensor, W: Tensor) -> Tensor:
         pairs = (x * W).unflatten(-1, (2, 2))
+        numbers = torch.view_as_complex(pairs)
         pairs[..., 0] += 1
-        return torch.view_as_real(torch.view_as_complex(pairs) * 1j).flatten(-2)
+        return torch.view_as_real(numbers * 1j).flatten(-2)
 
     recording, codes = recorded(turned, torch.randn(3, 4), torch.randn(4))
     assert recording.graph.depends(codes)
     behind = {value.operation for value in recording.graph.ancestors(codes)}
-    assert behind >= {f"{COMPLEX} mul", "mul", "argument", "parameter"}
+    assert behind >= {f"{COMPLEX} mul", "add", "mul", "argument", "parameter"}
+
+
+def test_pairs_that_are_also_read_as_complex_numbers_stay_what_they_are() -> None:
+    """A view writes nothing."""
+
+    def both(x: Tensor, W: Tensor) -> Tensor:
+        pairs = (x * W).unflatten(-1, (2, 2))
+        return torch.view_as_complex(pairs).abs() + pairs.sum(-1)
+
+    recording, codes = recorded(both, torch.randn(3, 4), torch.randn(4))
+    (total,) = (value for value in recording.graph.ancestors(codes) if value.operation == "sum")
+    assert [value.operation for value in recording.graph.owners(total.arrays[0])] == ["mul"]
 
 
 def test_the_norm_of_what_is_scaled_reads_it_behind_its_scale() -> None:

@@ -175,18 +175,22 @@ def initialised(module: linen.Module) -> Mapping[str, Any] | None:
     stated = {str(size): torch.empty(size) for size in sizes if size > 1}
     keys = {name: jax.random.PRNGKey(0) for name in ("params", "dropout")}
 
-    def variables(x: Tensor, named: Mapping[str, Any], within: Callable[..., Any] = jax.eval_shape) -> Any:
-        given = jax.tree.map(
-            lambda value: jax.numpy.asarray(value.numpy()) if isinstance(value, Tensor) else value, named
-        )
-        return within(lambda: module.init_with_output(keys, jax.numpy.asarray(x.numpy()), **given, **evaluation))
+    def array(value: Any) -> Any:
+        return jax.numpy.asarray(value.numpy()) if isinstance(value, Tensor) else value
+
+    def returned_and_variables(x: Tensor, named: Mapping[str, Any]) -> Any:
+        given = {name: array(value) for name, value in named.items()}
+        return module.init_with_output(keys, array(x), **given, **evaluation)
 
     def call(x: Tensor, named: Mapping[str, Any]) -> list[Tensor]:
-        returned, _ = variables(x, named)
+        returned, _ = jax.eval_shape(lambda: returned_and_variables(x, named))
         return [torch.ones(leaf.shape) for leaf in jax.tree.leaves(returned)]
 
     found = first_call(stated, {}, arguments, call, trials=FEW_TRIALS, numbers=sizes)
-    return None if found is None else variables(found.inputs, found.named, lambda function: function())[1]
+    if found is None:
+        return None
+    _, variables = returned_and_variables(found.inputs, found.named)
+    return variables  # type: ignore[no-any-return]
 
 
 def is_floating(dtype: Any) -> bool:
