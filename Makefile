@@ -54,7 +54,9 @@ check: $(READY)
 	@$(BIN)/encoder-spec check torch-post-ln torch-pre-ln reference
 
 # In the order of conftest.py, which begins with the longest files; the runner would begin with those of most tests.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+# A worker that dies ends the run, with the name of its test: with files handed out whole, xdist waits for ever for one
+# that it has started again.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 test: $(READY)
 	$(PYTEST) -m "not thorough" $(ARGS)

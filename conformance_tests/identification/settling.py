@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.composed import composed
-from conformance_tests.computation.graph import COMPLEX, Graph
+from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.inputs import special_ids, tables_by_argument
 from conformance_tests.computation.loops import rolled
 from conformance_tests.computation.reading import ending, read
+from conformance_tests.computation.rotation import rotation
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
 from conformance_tests.errors import Departs, SubjectError, TableUnknown, Undetermined
 from conformance_tests.harness.weight_sets import WeightSets
@@ -355,16 +356,14 @@ class Settling:
 def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
     """Yield reasons why an encoder that names explain only in part may compute other equations, and do so rightly.
 
-    Its layers read something else than the embeddings that it is given, it computes with complex numbers, as for
-    rotary positions, or its output depends on parameters of no slot.
+    Its layers read something else than the embeddings that it is given, it turns vectors as rotary positions do, or its
+    output depends on parameters of no slot.
     """
     reads = by_names.found.encoder.reads
     if reads[:-1] == ("B", "n") and "N" in shown.sizes and not shown.is_entered:
         yield from shown.unread
-    behind = shown.graph.ancestors(shown.graph.output)
-    turned = next((value for value in behind if value.depends and value.operation.startswith(COMPLEX)), None)
-    if turned is not None:
-        yield f"it computes with complex numbers{turned.where}"
+    if turned := rotation(shown.graph):
+        yield turned
     yield from depending(shown, by_names.mapping)
 
 

@@ -78,6 +78,22 @@ def test_a_layer_that_is_not_built_stays_so() -> None:
     assert not any(layer.built for layer in layers)
 
 
+class AsksForItsMode(keras.layers.Layer):
+    """Cannot be called without ``training``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = keras.layers.LayerNormalization()
+
+    def call(self, x: Any, training: bool) -> Any:
+        """Apply the norm."""
+        return self.norm(x)
+
+
+def test_a_layer_that_asks_for_its_mode_is_built_in_evaluation() -> None:
+    assert built(AsksForItsMode()).norm.built
+
+
 class KeepsItsWidth(keras.layers.Layer):
     """Has a width that no input tells, and holds what cannot be copied."""
 

@@ -56,6 +56,7 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
     ("make", "words"),
     [
         (unusual_calls.rotary, "complex numbers"),
+        (unusual_calls.RotaryTokens, "turns vectors by angles"),
         (unusual_calls.GatedByTheLogistic, "(GLU)"),
     ],
 )

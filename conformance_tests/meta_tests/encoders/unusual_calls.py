@@ -804,6 +804,34 @@ def rotary() -> nn.Module:
     return Plain(layers_with(TurnedByComplexNumbers))
 
 
+class TurnedInPairs(PlainAttention):
+    """The same in reals."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().score(turned_in_pairs(q), turned_in_pairs(k))
+
+
+def turned_in_pairs(x: Tensor) -> Tensor:
+    """Turn three pairs of features by the numbers of a table; others stay."""
+    angles = torch.arange(x.shape[-2])[:, None] / 100 ** (torch.arange(3) / 3)
+    cosines, sines = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    one, other = x[..., :6:2], x[..., 1:6:2]
+    pairs = torch.stack([one * cosines - other * sines, one * sines + other * cosines], -1)
+    return torch.cat([pairs.flatten(-2), x[..., 6:]], -1)
+
+
+class RotaryTokens(Tokens):
+    """Nothing is added to what is looked up: its positions are told in attention alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers_with(TurnedInPairs))
+        del self.position_table
+
+    def forward(self, ids: Tensor, keep: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.token_table(ids), ~keep[:, None, None])
+
+
 class LogisticGate(PlainLayer):
     """The gate of Dauphin et al. 2017."""
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 jax = pytest.importorskip("jax", reason="needs the extra `flax`: run by `make frameworks`")
 pytest.importorskip("flax", reason="needs the extra `flax`: run by `make frameworks`")
 
+from flax import linen  # noqa: E402
 from jax import lax  # noqa: E402
 
 from conformance_tests.computation.graph import Graph, Value  # noqa: E402
@@ -289,9 +291,35 @@ def read_of(thing: Any) -> tuple[Graph, Mapping[str, Tensor]]:
 
 
 def test_a_module_without_parameters_is_initialised_by_a_first_call() -> None:
-    """As wide as the largest size that it states, and with which it can be called."""
+    """As wide as the largest size that it states and can be called with."""
     unbound, _ = one_layer()
     weights = FlaxSubject(unbound).weights()
+    assert {w.shape[0] for name, w in weights.items() if name.endswith("scale")} == {32}
+
+
+@dataclass
+class Configuration:
+    """As examples of Flax keep their sizes."""
+
+    heads: int = 4
+    width: int = 32
+    width_of_queries: int = 32
+    inner: int = 52
+
+
+class Configured(linen.Module):
+    """Can be called with vectors (B, n, d) of any width."""
+
+    sizes: Configuration
+
+    @linen.compact
+    def __call__(self, x: Any) -> Any:
+        assert x.ndim == 3
+        return x + linen.Dense(x.shape[-1])(linen.Dense(self.sizes.inner)(linen.LayerNorm()(x)))
+
+
+def test_the_size_that_a_configuration_states_most_often_is_taken_for_the_width() -> None:
+    weights = FlaxSubject(Configured(Configuration())).weights()
     assert {w.shape[0] for name, w in weights.items() if name.endswith("scale")} == {32}
 
 

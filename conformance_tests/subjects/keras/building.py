@@ -3,12 +3,14 @@
 import copy
 import re
 from collections.abc import Iterator
+from inspect import Parameter, signature
 from typing import Any
 
 import keras
 import numpy as np
 
 from conformance_tests.errors import SubjectError, one_line
+from conformance_tests.subjects.calling import apart_from_evaluation
 from conformance_tests.subjects.stated import HEADS, attribute
 
 POSITIONS = 7
@@ -32,10 +34,11 @@ def built(layer: Any) -> Any:
     if layer.built and all(part.built for part in layer._flatten_layers()):
         return layer
     refusal = ""
+    evaluation = asked_evaluation(layer)
     for inputs in possible_inputs(layer):
         tried = copied(layer)
         try:
-            tried(inputs)
+            tried(inputs, **evaluation)
         except Exception as fault:
             refusal = refusal or message_of(fault)
             continue
@@ -44,6 +47,13 @@ def built(layer: Any) -> Any:
         f"{type(layer).__name__} is not built, and calling it on sequences of {POSITIONS} raised {refusal}: "
         "call it once with an input of the right shape before handing it over"
     )
+
+
+def asked_evaluation(layer: Any) -> dict[str, Any]:
+    """Return the switches to evaluation that a call asks for, with their values."""
+    arguments = {name: parameter.default for name, parameter in signature(layer.call).parameters.items()}
+    _, evaluation = apart_from_evaluation(arguments)
+    return {name: value for name, value in evaluation.items() if arguments[name] is Parameter.empty}
 
 
 def message_of(fault: Exception) -> str:

@@ -1,0 +1,37 @@
+"""Rotary positions, told by their numbers: vectors are multiplied by cosines and by sines of the same angles."""
+
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.graph import COMPLEX, Graph, Value
+
+ON_THE_CIRCLE = 1e-5
+"""cos² + sin² of tables that were made in float32 differs from 1 by no more, a hundred times their rounding."""
+
+FEWEST = 2
+"""Angles of fewer positions are no table."""
+
+
+def rotation(graph: Graph) -> str:
+    """Return how an encoder turns vectors by angles; empty if it turns none.
+
+    Complex numbers are taken for a rotation. In real arithmetic one is told by two factors of the same shape that
+    change from place to place, and whose squares add up to 1 in each.
+    """
+    factors: dict[torch.Size, list[tuple[Value, Tensor]]] = {}
+    for value in graph.ancestors(graph.output):
+        if value.depends and value.operation.startswith(COMPLEX):
+            return f"it computes with complex numbers{value.where}"
+        if value.depends and value.operation == "mul":
+            for operand in value.arrays:
+                if not graph.depends(operand) and not graph.learned(operand):
+                    factors.setdefault(value.data.shape, []).append((value, graph.numbers(operand)))
+    for alike in factors.values():
+        for (value, one), (_, other) in combinations(alike, 2):
+            is_circle = torch.allclose(one.square() + other.square(), torch.ones_like(one), atol=ON_THE_CIRCLE)
+            # Masks of 0 and 1 add up as well, and turn nothing.
+            if is_circle and one.abs().unique().numel() > FEWEST:
+                return f"it turns vectors by angles, as rotary positions do{value.where}"
+    return ""
