@@ -10,8 +10,8 @@ from conformance_tests.computation.graph import COMPLEX, Graph, Value
 ON_THE_CIRCLE = 1e-5
 """cos² + sin² of tables that were made in float32 differs from 1 by no more, a hundred times their rounding."""
 
-FEWEST = 2
-"""Angles of fewer positions are no table."""
+OF_MASKS = 2
+"""Masks have so many different numbers at most: their squares add up to 1 as well, and they turn nothing."""
 
 
 def rotation(graph: Graph) -> str:
@@ -31,7 +31,6 @@ def rotation(graph: Graph) -> str:
     for alike in factors.values():
         for (value, one), (_, other) in combinations(alike, 2):
             is_circle = torch.allclose(one.square() + other.square(), torch.ones_like(one), atol=ON_THE_CIRCLE)
-            # Masks of 0 and 1 add up as well, and turn nothing.
-            if is_circle and one.abs().unique().numel() > FEWEST:
+            if is_circle and one.abs().unique().numel() > OF_MASKS:
                 return f"it turns vectors by angles, as rotary positions do{value.where}"
     return ""
