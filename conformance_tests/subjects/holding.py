@@ -1,5 +1,6 @@
 """Parts of objects, however deep: attributes, entries, what a function is given and what it was defined beside."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dis import get_instructions
 from functools import partial
@@ -21,6 +22,12 @@ def whole_numbers(parts: Iterable[Any]) -> list[int]:
     held_by_parts = (value for part in parts for value in vars(part).values())
     numbers = (n for value in held_by_parts for n in (value if isinstance(value, tuple) else (value,)))
     return list(dict.fromkeys(n for n in numbers if type(n) is int))
+
+
+def how_often_stated(thing: Any) -> Counter[int]:
+    """Return how often an object states each whole number, however deep, but for what its authors call private."""
+    parts = (part for _, here in walked(thing) for part in parts_of(here))
+    return Counter(value for name, value in parts if type(value) is int and not str(name).startswith("_"))
 
 
 def whole_numbers_in(thing: Any, end: Any = ()) -> list[int]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from conformance_tests.meta_tests.encoders import (
+    in_no_slot,
     unusual_calls,
     unusual_entrances,
     unusual_frameworks,
@@ -55,9 +56,9 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (unusual_calls.rotary, "complex numbers"),
-        (unusual_calls.RotaryTokens, "turns vectors by angles"),
-        (unusual_calls.GatedByTheLogistic, "(GLU)"),
+        (in_no_slot.rotary, "complex numbers"),
+        (in_no_slot.RotaryTokens, "turns vectors by angles"),
+        (in_no_slot.GatedByTheLogistic, "(GLU)"),
     ],
 )
 def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], words: str, judged: Judgements) -> None:
@@ -69,4 +70,4 @@ def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], 
 
 def test_an_encoder_with_scores_of_no_slot_ends_where_it_ends(judged: Judgements) -> None:
     """Neither the head belongs to it, nor does it end within its last layer."""
-    assert "judged up to what its part `layers.1` returns" in str(judged(unusual_calls.SlopedBelowAHead).notes)
+    assert "judged up to what its part `layers.1` returns" in str(judged(in_no_slot.SlopedBelowAHead).notes)

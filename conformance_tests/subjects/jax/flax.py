@@ -1,8 +1,6 @@
 """Flax modules as subjects: those of nnx, and those of linen with their parameters."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import is_dataclass
 from typing import Any
 
 import jax
@@ -15,7 +13,7 @@ from torch import Tensor
 from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.calling import REQUIRED, Arguments, apart_from_evaluation, arguments_of, input_by_name
 from conformance_tests.subjects.first_call import FEW_TRIALS, first_call
-from conformance_tests.subjects.holding import walked, whole_numbers
+from conformance_tests.subjects.holding import how_often_stated, whole_numbers
 from conformance_tests.subjects.jax.documented import computes_in_one_pass
 from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors, in_float64, widened
 from conformance_tests.subjects.numbered import telling_names
@@ -170,10 +168,13 @@ def module_and_variables(thing: Any) -> tuple[linen.Module, Mapping[str, Any]]:
 def initialised(module: linen.Module) -> Mapping[str, Any] | None:
     """Return the variables of a module for a first call that goes through; None if none of those tried does.
 
-    The width of vectors is a size that the module states, if it has one: the first with which it can be called.
+    The width of vectors is a size that the module or its configuration states, if one of them can be called with. It is
+    stated more often than other sizes, as that of the model and that of its queries; of those that are stated equally
+    often the larger ones come first.
     """
     arguments, evaluation = apart_from_evaluation(arguments_of(module))
-    sizes = stated_sizes(module)
+    times = how_often_stated(module)
+    sizes = sorted(times, key=lambda size: (times[size], size), reverse=True)
     stated = {str(size): torch.empty(size) for size in sizes if size > 1}
     keys = {name: jax.random.PRNGKey(0) for name in ("params", "dropout")}
 
@@ -193,18 +194,6 @@ def initialised(module: linen.Module) -> Mapping[str, Any] | None:
         return None
     _, variables = returned_and_variables(found.inputs, found.named)
     return variables  # type: ignore[no-any-return]
-
-
-def stated_sizes(module: linen.Module) -> list[int]:
-    """Return the whole numbers that a module or its configuration states, the likeliest width first.
-
-    A width is stated more often than other sizes, as that of the model and that of its queries; of numbers that are
-    stated equally often the larger ones come first.
-    """
-    holders = (here for _, here in walked(module) if isinstance(here, linen.Module) or is_dataclass(here))
-    held = (value for here in holders for name, value in vars(here).items() if not name.startswith("_"))
-    times = Counter(value for value in held if type(value) is int)
-    return sorted(times, key=lambda size: (times[size], size), reverse=True)
 
 
 def is_floating(dtype: Any) -> bool:

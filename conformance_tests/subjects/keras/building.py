@@ -3,14 +3,13 @@
 import copy
 import re
 from collections.abc import Iterator
-from inspect import Parameter, signature
 from typing import Any
 
 import keras
 import numpy as np
 
 from conformance_tests.errors import SubjectError, one_line
-from conformance_tests.subjects.calling import apart_from_evaluation
+from conformance_tests.subjects.calling import apart_from_evaluation, arguments_of, required
 from conformance_tests.subjects.stated import HEADS, attribute
 
 POSITIONS = 7
@@ -51,9 +50,9 @@ def built(layer: Any) -> Any:
 
 def asked_evaluation(layer: Any) -> dict[str, Any]:
     """Return the switches to evaluation that a call asks for, with their values."""
-    arguments = {name: parameter.default for name, parameter in signature(layer.call).parameters.items()}
+    arguments = arguments_of(layer.call)
     _, evaluation = apart_from_evaluation(arguments)
-    return {name: value for name, value in evaluation.items() if arguments[name] is Parameter.empty}
+    return {name: evaluation[name] for name in required(arguments) if name in evaluation}
 
 
 def message_of(fault: Exception) -> str:

@@ -1,0 +1,97 @@
+"""Encoders whose authors chose equations that are published and that no slot has."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, layers_with
+from conformance_tests.meta_tests.encoders.unusual_calls import Calls, Tokens
+
+
+class TurnedByComplexNumbers(PlainAttention):
+    """Rotary positions with another base: pairs of features are complex numbers, which are turned by their place."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().score(turned(q), turned(k))
+
+
+def turned(x: Tensor) -> Tensor:
+    """Turn three pairs of features; others stay."""
+    angles = torch.arange(x.shape[-2])[:, None] / 100 ** (torch.arange(3) / 3)
+    pairs = torch.view_as_complex(x[..., :6].double().contiguous().unflatten(-1, (3, 2)))
+    turns = torch.polar(torch.ones_like(angles), angles).to(torch.complex128)
+    return torch.cat([torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype), x[..., 6:]], -1)
+
+
+def rotary() -> nn.Module:
+    """Correct, with an equation that no slot has."""
+    return Plain(layers_with(TurnedByComplexNumbers))
+
+
+class TurnedInPairs(PlainAttention):
+    """Rotary positions with that base in real arithmetic."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().score(turned_in_pairs(q), turned_in_pairs(k))
+
+
+def turned_in_pairs(x: Tensor) -> Tensor:
+    """Turn three pairs of features by the numbers of a table; others stay."""
+    angles = torch.arange(x.shape[-2])[:, None] / 100 ** (torch.arange(3) / 3)
+    cosines, sines = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    one, other = x[..., :6:2], x[..., 1:6:2]
+    pairs = torch.stack([one * cosines - other * sines, one * sines + other * cosines], -1)
+    return torch.cat([pairs.flatten(-2), x[..., 6:]], -1)
+
+
+class RotaryTokens(Tokens):
+    """Nothing is added to what is looked up: its positions are told in attention alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers_with(TurnedInPairs))
+        del self.position_table
+
+    def forward(self, ids: Tensor, keep: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.token_table(ids), ~keep[:, None, None])
+
+
+class LogisticGate(PlainLayer):
+    """The gate of Dauphin et al. 2017."""
+
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module] = nn.LayerNorm) -> None:
+        super().__init__(width, count, inner, norm)
+        self.gate = nn.Linear(width, inner)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return self.fc2(self.fc1(x) * self.gate(x).sigmoid())
+
+
+class GatedByTheLogistic(Calls):
+    """Correct, with an equation that no slot has."""
+
+    def __init__(self) -> None:
+        super().__init__(LogisticGate)
+
+
+class Sloped(PlainAttention):
+    """The farther a key is, the lower is its score, as in ALiBi."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        at = torch.arange(q.shape[-2])
+        slopes = 2.0 ** -torch.arange(1, self.count + 1).to(q)
+        return super().score(q, k) - slopes[:, None, None] * (at - at[:, None]).abs()
+
+
+class SlopedBelowAHead(Tokens):
+    """Scores of no slot below a head with an activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        del self.position_table
+        self.layers = nn.ModuleList(layers_with(Sloped))
+        self.dense, self.classes = nn.Linear(28, 28), nn.Linear(28, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        return self.classes(self.dense(self.run(self.token_table(ids), None)[:, 0]).tanh())
