@@ -84,16 +84,26 @@ def test_nothing_of_a_module_changes() -> None:
     assert not jax.config.jax_enable_x64
 
 
-def test_a_module_of_linen_needs_its_variables() -> None:
-    """Its parameters are kept by whoever made them."""
-    module, variables = linen_pair()
-    found = report(lambda: module)
+class CannotBeCalled(flax.linen.Module):
+    """Refuses every input."""
+
+    def __call__(self, x: Any) -> Any:
+        raise ValueError("not like that")
+
+
+def test_a_module_of_linen_that_cannot_be_initialised_needs_its_variables() -> None:
+    found = report(CannotBeCalled)
     assert found.verdict == "error"
     assert "give `module.bind(variables)`, or the pair (module, variables)" in said(found)
+
+
+def test_a_module_of_linen_is_handed_over_with_its_variables_or_alone() -> None:
+    """Its parameters are kept by whoever made them; alone it is initialised."""
+    module, variables = linen_pair()
     applied = partial(module.apply, variables)
     bound = module.bind(variables)
     given = partial(bound, train=False), partial(module.apply, variables, train=False), bound.__call__
-    for handed_over in (bound, (module, variables), (module, variables["params"]), applied, *given):
+    for handed_over in (module, bound, (module, variables), (module, variables["params"]), applied, *given):
         assert check(handed_over, level="agreement").verdict == "conformant"
 
 

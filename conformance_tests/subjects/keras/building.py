@@ -79,10 +79,12 @@ def possible_inputs(layer: Any) -> Iterator[Any]:
     parts = list(layer._flatten_layers())
     embeds = any(isinstance(part, keras.layers.Embedding) for part in parts)
     heads = [h for h in (attribute(part, HEADS, int) for part in parts) if h]
-    # The layer may keep its width. Where it cannot be copied, a wrong one that is tried before spoils it.
     h = heads[0] if heads else 1
     kept = [n for n in vars(layer).values() if isinstance(n, int) and n > h > 1 and n % h == 0]
-    widths = [*kept, *(PER_HEAD * h for h in heads[:1]), *WIDTHS]
+    narrow = [PER_HEAD * h for h in heads[:1]]
+    # What a layer keeps may be its width or another size, which tells nothing if it takes any width. Where it cannot be
+    # copied, a wrong width that is tried before spoils it.
+    widths = [*narrow, *kept, *WIDTHS] if copied(layer) is not layer else [*kept, *narrow, *WIDTHS]
     if embeds:
         yield ids
     yield from (np.zeros((2, POSITIONS, width), dtype="float32") for width in dict.fromkeys(widths))
