@@ -447,11 +447,19 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
     ):
         if outer is not None:
             read_outer_norm(found, outer, place, slot)
-    others = {norm.eps for norm in there if norm.form and abs(norm.eps - eps) > NEAR * eps}
-    if others:
-        found.findings.append(
-            Finding("norm", f"the norms of the layers have several ε: {eps:g} and {sorted(others)[0]:g}")
-        )
+    for name in ("norm_1", "norm_2"):
+        read_eps(found, name, [norm for place, norm in norms.items() if place.endswith(name) and norm and norm.form])
+
+
+def read_eps(found: EncoderReading, name: str, norms: Sequence[Norm]) -> None:
+    """Read the ε of one norm of all layers, where it is not that of the other one."""
+    usual = float(found.choices["eps"]) if norms else 0.0
+    eps, *others = dict.fromkeys(norm.eps for norm in norms) or [usual]
+    if far := [other for other in others if abs(other - eps) > NEAR * eps]:
+        says = f"the norms of the layers have several ε: {eps:g} and {far[0]:g}{norms[-1].value.where}"
+        found.findings.append(Finding("norm", says))
+    elif abs(eps - usual) > NEAR * usual:
+        found.choices[f"{name}.eps"] = eps
 
 
 def parameters_between(graph: Graph, codes: Tensor, value: Value) -> set[str]:

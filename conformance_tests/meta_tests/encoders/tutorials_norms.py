@@ -98,6 +98,22 @@ def unusual_epsilon() -> nn.Module:
     return Plain(plain_layers(norm=UnusualEpsilon))
 
 
+def widening(module: nn.Module) -> nn.Module:
+    """Give one of the second norms another ε than the others have."""
+    module.layers[1].norm2.eps = 3e-4  # type: ignore[union-attr, index]
+    return module
+
+
+@tutorial(
+    widening, "norm.layer_norm", layer="post-ln", norm="layer-norm", eps=1e-6, **{"norm_2.eps": 1e-5}, **PLAIN
+)
+def epsilon_for_each_sublayer() -> nn.Module:
+    layers = plain_layers(norm=partial(nn.LayerNorm, eps=1e-6))
+    for layer in layers:
+        layer.norm2 = nn.LayerNorm(28)
+    return Plain(layers)
+
+
 @tutorial(
     every("PlainAttention", merge=heads_mixed_up),
     "multihead.concat",
