@@ -81,36 +81,74 @@ class Attention(Remarks):
     is_masked_by_ids: bool = False
 
 
+UNNOTICED = 1e-6
+"""How far weights may be from a softmax: a sum that is kept from being 0 moves them, and so does float32."""
+
+
 def softmax_argument(graph: Graph, value: Value) -> tuple[Tensor, int] | None:
-    """Return the codes that a softmax reads, and its axis; None if a value is not one."""
+    """Return the codes that a softmax reads, and its axis; None if a value is not one.
+
+    Its numbers tell, whatever operations it is written in: exp(z) / Σ exp(z), exp(z - log Σ exp(z)), exp(log-softmax).
+    """
     if value.operation == "softmax":
         codes = value.arrays[0]
         return codes, int(value.options["axes"][0])
-    if value.operation != "div" or len(value.arrays) != 2:
+    axis = axis_of_shares(value)
+    if axis is None:
         return None
-    above, below = (graph.owner(codes) for codes in value.arrays)
-    while below is not None and below.kind == "elementwise":  # a sum that is kept from being 0
-        below = graph.owner(next((c for c in below.arrays if graph.depends(c)), torch.empty(0, dtype=torch.long)))
-    if above is None or below is None or above.operation != "exp" or not below.operation.startswith("sum"):
+    waiting, seen = [value.codes], set()
+    while waiting:
+        codes = waiting.pop(0)
+        owner = graph.owner(codes)
+        if owner is None or owner.number in seen or not owner.depends:
+            continue
+        seen.add(owner.number)
+        alike = codes.shape == value.data.shape and owner is not value
+        if alike and apart(graph.numbers(codes).softmax(axis), value.data) < UNNOTICED:
+            return without_shift(graph, codes, axis), axis
+        if owner.kind:
+            waiting += [read if owner.kind == "reduction" else through(read, codes) for read in owner.arrays]
+    return None
+
+
+def axis_of_shares(value: Value) -> int | None:
+    """Return the axis along which the entries of a value are positive and sum up to 1; None if they do on none."""
+    x = value.data
+    if value.kind != "elementwise" or not x.is_floating_point() or not x.numel() or bool((x < 0).any()):
         return None
-    if graph.owner(below.arrays[0]) is not above or len(below.options["axes"]) != 1:
-        return None
-    argument, axis = through(above.arrays[0], value.arrays[0]), int(below.options["axes"][0])
-    inner = graph.owner(argument)
-    if inner is not None and inner.operation == "sub" and len(inner.arrays) == 2:
-        kept, subtracted = (through(read, argument) for read in inner.arrays)
-        if graph.depends(kept) and constant_along(subtracted, axis):  # usually the largest score; it cancels
-            argument = kept
-    return argument, axis
+    axes = (axis for axis in reversed(range(x.ndim)) if x.shape[axis] > 1)
+    shares = (axis for axis in axes if apart(x.sum(axis), torch.ones((), dtype=x.dtype)) < UNNOTICED)
+    return next((axis for axis in shares if bool((x != x.narrow(axis, 0, 1)).any())), None)
+
+
+def apart(got: Tensor, want: Tensor) -> float:
+    """Return the largest difference of numbers; NaN differs."""
+    return float((got.double() - want.double()).abs().nan_to_num(nan=float("inf")).max())
+
+
+def without_shift(graph: Graph, codes: Tensor, axis: int) -> Tensor:
+    """Return what entries are without a number that is taken from all along an axis: it cancels in a softmax."""
+    while (value := graph.owner(codes)) is not None:
+        if value.operation == "log-softmax":
+            codes = through(value.arrays[0], codes)
+            continue
+        if value.operation not in ("sub", "add") or len(value.arrays) != 2:
+            break
+        kept, other = (through(read, codes) for read in value.arrays)
+        if not graph.depends(kept) or not graph.depends(other) or not constant_along(other, axis):
+            break
+        codes = kept
+    return codes
 
 
 def attentions(graph: Graph) -> list[Attention]:
     """Return the attentions of a computation, in order of execution."""
-    found = []
+    found: list[Attention] = []
     for value in graph.values:
         argument = softmax_argument(graph, value) if value.depends else None
         attention = None if argument is None else read_attention(graph, value, *argument)
-        if attention is not None:
+        # Weights that are divided by their sum once more are a softmax, too: the first one of an average is it.
+        if attention is not None and all(attention.averages is not other.averages for other in found):
             found.append(attention)
     found += without_softmax(graph, {attention.averages.number for attention in found})
     return joined(graph, sorted(found, key=lambda attention: attention.weights.number))
@@ -618,6 +656,9 @@ def joined(graph: Graph, found: list[Attention]) -> list[Attention]:
             continue
         before.take(attention)
         same = torch.equal(before.reads, attention.reads)
+        if not same and before.reads.shape[::2] == attention.reads.shape[::2]:
+            # These are other queries of the same heads, or those of other samples.
+            before.reads = torch.cat([before.reads, attention.reads], dim=1)
         number = []
         for head in attention.heads:
             known = next(

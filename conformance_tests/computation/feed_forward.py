@@ -13,7 +13,7 @@ from torch import Tensor
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.graph import Graph, Value
 from conformance_tests.computation.norm import CLOSE, CLOSE_IN_FLOAT32, apart
-from conformance_tests.computation.walking import through
+from conformance_tests.computation.walking import read_side_by_side
 from encoder_spec.equation import variants
 
 MOST_OPERATIONS = 40
@@ -66,7 +66,7 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
     rows, columns = product.reads
     assert isinstance(rows, Tensor)
     assert isinstance(columns, Tensor)
-    if len(rows) > 1 or graph.owner(rows) is None or graph.owner(rows).kind != "elementwise":  # type: ignore[union-attr]
+    if len(rows) > 1 or any(value.kind != "elementwise" for value in graph.owners(rows)):
         return None
     return of_rows(graph, rows, product, columns[0])
 
@@ -103,7 +103,6 @@ def of_rows(graph: Graph, rows: Tensor, gives: Value, W_2: Tensor | None) -> Fee
     close = CLOSE if all(value.data.dtype is torch.float64 for value in behind) else CLOSE_IN_FLOAT32
     found = [found[i] for i in order]
     gate = found[1] if len(found) > 1 else None
-    last = graph.owner(rows)
     return FeedForward(
         reads[0],
         gives,
@@ -114,7 +113,7 @@ def of_rows(graph: Graph, rows: Tensor, gives: Value, W_2: Tensor | None) -> Fee
         None if gate is None else gate.bias[0, 0],
         name if off <= close else "",
         operations,
-        "" if last is None else last.where,
+        max(graph.owners(rows), key=lambda value: value.number).where,
         resembles=name if is_near else next(filter(variants("activation").__contains__, operations), ""),
         off=off if is_near else math.inf,
         is_glu=any(
@@ -130,12 +129,12 @@ def leaves(graph: Graph, codes: Tensor, found: list[Affine], behind: list[Value]
         if not any(torch.equal(here.entries, other.entries) for other in found):
             found.append(unscaled(here))
         return True
-    value = graph.owner(codes)
-    if value is None or value.kind != "elementwise" or len(behind) > MOST_OPERATIONS:
+    read = read_side_by_side(graph, codes)
+    if read is None or len(behind) > MOST_OPERATIONS:
         return False
-    behind.append(value)
-    data = [read for read in value.arrays if graph.depends(read)]
-    return bool(data) and all(leaves(graph, through(read, codes), found, behind) for read in data)
+    behind += graph.owners(codes)
+    data = [each for each in read if graph.depends(each)]
+    return bool(data) and all(leaves(graph, each, found, behind) for each in data)
 
 
 def unscaled(found: Affine) -> Affine:

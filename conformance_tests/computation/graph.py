@@ -23,6 +23,9 @@ PLACES = 32
 NEUTRAL = {"mul": 1.0, "div": 1.0, "add": 0.0, "sub": 0.0}
 """The number that an operation leaves the other operand with."""
 
+CHOICES = {"where": (0, 1, 2), "masked_fill": (1, 2, 0)}
+"""Operations that take entries of one of two operands: the places of what decides, and of both."""
+
 ROUNDING = 1e-6
 """Random numbers of float32 with a mean of 1 differ from it by no more, after a division by the rate of dropout."""
 
@@ -187,7 +190,7 @@ COMPLEX = "complex"
 """Stands before the operation of a value that holds complex numbers: of these the real parts alone are kept."""
 
 BATCH_NORM = "batch-norm"
-"""The operation of norms with statistics of each feature: of the whole batch, or of the positions of one sequence."""
+"""The operation of norms whose statistics are not those of one axis, or are stored."""
 
 
 class Recording:
@@ -252,6 +255,8 @@ class Recording:
 
     def _kept(self, operation: str, reads: Sequence[Operand], data: Tensor) -> Tensor | None:
         """Return the operand that an operation leaves as it is; None if it leaves none so."""
+        if operation in CHOICES and len(reads) == len(CHOICES[operation]):
+            return self._chosen(*(reads[place] for place in CHOICES[operation]))
         neutral = NEUTRAL.get(operation)
         if neutral is None or len(reads) != 2:
             return None
@@ -264,6 +269,16 @@ class Recording:
             elif operation in ("mul", "add") and self._keeps(other, x, data, neutral):
                 return x
         return None
+
+    def _chosen(self, which: Operand, one: Operand, other: Operand) -> Tensor | None:
+        """Return the operand that a choice always takes: a mask that the encoder makes itself may hide nothing."""
+        if not isinstance(which, Tensor) or self.graph.depends(which) or self.graph.learned(which):
+            return None
+        numbers = self.graph.numbers(which)
+        if not numbers.numel() or bool((numbers != numbers.reshape(-1)[0]).any()):
+            return None
+        taken = one if bool(numbers.reshape(-1)[0]) else other
+        return taken if isinstance(taken, Tensor) else None
 
     def is_drawn(self, codes: Tensor) -> bool:
         """Return whether entries are computed of random numbers and of constants alone."""
@@ -297,22 +312,55 @@ class Recording:
         """Add any other operation."""
         return self._added(operation, tuple(reads), data, **about)
 
-    def batch_norm(self, x: Tensor, parameters: Mapping[str, Tensor], eps: float, data: Tensor, **about: Any) -> Tensor:
-        """Add a norm (C, ...) of each feature, in the arrangement of the value whose entries it reads.
+    def norm_of_sets(
+        self,
+        x: Tensor,
+        eps: float,
+        gamma: Tensor | None,
+        beta: Tensor | None,
+        *,
+        stored: tuple[Tensor, Tensor] | None = None,
+        **about: Any,
+    ) -> Tensor:
+        """Add a norm in which sets of entries have their own mean and variance, as in norms of batches and groups.
 
-        torch lays the features of all sequences in one axis where each sequence has its own statistics.
+        It is recorded in the arrangement of the value whose entries it reads, as a layer norm where each set lies
+        along one axis of that: frameworks lay the sets as they need them.
+
+        Args:
+            x: codes (S, M) of the entries, one row for each set.
+            eps: ε.
+            gamma: codes of what multiplies each, if there is a γ.
+            beta: codes of what is added to each, if there is a β.
+            stored: means and variances (S, 1) in the place of those of the sets.
+            about: as for the other operations.
         """
+        numbers = self.graph.numbers(x)
+        mean, variance = stored or (numbers.mean(1, keepdim=True), numbers.var(1, correction=0, keepdim=True))
+        data = (numbers - mean) / (variance + eps).sqrt()
         owner = self.graph.owner(x)
         whole = x if owner is None or x.unique().numel() < owner.data.numel() else owner.codes
         order = places(x).reshape(-1) if whole is not x else torch.arange(x.numel())
-        arranged = torch.empty_like(data).reshape(-1)
-        arranged[order] = data.reshape(-1)
-        of_one = torch.isin(whole, x[:, 0].reshape(-1)).nonzero()
+
+        def arranged(given: Tensor) -> Tensor:
+            found = torch.empty_like(given).reshape(-1)
+            found[order] = given.reshape(-1)
+            return found.reshape(whole.shape)
+
+        of_one = torch.isin(whole, x[0]).nonzero()
         axes = tuple(axis for axis in range(whole.ndim) if of_one[:, axis].unique().numel() > 1)
-        options = {"gamma": parameters.get("gamma"), "beta": parameters.get("beta"), "eps": eps, "axes": axes}
+        is_of_one_axis = stored is None and len(axes) == 1 and x.shape[1] == whole.shape[axes[0]]
+        options = {"gamma": None, "beta": None, "eps": eps, "axes": axes}
+        data = arranged(data)
         codes = self.other(
-            BATCH_NORM, [whole, *parameters.values()], arranged.reshape(whole.shape), options=options, **about
+            "layer-norm" if is_of_one_axis else BATCH_NORM, [whole], data, options=options, line=about.get("line", "")
         )
+        for operation, given in (("mul", gamma), ("add", beta)):
+            if given is not None:
+                operand = arranged(given)
+                by = self.graph.numbers(operand)
+                data = data * by if operation == "mul" else data + by
+                codes = self.elementwise(operation, (codes, operand), data, **about)
         return codes.reshape(-1)[order].reshape(x.shape)
 
     def product(self, rows: Tensor, columns: Tensor, data: Tensor, **about: Any) -> Tensor:

@@ -60,8 +60,8 @@ def read_norm(graph: Graph, value: Value) -> Norm | None:
         form = form if len(value.options["axes"]) == 1 else ""
         return Norm(value, value.arrays[0], form, eps, gamma, beta, value.options["axes"])
     if value.operation == BATCH_NORM:
-        eps, gamma, beta, axes = (value.options[name] for name in ("eps", "gamma", "beta", "axes"))
-        return Norm(value, value.arrays[0], "", eps, gamma, beta, axes, by_feature=True)
+        eps, axes = value.options["eps"], value.options["axes"]
+        return Norm(value, value.arrays[0], "", eps, None, None, axes, by_feature=True)
     if value.kind != "elementwise" or not value.depends:
         return None
     return written_norm(graph, value) or rescaled_norm(graph, value) or stored_norm(graph, value)
@@ -101,7 +101,11 @@ def rescaled_norm(graph: Graph, value: Value) -> Norm | None:
     if inner is None or not torch.equal(data[0], inner.codes) or not graph.learned(weights[0]):
         return None
     norm = read_norm(graph, inner)
-    if norm is None or norm.beta is not None or len(norm.axes) != 1 or data[0].shape != norm.reads.shape:
+    if norm is None or data[0].shape != norm.reads.shape:
+        return None
+    if norm.by_feature:
+        return replace(norm, value=value)
+    if norm.beta is not None or len(norm.axes) != 1:
         return None
     codes = of_features(weights[0], norm.axes[0])
     if codes is None or (value.operation == "mul" and norm.gamma is not None):

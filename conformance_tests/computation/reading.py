@@ -472,10 +472,14 @@ def another_norm(norm: Norm, width: int) -> Remarks:
     """Say what is known of a norm that no equation gives, beside features of this width."""
     sizes = [norm.reads.shape[axis] for axis in norm.axes]
     if norm.by_feature:
-        says = (
-            f"the statistics of a norm are those of other positions or sequences, not of the features{norm.value.where}"
+        whose = (
+            "groups of the features, not of all"
+            if sizes == [width]
+            else "other positions or sequences, not of the features"
         )
-        return Remarks(findings=[Finding("statistics", says)])
+        return Remarks(
+            findings=[Finding("statistics", f"the statistics of a norm are those of {whose}{norm.value.where}")]
+        )
     if sizes != [width]:
         over = " × ".join(map(str, sizes))
         says = f"the statistics of a norm run over {over} entries, where {width} features belong{norm.value.where}"

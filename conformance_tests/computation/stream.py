@@ -139,9 +139,6 @@ class Wiring:
         data = [read for read in value.arrays if graph.depends(read)]
         if value.operation in ("add", "sub") and len(data) == 2:
             parts = tuple(map(self.of, data))
-            together = one_attention(parts) if value.operation == "add" else None
-            if together is not None:
-                return Node("sublayer", value, parts[0].parts, together)
             parts = (self._as_network(parts[0], parts[1]), self._as_network(parts[1], parts[0]))
             return Node("sum" if value.operation == "add" else "difference", value, parts)
         if value.operation in MASKING and len(data) == 2:
@@ -239,22 +236,6 @@ class Wiring:
             weights[here] = value.arrays[sides.index(True)].reshape(-1)[at]
             rest[here] = value.arrays[sides.index(False)].reshape(-1)[at]
         return rest, weights
-
-
-def one_attention(parts: tuple[Node, ...]) -> Attention | None:
-    """Return the attention that a sum of two makes, if both read one value: Σ head_i W_i is Concat(head_i) W."""
-    attentions = [node.what for node in parts if isinstance(node.what, Attention) and node.kind == "sublayer"]
-    if len(attentions) < len(parts) or any(node.factor != 1 for node in parts):
-        return None
-    one, other = attentions
-    if parts[0].parts != parts[1].parts or not (one.heads and other.heads) or one.scale != other.scale:
-        return None
-    biases = [a.b_O for a in attentions if a.b_O is not None]
-    if len(biases) > 1 or any(head.W_O is None for a in attentions for head in a.heads):
-        return None
-    first = one if one.weights.number < other.weights.number else other
-    second = other if first is one else one
-    return replace(first, heads=[*first.heads, *second.heads], b_O=biases[0] if biases else None)
 
 
 MASKING = ("mul", "masked_fill", "where")

@@ -6,7 +6,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import Graph, Value, places
+from conformance_tests.computation.graph import PLACES, Graph, Value, places
 
 
 def is_of_data(graph: Graph, value: Value) -> bool:
@@ -22,6 +22,23 @@ def first_argument(graph: Graph) -> Value | None:
 def through(operand: Tensor, codes: Tensor) -> Tensor:
     """Return what stands in an operand where these entries of the result stand, in their arrangement."""
     return operand.reshape(-1)[places(codes)]
+
+
+def read_side_by_side(graph: Graph, codes: Tensor) -> list[Tensor] | None:
+    """Return what the operation on each entry that gave these reads, in their arrangement; None if none did.
+
+    The same operation on several arrays whose entries stand side by side is one operation.
+    """
+    owners = graph.owners(codes)
+    kinds = {(v.kind, v.operation, tuple(r if not isinstance(r, Tensor) else None for r in v.reads)) for v in owners}
+    if len(kinds) != 1 or owners[0].kind != "elementwise":
+        return None
+    found = [torch.empty_like(codes) for _ in owners[0].arrays]
+    for value in owners:
+        here = codes >> PLACES == value.number
+        for whole, read in zip(found, value.arrays, strict=True):
+            whole[here] = through(read, codes[here])
+    return found
 
 
 def paths(graph: Graph, codes: Tensor, *targets: Value) -> Iterator[Tensor]:

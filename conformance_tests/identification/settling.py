@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.composed import composed
 from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.inputs import special_ids, tables_by_argument
-from conformance_tests.computation.loops import rolled
+from conformance_tests.computation.plain import plain
 from conformance_tests.computation.reading import ending, read
 from conformance_tests.computation.rotation import rotation
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
@@ -147,8 +146,8 @@ class Settling:
         return True
 
     def _computation(self, sizes: Sizes | None = None) -> Graph:
-        """Return what the subject computes, with loops and maps of maps as single operations."""
-        return composed(rolled(self.subject.computation(sizes)))
+        """Return what the subject computes, as it would plainly be written."""
+        return plain(self.subject.computation(sizes))
 
     def _cuts(self, graph: Graph) -> list[tuple[str, Tensor]]:
         """Return what the subject can be ended at: names, and codes in a graph of it."""

@@ -881,7 +881,7 @@ def given_arguments(names: Sequence[str]) -> str:
 
 
 def fewer_positions_than_sequences(probe: Probe) -> Probe:
-    """Return the first positions of a padded probe, one fewer than it has sequences.
+    """Return the first positions of a padded probe, one fewer than it has sequences; none of these is all padding.
 
     Raises:
         Unsupported: if it has fewer already, or only one would be left, or its input has no positions.
@@ -889,7 +889,9 @@ def fewer_positions_than_sequences(probe: Probe) -> Probe:
     samples, positions = probe.inputs[0].shape[:2]
     if not probe.by_position or not 2 < samples <= positions:
         raise Unsupported("it has no two positions or more that are fewer than its sequences")
-    return probe.corner(samples, samples - 1)
+    fewer = probe.corner(samples, samples - 1)
+    assert fewer.keep is not None
+    return replace(fewer, keep=fewer.keep | ~fewer.keep.any(1, keepdim=True))
 
 
 def read_positions(x: Tensor) -> int:

@@ -249,9 +249,29 @@ class TorchRecording(TorchDispatchMode):
         return self.recording.other(NORMS[call.name], reads, call.result, line=call.line, options=options)
 
     def _batch_norm(self, call: "Call") -> Tensor:
-        x, gamma, beta, *_, eps = call.args
-        given = {name: call.codes(t) for name, t in (("gamma", gamma), ("beta", beta)) if t is not None}
-        return self.recording.batch_norm(call.codes(x), given, eps, call.result, line=call.line)
+        """Record a norm of batches: a set for each feature (N, C, ...)."""
+        x, gamma, beta, mean, variance, is_training, *_, eps = call.args
+        codes = call.codes(x).transpose(0, 1)
+        sets = codes.flatten(1)
+        one, two = (None if t is None else call.codes(t)[:, None].expand_as(sets) for t in (gamma, beta))
+        stored = None if is_training else (mean.detach().double()[:, None], variance.detach().double()[:, None])
+        normed = self.recording.norm_of_sets(sets, eps, one, two, stored=stored, line=call.line)
+        return normed.reshape(codes.shape).transpose(0, 1)
+
+    def _group_norm(self, call: "Call") -> Tensor:
+        """Record a norm of groups: a set for each sample and each group of features."""
+        x, gamma, beta, N, _, _, groups, eps = call.args
+        codes = call.codes(x)
+        sets = codes.reshape(N * groups, -1)
+
+        def of_each(parameter: Tensor | None) -> Tensor | None:
+            if parameter is None:
+                return None
+            by_feature = call.codes(parameter)[None, :, None]
+            return by_feature.expand(N, -1, codes[0, 0].numel()).reshape(sets.shape)
+
+        normed = self.recording.norm_of_sets(sets, eps, of_each(gamma), of_each(beta), line=call.line)
+        return normed.reshape(codes.shape)
 
     def _softmax(self, call: "Call") -> Tensor:
         x, axis = call.args[:2]
@@ -345,6 +365,28 @@ class TorchRecording(TorchDispatchMode):
         reads = [codes for codes, _ in parts]
         return self.recording.elementwise("add", reads[::-1], call.result, line=call.line)
 
+    def _sum_with_pointwise(self, call: "Call") -> Tensor:
+        """Record the sum of an array and a number times what two others give together."""
+        added, one, other = call.args[:3]
+        operation, together = ("mul", torch.mul) if call.name == "addcmul" else ("div", torch.div)
+        data = together(one.detach(), other.detach())
+        codes = self.recording.elementwise(operation, (call.codes(one), call.codes(other)), data, line=call.line)
+        times = float(call.kwargs.get("value", 1))
+        if times != 1:
+            data = data * times
+            codes = self.recording.elementwise("mul", (codes, times), data, line=call.line)
+        return self.recording.elementwise("add", (call.codes(added), codes), call.result, line=call.line)
+
+    def _interpolated(self, call: "Call") -> Tensor:
+        """Record x + w (y - x)."""
+        x, y, w = call.args
+        weight: Operand = call.codes(w) if isinstance(w, Tensor) else float(w)
+        way = y.detach() - x.detach()
+        part = way * (w.detach() if isinstance(w, Tensor) else w)
+        between = self.recording.elementwise("sub", (call.codes(y), call.codes(x)), way, line=call.line)
+        step = self.recording.elementwise("mul", (between, weight), part, line=call.line)
+        return self.recording.elementwise("add", (call.codes(x), step), call.result, line=call.line)
+
     def _convolution(self, call: "Call") -> Tensor:
         x, W = call.codes(call.args[0]), call.codes(call.args[1])
         bias, stride, padding, dilation, transposed, _, groups = call.args[2:9]
@@ -408,10 +450,13 @@ BY_NAME: tuple[tuple[Collection[str], Callable[[TorchRecording, Call], Tensor]],
     (("native_dropout",), TorchRecording._dropped),
     (NORMS, TorchRecording._norm),
     (("native_batch_norm",), TorchRecording._batch_norm),
+    (("native_group_norm",), TorchRecording._group_norm),
     (SOFTMAX, TorchRecording._softmax),
     (SEVERAL, TorchRecording._reduction),
     (("mm", "bmm", "mv", "dot"), TorchRecording._product),
     (("addmm", "baddbmm", "addmv"), TorchRecording._sum_with_product),
+    (("addcmul", "addcdiv"), TorchRecording._sum_with_pointwise),
+    (("lerp",), TorchRecording._interpolated),
     (("convolution",), TorchRecording._convolution),
 )
 """How operations are recorded whose kind torch does not tell."""

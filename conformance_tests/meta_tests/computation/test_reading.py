@@ -10,22 +10,28 @@ from torch.nn import functional
 from conformance_tests import check
 from conformance_tests.computation.inputs import tables_by_argument
 from conformance_tests.computation.masks import hidden_in_words
+from conformance_tests.computation.plain import plain
 from conformance_tests.computation.reading import read
 from conformance_tests.computation.shown import EncoderReading
+from conformance_tests.deviations.look_alikes import look_alikes
 from conformance_tests.identification.structure import as_shown
 from conformance_tests.meta_tests.computation.styles import CHOICES, HEADS, INNER, WIDTH, Einsum
 from conformance_tests.meta_tests.encoders.nameless import Nameless
 from conformance_tests.meta_tests.encoders.plain import PlainAttention
 from conformance_tests.parameters.gathered import gathered
+from conformance_tests.quality.kill_matrix import SMALL
 from conformance_tests.subjects.torch_subject import TorchSubject
+from encoder_spec.assembly import Encoder
 from encoder_spec.equation import variants
+from encoder_spec.module import EncoderModule
+from encoder_spec.profiles import PROFILES
 
 
 def reading_of(module: nn.Module) -> tuple[EncoderReading, TorchSubject]:
     """Read a module's computation."""
     subject = TorchSubject(module)
     with subject.borrowed():
-        return read(subject.computation()), subject
+        return read(plain(subject.computation())), subject
 
 
 def agrees(found: EncoderReading, subject: TorchSubject, module: nn.Module) -> bool:
@@ -86,6 +92,27 @@ def test_of_a_part_it_is_said_which_one_it_is_and_what_is_wrong_with_it() -> Non
     target = check(AttentionAlone).targets[0]
     assert target.verdict == "undetermined"
     assert "and neither a layer nor an encoder, the scores are multiplied by" in target.notes[0]
+
+
+UNREAD = {
+    "attention-in-blocks": "a softmax is put together from those of some keys each",
+    "variance-in-one-pass-from-a-shift": "the features are counted from the first one",
+    "ffn-in-chunks": "the last turn of a loop is shorter than the others",
+    "sequence-filled-up": "it computes further positions, and leaves them out",
+}
+"""Look-alikes whose computation is not read in full, and what it is that is not."""
+
+
+@pytest.mark.parametrize("id", look_alikes())
+def test_another_computation_of_an_equation_is_read_as_it(id: str) -> None:
+    """Whatever its operations, nothing departs and nothing is left over, or it is said what."""
+    look_alike = look_alikes()[id]
+    profile = next(p for p in PROFILES.values() if look_alike.applies(p))
+    encoder = Encoder(look_alike.within(profile), SMALL).replace(input="given", position="none", segment="none")
+    torch.manual_seed(0)
+    found, _ = reading_of(Nameless(EncoderModule(encoder)))
+    remarks = [*found.unread, *found.foreign, *(finding.says for finding in found.findings)]
+    assert ("N" in found.sizes and not remarks) == (id not in UNREAD), remarks
 
 
 @pytest.mark.parametrize("style", CHOICES)

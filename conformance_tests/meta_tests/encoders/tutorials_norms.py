@@ -104,9 +104,7 @@ def widening(module: nn.Module) -> nn.Module:
     return module
 
 
-@tutorial(
-    widening, "norm.layer_norm", layer="post-ln", norm="layer-norm", eps=1e-6, **{"norm_2.eps": 1e-5}, **PLAIN
-)
+@tutorial(widening, "norm.layer_norm", layer="post-ln", norm="layer-norm", eps=1e-6, **{"norm_2.eps": 1e-5}, **PLAIN)
 def epsilon_for_each_sublayer() -> nn.Module:
     layers = plain_layers(norm=partial(nn.LayerNorm, eps=1e-6))
     for layer in layers:

@@ -14,7 +14,7 @@ from conformance_tests.meta_tests.encoders.plain import (
     layers_with,
     plain_layers,
 )
-from conformance_tests.meta_tests.encoders.unusual_calls import Calls, excused, unusual
+from conformance_tests.meta_tests.encoders.unusual_calls import Calls, Tokens, excused, unusual
 
 
 @unusual
@@ -326,3 +326,63 @@ class MappedTwice(Plain):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         return super().forward(self.wide(self.narrow(x)), mask)
+
+
+class InTurn(PlainAttention):
+    """Queries attend four at a time, which leaves fewer for the last turn."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        turns = []
+        for some in q.split(4, dim=2):
+            scores = self.score(some, k)
+            turns.append((scores if hidden is None else scores.masked_fill(hidden, -torch.inf)).softmax(-1) @ v)
+        return self.out(self.merge(torch.cat(turns, dim=2)))
+
+
+@unusual
+def queries_in_turn() -> nn.Module:
+    return Plain(layers_with(InTurn))
+
+
+class WithoutPadding(PlainAttention):
+    """Each sequence attends to what of it is no padding, by itself; one of padding alone cannot be arranged."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        given = torch.zeros_like(x)
+        keep = torch.ones(x.shape[:2], dtype=torch.bool) if hidden is None else ~hidden[:, 0, 0]
+        for here in torch.eye(len(x), dtype=torch.bool)[..., None] & keep:
+            alone = x[here][None]
+            q, k, v = (m(alone).view(alone.shape[1], self.count, -1).transpose(0, 1)[None] for m in self.maps())
+            given[here] = self.out(self.merge(self.score(q, k).softmax(-1) @ v))[0]
+        return given
+
+    def maps(self) -> tuple[nn.Module, ...]:
+        return self.query, self.key, self.value
+
+
+@excused("attention.weights", "cannot reshape tensor of 0 elements")
+class SequencesWithoutPadding(Tokens):
+    """No call but one with a sequence of padding alone fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for layer in self.layers:
+            layer.attention = WithoutPadding(28, 4)
+
+    def forward(self, ids: Tensor, padding_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return self.run(self.embedded(ids), None if padding_mask is None else padding_mask[:, None, None])
+
+
+class StepsTowards(nn.LayerNorm):
+    """The way from the mean, by a step."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+        way = torch.lerp(torch.zeros_like(x), x - mean, torch.rsqrt(variance + self.eps))
+        return torch.addcmul(self.bias, way, self.weight)
+
+
+@unusual
+def norms_by_steps() -> nn.Module:
+    return Plain(plain_layers(norm=StepsTowards))

@@ -9,8 +9,13 @@ from torch import Tensor
 
 from conformance_tests.computation.shown import Finding
 from conformance_tests.errors import Undetermined, Unsupported
-from conformance_tests.numerics.probes import Probes
-from conformance_tests.subjects.called import CalledSubject, given_arguments, read_positions
+from conformance_tests.numerics.probes import Probe, Probes
+from conformance_tests.subjects.called import (
+    CalledSubject,
+    fewer_positions_than_sequences,
+    given_arguments,
+    read_positions,
+)
 from conformance_tests.subjects.calling import BATCH_FIRST, FEATURES_FIRST, SEQUENCE_FIRST, Arguments, arguments_of
 from conformance_tests.subjects.first_call import Filling, Plain
 from conformance_tests.subjects.hints import Hints
@@ -531,3 +536,11 @@ def test_a_framework_must_supply_arguments_and_call() -> None:
     with pytest.raises(NotImplementedError):
         CalledSubject().call([], {}, True)
     assert CalledSubject().stated_order() is None
+
+
+def test_of_fewer_positions_none_are_all_of_a_sequence_and_padding() -> None:
+    """An encoder may fail on such a sequence, and take its mask all the same."""
+    keep = torch.tensor([[False, False, True], [True, False, True], [False, True, False]])
+    fewer = fewer_positions_than_sequences(Probe((torch.ones(3, 3, 4),), keep))
+    assert fewer.keep is not None
+    assert fewer.keep.tolist() == [[True, True], [True, False], [False, True]]
