@@ -656,9 +656,6 @@ def joined(graph: Graph, found: list[Attention]) -> list[Attention]:
             continue
         before.take(attention)
         same = torch.equal(before.reads, attention.reads)
-        if not same and before.reads.shape[::2] == attention.reads.shape[::2]:
-            # These are other queries of the same heads, or those of other samples.
-            before.reads = torch.cat([before.reads, attention.reads], dim=1)
         number = []
         for head in attention.heads:
             known = next(

@@ -6,6 +6,7 @@ they are put side by side, operation by operation, so that a loop and its vector
 
 from collections.abc import Hashable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -50,7 +51,7 @@ class Loops:
             alike: dict[Hashable, list[Value]] = {}
             for value in values:
                 alike.setdefault(self._kind(value, read[value.number]), []).append(value)
-            for members in alike.values():
+            for members in chain.from_iterable(map(self._of_one_size, alike.values())):
                 is_loop = len(members) > 1 and self._are_turns(members)
                 for turns in [members] if is_loop else [[value] for value in members]:
                     self._loop |= dict.fromkeys((value.number for value in turns), turns[0].number)
@@ -66,7 +67,35 @@ class Loops:
         options = tuple(sorted((name, str(option)) for name, option in value.options.items()))
         loops = iter([tuple(sorted({self._loop[number] for number in numbers})) for numbers in read])
         reads = tuple(next(loops) if isinstance(operand, Tensor) else operand for operand in value.reads)
-        return value.operation, value.line, tuple(value.data.shape), options, reads
+        return value.operation, value.line, value.data.shape[-1:], options, reads
+
+    def _of_one_size(self, members: list[Value]) -> list[list[Value]]:
+        """Return operations that are alike, apart where they differ in size and are not of rows alone.
+
+        The last turn of a loop over some rows at a time may have fewer of them.
+        """
+        of_size: dict[Hashable, list[Value]] = {}
+        for value in members:
+            of_size.setdefault((value.data.shape, *(codes.shape for codes in value.arrays)), []).append(value)
+        return [members] if len(of_size) == 1 or self._is_of_rows(members) else list(of_size.values())
+
+    def _is_of_rows(self, members: Sequence[Value]) -> bool:
+        """Return whether operations do the same to each row of what they read, however many there are."""
+        first = members[0]
+        if not all(value.depends and value.data.ndim > 1 for value in members):
+            return False
+        if first.operation == "product":
+            _, columns = first.reads
+            assert isinstance(columns, Tensor)
+            return all(
+                len(v.data) == len(first.data) and torch.equal(v.arrays[1], columns) and not v.kind for v in members
+            )
+        widths = {tuple(codes.shape[-1] for codes in value.arrays) for value in members}
+        along = all(
+            tuple(value.options["axes"]) == (value.arrays[0].ndim - 1,) for value in members if "axes" in value.options
+        )
+        is_each = first.kind == "elementwise" or (first.operation != "look-up" and "axes" in first.options)
+        return is_each and along and len(widths) == 1
 
     def _are_turns(self, members: Sequence[Value]) -> bool:
         """Return whether operations that are alike read different entries, and the same weights."""
@@ -121,6 +150,9 @@ class Rolling(Rewriting):
             self.now |= {turn.number: codes for turn in turns}
             return
         reads = [tuple(map(self.read, turn.reads)) for turn in turns]
+        if any(turn.data.shape != first.data.shape for turn in turns):
+            self._add_rows(turns, reads)
+            return
         if first.operation == "product":
             self._add_product(turns, reads)
             return
@@ -134,6 +166,28 @@ class Rolling(Rewriting):
             options["axes"] = tuple(axis % first.arrays[0].ndim + 1 for axis in options["axes"])
         codes = self.add(first, operands, torch.stack([turn.data for turn in turns]), options)
         self.now |= {turn.number: mine for turn, mine in zip(turns, codes, strict=True)}
+
+    def _add_rows(self, turns: Sequence[Value], reads: Sequence[tuple[Operand, ...]]) -> None:
+        """Add the value that turns are which do the same to several rows each, behind one another."""
+        first = turns[0]
+        data = [turn.data for turn in turns]
+        if first.operation == "product":
+            rows = torch.cat([read[0] for read in reads], dim=1)  # type: ignore[misc]
+            codes = self.add(first, (rows, reads[0][1]), torch.cat(data, dim=1), {})
+            parts = codes.split([turn.data.shape[1] for turn in turns], dim=1)
+        else:
+            shared = [first.operation in SHARES_WEIGHTS and not self.former.depends(each) for each in first.reads]
+            operands = tuple(
+                each[0]
+                if is_shared or not isinstance(each[0], Tensor)
+                else torch.cat([as_rows(codes) for codes in each])
+                for each, is_shared in zip(zip(*reads, strict=True), shared, strict=True)
+            )
+            options = self.options(first) | ({"axes": (1,)} if "axes" in first.options else {})
+            each_one = [as_rows(x) if x.ndim == first.arrays[0].ndim else x.reshape(-1) for x in data]
+            codes = self.add(first, operands, torch.cat(each_one), options)
+            parts = codes.split([len(x) for x in each_one])
+        self.now |= {turn.number: mine.reshape(turn.data.shape) for turn, mine in zip(turns, parts, strict=True)}
 
     def _add_product(self, turns: Sequence[Value], reads: Sequence[tuple[Operand, ...]]) -> None:
         """Add the product of all that the turns multiply: rows and columns that meet have the same t."""
@@ -157,6 +211,11 @@ class Rolling(Rewriting):
         self.now |= {
             turn.number: mine for turn, mine in zip(turns, codes.split([len(t.data) for t in turns]), strict=True)
         }
+
+
+def as_rows(x: Tensor) -> Tensor:
+    """Return an array as rows behind one another."""
+    return x.reshape(-1, x.shape[-1])
 
 
 def in_order_of_appearance(vectors: Tensor) -> Tensor:

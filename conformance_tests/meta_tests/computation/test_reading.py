@@ -97,7 +97,6 @@ def test_of_a_part_it_is_said_which_one_it_is_and_what_is_wrong_with_it() -> Non
 UNREAD = {
     "attention-in-blocks": "a softmax is put together from those of some keys each",
     "variance-in-one-pass-from-a-shift": "the features are counted from the first one",
-    "ffn-in-chunks": "the last turn of a loop is shorter than the others",
     "sequence-filled-up": "it computes further positions, and leaves them out",
 }
 """Look-alikes whose computation is not read in full, and what it is that is not."""
