@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import NamedTuple
 
 import torch
@@ -53,7 +54,7 @@ class Affine:
         of_column[column] = added
         return torch.equal(of_column[column], added)
 
-    def at(self, *index: int | slice) -> "Affine":
+    def at(self, *index: int | slice | EllipsisType) -> "Affine":
         """Return some of the entries: rows and weights of all of them would take a map's size times their number."""
         taken = (x[index] for x in (self.entries, self.scale, self.bias, self.times))
         return Affine(self.graph, *taken)

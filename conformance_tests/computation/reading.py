@@ -214,6 +214,8 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
         read_projections(found, place, attention)
         read_network(found, place, network)
         found.take(attention)
+        if attention.gives is not None:
+            found.within_attention |= parameters_between(graph, attention.reads, attention.gives)
         for name, step in (("norm_1", first), ("norm_2", second)):
             norm = step.before if stream.is_pre else step.behind
             norms[place + name] = norm

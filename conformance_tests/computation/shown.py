@@ -81,6 +81,7 @@ class EncoderReading(Remarks):
         unlearned: by path, the row of a table that is not learned.
         norms_are_read: whether each norm is one of a variant, with an ε that stands in the computation.
         departing: the names of the parameters of norms that depart: they may have shapes that no path has.
+        within_attention: the names of the parameters between what attentions read and what they give.
         foreign_input: what no slot has of what enters the first layer: the layers behind it can be judged all the same.
         made_for: for how many positions a table is known that the call makes; 0 if it makes none.
         interleaved: whether the columns of a head do not stand side by side in the array that holds all maps.
@@ -102,6 +103,7 @@ class EncoderReading(Remarks):
     unlearned: dict[str, int] = field(default_factory=dict)
     norms_are_read: bool = False
     departing: set[str] = field(default_factory=set)
+    within_attention: set[str] = field(default_factory=set)
     foreign_input: list[str] = field(default_factory=list)
     made_for: int = 0
     interleaved: bool = False

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.attention import attentions
 from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.inputs import special_ids, tables_by_argument
 from conformance_tests.computation.plain import plain
@@ -355,11 +356,12 @@ class Settling:
 def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
     """Yield reasons why an encoder that names explain only in part may compute other equations, and do so rightly.
 
-    Its layers read something else than the embeddings that it is given, it turns vectors as rotary positions do, or its
-    output depends on parameters of no slot.
+    Its layers read something else than the embeddings that it is given, none of them weighs values by scores, it turns
+    vectors as rotary positions do, or its output depends on parameters of no slot.
     """
     reads = by_names.found.encoder.reads
-    if reads[:-1] == ("B", "n") and "N" in shown.sizes and not shown.is_entered:
+    is_entered_otherwise = reads[:-1] == ("B", "n") and "N" in shown.sizes and not shown.is_entered
+    if is_entered_otherwise or not attentions(shown.graph):
         yield from shown.unread
     if turned := rotation(shown.graph):
         yield turned
@@ -388,13 +390,14 @@ WITHIN_ATTENTION = ("projections", "split", "scores", "mask", "weights", "merge"
 def departing_by_itself(shown: EncoderReading, weights: Mapping[str, Tensor]) -> list[Finding]:
     """Return what is wrong within attention in an encoder of which all is read, whatever its other parts are.
 
-    One with parameters of no slot may compute other equations, and do so rightly.
+    One with parameters of no slot in its attention may compute other equations there, and do so rightly.
     """
     within = [finding for finding in shown.findings if finding.slot in WITHIN_ATTENTION]
     if not (shown.fits_slots and within) or shown.unread:
         return []
     mapping, ungathered = gathered(shown, weights)
-    return [] if ungathered or depending(shown, mapping) else within
+    is_read = not ungathered and shown.within_attention.isdisjoint(mapping.unmapped)
+    return within if is_read else []
 
 
 def depending(shown: EncoderReading, mapping: ParameterMapping) -> list[str]:

@@ -57,6 +57,22 @@ class RotaryTokens(Tokens):
         return self.run(self.token_table(ids), ~keep[:, None, None])
 
 
+class WithoutScores(PlainAttention):
+    """Linear attention (Katharopoulos et al. 2020): keys and values meet first, and no query is compared with a key."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        q, k = torch.nn.functional.elu(q) + 1, torch.nn.functional.elu(k) + 1
+        k = k if hidden is None else k.masked_fill(hidden.mT, 0.0)
+        shares = q @ k.sum(-2, keepdim=True).mT
+        return self.out(self.merge(q @ (k.mT @ v) / shares.clamp(min=1e-6)))
+
+
+def linear_attention() -> nn.Module:
+    """Correct, with an equation that no slot has."""
+    return Plain(layers_with(WithoutScores))
+
+
 class LogisticGate(PlainLayer):
     """The gate of Dauphin et al. 2017."""
 

@@ -59,6 +59,7 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
         (in_no_slot.rotary, "complex numbers"),
         (in_no_slot.RotaryTokens, "turns vectors by angles"),
         (in_no_slot.GatedByTheLogistic, "(GLU)"),
+        (in_no_slot.linear_attention, "a sublayer without attention"),
     ],
 )
 def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], words: str, judged: Judgements) -> None:

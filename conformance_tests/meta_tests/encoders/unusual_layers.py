@@ -374,6 +374,31 @@ class SequencesWithoutPadding(Tokens):
         return self.run(self.embedded(ids), None if padding_mask is None else padding_mask[:, None, None])
 
 
+class ScaledBehind(PlainLayer):
+    """Each sublayer's result is multiplied by numbers that are learned, as in LayerScale; the heads are mixed up."""
+
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module] = nn.LayerNorm) -> None:
+        super().__init__(width, count, inner, norm)
+        self.attention = MixesHeads(width, count)
+        self.times = nn.Parameter(torch.rand(2, width) + 0.5)
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = self.norm1(x + self.times[0] * self.attention(x, hidden))
+        return self.norm2(x + self.times[1] * self.feed_forward(x))
+
+
+class MixesHeads(PlainAttention):
+    """Lays the heads' results in memory as they are."""
+
+    def merge(self, heads: Tensor) -> Tensor:
+        return heads.reshape(len(heads), heads.shape[2], -1)
+
+
+@excused("multihead.concat", "not laid side by side")
+def wrong_heads_beside_a_part_of_no_slot() -> nn.Module:
+    return Plain(plain_layers(ScaledBehind))
+
+
 class StepsTowards(nn.LayerNorm):
     """The way from the mean, by a step."""
 
