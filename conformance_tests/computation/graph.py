@@ -8,7 +8,7 @@ say it. What is left are look-ups, elementwise operations, reductions and produc
 Frameworks record a graph through ``Recording``; nothing here depends on any of them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from math import prod
@@ -201,6 +201,7 @@ class Recording:
 
     def __init__(self) -> None:
         self.graph = Graph()
+        self._maps: dict[Hashable, Tensor] = {}
         self.leaf("constant", torch.zeros(()))
 
     def leaf(self, operation: str, data: Tensor, name: str = "", *, learned: bool = False) -> Tensor:
@@ -377,10 +378,19 @@ class Recording:
             return codes.mT if turned else codes
         index = None if self.graph.depends(columns) or len(rows) > 1 else self._marked(rows)
         if index is None:
-            codes = self._added("product", (rows, columns), data, **about)
+            codes = self._once(rows, columns, data, **about)
         else:
             codes = self._added("look-up", (columns[0], index), data, options={"axis": 0}, **about)
         return codes.mT if turned else codes
+
+    def _once(self, rows: Tensor, columns: Tensor, data: Tensor, **about: Any) -> Tensor:
+        """Add a product, unless it is a map that is computed again: an activation may call it twice."""
+        if self.graph.depends(columns):
+            return self._added("product", (rows, columns), data, **about)
+        key = tuple((codes.shape, hash(codes.numpy().tobytes())) for codes in (rows, columns))
+        if key not in self._maps:
+            self._maps[key] = self._added("product", (rows, columns), data, **about)
+        return self._maps[key]
 
     def _taken_by(self, columns: Tensor) -> Tensor | None:
         """Return which entry of a row each column (T, K, N) takes, where these are constants: a single 1 among zeros.

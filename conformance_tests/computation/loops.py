@@ -4,7 +4,7 @@ Encoders may run in loops over samples, heads, positions or rows. Such a loop is
 they are put side by side, operation by operation, so that a loop and its vectorised form read alike.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
@@ -67,7 +67,16 @@ class Loops:
         options = tuple(sorted((name, str(option)) for name, option in value.options.items()))
         loops = iter([tuple(sorted({self._loop[number] for number in numbers})) for numbers in read])
         reads = tuple(next(loops) if isinstance(operand, Tensor) else operand for operand in value.reads)
-        return value.operation, value.line, value.data.shape[-1:], options, reads
+        # A loop in a loop runs over the maps of several heads: the turns of each map are a loop by themselves.
+        has_weights = value.operation in SHARES_WEIGHTS or not value.depends
+        weights = [codes for codes in value.arrays if has_weights and not self._graph.depends(codes)]
+        shared = tuple(map(self._entries_of, weights))
+        return value.operation, value.line, value.data.shape[-1:], options, reads, shared
+
+    def _entries_of(self, codes: Tensor) -> bytes:
+        """Return which entries of a weight these are, which each turn may make anew."""
+        found: bytes = (codes if self._graph.owner(codes) is None else places(codes)).numpy().tobytes()
+        return found
 
     def _of_one_size(self, members: list[Value]) -> list[list[Value]]:
         """Return operations that are alike, apart where they differ in size and are not of rows alone.
@@ -97,21 +106,11 @@ class Loops:
         is_each = first.kind == "elementwise" or (first.operation != "look-up" and "axes" in first.options)
         return is_each and along and len(widths) == 1
 
-    def _are_turns(self, members: Sequence[Value]) -> bool:
-        """Return whether operations that are alike read different entries, and the same weights."""
-        first = members[0]
-        for i, codes in enumerate(first.arrays):
-            is_weight = not first.depends or (first.operation in SHARES_WEIGHTS and not self._graph.depends(codes))
-            if is_weight and not all(self._is_same(codes, other.arrays[i]) for other in members[1:]):
-                return False
+    @staticmethod
+    def _are_turns(members: Sequence[Value]) -> bool:
+        """Return whether operations that are alike read different entries, and do not compute the same again."""
         entries = {tuple(codes.numpy().tobytes() for codes in value.arrays) for value in members}
-        return not first.depends or len(entries) > 1  # not the same, computed again
-
-    def _is_same(self, codes: Tensor, other: Tensor) -> bool:
-        """Return whether operations that are alike read the same entries of a weight that each turn may make anew."""
-        if self._graph.owner(codes) is None or self._graph.owner(other) is None:
-            return torch.equal(codes, other)
-        return torch.equal(places(codes), places(other))
+        return not members[0].depends or len(entries) > 1
 
 
 class Rolling(Rewriting):
@@ -156,16 +155,22 @@ class Rolling(Rewriting):
         if first.operation == "product":
             self._add_product(turns, reads)
             return
-        shared = [first.operation in SHARES_WEIGHTS and not self.former.depends(each) for each in first.reads]
-        operands = tuple(
-            each[0] if is_shared or not isinstance(each[0], Tensor) else torch.stack(each)
-            for each, is_shared in zip(zip(*reads, strict=True), shared, strict=True)
-        )
+        operands = self._side_by_side(first, reads, torch.stack)
         options = self.options(first)
         if "axes" in options:
             options["axes"] = tuple(axis % first.arrays[0].ndim + 1 for axis in options["axes"])
         codes = self.add(first, operands, torch.stack([turn.data for turn in turns]), options)
         self.now |= {turn.number: mine for turn, mine in zip(turns, codes, strict=True)}
+
+    def _side_by_side(
+        self, first: Value, reads: Sequence[tuple[Operand, ...]], join: Callable[[list[Tensor]], Tensor]
+    ) -> tuple[Operand, ...]:
+        """Return what all turns read, joined, operand by operand; weights and numbers are those of the first."""
+        found: list[Operand] = []
+        for operand, each in zip(first.reads, zip(*reads, strict=True), strict=True):
+            is_shared = first.operation in SHARES_WEIGHTS and not self.former.depends(operand)
+            found.append(each[0] if is_shared or not isinstance(operand, Tensor) else join(list(each)))
+        return tuple(found)
 
     def _add_rows(self, turns: Sequence[Value], reads: Sequence[tuple[Operand, ...]]) -> None:
         """Add the value that turns are which do the same to several rows each, behind one another."""
@@ -176,13 +181,7 @@ class Rolling(Rewriting):
             codes = self.add(first, (rows, reads[0][1]), torch.cat(data, dim=1), {})
             parts = codes.split([turn.data.shape[1] for turn in turns], dim=1)
         else:
-            shared = [first.operation in SHARES_WEIGHTS and not self.former.depends(each) for each in first.reads]
-            operands = tuple(
-                each[0]
-                if is_shared or not isinstance(each[0], Tensor)
-                else torch.cat([as_rows(codes) for codes in each])
-                for each, is_shared in zip(zip(*reads, strict=True), shared, strict=True)
-            )
+            operands = self._side_by_side(first, reads, lambda all_of: torch.cat([as_rows(codes) for codes in all_of]))
             options = self.options(first) | ({"axes": (1,)} if "axes" in first.options else {})
             each_one = [as_rows(x) if x.ndim == first.arrays[0].ndim else x.reshape(-1) for x in data]
             codes = self.add(first, operands, torch.cat(each_one), options)

@@ -399,6 +399,18 @@ def wrong_heads_beside_a_part_of_no_slot() -> nn.Module:
     return Plain(plain_layers(ScaledBehind))
 
 
+class MappedTwice(PlainLayer):
+    """What the activation chooses from is mapped again."""
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return self.fc2(torch.where(self.fc1(x) > 0, self.fc1(x), 0.0))
+
+
+@unusual
+def mapped_twice() -> nn.Module:
+    return Plain(plain_layers(MappedTwice))
+
+
 class StepsTowards(nn.LayerNorm):
     """The way from the mean, by a step."""
 

@@ -40,6 +40,24 @@ def SamplesAndHeads() -> nn.Module:
     return Nameless(Plain(layers_with(HeadByHead)))
 
 
+class MapsHeadByHead(HeadByHead):
+    """Each head is mapped within the loop over the samples, by its part of the maps."""
+
+    def attend(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        given = torch.zeros_like(x)
+        for columns in torch.arange(x.shape[-1]).chunk(self.count):
+            q, k, v = (x @ m.weight[columns].mT + m.bias[columns] for m in (self.query, self.key, self.value))
+            scores = q @ k.mT / self.divisor(q)
+            weights = (scores if hidden is None else scores.masked_fill(hidden[0], -torch.inf)).softmax(-1)
+            given[:, columns] = weights @ v
+        return given
+
+
+@unusual
+def MapsOfSamplesAndHeads() -> nn.Module:
+    return Nameless(Plain(layers_with(MapsHeadByHead)))
+
+
 class DividesByWidth(HeadByHead):
     """The scale is that of other scores."""
 
