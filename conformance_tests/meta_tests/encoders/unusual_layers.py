@@ -399,7 +399,7 @@ def wrong_heads_beside_a_part_of_no_slot() -> nn.Module:
     return Plain(plain_layers(ScaledBehind))
 
 
-class MappedTwice(PlainLayer):
+class MappedForEachUse(PlainLayer):
     """What the activation chooses from is mapped again."""
 
     def feed_forward(self, x: Tensor) -> Tensor:
@@ -407,8 +407,8 @@ class MappedTwice(PlainLayer):
 
 
 @unusual
-def mapped_twice() -> nn.Module:
-    return Plain(plain_layers(MappedTwice))
+def mapped_for_each_use() -> nn.Module:
+    return Plain(plain_layers(MappedForEachUse))
 
 
 class StepsTowards(nn.LayerNorm):
