@@ -67,7 +67,7 @@ class Loops:
         options = tuple(sorted((name, str(option)) for name, option in value.options.items()))
         loops = iter([tuple(sorted({self._loop[number] for number in numbers})) for numbers in read])
         reads = tuple(next(loops) if isinstance(operand, Tensor) else operand for operand in value.reads)
-        # A loop in a loop runs over the maps of several heads: the turns of each map are a loop by themselves.
+        # A loop in a loop runs over heads and their maps: the turns of each map are a loop by themselves.
         has_weights = value.operation in SHARES_WEIGHTS or not value.depends
         weights = [codes for codes in value.arrays if has_weights and not self._graph.depends(codes)]
         shared = tuple(map(self._entries_of, weights))
