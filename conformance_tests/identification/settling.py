@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.attention import attentions
+from conformance_tests.computation.feed_forward import feed_forwards
 from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.inputs import special_ids, tables_by_argument
 from conformance_tests.computation.plain import plain
@@ -356,12 +357,12 @@ class Settling:
 def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
     """Yield reasons why an encoder that names explain only in part may compute other equations, and do so rightly.
 
-    Its layers read something else than the embeddings that it is given, none of them weighs values by scores, it turns
-    vectors as rotary positions do, or its output depends on parameters of no slot.
+    Its layers read something else than the embeddings that it is given, they have feed-forward networks and weigh no
+    values by scores, it turns vectors as rotary positions do, or its output depends on parameters of no slot.
     """
     reads = by_names.found.encoder.reads
     is_entered_otherwise = reads[:-1] == ("B", "n") and "N" in shown.sizes and not shown.is_entered
-    if is_entered_otherwise or not attentions(shown.graph):
+    if is_entered_otherwise or (feed_forwards(shown.graph) and not attentions(shown.graph)):
         yield from shown.unread
     if turned := rotation(shown.graph):
         yield turned

@@ -387,6 +387,14 @@ class TorchRecording(TorchDispatchMode):
         step = self.recording.elementwise("mul", (between, weight), part, line=call.line)
         return self.recording.elementwise("add", (call.codes(x), step), call.result, line=call.line)
 
+    def _gated(self, call: "Call") -> Tensor:
+        """Record one half of an array times the logistic function of the other."""
+        x, axis = call.args[0], call.args[1] if len(call.args) > 1 else -1
+        value, gate = call.codes(x).chunk(2, axis)
+        opened = x.detach().chunk(2, axis)[1].sigmoid()
+        codes = self.recording.elementwise("sigmoid", (gate,), opened, line=call.line)
+        return self.recording.elementwise("mul", (value, codes), call.result, line=call.line)
+
     def _convolution(self, call: "Call") -> Tensor:
         x, W = call.codes(call.args[0]), call.codes(call.args[1])
         bias, stride, padding, dilation, transposed, _, groups = call.args[2:9]
@@ -457,6 +465,7 @@ BY_NAME: tuple[tuple[Collection[str], Callable[[TorchRecording, Call], Tensor]],
     (("addmm", "baddbmm", "addmv"), TorchRecording._sum_with_product),
     (("addcmul", "addcdiv"), TorchRecording._sum_with_pointwise),
     (("lerp",), TorchRecording._interpolated),
+    (("glu",), TorchRecording._gated),
     (("convolution",), TorchRecording._convolution),
 )
 """How operations are recorded whose kind torch does not tell."""

@@ -84,11 +84,20 @@ class LogisticGate(PlainLayer):
         return self.fc2(self.fc1(x) * self.gate(x).sigmoid())
 
 
-class GatedByTheLogistic(Calls):
-    """Correct, with an equation that no slot has."""
+class LogisticGateOfTorch(PlainLayer):
+    """Both maps are one, and torch gates its halves."""
 
-    def __init__(self) -> None:
-        super().__init__(LogisticGate)
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module] = nn.LayerNorm) -> None:
+        super().__init__(width, count, inner, norm)
+        self.fc1 = nn.Linear(width, 2 * inner)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return self.fc2(nn.functional.glu(self.fc1(x)))
+
+
+def gated_by_the_logistic(kind: type[PlainLayer]) -> Callable[[], nn.Module]:
+    """Correct, with an equation that no slot has."""
+    return lambda: Calls(kind)
 
 
 class Sloped(PlainAttention):
