@@ -72,12 +72,6 @@ def by_logarithm(S: Tensor) -> Tensor:
     return torch.log_softmax(S, dim=-1).exp()
 
 
-@look_alike("softmax-by-the-logarithm-of-its-sum", WEIGHTS)
-def by_logarithm_of_sum(S: Tensor) -> Tensor:
-    """The weights are the exponential of the scores less the logarithm of the sum of theirs."""
-    return torch.exp(S - torch.logsumexp(S, dim=-1, keepdim=True))
-
-
 @look_alike("softmax-to-base-two", WEIGHTS)
 def to_base_two(S: Tensor) -> Tensor:
     """The weights are powers of 2 of the scores times log₂ e; a fully masked row is zeros."""

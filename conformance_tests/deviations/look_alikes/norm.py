@@ -28,13 +28,6 @@ def as_group_norm(x: Tensor, *, gamma: Vector, beta: Vector, eps: float) -> Tens
     return functional.group_norm(x.flatten(0, -2), 1, gamma, beta, eps).reshape(x.shape)
 
 
-@look_alike("norm-as-batch-norm", NORM)
-def as_batch_norm(x: Tensor, *, gamma: Vector, beta: Vector, eps: float) -> Tensor:
-    """The norm is a norm of a batch in which each token is a feature."""
-    tokens = x.flatten(0, -2).mT
-    return functional.batch_norm(tokens, None, None, training=True, eps=eps).mT.reshape(x.shape) * gamma + beta
-
-
 @look_alike("norm-by-inverse-root", NORM)
 def by_inverse_root(x: Tensor, *, statistics: Moments, gamma: Vector, beta: Vector, eps: float) -> Tensor:
     """The norm multiplies by the inverse root of the variance, joined with γ."""

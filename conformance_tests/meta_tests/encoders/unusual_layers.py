@@ -411,6 +411,35 @@ def mapped_for_each_use() -> nn.Module:
     return Plain(plain_layers(MappedForEachUse))
 
 
+class TokensAsFeatures(nn.LayerNorm):
+    """A norm of a batch in which each token is a feature."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = nn.functional.batch_norm(x.flatten(0, 1).mT, None, None, training=True, eps=self.eps)
+        return tokens.mT.reshape(x.shape) * self.weight + self.bias
+
+
+@unusual
+def norms_of_tokens_as_features() -> nn.Module:
+    return Plain(plain_layers(norm=TokensAsFeatures))
+
+
+class LessTheLogarithm(PlainAttention):
+    """The weights are the exponential of the scores less the logarithm of the sum of theirs."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        scores = self.score(q, k)
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, -1e9)
+        return self.out(self.merge(torch.exp(scores - torch.logsumexp(scores, -1, keepdim=True)) @ v))
+
+
+@unusual
+def weights_by_the_logarithm_of_their_sum() -> nn.Module:
+    return Plain(layers_with(LessTheLogarithm))
+
+
 class StepsTowards(nn.LayerNorm):
     """The way from the mean, by a step."""
 
