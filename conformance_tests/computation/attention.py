@@ -18,6 +18,7 @@ from conformance_tests.computation.masks import (
     is_made_of_ids,
     masks_out,
 )
+from conformance_tests.computation.norm import apart
 from conformance_tests.computation.shown import Finding, Remarks
 from conformance_tests.computation.walking import (
     along_axis,
@@ -119,11 +120,6 @@ def axis_of_shares(value: Value) -> int | None:
     axes = (axis for axis in reversed(range(x.ndim)) if x.shape[axis] > 1)
     shares = (axis for axis in axes if apart(x.sum(axis), torch.ones((), dtype=x.dtype)) < UNNOTICED)
     return next((axis for axis in shares if bool((x != x.narrow(axis, 0, 1)).any())), None)
-
-
-def apart(got: Tensor, want: Tensor) -> float:
-    """Return the largest difference of numbers; NaN differs."""
-    return float((got.double() - want.double()).abs().nan_to_num(nan=float("inf")).max())
 
 
 def without_shift(graph: Graph, codes: Tensor, axis: int) -> Tensor:

@@ -366,7 +366,7 @@ class TorchRecording(TorchDispatchMode):
         return self.recording.elementwise("add", reads[::-1], call.result, line=call.line)
 
     def _sum_with_pointwise(self, call: "Call") -> Tensor:
-        """Record the sum of an array and a number times what two others give together."""
+        """Record x + t · a · b, or x + t · a / b."""
         added, one, other = call.args[:3]
         operation, together = ("mul", torch.mul) if call.name == "addcmul" else ("div", torch.div)
         data = together(one.detach(), other.detach())

@@ -346,24 +346,22 @@ def queries_in_turn() -> nn.Module:
 
 
 class WithoutPadding(PlainAttention):
-    """Each sequence attends to what of it is no padding, by itself; one of padding alone cannot be arranged."""
+    """Attends to one sequence at a time, with its padding cut out, and fails where nothing is left of it."""
 
     def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
         given = torch.zeros_like(x)
         keep = torch.ones(x.shape[:2], dtype=torch.bool) if hidden is None else ~hidden[:, 0, 0]
+        maps = self.query, self.key, self.value
         for here in torch.eye(len(x), dtype=torch.bool)[..., None] & keep:
             alone = x[here][None]
-            q, k, v = (m(alone).view(alone.shape[1], self.count, -1).transpose(0, 1)[None] for m in self.maps())
+            q, k, v = (m(alone).view(alone.shape[1], self.count, -1).transpose(0, 1)[None] for m in maps)
             given[here] = self.out(self.merge(self.score(q, k).softmax(-1) @ v))[0]
         return given
-
-    def maps(self) -> tuple[nn.Module, ...]:
-        return self.query, self.key, self.value
 
 
 @excused("attention.weights", "cannot reshape tensor of 0 elements")
 class SequencesWithoutPadding(Tokens):
-    """No call but one with a sequence of padding alone fails."""
+    """Fails only if a sequence in the batch is all padding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -400,7 +398,7 @@ def wrong_heads_beside_a_part_of_no_slot() -> nn.Module:
 
 
 class MappedForEachUse(PlainLayer):
-    """What the activation chooses from is mapped again."""
+    """A ReLU by hand, which computes the first map twice."""
 
     def feed_forward(self, x: Tensor) -> Tensor:
         return self.fc2(torch.where(self.fc1(x) > 0, self.fc1(x), 0.0))
@@ -441,7 +439,7 @@ def weights_by_the_logarithm_of_their_sum() -> nn.Module:
 
 
 class StepsTowards(nn.LayerNorm):
-    """The way from the mean, by a step."""
+    """A layer norm in terms of `lerp` and `addcmul`."""
 
     def forward(self, x: Tensor) -> Tensor:
         variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
