@@ -80,6 +80,11 @@ class Structure:
         """Say what it consists of, for a report."""
         return f"entries of {self.argument}: {', '.join(str(key) for key, _ in self.entries.values())}"
 
+    @property
+    def has_names(self) -> bool:
+        """True if an entry has a name; those of a tuple have places alone."""
+        return any(isinstance(key, str) for key, _ in self.entries.values())
+
     def arguments(self, stated: Arguments) -> Arguments:
         """Return the arguments of a call: the entries in the place of the structure."""
         further = {name: default for name, default in stated.items() if name != self.argument}

@@ -361,20 +361,25 @@ class TorchSubject(CalledSubject):
         A method that takes any number of inputs gets as many as it needs; the input may be another argument than the
         first.
         """
+        structure = None if self._structure else self._looked_for()
+        # No array has entries with names. Code that asks for one may take arrays as well, but then it takes them soon.
+        is_named = structure is not None and structure.has_names
         takes_any = next(iter(self.arguments()), "").startswith("*")
         for self._further in range(MOST_FURTHER + 1 if takes_any else 1):
-            found = super().tried_calls(call, sizes, trials)
+            found = super().tried_calls(call, sizes, min(trials, FEW_TRIALS) if is_named else trials)
             if found is not None:
                 return found if reads_input(call, found) else self._entered_elsewhere(call, sizes, trials) or found
         self._further = 0
-        found = self._entered_elsewhere(call, sizes, trials)
-        if found is None and self._structure is None:
-            self._structure = self._looked_for()
-            if self._structure is not None:
-                # Its entries have no order: any of them may be the input before much is tried with the first.
-                few = super().tried_calls(call, sizes, min(trials, FEW_TRIALS))
-                found = few or self._entered_elsewhere(call, sizes, trials) or super().tried_calls(call, sizes, trials)
-            self._structure = self._structure if found else None
+        found = None if is_named else self._entered_elsewhere(call, sizes, trials)
+        return found if found or structure is None else self._entered_in(structure, call, sizes, trials)
+
+    def _entered_in(self, structure: Structure, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
+        """Return a call with the input in a structure."""
+        self._structure = structure
+        # Its entries have no order: any of them may be the input before much is tried with the first.
+        few = super().tried_calls(call, sizes, min(trials, FEW_TRIALS))
+        found = few or self._entered_elsewhere(call, sizes, trials) or super().tried_calls(call, sizes, trials)
+        self._structure = structure if found else None
         return found
 
     def _entered_elsewhere(self, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
