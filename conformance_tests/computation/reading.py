@@ -18,6 +18,7 @@ from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_norm_parameters, read_outer_norm
 from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Ending, Finding, Remarks
 from conformance_tests.computation.stream import Step, Stream, Wiring, stream_of
+from conformance_tests.computation.unmapped import IDENTITY
 from conformance_tests.computation.walking import along_axis
 
 
@@ -356,6 +357,7 @@ def read_projections(found: EncoderReading, place: str, attention: Attention) ->
         found.codes[f"{place}W_{letter}"] = torch.cat([getattr(head, f"W_{letter}") for head in heads], dim=1)
         bias = torch.cat([getattr(head, f"b_{letter}") for head in heads])
         add_bias(found, f"{place}b_{letter}", bias)
+    find_unmapped(found, place, attention)
     outputs = [head.W_O for head in heads]
     if all(W_O is not None for W_O in outputs):
         found.codes[f"{place}W_O"] = torch.cat([W_O for W_O in outputs if W_O is not None])
@@ -364,6 +366,16 @@ def read_projections(found: EncoderReading, place: str, attention: Attention) ->
         found.numbers[f"{place}W_O"] = torch.eye(width, dtype=torch.float64)
     if attention.b_O is not None:
         add_bias(found, f"{place}b_O", attention.b_O)
+
+
+def find_unmapped(found: EncoderReading, place: str, attention: Attention) -> None:
+    """Find queries, keys and values that no map makes of what the attention reads."""
+    owners = {what: found.graph.owner(found.codes[f"{place}W_{what[0]}"]) for what in ("Queries", "Keys", "Values")}
+    without = [what.lower() for what, owner in owners.items() if owner is not None and owner.operation == IDENTITY]
+    if without:
+        named = " and ".join(filter(None, [", ".join(without[:-1]), without[-1]]))
+        says = f"the {named} are what the attention reads, and no map of it{attention.where_scored}"
+        found.findings.append(Finding("projections", says))
 
 
 def add_bias(found: EncoderReading, path: str, codes: Tensor) -> None:
@@ -596,5 +608,5 @@ def read_inputs(found: EncoderReading, stream: Stream) -> None:
         found.sizes["max_len"] = shapes["P"][0]
     if "E_seg" in shapes:
         found.sizes["segments"] = shapes["E_seg"][0]
-    if not names(found.graph, found.codes["layers.0.W_Q"]):
+    if not names(found.graph, found.codes["layers.0.W_1"]):
         found.unread.append("its maps are not made of parameters")

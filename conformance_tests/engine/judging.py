@@ -27,6 +27,7 @@ from conformance_tests.reports.expected import Expected, apply_expected
 from conformance_tests.reports.report import Level, Report, Result, TargetReport, verdict_of
 from conformance_tests.reports.watching import Progress, Showing, Watcher, silent
 from conformance_tests.subjects.guard import Guard, GuardedSubject
+from conformance_tests.subjects.source_lines import with_line
 from conformance_tests.subjects.subject import BEST, Subject, name_of
 from conformance_tests.targets.adapting import adapt
 from conformance_tests.targets.resolving import make, resolve
@@ -148,7 +149,7 @@ def check_one(
         if fault is not guard.raised or isinstance(fault, TargetError):
             raise
         report.verdict = "error"
-        report.notes.append(f"calling the encoder raised {one_line(fault)}")
+        report.notes.append(f"calling the encoder raised {with_line(fault)}")
     report.notes += guard.notes()
     report.seconds = round(perf_counter() - begun, 3)
     return report

@@ -13,7 +13,6 @@ from conformance_tests.errors import (
     SubjectError,
     Undetermined,
     Unsupported,
-    one_line,
     tells_of_memory,
 )
 from conformance_tests.harness.computed import Case
@@ -26,6 +25,7 @@ from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.numerics.rounding import search_budget
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.calling import EXHAUSTED
+from conformance_tests.subjects.source_lines import with_line
 from conformance_tests.subjects.subject import Subject
 from encoder_spec.assembly import Encoder
 
@@ -169,7 +169,7 @@ class Calls:
             raise Undetermined(str(reason)) from None
         except Exception as fault:
             shape = tuple(probe.inputs[0].shape)
-            refusal = f"calling the encoder on {shape} {probe.inputs[0].dtype} raised {one_line(fault)}"
+            refusal = f"calling the encoder on {shape} {probe.inputs[0].dtype} raised {with_line(fault)}"
             if probe.inputs[0].is_floating_point() and self.takes_tokens(probe.inputs[0]):
                 raise table_is_missing(self.weights, mapping) from None
             left_open = refused(refusal, mapping, self.subject.hints)

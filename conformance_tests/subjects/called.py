@@ -38,12 +38,15 @@ from conformance_tests.subjects.first_call import (
     Filling,
     FirstCall,
     Plain,
+    Reached,
+    Refusals,
     SearchedTooLong,
     TryCall,
     another,
     by_rank,
     fillings,
     first_call,
+    heads_told,
     is_attended,
     is_sure,
     plans,
@@ -136,6 +139,7 @@ class CalledSubject(Subject):
         self.ending: Ending | None = None
         self._added = 0
         self._searched_in_vain = 0.0
+        self._furthest: tuple[Reached, str] = ((), "")
         self._refusal = ""
         self._ignored = ""
         self._hides = False
@@ -236,7 +240,13 @@ class CalledSubject(Subject):
         # What told the length of an earlier call may stand behind the end of the encoder.
         known = self.first_sizes.length if self.first_sizes else None
         numbers = [*self.numbers(), *([] if known is None else [known])]
-        return first_call(*held, arguments, wanted, lengths, batches, said.arguments, trials, shape, numbers)
+        refusals = Refusals(heads_told(held[0], numbers))
+        try:
+            return first_call(
+                *held, arguments, wanted, lengths, batches, said.arguments, trials, shape, numbers, refusals
+            )
+        finally:
+            self._furthest = max(self._furthest, (refusals.best, refusals.said_last))
 
     def kept(self) -> Mapping[str, Tensor]:
         """Return the arrays beside the weights whose sizes may be those of a call."""
@@ -722,8 +732,10 @@ class CalledSubject(Subject):
 
     def _demand_nothing_else(self, others: Sequence[str]) -> None:
         if others:
+            _, said = self._furthest
+            refused = f", and the call that got furthest raised {said}" if said and self.first_sizes is None else ""
             raise Refused(
-                f"the encoder asks for {', '.join(others)} beside its input, which the suite cannot invent: "
+                f"the encoder asks for {', '.join(others)} beside its input, which the suite cannot invent{refused}: "
                 "name a function that makes an encoder called with its input, and a mask if it takes one"
                 + given_arguments(others)
             )

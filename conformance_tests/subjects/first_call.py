@@ -46,7 +46,7 @@ from conformance_tests.subjects.likely_inputs import (
     positions_first,
 )
 from conformance_tests.subjects.masks import LENGTHS, MaskForm, tells_of_a_mask
-from conformance_tests.subjects.source_lines import is_authors
+from conformance_tests.subjects.source_lines import is_authors, with_line
 
 BATCHES = (2, 1)
 LIKELY, MOST_CALLS = 12, 400
@@ -365,7 +365,10 @@ def axes_asked_for(said: str, axes: int) -> int | None:
 class Refusals:
     """Refusals of calls, in the words of an encoder, and how far each call got.
 
-    ``heads`` are the numbers of heads that it may have.
+    Attributes:
+        heads: the numbers of heads that it may have.
+        best: how far the call got that got furthest.
+        said_last: what that call was refused with.
     """
 
     def __init__(self, heads: Sequence[int] = ()) -> None:
@@ -375,7 +378,8 @@ class Refusals:
         self._numbers = Counter[int]()
         self._axes = Counter[int]()
         self._furthest: list[Attempt] = []
-        self._best: Reached = ()
+        self.best: Reached = ()
+        self.said_last = ""
         self._ascended: list[Tried] = []
         self._last: Reached = ()
 
@@ -393,10 +397,10 @@ class Refusals:
         if (axes := axes_asked_for(said, tried.x.ndim)) is not None:
             self._axes[axes] += 1
         self._last = reached_before(refusal)
-        if self._last > self._best:
-            self._best, self._furthest = self._last, []
+        if self._last > self.best:
+            self.best, self.said_last, self._furthest = self._last, with_line(refusal), []
         is_another = all(tried is not known for known, _ in self._furthest[-1:])
-        if self._last == self._best and is_another and len(self._furthest) < MOST_FURTHEST:
+        if self._last == self.best and is_another and len(self._furthest) < MOST_FURTHEST:
             self._furthest.append(attempt)
 
     def with_other_lengths(
@@ -505,6 +509,7 @@ def first_call(
     trials: int = MOST_TRIALS,
     shape: Sequence[int | None] | None = None,
     numbers: Sequence[int] = (),
+    refusals: Refusals | None = None,
 ) -> FirstCall | None:
     """Return arguments that an encoder accepts; None if none of those tried are.
 
@@ -520,12 +525,13 @@ def first_call(
         shape: that of the input, if the encoder states it.
         numbers: whole numbers that it keeps; the only length that it takes, the sides of its images, or the number of
             its heads may be some.
+        refusals: takes up those of the calls that are tried.
     """
     few, *more = lengths or [LENGTH, *lengths_told(weights, tables, numbers=numbers)][:MOST_LENGTHS]
     every = list(plans(arguments))
     asked = every[:1]
     likely = partial(inputs_of, tables=tables, shape=shape, numbers=numbers)
-    refusals = Refusals(heads_told(weights, numbers))
+    refusals = refusals or Refusals(heads_told(weights, numbers))
     attempts = partial(attempts_of, weights, refusals, batches)
     several = [number for number in batches if number > 1]  # one position would do for any number of them
     rounds = (

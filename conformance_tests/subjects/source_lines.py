@@ -3,7 +3,10 @@
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from traceback import walk_tb
 from types import FrameType
+
+from conformance_tests.errors import one_line
 
 SUITE = f"{__file__.rpartition('/subjects/')[0]}/"
 
@@ -20,6 +23,13 @@ FRAMEWORKS = tuple(f"{folder}{name}/" for folder in PACKAGES for name in LIBRARI
 def source_line() -> str:
     """Return the innermost line of the encoder's source that runs now."""
     return innermost(frames_from(sys._getframe(1)))
+
+
+def with_line(fault: BaseException) -> str:
+    """Return an exception in one line, with the innermost line of the encoder's source that it came through."""
+    passed = [(frame.f_code.co_filename, line) for frame, line in walk_tb(fault.__traceback__)]
+    line = innermost(reversed(passed))
+    return f"{one_line(fault)} ({line})" if line else one_line(fault)
 
 
 def frames_from(frame: FrameType | None) -> Iterator[tuple[str, int]]:

@@ -30,6 +30,23 @@ class BiasesOfQueriesForgotten(Attention):
 
 
 @breaks("attention.projections", "ATT-1")
+class QueriesWithoutMap(Attention):
+    """What is to be mapped by W_Q stands for the queries itself."""
+
+    def project(self, x: Tensor) -> tuple[Tensor, ...]:
+        _, k, v = super().project(x)
+        return x, k, v
+
+
+@breaks("attention.projections_without_bias", "ATT-2", "ENC-8")
+class AveragesOfItsInput(Attention):
+    """None of the three maps is applied: the weights are a softmax of X Xᵀ / √d_k, and average X."""
+
+    def project(self, x: Tensor) -> tuple[Tensor, ...]:
+        return x, x, x
+
+
+@breaks("attention.projections", "ATT-1")
 class KeysAndValuesSwapped(Attention):
     """Q, K and V are right, but the scores are those of the values, and the keys are averaged."""
 

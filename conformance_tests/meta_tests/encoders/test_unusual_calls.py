@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 from conformance_tests.meta_tests.encoders import (
     in_no_slot,
@@ -73,3 +74,17 @@ def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], 
 def test_an_encoder_with_scores_of_no_slot_ends_where_it_ends(judged: Judgements) -> None:
     """Neither the head belongs to it, nor does it end within its last layer."""
     assert "judged up to what its part `layers.1` returns" in str(judged(in_no_slot.SlopedBelowAHead).notes)
+
+
+class RaisesWhateverItIsGiven(unusual_calls.Calls):
+    """A name is missing in it."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(x, ~mask[:, None, None]) + forgotten  # type: ignore[name-defined] # noqa: F821
+
+
+def test_of_an_encoder_that_raises_whatever_it_is_given_the_furthest_refusal_is_told(judged: Judgements) -> None:
+    """With its line: nothing that it asks for would mend it."""
+    line = RaisesWhateverItIsGiven.forward.__code__.co_firstlineno + 1
+    refused = f"raised NameError: name 'forgotten' is not defined (test_unusual_calls.py:{line})"
+    assert refused in str(judged(RaisesWhateverItIsGiven).notes)
