@@ -323,8 +323,9 @@ def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -
             found.choices["position"] = name
             return
     owner = None if table is None else graph.owner(table)
-    if layout is None and not graph.learned(codes) and (owner is None or owner.operation != "parameter"):
-        read_fixed(found, numbers if table is None else graph.numbers(table))
+    if layout is None and not graph.learned(codes):
+        is_frozen = owner is not None and owner.operation == "parameter"
+        read_fixed(found, numbers if table is None else graph.numbers(table), is_frozen)
     if table is None:
         found.numbers["P"] = numbers
         found.made_for = len(numbers)
@@ -363,10 +364,10 @@ ANGLES = 2**-20
 """How much further it may be off with every position: an angle in float32 is off by 2⁻²⁴ of its size, in four terms."""
 
 
-def read_fixed(found: EncoderReading, table: Tensor) -> None:
+def read_fixed(found: EncoderReading, table: Tensor, is_frozen: bool) -> None:
     """Say of positions that are neither learned nor sinusoids of the specification what they are.
 
-    Tables are often copied whose first row, of zeros, was once that of padding.
+    A frozen parameter may have been learned before, unless it is made of waves. Tables are often copied whose first row, of zeros, was once that of padding.
     """
     has_first = len(table) == 1 or bool(table[0].any())
     table = table if has_first else table[1:]
@@ -381,7 +382,7 @@ def read_fixed(found: EncoderReading, table: Tensor) -> None:
     if are_waves(table):
         says = f"the positions are sinusoids with other frequencies than the formula gives{first_apart(table)}"
         found.findings.append(Finding("position", says))
-    else:
+    elif not is_frozen:
         found.foreign_input.append("its positions are fixed numbers, which no slot of the specification has")
 
 
@@ -403,7 +404,7 @@ def first_apart(table: Tensor) -> str:
         if want is not None:
             same = ((table - want).abs().amax(0) <= STORED * len(table)).tolist()
             near.append(((same + [False]).index(False), name))
-    column, name = max(near, default=(0, ""))
+    column, name = max(near, default=(0, ""), key=lambda one: one[0])
     return f": {name} up to column {column}" if column else ""
 
 

@@ -103,7 +103,9 @@ def read_encoder(found: EncoderReading) -> None:
     found.tail = stream.tail
     read_layers(found, stream, layers)
     assert stream.source is not None
+    of_layers = list(found.unread)
     read_inputs(found, stream)
+    found.unread_input = [said for said in found.unread if said not in of_layers]
     demand_positions(found)
     if returned:
         find_left_out(found, returned, state.shape[1])

@@ -83,6 +83,7 @@ class EncoderReading(Remarks):
         departing: the names of the parameters of norms that depart: they may have shapes that no path has.
         within_attention: the names of the parameters between what attentions read and what they give.
         foreign_input: what no slot has of what enters the first layer: the layers behind it can be judged all the same.
+        unread_input: what of ``unread`` is said of what enters the first layer.
         made_for: for how many positions a table is known that the call makes; 0 if it makes none.
         interleaved: whether the columns of a head do not stand side by side in the array that holds all maps.
         placed: the numbers of the positions that are added to the call's.
@@ -105,6 +106,7 @@ class EncoderReading(Remarks):
     departing: set[str] = field(default_factory=set)
     within_attention: set[str] = field(default_factory=set)
     foreign_input: list[str] = field(default_factory=list)
+    unread_input: list[str] = field(default_factory=list)
     made_for: int = 0
     interleaved: bool = False
     placed: Tensor | None = None

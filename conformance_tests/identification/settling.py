@@ -51,7 +51,7 @@ MOST_READINGS = 24
 FALSE_ID = frozenset({0})
 """The padding id of code that compares its ids with no number, and takes them for true or false."""
 
-NO_ENCODER = "all that it computes is read, and departs so far that no encoder of these equations can be evaluated"
+NO_ENCODER = "its layers are read, and depart so far that no encoder of these equations can be evaluated"
 
 NOTHING_REPRODUCES = "no choice of equations reproduces its outputs"
 
@@ -389,12 +389,12 @@ WITHIN_ATTENTION = ("projections", "split", "scores", "mask", "weights", "merge"
 
 
 def departing_by_itself(shown: EncoderReading, weights: Mapping[str, Tensor]) -> list[Finding]:
-    """Return what is wrong within attention in an encoder of which all is read, whatever its other parts are.
+    """Return what is wrong within attention in an encoder whose layers are all read, whatever enters the first one.
 
     One with parameters of no slot in its attention may compute other equations there, and do so rightly.
     """
     within = [finding for finding in shown.findings if finding.slot in WITHIN_ATTENTION]
-    if not (shown.fits_slots and within) or shown.unread:
+    if not within or "N" not in shown.sizes or shown.foreign or set(shown.unread) - set(shown.unread_input):
         return []
     mapping, ungathered = gathered(shown, weights)
     is_read = not ungathered and shown.within_attention.isdisjoint(mapping.unmapped)

@@ -138,7 +138,7 @@ class Probe:
 
     def strided(self) -> "Probe":
         """Return the probe with its numbers in another memory order."""
-        return self._each(lambda x: x.transpose(0, 1).contiguous().transpose(0, 1))
+        return replace(self, inputs=tuple(x.transpose(0, 1).contiguous().transpose(0, 1) for x in self.inputs))
 
     def copy(self) -> "Probe":
         """Return the probe with its numbers in separate memory."""
@@ -155,7 +155,8 @@ class Probe:
         return same_keep and all(torch.equal(a, b) and a._version == b._version for a, b in pairs)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Probe":
-        return replace(self, inputs=tuple(change(x) for x in self.inputs))
+        # Some encoders refuse numbers in another memory order, which only the probe that is about it may have.
+        return replace(self, inputs=tuple(change(x).contiguous() for x in self.inputs))
 
 
 class Sizes(NamedTuple):

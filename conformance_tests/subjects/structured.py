@@ -7,6 +7,7 @@ arguments like any other.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from torch import Tensor
@@ -14,7 +15,10 @@ from torch import Tensor
 from conformance_tests.subjects.calling import EXHAUSTED, REQUIRED, Arguments
 
 EXPECTED = re.compile(r"too many values to unpack \(expected (\d+)")
-"""Python's message when more entries come than the code unpacks: with endless ones it names the number."""
+"""Python's message when more entries come than the code unpacks: it names the number."""
+
+MOST_UNPACKED = 20
+"""So many entries are handed out: code that goes through them in a loop may do much for each."""
 
 Key = str | int
 
@@ -59,9 +63,8 @@ class Entries(dict[Key, Any]):
         return super().__contains__(key)
 
     def __iter__(self) -> Iterator[Any]:
-        """Hand out entries without end: code that unpacks them says how many it expects."""
-        while True:
-            yield self.__dict__["_missing"]
+        """Hand out more entries than are unpacked anywhere: code that unpacks them says how many it expects."""
+        return repeat(self.__dict__["_missing"], MOST_UNPACKED)
 
 
 @dataclass(frozen=True)
