@@ -30,12 +30,12 @@ class FeedForward:
 
     ``activation`` is the variant of its slot, empty if it is another function; ``resembles`` is then the variant that
     it is nearly, empty if there is none, and ``off`` how far it is from it. Without a gate ``W_G`` is None, and without
-    a second map ``W_2`` is. ``is_glu`` says that one map is multiplied by the logistic function of the other: the first
+    a second map ``W_2`` is. One that ``is_absent`` gives 0: it stands where an encoder has none. ``is_glu`` says that one map is multiplied by the logistic function of the other: the first
     gated unit (Dauphin et al. 2017), which the specification does not have.
     """
 
     reads: Tensor
-    gives: Value
+    gives: Value | None
     W_1: Tensor
     b_1: Tensor
     W_2: Tensor | None
@@ -48,6 +48,14 @@ class FeedForward:
     resembles: str = ""
     off: float = 0.0
     is_glu: bool = False
+    is_absent: bool = False
+
+
+def absent_network(width: int) -> FeedForward:
+    """Return the network that gives 0, which an encoder without one has."""
+    nothing, none, zeros = torch.empty(0, dtype=torch.long), torch.full((1,), NONE), torch.zeros(width, 1).long()
+    activation = next(iter(variants("activation")))  # of 0, each gives 0
+    return FeedForward(nothing, None, zeros, none, zeros.mT, None, None, activation, (), is_absent=True)
 
 
 def feed_forwards(graph: Graph) -> list[FeedForward]:

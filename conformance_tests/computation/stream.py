@@ -10,7 +10,13 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import Affine, affine, one_step
 from conformance_tests.computation.attention import Attention, attentions
-from conformance_tests.computation.feed_forward import FeedForward, feed_forwards, leaves, read_one_map
+from conformance_tests.computation.feed_forward import (
+    FeedForward,
+    absent_network,
+    feed_forwards,
+    leaves,
+    read_one_map,
+)
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.norm import Norm, read_norm
 from conformance_tests.computation.shown import Finding, Remarks
@@ -443,8 +449,33 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
             found.findings.append(finding)
     found.source = here
     judge_added(found, wiring.graph, added)
-    arrange(found, events[::-1])
+    arrange(found, with_absent_networks(events[::-1], here))
     return found
+
+
+def with_absent_networks(events: Sequence["Norm | Step"], source: Node) -> list["Norm | Step"]:
+    """Put a network that gives 0 behind each attention of an encoder that has no feed-forward networks at all.
+
+    A single attention of what is given is a part, and no encoder.
+    """
+    steps = [event for event in events if isinstance(event, Step)]
+    is_part = not steps or (len(steps) == 1 and source.kind == "input")
+    if is_part or not all(isinstance(step.part, Attention) and step.part.heads for step in steps):
+        return list(events)
+    found: list[Norm | Step] = []
+    waiting: list[Step] = []
+    for event in events:
+        if isinstance(event, Step):
+            found += waiting
+            assert isinstance(event.part, Attention)
+            waiting = [Step(absent_network(event.part.heads[0].W_Q.shape[0]))]
+            # The first norm behind an attention is its own, where norms do not stand before it.
+            found += [event, *(waiting if event.before else [])]
+            waiting = [] if event.before else waiting
+        else:
+            found += [event, *waiting]
+            waiting = []
+    return found + waiting
 
 
 def judge_added(found: Stream, graph: Graph, added: Sequence[tuple[Finding, Sequence[Value]]]) -> None:
