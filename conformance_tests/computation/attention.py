@@ -94,7 +94,7 @@ def softmax_argument(graph: Graph, value: Value) -> tuple[Tensor, int] | None:
     if value.operation == "softmax":
         codes = value.arrays[0]
         return codes, int(value.options["axes"][0])
-    axis = axis_of_shares(value)
+    axis = axis_of_shares(graph, value)
     if axis is None:
         return None
     waiting, seen = [value.codes], set()
@@ -104,7 +104,9 @@ def softmax_argument(graph: Graph, value: Value) -> tuple[Tensor, int] | None:
         if owner is None or owner.number in seen or not owner.depends:
             continue
         seen.add(owner.number)
-        alike = codes.shape == value.data.shape and owner is not value
+        # Where all weights are equal, so is much before them: the exponential tells where the softmax begins.
+        is_told = not is_even(value.data) or any(reader.operation == "exp" for reader in graph.readers(owner))
+        alike = codes.shape == value.data.shape and owner is not value and is_told
         if alike and apart(graph.numbers(codes).softmax(axis), value.data) < UNNOTICED:
             return without_shift(graph, codes, axis), axis
         if owner.kind:
@@ -112,14 +114,21 @@ def softmax_argument(graph: Graph, value: Value) -> tuple[Tensor, int] | None:
     return None
 
 
-def axis_of_shares(value: Value) -> int | None:
-    """Return the axis along which the entries of a value are positive and sum up to 1; None if they do on none."""
+def axis_of_shares(graph: Graph, value: Value) -> int | None:
+    """Return the axis along which the entries of a value are positive and sum up to 1; None if they do on none.
+
+    Where all are equal, several axes may do; then it is the one along which what they are divided by is summed.
+    """
     x = value.data
     if value.kind != "elementwise" or not x.is_floating_point() or not x.numel() or bool((x < 0).any()):
         return None
     axes = (axis for axis in reversed(range(x.ndim)) if x.shape[axis] > 1)
-    shares = (axis for axis in axes if apart(x.sum(axis), torch.ones((), dtype=x.dtype)) < UNNOTICED)
-    return next((axis for axis in shares if bool((x != x.narrow(axis, 0, 1)).any())), None)
+    shares = [axis for axis in axes if apart(x.sum(axis), torch.ones((), dtype=x.dtype)) < UNNOTICED]
+    sums = [read for read in value.arrays if (of := graph.owner(read)) is not None and of.kind == "reduction"]
+    for axis in shares:
+        if not constant_along(x, axis) or (is_even(x) and any(constant_along(read, axis) for read in sums)):
+            return axis
+    return None
 
 
 def without_shift(graph: Graph, codes: Tensor, axis: int) -> Tensor:
@@ -272,9 +281,22 @@ def change_of_scores(graph: Graph, value: Value, others: "Sequence[Tensor | floa
         return None
     if value.operation in ("add", "sub"):
         for bias in others:
-            if words := bias_in_words(graph, bias, -1 if value.operation == "sub" else 1):
+            if shift := made_of_scores(graph, bias):
+                says = f"what is taken from the scores before the softmax ({shift}) is not one number for all keys"
+                said.findings.append(Finding("weights", f"{says}{value.where}"))
+            elif words := bias_in_words(graph, bias, -1 if value.operation == "sub" else 1):
                 (said.foreign if graph.learned(bias) else said.unread).append(f"its scores get {words} added")
     return 1.0
+
+
+def made_of_scores(graph: Graph, codes: "Tensor | float") -> str:
+    """Return the operation that makes one number of many scores, if entries are such; no text if they are others.
+
+    One that all keys of a query share is no part of the scores: it cancels in the softmax.
+    """
+    value = graph.owner(codes) if isinstance(codes, Tensor) else None
+    is_made = value is not None and value.kind == "reduction" and leads_to_scores(graph, value.arrays[0])
+    return value.operation if value is not None and is_made else ""
 
 
 def is_bound(graph: Graph, others: "Sequence[Tensor | float]") -> bool:

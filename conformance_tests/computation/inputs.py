@@ -15,7 +15,7 @@ from conformance_tests.computation.norm import CLOSE, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_outer_norm
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.computation.stream import Node
-from conformance_tests.computation.walking import first_argument, paths, through, unchanged
+from conformance_tests.computation.walking import along_axis, first_argument, is_even, paths, through, unchanged
 from encoder_spec.equation import variants
 from encoder_spec.notation import SpecificationError
 
@@ -284,10 +284,23 @@ def read_constant(found: EncoderReading, codes: Tensor) -> None:
         elif bool(graph.numbers(codes[0]).any()):
             found.unread.append(ONE_FOR_ALL)
         return
-    table = None
-    if owner is not None and owner.data.numel() % codes.shape[-1] == 0 and owner.operation in ("parameter", "constant"):
-        table = owner.codes.reshape(-1, codes.shape[-1])
-    read_positions(found, codes, table)
+    is_kept = owner is not None and owner.operation in ("parameter", "constant")
+    read_positions(found, codes, rows_of(owner, codes) if owner is not None and is_kept else None)
+
+
+def rows_of(table: Value, codes: Tensor) -> Tensor | None:
+    """Return a table as rows of features, whichever axis these stand along; None if it is none of such rows.
+
+    Args:
+        table: the array that holds it.
+        codes: entries (n, d_model) of some of its rows.
+    """
+    shape, width = table.data.shape, codes.shape[-1]
+    first = places(codes[0])
+    along = [axis for axis in range(len(shape)) if not is_even(along_axis(first, shape, axis))]
+    if len(along) == 1 and shape[along[0]] == width:
+        return table.codes.movedim(along[0], -1).reshape(-1, width)
+    return table.codes.reshape(-1, width) if table.data.numel() % width == 0 else None
 
 
 def by_sequence(graph: Graph, codes: Tensor) -> Tensor:
