@@ -20,6 +20,7 @@ from conformance_tests.computation.masks import (
 )
 from conformance_tests.computation.norm import apart
 from conformance_tests.computation.shown import Finding, Remarks
+from conformance_tests.computation.sums_apart import APART
 from conformance_tests.computation.walking import (
     along_axis,
     constant_along,
@@ -367,6 +368,7 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
     if axis is not None and (wrong := hidden_wrongly(graph, scores.masking_ids, axis)):
         found.findings.append(Finding("mask", f"the mask that is made of the ids {wrong}{weights.where}"))
     found.take(kind_of_weights(weights, scores, averaged, axis))
+    found.take(summed_apart(scores, averaged))
     vectors = (averaged.queries, averaged.keys, averaged.values)
     Q, K, V = (in_heads(graph, codes) for codes in vectors)
     if Q is None or K is None or V is None:
@@ -440,6 +442,19 @@ def kind_of_weights(weights: Value, scores: Scores, averaged: "Averaged", axis: 
     if not is_summed_along(weights, axis, averaged.weights):
         says = f"the softmax does not run over the keys, which the values are averaged over{weights.where}"
         said.findings.append(Finding("weights", says))
+    return said
+
+
+def summed_apart(scores: Scores, averaged: "Averaged") -> Remarks:
+    """Find products of two sums in the place of sums of products."""
+    said = Remarks()
+    for slot, product, what in (
+        ("scores", scores.product, "queries and keys are"),
+        ("weights", averaged.product, "attention weights and values are"),
+    ):
+        if APART in product.options:
+            says = f"{what} summed each by themselves before they are multiplied: two letters for one axis{product.where}"
+            said.findings.append(Finding(slot, says))
     return said
 
 
