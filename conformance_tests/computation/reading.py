@@ -58,7 +58,8 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         tried.add(value.number)
         shown = read(graph.up_to(codes))
         departures = [finding for finding in shown.findings if finding.slot != "dropout"]
-        if not shown.fits_slots or (is_inside and (shown.unread or departures)):
+        fits = shown.fits_slots or (departures and shown.layers_are_read)
+        if not fits or (is_inside and (shown.unread or departures)):
             continue
         whole = EncoderReading(graph)
         kinds = ("parameter", "argument")

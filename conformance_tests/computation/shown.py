@@ -129,6 +129,11 @@ class EncoderReading(Remarks):
         return self.is_entered and not self.foreign
 
     @property
+    def layers_are_read(self) -> bool:
+        """Return whether nothing is left open in its layers, whatever enters the first one."""
+        return "N" in self.sizes and not self.foreign and set(self.unread) <= set(self.unread_input)
+
+    @property
     def places_vectors(self) -> bool:
         """Return whether it adds positions to vectors, or to mapped features; a set of those needs none."""
         return self.choices.get("embedding") in READ_AS_REALS and "position" in self.choices

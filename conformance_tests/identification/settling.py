@@ -394,7 +394,7 @@ def departing_by_itself(shown: EncoderReading, weights: Mapping[str, Tensor]) ->
     One with parameters of no slot in its attention may compute other equations there, and do so rightly.
     """
     within = [finding for finding in shown.findings if finding.slot in WITHIN_ATTENTION]
-    if not within or "N" not in shown.sizes or shown.foreign or set(shown.unread) - set(shown.unread_input):
+    if not (within and shown.layers_are_read):
         return []
     mapping, ungathered = gathered(shown, weights)
     is_read = not ungathered and shown.within_attention.isdisjoint(mapping.unmapped)
