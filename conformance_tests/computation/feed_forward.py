@@ -30,7 +30,8 @@ class FeedForward:
 
     ``activation`` is the variant of its slot, empty if it is another function; ``resembles`` is then the variant that
     it is nearly, empty if there is none, and ``off`` how far it is from it. Without a gate ``W_G`` is None, and without
-    a second map ``W_2`` is. One that ``is_absent`` gives 0: it stands where an encoder has none. ``is_glu`` says that one map is multiplied by the logistic function of the other: the first
+    a second map ``W_2`` is. One that is ``absent`` gives 0: it stands where an encoder has none, and this says so in words.
+    ``is_glu`` says that one map is multiplied by the logistic function of the other: the first
     gated unit (Dauphin et al. 2017), which the specification does not have.
     """
 
@@ -48,14 +49,14 @@ class FeedForward:
     resembles: str = ""
     off: float = 0.0
     is_glu: bool = False
-    is_absent: bool = False
+    absent: str = ""
 
 
-def absent_network(width: int) -> FeedForward:
-    """Return the network that gives 0, which an encoder without one has."""
+def absent_network(width: int, says: str) -> FeedForward:
+    """Return the network that gives 0, which an encoder without one has; ``says`` what is found of it."""
     nothing, none, zeros = torch.empty(0, dtype=torch.long), torch.full((1,), NONE), torch.zeros(width, 1).long()
     activation = next(iter(variants("activation")))  # of 0, each gives 0
-    return FeedForward(nothing, None, zeros, none, zeros.mT, None, None, activation, (), is_absent=True)
+    return FeedForward(nothing, None, zeros, none, zeros.mT, None, None, activation, (), absent=says)
 
 
 def feed_forwards(graph: Graph) -> list[FeedForward]:

@@ -423,8 +423,8 @@ def fill_up_networks(found: EncoderReading, N: int) -> None:
 def read_network(found: EncoderReading, place: str, network: FeedForward) -> None:
     """Read the maps of a feed-forward network."""
     found.codes[f"{place}W_1"] = network.W_1
-    if network.is_absent:
-        found.take(Remarks(findings=[Finding("ffn", "no feed-forward network stands behind its attention")]))
+    if network.absent:
+        found.take(Remarks(findings=[Finding("ffn", network.absent)]))
     if network.W_2 is not None:
         found.codes[f"{place}W_2"] = network.W_2
     else:
@@ -454,7 +454,7 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
             found.departing |= parameters_between(found.graph, norm.reads, norm.value)
     found.norms_are_read = all(norm.form for norm in (*there, *outside))
     # Beside no network no norm is missed.
-    have_none = any(isinstance(step.part, FeedForward) and step.part.is_absent for step in stream.steps)
+    have_none = any(isinstance(step.part, FeedForward) and step.part.absent for step in stream.steps)
     bare = [place for place, norm in norms.items() if norm is None]
     find_missing_norms(found, [place for place in bare if not (have_none and place.endswith("norm_2"))])
     known = Counter((norm.form, norm.eps) for norm in there if norm.form) or Counter((n.nearest, n.eps) for n in there)

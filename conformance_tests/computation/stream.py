@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from conformance_tests.computation.norm import Norm, read_norm
 from conformance_tests.computation.shown import Finding, Remarks
 
 Sublayer = Attention | FeedForward
+PartT = TypeVar("PartT", Attention, FeedForward)
 
 
 @dataclass(eq=False)
@@ -299,7 +300,7 @@ class Branch(NamedTuple):
 def terms(node: Node) -> dict[Node, float]:
     """Return what is summed in a value, and how many times each counts; what is added and taken away is gone.
 
-    Sums inside of it are the stream before it, and stay as they are.
+    Sums inside of it are the stream before it, and stay as they are; so are streams that a sublayer is taken from.
     """
     if node.kind == "scaled" and node.parts[0].kind not in EMBEDDED:
         return {term: node.factor * times for term, times in terms(node.parts[0]).items()}
@@ -307,7 +308,8 @@ def terms(node: Node) -> dict[Node, float]:
         return {node: 1.0}
     found: dict[Node, float] = {}
     for part, sign in zip(node.parts, (1.0, -1.0 if node.kind == "difference" else 1.0), strict=True):
-        inside = {part: 1.0} if part.kind == "sum" else terms(part)
+        is_stream = part.kind == "sum" or (part.kind == "difference" and part.parts[1].kind == "sublayer")
+        inside = {part: 1.0} if is_stream else terms(part)
         for term, times in inside.items():
             found[term] = found.get(term, 0.0) + sign * times
     return {term: times for term, times in found.items() if times}
@@ -449,33 +451,82 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
             found.findings.append(finding)
     found.source = here
     judge_added(found, wiring.graph, added)
-    arrange(found, with_absent_networks(events[::-1], here))
+    arrange(found, with_absent_sublayers(wiring, found, events[::-1], here))
     return found
 
 
-def with_absent_networks(events: Sequence["Norm | Step"], source: Node) -> list["Norm | Step"]:
-    """Put a network that gives 0 behind each attention of an encoder that has no feed-forward networks at all.
+def with_absent_sublayers(
+    wiring: Wiring, found: Stream, events: Sequence["Norm | Step"], source: Node
+) -> list["Norm | Step"]:
+    """Put sublayers where an encoder has none of their kind at all, so that the rest of it can be read.
 
-    A single attention of what is given is a part, and no encoder.
+    A network that gives 0 stands behind each attention, and an attention whose results are not used before each
+    network. A single sublayer of what is given is a part, and no encoder.
     """
     steps = [event for event in events if isinstance(event, Step)]
-    is_part = not steps or (len(steps) == 1 and source.kind == "input")
+    kinds = {type(step.part) for step in steps}
+    if len(kinds) != 1:
+        return list(events)
+    if kinds == {FeedForward}:
+        idle = unused(wiring, wiring.attentions)
+        if len(idle) != len(steps):
+            return list(events)
+        for part in idle:
+            explain_bias(wiring, part)
+        where = idle[0].gives.where if idle[0].gives else ""
+        found.findings.append(Finding("residual", f"what the attention gives is not used{where}"))
+        return before_networks(events, [Step(part) for part in idle])
+    networks = unused(wiring, wiring.networks)
+    is_part = len(steps) == 1 and source.kind == "input" and not networks
     if is_part or not all(isinstance(step.part, Attention) and step.part.heads for step in steps):
         return list(events)
+    says = f"what its feed-forward network gives is not used{networks[0].where}" if networks else NO_NETWORK
+    return behind_attentions(events, says)
+
+
+NO_NETWORK = "no feed-forward network stands behind its attention"
+
+
+def unused(wiring: Wiring, parts: Sequence[PartT]) -> list[PartT]:
+    """Return sublayers that are computed before the output and have no part in it."""
+    graph = wiring.graph
+    used = {value.number for value in graph.ancestors(graph.output)}
+    last = max((value.number for value in graph.owners(graph.output)), default=-1)
+    return [part for part in parts if part.gives and part.gives.number < last and part.gives.number not in used]
+
+
+def explain_bias(wiring: Wiring, part: Sublayer) -> None:
+    """Give a sublayer whose results are not used the bias that is added to them."""
+    for reader in wiring.graph.readers(part.gives) if part.gives else ():
+        wiring.explain(reader)
+
+
+def behind_attentions(events: Sequence["Norm | Step"], says: str) -> list["Norm | Step"]:
+    """Put a network that gives 0 behind each attention, and behind the norm of it; ``says`` what is found of them."""
     found: list[Norm | Step] = []
     waiting: list[Step] = []
     for event in events:
-        if isinstance(event, Step):
-            found += waiting
-            assert isinstance(event.part, Attention)
-            waiting = [Step(absent_network(event.part.heads[0].W_Q.shape[0]))]
-            # The first norm behind an attention is its own, where norms do not stand before it.
-            found += [event, *(waiting if event.before else [])]
-            waiting = [] if event.before else waiting
-        else:
+        if not isinstance(event, Step):
             found += [event, *waiting]
             waiting = []
+            continue
+        assert isinstance(event.part, Attention)
+        network = Step(absent_network(event.part.heads[0].W_Q.shape[0], says))
+        # The first norm behind an attention is its own, where norms do not stand before it.
+        found += [*waiting, event, *([network] if event.before else [])]
+        waiting = [] if event.before else [network]
     return found + waiting
+
+
+def before_networks(events: Sequence["Norm | Step"], attentions: list[Step]) -> list["Norm | Step"]:
+    """Put an attention before each network, and before the norm between them, where norms stand behind sublayers."""
+    found: list[Norm | Step] = []
+    for event in events:
+        if isinstance(event, Step):
+            has_own = not event.before and bool(found) and isinstance(found[-1], Norm)
+            found.insert(len(found) - has_own, attentions.pop(0))
+        found.append(event)
+    return found
 
 
 def judge_added(found: Stream, graph: Graph, added: Sequence[tuple[Finding, Sequence[Value]]]) -> None:

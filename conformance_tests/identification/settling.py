@@ -115,6 +115,9 @@ class Settling:
             if shown is not None and (alone := random_numbers(shown) or departing_by_itself(shown, self.weights)):
                 raise Departs(NO_ENCODER, [(shown.equation(f.slot), f.says) for f in alone]) from None
             left = [] if shown is None else left_open(shown, self.weights)
+            refused = self.subject.refused()
+            if not left and refused and isinstance(reason, Undetermined) and refused not in str(reason):
+                raise Undetermined(f"{reason}; no call goes through, and the one that got furthest raised {refused}") from None
             if not left:
                 raise
             # Where the computation shows all but how weights are made, or a part alone, names and shapes add nothing.

@@ -218,6 +218,8 @@ class CalledSubject(Subject):
             takes_batches = found is not None and (alone or found.batch > 1 or self.hints.batch == 1)
             # A batch as large as its sequences are long was named by refusals: it may be one sequence of such vectors.
             if found is not None and not found.is_odd and takes_batches and found.tells_axes_apart:
+                if self._exchanges_axes(found, until(here, call)):
+                    continue
                 return found
             odd = odd or (None if found is None else (found, self.how_called()))
         if odd is not None:
@@ -227,6 +229,19 @@ class CalledSubject(Subject):
         self.one_by_one = False
         self._searched_in_vain += process_time() - begun
         return None
+
+    def _exchanges_axes(self, found: FirstCall, call: TryCall) -> bool:
+        """Return whether an encoder takes as many sequences as positions alone, however many these are.
+
+        It takes one axis for the other somewhere, and the numbers of such a call do not show where.
+        """
+        size = found.length
+        if found.batch != size or self.one_by_one or found.inputs.ndim > SEQUENCE:
+            return False
+        known = self.how_called()
+        several, square = (self.tried_calls(call, Sizes(size + 1, n), FEW_TRIALS) for n in (size, size + 1))
+        self.call_as(known)
+        return several is None and square is not None
 
     def tried_calls(self, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
         """Return a call that goes through; None if none of so many does."""
@@ -726,14 +741,17 @@ class CalledSubject(Subject):
                 first = [tuple(accepted[name] for name in given)] if set(given) == set(accepted) else []
                 yield given, chain(first, islice(choices, LIKELY))
 
+    def refused(self) -> str:
+        """See ``Subject``."""
+        return self._furthest[1] if self.first_sizes is None else ""
+
     def _asked(self) -> list[str]:
         """Return the required arguments other than tokens, embeddings and segments."""
         return required(self._beside_segments())
 
     def _demand_nothing_else(self, others: Sequence[str]) -> None:
         if others:
-            _, said = self._furthest
-            refused = f", and the call that got furthest raised {said}" if said and self.first_sizes is None else ""
+            refused = f", and the call that got furthest raised {self.refused()}" if self.refused() else ""
             raise Refused(
                 f"the encoder asks for {', '.join(others)} beside its input, which the suite cannot invent{refused}: "
                 "name a function that makes an encoder called with its input, and a mask if it takes one"

@@ -204,6 +204,10 @@ class Subject:
         """Return what is unknown about its call and keeps it from being judged conformant."""
         return ""
 
+    def refused(self) -> str:
+        """Return what the call that got furthest was refused with, if none went through."""
+        return ""
+
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
         """Return whether a weight without influence on the hidden states influences anything else that is returned."""
         return False
