@@ -453,7 +453,9 @@ def summed_apart(scores: Scores, averaged: "Averaged") -> Remarks:
         ("weights", averaged.product, "attention weights and values are"),
     ):
         if APART in product.options:
-            says = f"{what} summed each by themselves before they are multiplied: two letters for one axis{product.where}"
+            says = (
+                f"{what} summed each by themselves before they are multiplied: two letters for one axis{product.where}"
+            )
             said.findings.append(Finding(slot, says))
     return said
 

@@ -30,9 +30,9 @@ class FeedForward:
 
     ``activation`` is the variant of its slot, empty if it is another function; ``resembles`` is then the variant that
     it is nearly, empty if there is none, and ``off`` how far it is from it. Without a gate ``W_G`` is None, and without
-    a second map ``W_2`` is. One that is ``absent`` gives 0: it stands where an encoder has none, and this says so in words.
-    ``is_glu`` says that one map is multiplied by the logistic function of the other: the first
-    gated unit (Dauphin et al. 2017), which the specification does not have.
+    a second map ``W_2`` is. One that is ``absent`` gives 0: it stands where an encoder has none, and this says so in
+    words. ``is_glu`` says that one map is multiplied by the logistic function of the other: the first gated unit
+    (Dauphin et al. 2017), which the specification does not have.
     """
 
     reads: Tensor

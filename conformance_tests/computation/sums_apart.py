@@ -3,10 +3,14 @@
 An einsum with two letters for one axis computes such. The product is read as the one that was meant, and marked.
 """
 
+from math import prod
+from typing import NamedTuple
+
 from torch import Tensor
 
-from conformance_tests.computation.graph import Graph, Operand, Value, places
+from conformance_tests.computation.graph import Graph, Value, places
 from conformance_tests.computation.rewriting import Rewriting
+from conformance_tests.computation.walking import constant_along
 
 APART = "apart"
 """The option of a product whose factors are summed before they are multiplied."""
@@ -14,18 +18,39 @@ APART = "apart"
 
 def joined_sums(graph: Graph) -> Graph:
     """Return a graph in which products of two sums are read as sums of products; the same graph, if it has none."""
-    found = {value.number: sides for value in graph.values if (sides := summands(graph, value)) is not None}
+    found = {value.number: product for value in graph.values if (product := product_of_sums(graph, value)) is not None}
     return Joining(graph, found).finish() if found else graph
 
 
-def summands(graph: Graph, product: Value) -> tuple[Tensor, Tensor] | None:
-    """Return what is summed in rows (T, M, K) and in columns (T, K, N) of a product of two sums; None of another."""
-    if product.operation != "product" or not all(map(graph.depends, product.reads)) or product.arrays[0].shape[-1] > 1:
+class Product(NamedTuple):
+    """Rows (T, M, K) and columns (T, K, N), and the axes of the result in the order of T, M and N."""
+
+    rows: Tensor
+    columns: Tensor
+    axes: tuple[int, ...]
+
+
+def product_of_sums(graph: Graph, value: Value) -> Product | None:
+    """Return the product that was meant by a product of two sums; None of another value."""
+    factors = [graph.owner(read) for read in value.arrays]
+    is_of_sums = len(factors) == 2 and all(of is not None and of.operation == "sum" and of.depends for of in factors)
+    if not is_of_sums or value.operation not in ("product", "mul"):
         return None
-    rows, columns = (terms_of(graph, codes) for codes in (product.arrays[0][..., 0], product.arrays[1][:, 0]))
-    if rows is None or columns is None or rows.shape[-1] != columns.shape[-1]:
+    if value.operation == "product" and value.arrays[0].shape[-1] > 1:
         return None
-    return rows, columns.mT
+    one, other = (read.expand_as(value.data) for read in value.arrays)
+    axes = range(value.data.ndim)
+    along_one, along_other = ({a for a in axes if not constant_along(read, a)} for read in (one, other))
+    of_one, of_other = along_one - along_other, along_other - along_one
+    if not of_one or not of_other:
+        return None
+    order = tuple(sorted(axes, key=lambda axis: (axis in of_one) + 2 * (axis in of_other)))
+    M, N = (prod(value.data.shape[axis] for axis in mine) for mine in (of_one, of_other))
+    rows, columns = (read.permute(order).reshape(-1, M, N) for read in (one, other))
+    terms = [terms_of(graph, codes) for codes in (rows[..., 0], columns[:, 0])]
+    if terms[0] is None or terms[1] is None or terms[0].shape[-1] != terms[1].shape[-1]:
+        return None
+    return Product(terms[0], terms[1].mT, order)
 
 
 def terms_of(graph: Graph, codes: Tensor) -> Tensor | None:
@@ -40,11 +65,18 @@ def terms_of(graph: Graph, codes: Tensor) -> Tensor | None:
 class Joining(Rewriting):
     """Builds the graph in which products of sums are those of their terms."""
 
-    def __init__(self, former: Graph, found: dict[int, tuple[Tensor, Tensor]]) -> None:
+    def __init__(self, former: Graph, found: dict[int, Product]) -> None:
         super().__init__(former)
         for value in former.values:
-            if value.number in found:
-                reads: tuple[Operand, ...] = tuple(map(self.translated, found[value.number]))
-                self.now[value.number] = self.add(value, reads, value.data, {APART: True})
-            else:
-                self.now[value.number] = self.keep(value)
+            product = found.get(value.number)
+            self.now[value.number] = self.keep(value) if product is None else self._joined(value, product)
+
+    def _joined(self, value: Value, product: Product) -> Tensor:
+        """Add the product, and return its entries in the arrangement of the former value."""
+        shape = [value.data.shape[axis] for axis in product.axes]
+        rows, columns = map(self.translated, product[:2])
+        data = value.data.permute(product.axes).reshape(len(rows), rows.shape[1], columns.shape[2])
+        about = {"operation": "product", "kind": ""}
+        codes = self.add(value, (rows, columns), data, {APART: True}, **about)
+        back = sorted(range(len(shape)), key=product.axes.__getitem__)
+        return codes.reshape(shape).permute(back)

@@ -69,9 +69,7 @@ def unmapped(graph: Graph) -> Iterator[Unmapped]:
                 yield Unmapped(product, side, *found[:2], is_turned, found[2])
 
 
-def behind_factors(
-    graph: Graph, codes: Tensor, streams: Sequence[Value | None]
-) -> tuple[Value, Tensor, float] | None:
+def behind_factors(graph: Graph, codes: Tensor, streams: Sequence[Value | None]) -> tuple[Value, Tensor, float] | None:
     """Return the stream whose entries these are, those entries, and the number that multiplies them."""
     factor = 1.0
     while (value := graph.owner(codes)) not in streams:
@@ -92,7 +90,9 @@ class Mapping(Rewriting):
             if not any(sides):
                 self.now[value.number] = self.keep(value)
                 continue
-            reads = [self.read(r) if one is None else self._map_of(one) for one, r in zip(sides, value.reads, strict=True)]
+            reads = [
+                self.read(r) if one is None else self._map_of(one) for one, r in zip(sides, value.reads, strict=True)
+            ]
             self.now[value.number] = self.add(value, tuple(reads), value.data, self.options(value))
 
     def _map_of(self, one: Unmapped) -> Tensor:

@@ -87,6 +87,14 @@ class ScoresUnscaled(Attention):
         return torch.einsum("bhqc,bhkc->bhqk", q, k)
 
 
+@breaks("attention.scores", "ATT-3")
+class QueriesAndKeysSummedApart(Attention):
+    """An einsum has two letters for the features, which are summed before they meet."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return torch.einsum("bhqc,bhkd->bhqk", q, k) / math.sqrt(q.shape[-1])
+
+
 @breaks("multihead.split", "MH-1", "MH-7")
 class HeadsSplitWithoutTranspose(Attention):
     """(B, n, h·d_k) is viewed as (B, h, n, d_k), so that heads mix positions."""
@@ -141,6 +149,25 @@ class SoftmaxOverQueries(Attention):
 
     def weigh(self, scores: Tensor, pad: Tensor | None) -> Tensor:
         return scores.softmax(-2)
+
+
+@breaks("attention.weights", "ATT-6")
+class WeightsAndValuesSummedApart(Attention):
+    """An einsum has two letters for the keys: each query gets the sum of all values."""
+
+    def forward(self, x: Tensor, pad: Tensor | None) -> Tensor:
+        q, k, v = map(self.split, self.project(x))
+        weights = self.weigh(self.mask(self.score(q, k), pad), pad)
+        return self.out(self.merge(torch.einsum("bhqk,bhvc->bhqc", weights, v)))
+
+
+@breaks("attention.weights", "ATT-6")
+class ShiftedByAnotherQuery(Attention):
+    """What keeps exp small is the largest score of the query with the number of the key."""
+
+    def weigh(self, scores: Tensor, pad: Tensor | None) -> Tensor:
+        exp = (scores - scores.amax(-1)[..., None, :]).exp()
+        return exp / exp.sum(-1, keepdim=True)
 
 
 @breaks("attention.weights", "ATT-6", "ATT-7")

@@ -93,6 +93,47 @@ class SecondResidualDropped(Layer):
         return self.norm2(self.feed_forward(x))
 
 
+@breaks("residual", "RES-1")
+class AttentionNotUsed(Layer):
+    """What the attention gives is computed, and not added."""
+
+    def forward(self, x: Tensor, pad: Tensor | None) -> Tensor:
+        self.self_attn(x, pad)
+        x = self.norm1(x)
+        return self.norm2(x + self.feed_forward(x))
+
+
+@breaks("ffn.without_bias", "FFN-10", "ENC-8")
+class FeedForwardNotUsed(Layer):
+    """What the feed-forward network gives is computed, and the stream is added in its place."""
+
+    def forward(self, x: Tensor, pad: Tensor | None) -> Tensor:
+        x = self.norm1(x + self.self_attn(x, pad))
+        self.feed_forward(x)
+        return self.norm2(x)
+
+
+@breaks("ffn.without_bias", "FFN-10")
+class FeedForwardMissing(Layer):
+    """Attention alone, layer by layer."""
+
+    def __init__(self, width: int, heads: int, inner: int) -> None:
+        super().__init__(width, heads, inner)
+        del self.linear1, self.linear2, self.norm2
+
+    def forward(self, x: Tensor, pad: Tensor | None) -> Tensor:
+        return self.norm1(x + self.self_attn(x, pad))
+
+
+@breaks("residual", "RES-1")
+class FeedForwardTakenAway(PreNorm):
+    """Pre-LN, in which the feed-forward network's output is subtracted."""
+
+    def forward(self, x: Tensor, pad: Tensor | None) -> Tensor:
+        x = x + self.self_attn(self.norm1(x), pad)
+        return x - self.feed_forward(self.norm2(x))
+
+
 @breaks("layer.post_ln", "RES-1")
 class ResidualOfTheLayersInput(Layer):
     """The second sum adds the layer's input instead of the sublayer's."""

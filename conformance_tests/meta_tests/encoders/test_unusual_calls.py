@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from torch import Tensor
+from torch import Tensor, nn
 
 from conformance_tests.meta_tests.encoders import (
     in_no_slot,
+    plain,
     unusual_calls,
     unusual_entrances,
     unusual_frameworks,
@@ -76,11 +77,27 @@ def test_an_encoder_with_scores_of_no_slot_ends_where_it_ends(judged: Judgements
     assert "judged up to what its part `layers.1` returns" in str(judged(in_no_slot.SlopedBelowAHead).notes)
 
 
+class ExchangesAxes(plain.PlainAttention):
+    """Takes the number of sequences for that of positions, which are as many in some calls."""
+
+    def merge(self, heads: Tensor) -> Tensor:
+        return heads.transpose(1, 2).reshape(heads.shape[2], heads.shape[0], -1)
+
+
+def test_an_encoder_that_takes_as_many_sequences_as_positions_alone_is_left_open(judged: Judgements) -> None:
+    """The numbers of such a call are right, and it refuses every other one."""
+    assert judged(exchanges_axes).verdict == "undetermined"
+
+
+def exchanges_axes() -> nn.Module:
+    return plain.Plain(plain.layers_with(ExchangesAxes))
+
+
 class RaisesWhateverItIsGiven(unusual_calls.Calls):
     """A name is missing in it."""
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
-        return self.run(x, ~mask[:, None, None]) + forgotten  # type: ignore[name-defined] # noqa: F821
+        return self.run(x, ~mask[:, None, None]) + forgotten  # type: ignore[name-defined]
 
 
 def test_of_an_encoder_that_raises_whatever_it_is_given_the_furthest_refusal_is_told(judged: Judgements) -> None:

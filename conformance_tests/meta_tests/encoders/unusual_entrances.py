@@ -150,6 +150,45 @@ class WavesOverTheFirstAxis(Plain):
         return super().forward((x + waves[:, None]).transpose(0, 1)).transpose(0, 1)
 
 
+@excused("position.learned", "the positions are sinusoids with other frequencies")
+class FrozenWaves(Tokens):
+    """Sinusoids of wrong frequencies are kept as a parameter that is not learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        rates = 10000.0 ** -(2 * torch.arange(28.0) / 28)
+        angles = torch.arange(20.0)[:, None] * rates
+        even = torch.arange(28) % 2 == 0
+        self.position_table = nn.Parameter(torch.where(even, angles.sin(), angles.cos()), requires_grad=False)
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.token_table(ids) + self.position_table[: ids.shape[1]], None)
+
+
+@unusual
+class PositionsOnTheirSide(Tokens):
+    """The table of positions has one column for each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.position_table = nn.Parameter(torch.randn(28, 20))
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.token_table(ids) + self.position_table[:, : ids.shape[1]].mT, None)
+
+
+@excused("attention.scores", "the scores are multiplied by 0.142857, where")
+class WindowsOfASignal(Plain):
+    """Cuts a signal into windows that nothing maps, and divides the scores by d_k."""
+
+    def __init__(self) -> None:
+        super().__init__(layers_with(DividedByTheWidth))
+        self.places = nn.Parameter(torch.randn(6, 28))
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(x.reshape(len(x), 6, 28) + self.places, None)
+
+
 @unusual
 class TokenAndPositionsFirst(nn.Module):
     """Reads features (n, B, f), puts a class token before them, and adds positions (n + 1, 1, d)."""

@@ -345,6 +345,18 @@ def queries_in_turn() -> nn.Module:
     return Plain(layers_with(InTurn))
 
 
+class ViewsItsInput(PlainAttention):
+    """Takes numbers in the usual memory order alone."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        return super().forward(x.view(len(x), -1, 28), hidden)
+
+
+@unusual
+def views_its_input() -> nn.Module:
+    return Plain(layers_with(ViewsItsInput))
+
+
 class WithoutPadding(PlainAttention):
     """Attends to one sequence at a time, with its padding cut out, and fails where nothing is left of it."""
 
