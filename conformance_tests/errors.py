@@ -14,10 +14,6 @@ class Disagreement(AssertionError):
         self.budget = budget
 
 
-class Raised(Disagreement):
-    """A call that the encoder raised an exception in; the message has it."""
-
-
 class Unsupported(Exception):
     """A check that could not run on this subject: never a pass, never a failure."""
 

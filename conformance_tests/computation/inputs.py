@@ -380,8 +380,8 @@ ANGLES = 2**-20
 def read_fixed(found: EncoderReading, table: Tensor, is_frozen: bool) -> None:
     """Say of positions that are neither learned nor sinusoids of the specification what they are.
 
-    A frozen parameter may have been learned before, unless it is made of waves. Tables are often copied whose first row,
-    of zeros, was once that of padding.
+    A frozen parameter may have been learned before, unless it is made of waves. Tables are often copied whose first
+    row, of zeros, was once that of padding.
     """
     has_first = len(table) == 1 or bool(table[0].any())
     table = table if has_first else table[1:]

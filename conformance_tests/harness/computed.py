@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.shown import Facts
-from conformance_tests.errors import Blocked, Disagreement, Raised, Unsupported
+from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness.extent import AS_USED, DRAWN, OWN, WITH_GRADIENTS, WITHOUT_GRADIENTS, Extent
 from conformance_tests.harness.intermediates import Aligned, Recorded, align, departure
 from conformance_tests.harness.question import Question
@@ -181,7 +181,11 @@ class Computed:
             raise
         except Exception as fault:
             reason = f"{type(fault).__name__}: {fault}".split("\n")[0]
-            raise Raised(f"encoder: the subject raised {reason} [{case}]") from fault
+            if not all(x.is_contiguous() for x in probe.inputs):
+                raise Unsupported(
+                    f"the encoder takes no numbers in another memory order: it raised {reason}"
+                ) from fault
+            raise Disagreement(f"encoder: the subject raised {reason} [{case}]") from fault
         mode = AS_USED if dtype else WITH_GRADIENTS if case.gradients else WITHOUT_GRADIENTS
         self.extent.add(probe, dtype or self.subject.dtype, mode, OWN if case.weights == GIVEN else DRAWN)
 
