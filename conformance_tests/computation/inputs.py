@@ -340,7 +340,10 @@ def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -
         is_frozen = owner is not None and owner.operation == "parameter"
         read_fixed(found, numbers if table is None else graph.numbers(table), is_frozen)
     if table is None:
-        found.numbers["P"] = numbers
+        if graph.learned(codes):
+            found.codes["P"] = codes  # computed of other parameters, as where a table is stretched
+        else:
+            found.numbers["P"] = numbers
         found.made_for = len(numbers)
         found.choices["position"] = "learned"
         return

@@ -183,7 +183,7 @@ class Computed:
             reason = f"{type(fault).__name__}: {fault}".split("\n")[0]
             if not all(x.is_contiguous() for x in probe.inputs):
                 raise Unsupported(
-                    f"the encoder takes no numbers in another memory order: it raised {reason}"
+                    f"no other memory order is taken: the encoder raised {reason}"
                 ) from fault
             raise Disagreement(f"encoder: the subject raised {reason} [{case}]") from fault
         mode = AS_USED if dtype else WITH_GRADIENTS if case.gradients else WITHOUT_GRADIENTS

@@ -25,6 +25,9 @@ FEW_SIZES, LARGEST_WIDTH = 3, 1025
 
 Shape = tuple[int, ...]
 
+Patch = tuple[tuple[int, int], int]
+"""Sides and channels."""
+
 InputsOf = Callable[[Mapping[str, Tensor], int, int], Iterator[Tensor | Shape]]
 """Yields what may be the input: ids, or the shape of vectors. It reads the weights and the numbers of sequences and
 positions.
@@ -72,14 +75,7 @@ def inputs_of(
         # Where only one length goes, it matters which axis has it.
         for width in likely:
             yield length, batch, width
-    kernels = {tuple(sorted(s[2:])) for s in shapes if len(s) == 4}
-
-    def is_kept(image: Shape) -> bool:
-        """Return whether an encoder keeps the sides of an image; those of its patches are kept by a kernel."""
-        sides = tuple(sorted(image)[1:])
-        return set(sides) <= set(numbers) and sides not in kernels
-
-    for shape in sorted(images_of(shapes, placed, numbers), key=is_kept, reverse=True):
+    for shape in by_evidence(images_of(shapes, placed, numbers), shapes, placed, numbers):
         yield batch, *shape
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
         for time in (2 * length, *(2 * size for size in sizes if size <= LONGEST)):
@@ -140,6 +136,52 @@ MOST_CHANNELS, MOST_COUNTS = 16, 6
 """Signals with at most so many channels are tried, and so many numbers of stretches."""
 
 
+def by_evidence(
+    images: Iterable[Shape], shapes: Sequence[Shape], placed: Sequence[Shape], numbers: Collection[int]
+) -> list[Shape]:
+    """Return images in order: those first whose sides an encoder keeps, or for which it has a table of positions.
+
+    Sides that are kept come before a table, which may have more rows, unless they are the sizes of some weights as
+    well. An encoder that stretches its table takes other images, too, and computes no number of the table for them.
+    """
+    kernels = {tuple(sorted(s[2:])) for s in shapes if len(s) == 4}
+    sizes = {size for shape in shapes for size in shape}
+    told = set(images_told(placed, shapes, numbers))
+    by_kernel = set(images_in_grids(patches_stored(shapes), placed))
+
+    def rank(image: Shape) -> int:
+        sides = tuple(sorted(image)[1:])
+        is_kept = set(sides) <= set(numbers) and sides not in kernels
+        is_surely = is_kept and sizes.isdisjoint(sides)
+        is_told = image in told
+        ranks = (is_surely and is_told, is_surely, image in by_kernel, is_kept and is_told, is_told, is_kept, True)
+        return ranks.index(True)
+
+    return sorted(images, key=rank)
+
+
+def patches_stored(shapes: Sequence[Shape]) -> list[Patch]:
+    """Return sides and channels of the patches that kernels read, squares first: they are likelier."""
+    kernels = dict.fromkeys(s for s in shapes if len(s) == 4)
+    stored = [((s[2], s[3]), s[1]) for s in kernels if s[2] * s[3] > 1]
+    stored += [((s[0], s[1]), s[2]) for s in kernels if s[0] * s[1] > 1]
+    return sorted(stored, key=lambda patch: patch[0][0] != patch[0][1])
+
+
+def images_told(placed: Sequence[Shape], shapes: Sequence[Shape], numbers: Collection[int]) -> Iterator[Shape]:
+    """Yield the shapes of images for which there is a table of positions; the arguments are those of ``images_of``."""
+    squares = flattened_patches(mapped_to(placed, shapes))
+    others = flattened_patches(mapped_to(placed, shapes), squares=False)
+    rectangles = [(sides, channels) for sides, channels in others if set(sides) <= set(numbers)]
+    yield from images_in_grids([*patches_stored(shapes), *rectangles, *squares], placed)
+
+
+def images_in_grids(patches: Sequence[Patch], placed: Sequence[Shape]) -> Iterator[Shape]:
+    """Yield the shapes of images that consist of as many patches as tables of positions have rows for."""
+    for (patch, channels), grid in product(dict.fromkeys(patches), islice(grids_of(placed), MOST_GRIDS)):
+        yield from images_with(patch, channels, grid)
+
+
 def images_of(shapes: Sequence[Shape], placed: Sequence[Shape], numbers: Collection[int] = ()) -> Iterator[Shape]:
     """Yield the shapes of images that an encoder may take, those first for which there is a table of positions.
 
@@ -148,17 +190,9 @@ def images_of(shapes: Sequence[Shape], placed: Sequence[Shape], numbers: Collect
         placed: those of tables of positions.
         numbers: whole numbers that it keeps, such as the sides of patches that a map reads flattened.
     """
+    yield from images_told(placed, shapes, numbers)
     sizes = {size for shape in shapes for size in shape if size > 1}
-    kernels = dict.fromkeys(s for s in shapes if len(s) == 4)
-    stored = [((s[2], s[3]), s[1]) for s in kernels if s[2] * s[3] > 1]
-    stored += [((s[0], s[1]), s[2]) for s in kernels if s[0] * s[1] > 1]
-    stored.sort(key=lambda patch: patch[0][0] != patch[0][1])  # squares are likelier
-    squares = flattened_patches(mapped_to(placed, shapes))
-    others = flattened_patches(mapped_to(placed, shapes), squares=False)
-    rectangles = [(sides, channels) for sides, channels in others if set(sides) <= set(numbers)]
-    told = product(dict.fromkeys([*stored, *rectangles, *squares]), islice(grids_of(placed), MOST_GRIDS))
-    for (patch, channels), grid in told:
-        yield from images_with(patch, channels, grid)
+    stored = patches_stored(shapes)
     # Where no kernel tells the sides of a patch, a table of positions has a row for each one, and for special tokens.
     grids = [k for k in range(1, 17) if any(k * k + special in sizes for special in range(3))]
     # A width that many arrays have is that of the layers.
@@ -257,7 +291,7 @@ MOST_ROWS, MOST_GRIDS = 32, 12
 """Images have at most so many rows of patches (512 pixels with patches of 16), and so many grids are tried."""
 
 
-def flattened_patches(areas: Iterable[int], *, squares: bool = True) -> Iterator[tuple[tuple[int, int], int]]:
+def flattened_patches(areas: Iterable[int], *, squares: bool = True) -> Iterator[Patch]:
     """Yield sides and channels of patches that a map may read flattened: it reads pqC entries.
 
     Args:
