@@ -182,9 +182,7 @@ class Computed:
         except Exception as fault:
             reason = f"{type(fault).__name__}: {fault}".split("\n")[0]
             if not all(x.is_contiguous() for x in probe.inputs):
-                raise Unsupported(
-                    f"no other memory order is taken: the encoder raised {reason}"
-                ) from fault
+                raise Unsupported(f"no other memory order is taken: the encoder raised {reason}") from fault
             raise Disagreement(f"encoder: the subject raised {reason} [{case}]") from fault
         mode = AS_USED if dtype else WITH_GRADIENTS if case.gradients else WITHOUT_GRADIENTS
         self.extent.add(probe, dtype or self.subject.dtype, mode, OWN if case.weights == GIVEN else DRAWN)

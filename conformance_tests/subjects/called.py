@@ -74,6 +74,7 @@ from conformance_tests.subjects.masks import (
 )
 from conformance_tests.subjects.one_by_one import apart, joined, over_tensors, with_batch, without_batch
 from conformance_tests.subjects.segments import segment_argument
+from conformance_tests.subjects.source_lines import is_stated, with_line
 from conformance_tests.subjects.subject import Boundary, Subject, with_values
 
 PADDING_IDS = 4
@@ -141,6 +142,7 @@ class CalledSubject(Subject):
         self._searched_in_vain = 0.0
         self._furthest: tuple[Reached, str] = ((), "")
         self._refusal = ""
+        self._declined = ""
         self._ignored = ""
         self._hides = False
         self._idle: tuple[str, ...] = ()
@@ -398,7 +400,7 @@ class CalledSubject(Subject):
         )
         in_every_call = f"given in every call, with nothing hidden: {given}" if given else ""
         ignored = f"{self._ignored} changes nothing: padding is told by its id" if self._ignored else ""
-        return tuple(filter(None, (self._ends(), said, in_every_call, unjudged, ignored)))
+        return tuple(filter(None, (self._ends(), said, in_every_call, unjudged, ignored, self._declined)))
 
     def departures(self) -> tuple[Finding, ...]:
         """See ``Subject``: a mask that hides what it should keep, and one of padding that does nothing."""
@@ -484,7 +486,7 @@ class CalledSubject(Subject):
 
     def _padding_mask(self, probes: Probes) -> MaskForm | None:
         arguments, stated = self._beside_input(), self.hints.mask
-        self._hides, self._ignored, self._refusal = False, "", ""
+        self._hides, self._ignored, self._refusal, self._declined = False, "", "", ""
         if stated:
             if stated[0] not in arguments:
                 raise Undetermined(
@@ -649,7 +651,7 @@ class CalledSubject(Subject):
         """Return the form that works for a probe, of those given or of those under telling names; and if it hides."""
         padded = probes[padding]
         may_be = mask_arguments(self._beside_input())
-        refusals: list[str] = []
+        refusals: list[Exception] = []
         taken: list[MaskForm] = []
 
         def masked(form: MaskForm | None, variation: str) -> Tensor | None:
@@ -691,10 +693,12 @@ class CalledSubject(Subject):
                 if hiding or not idle:
                     return None, False
         offered = may_be if forms is None else []
-        if found is None and offered and refusals and not taken:
+        if found is None and offered and refusals and not taken and declines(refusals):
+            self._declined = f"takes no mask: its argument {offered[0]!r} raised {with_line(refusals[-1])}"
+        elif found is None and offered and refusals and not taken:
             self._refusal = (
                 f"the encoder accepts no form of padding mask: its argument {offered[0]!r} refused boolean, 0/1 and "
-                f"additive masks, per key and per query and key, the last one with {refusals[-1]}. "
+                f"additive masks, per key and per query and key, the last one with {one_line(refusals[-1])}. "
                 "Name a function that makes an encoder with a mask (B, n), True = keep"
             )
         return found, hides
@@ -759,7 +763,7 @@ class CalledSubject(Subject):
             )
 
     def _attempt(
-        self, inputs: tuple[Tensor, ...], keep: Tensor | None, refusals: list[str] | None = None
+        self, inputs: tuple[Tensor, ...], keep: Tensor | None, refusals: list[Exception] | None = None
     ) -> Tensor | None:
         """Return the output, or None if the encoder refuses: a form that it refuses is not its form.
 
@@ -774,7 +778,7 @@ class CalledSubject(Subject):
             raise
         except Exception as refusal:
             if refusals is not None:
-                refusals.append(one_line(refusal))
+                refusals.append(refusal)
             return None
 
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
@@ -897,6 +901,11 @@ def sequences(inputs: tuple[Tensor, ...], keep: Tensor | None) -> Iterator[tuple
     """Yield each sequence of a batch as a batch of one, with its mask."""
     for b in range(len(inputs[0])):
         yield tuple(x[b : b + 1] for x in inputs), None if keep is None else keep[b : b + 1]
+
+
+def declines(refusals: Sequence[Exception]) -> bool:
+    """Return whether an encoder says by a statement, in the same words of every form, that it takes no mask."""
+    return len({str(refusal) for refusal in refusals}) == 1 < len(refusals) and all(map(is_stated, refusals))
 
 
 def given_arguments(names: Sequence[str]) -> str:

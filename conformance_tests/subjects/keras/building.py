@@ -3,13 +3,16 @@
 import copy
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import keras
 import numpy as np
+import torch
 
 from conformance_tests.errors import SubjectError, one_line
 from conformance_tests.subjects.calling import apart_from_evaluation, arguments_of, required
+from conformance_tests.subjects.first_call import LIKELY, by_rank, fillings, value_of
 from conformance_tests.subjects.stated import HEADS, attribute
 
 POSITIONS = 7
@@ -35,13 +38,14 @@ def built(layer: Any) -> Any:
     refusal = ""
     evaluation = asked_evaluation(layer)
     for inputs in possible_inputs(layer):
-        tried = copied(layer)
-        try:
-            tried(inputs, **evaluation)
-        except Exception as fault:
-            refusal = refusal or message_of(fault)
-            continue
-        return tried
+        for further in asked_further(layer, inputs):
+            tried = copied(layer)
+            try:
+                tried(inputs, **evaluation, **further)
+            except Exception as fault:
+                refusal = refusal or message_of(fault)
+                continue
+            return tried
     raise SubjectError(
         f"{type(layer).__name__} is not built, and calling it on sequences of {POSITIONS} raised {refusal}: "
         "call it once with an input of the right shape before handing it over"
@@ -53,6 +57,20 @@ def asked_evaluation(layer: Any) -> dict[str, Any]:
     arguments = arguments_of(layer.call)
     _, evaluation = apart_from_evaluation(arguments)
     return {name: evaluation[name] for name in required(arguments) if name in evaluation}
+
+
+def asked_further(layer: Any, inputs: Any) -> Iterator[dict[str, Any]]:
+    """Yield values of the arguments that a call asks for beside its input, such as masks that hide nothing."""
+    arguments, _ = apart_from_evaluation(arguments_of(layer.call))
+    names = required(arguments)
+    if not names or not isinstance(inputs, np.ndarray):
+        yield {}
+        return
+    x = torch.as_tensor(inputs)
+    keep = torch.ones(x.shape[:2], dtype=torch.bool)
+    for forms in islice(by_rank([fillings(name, x.is_floating_point()) for name in names]), LIKELY):
+        values = (value_of(form, keep, x) for form in forms)
+        yield {name: v.numpy() if isinstance(v, torch.Tensor) else v for name, v in zip(names, values, strict=True)}
 
 
 def message_of(fault: Exception) -> str:
