@@ -34,7 +34,7 @@ def with_line(fault: BaseException) -> str:
 
 
 def is_stated(fault: BaseException) -> bool:
-    """Return whether the encoder's source raises an exception by a statement of its own, as where it declines a call."""
+    """Return whether a statement of the encoder's source raises an exception, as where it declines a call."""
     *_, (frame, line) = walk_tb(fault.__traceback__)
     path = frame.f_code.co_filename
     return is_authors(path) and getline(path, line).lstrip().startswith("raise ")

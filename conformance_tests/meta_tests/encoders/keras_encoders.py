@@ -63,6 +63,13 @@ class Stack(keras.Model):
         return x
 
 
+class AsksForItsMask(Stack):
+    """The mask has no default: nothing can be called, or built, without one."""
+
+    def call(self, x: Any, mask: Any) -> Any:
+        return super().call(x, mask)
+
+
 def graph(pre: bool) -> Callable[[], Any]:
     """A functional model without any layer class of its own; the mask must be given."""
 
@@ -134,6 +141,7 @@ RIGHT: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     ),
     "Keras, layers as in tutorials": (Stack, post(1e-3, "gelu")),
     "Keras, the same with dropout in the attention": (lambda: Stack(lambda: Block(0.1)), post(1e-3, "gelu")),
+    "Keras, a mask that must be given": (AsksForItsMask, post(1e-3, "gelu")),
     "Keras, attention by hand": (lambda: Stack(ByHand), post(1e-6, "relu")),
     "Keras, functional Post-LN": (graph(pre=False), post(1e-6, "relu")),
     "Keras, functional Pre-LN": (

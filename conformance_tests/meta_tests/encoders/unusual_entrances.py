@@ -190,6 +190,24 @@ class WindowsOfASignal(Plain):
 
 
 @unusual
+class StretchesItsTable(Plain):
+    """Positions of images of other sides than its own are interpolated, and those sides are kept nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.patches, self.places = nn.Conv2d(3, 28, 8, 8), nn.Parameter(torch.randn(1, 9, 28))
+        self.side = 8
+
+    def forward(self, image: Tensor) -> Tensor:  # type: ignore[override]
+        x = self.patches(image)
+        grid, places = x.shape[2:], self.places
+        if tuple(grid) != (3, 3):
+            table = places.mT.reshape(1, 28, 3, 3)
+            places = nn.functional.interpolate(table, grid, mode="bilinear").flatten(2).mT
+        return self.run(x.flatten(2).mT + places, None)
+
+
+@unusual
 class TokenAndPositionsFirst(nn.Module):
     """Reads features (n, B, f), puts a class token before them, and adds positions (n + 1, 1, d)."""
 

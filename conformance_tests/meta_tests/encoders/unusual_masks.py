@@ -26,6 +26,19 @@ class IgnoresItsPadding(Plain):
         return self.run(x, None if att_mask is None else att_mask)
 
 
+@unusual
+class DeclinesMasks(Plain):
+    """It has an argument for a mask, and a statement that there may be none."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is not None:
+            raise NotImplementedError("no masks here")
+        return self.run(x, None)
+
+
 class ForgetsWhatItHid(PlainAttention):
     """The result of hiding scores is dropped."""
 
