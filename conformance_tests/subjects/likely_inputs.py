@@ -274,7 +274,7 @@ def position_tables(shapes: Sequence[Shape]) -> list[Shape]:
 
 
 def grids_of(tables: Sequence[Shape], fewest: int = 2) -> Iterator[tuple[int, int]]:
-    """Yield rows and columns of patches for which there is a table of positions, of each the nearest to squares first.
+    """Yield rows and columns of patches for which there is a table of positions: squares, then the nearest to them.
 
     A table has a row for each patch, for a class token, and for one that distils. There are at least the ``fewest``
     rows, and as many columns: a patch may be as high as the image.
@@ -284,7 +284,8 @@ def grids_of(tables: Sequence[Shape], fewest: int = 2) -> Iterator[tuple[int, in
         sides = [a for a in range(fewest, MOST_ROWS + 1) if patches % a == 0 and fewest <= patches // a <= MOST_ROWS]
         grids.append(sorted(((a, patches // a) for a in sides), key=lambda grid: abs(grid[0] - grid[1])))
     # A map may be taken for a table: no table of several comes last.
-    yield from (grid for together in zip_longest(*grids) for grid in together if grid is not None)
+    in_turn = [grid for together in zip_longest(*grids) for grid in together if grid is not None]
+    yield from sorted(in_turn, key=lambda grid: grid[0] != grid[1])
 
 
 MOST_ROWS, MOST_GRIDS = 32, 12

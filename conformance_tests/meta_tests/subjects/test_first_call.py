@@ -369,9 +369,9 @@ def test_all_arguments_that_default_to_nothing_are_given_together_too() -> None:
     assert found.named.keys() == {"a", "b", "c"}
 
 
-def test_of_several_tables_the_squarest_grid_of_each_comes_first() -> None:
-    """71, 72 and 70 patches, then 8, 9 and 7."""
-    assert list(grids_of([(72, 26), (9, 26)]))[:4] == [(8, 9), (7, 10), (2, 4), (3, 3)]
+def test_squares_come_first_and_then_the_squarest_grid_of_each_table() -> None:
+    """71, 72 and 70 patches, and 8, 9 and 7."""
+    assert list(grids_of([(72, 26), (9, 26)]))[:4] == [(3, 3), (8, 9), (7, 10), (2, 4)]
 
 
 def test_images_of_the_sides_that_an_encoder_keeps_come_first() -> None:

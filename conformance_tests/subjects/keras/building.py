@@ -13,6 +13,7 @@ import torch
 from conformance_tests.errors import SubjectError, one_line
 from conformance_tests.subjects.calling import apart_from_evaluation, arguments_of, required
 from conformance_tests.subjects.first_call import LIKELY, by_rank, fillings, value_of
+from conformance_tests.subjects.likely_inputs import COLOURS
 from conformance_tests.subjects.stated import HEADS, attribute
 
 POSITIONS = 7
@@ -20,6 +21,9 @@ POSITIONS = 7
 
 PER_HEAD = 8
 """The width of a head, where a layer leaves its width to its input."""
+
+SIDES = (32, 224)
+"""Sides of images to try, beside those that a layer keeps."""
 
 WIDTHS = (32, 64, 128, 256, 512, 768)
 """Widths to try where a layer states no number of heads, or has another width."""
@@ -108,3 +112,6 @@ def possible_inputs(layer: Any) -> Iterator[Any]:
     yield from (np.zeros((2, POSITIONS, width), dtype="float32") for width in dict.fromkeys(widths))
     if not embeds:
         yield ids
+    # An image is a square, whose side a layer may keep.
+    sides = dict.fromkeys(n for n in (*vars(layer).values(), *SIDES) if isinstance(n, int) and n >= min(SIDES))
+    yield from (np.zeros((2, side, side, channels), dtype="float32") for side in sides for channels in COLOURS)
