@@ -26,6 +26,7 @@ EVALUATION = {
     "inference": True,
     "train": False,
     "training": False,
+    "is_train": False,
     "is_training": False,
     "decode": False,
 }
@@ -106,11 +107,11 @@ def apart_from_evaluation(stated: Arguments) -> tuple[Arguments, dict[str, Any]]
 
 
 def input_by_name(function: Callable[..., Any]) -> bool:
-    """Return whether even the first argument must be given by its name."""
+    """Return whether even the input must be given by its name: all must, or a switch to evaluation stands before it."""
     if isinstance(function, ScriptMethod):
         return False
     first = next(iter(signature(function).parameters.values()), None)
-    return first is not None and first.kind is Parameter.KEYWORD_ONLY
+    return first is not None and (first.kind is Parameter.KEYWORD_ONLY or first.name in EVALUATION)
 
 
 def is_open(default: Any) -> bool:

@@ -43,7 +43,8 @@ def module_call_of(thing: Any) -> ModuleCall:
     if isinstance(inner, partial) and getattr(inner.func, "__name__", "") == "apply" and len(inner.args) == 1:
         given = {**inner.keywords, **given}
         inner = getattr(inner.func, "__self__", None), inner.args[0]
-        found = ModuleCall(inner, getattr(given.pop("method", None), "__name__", "__call__"), given)
+        method = given.pop("method", None) or "__call__"  # Flax takes a method, or its name
+        found = ModuleCall(inner, method if isinstance(method, str) else method.__name__, given)
     elif isinstance(inner, MethodType):
         found = ModuleCall(inner.__self__, inner.__name__, given)
     else:
