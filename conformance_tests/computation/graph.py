@@ -193,6 +193,10 @@ BATCH_NORM = "batch-norm"
 """The operation of norms whose statistics are not those of one axis, or are stored."""
 
 
+OF_ONE = ("sum", "mean", "amax", "amin", "max", "min", "prod")
+"""Reductions that give a single entry as it is."""
+
+
 class Recording:
     """Builds a graph in order of execution.
 
@@ -302,8 +306,10 @@ class Recording:
         return is_neutral and kept.shape[-2:] == data.shape[-2:]
 
     def reduction(self, operation: str, codes: Tensor, axes: Sequence[int], data: Tensor, **about: Any) -> Tensor:
-        """Add a reduction over some axes of what it reads."""
+        """Add a reduction over some axes of what it reads; over axes of a single entry it hands on what it reads."""
         axes = tuple(axis % codes.ndim for axis in axes) if axes else tuple(range(codes.ndim))
+        if operation in OF_ONE and all(codes.shape[axis] == 1 for axis in axes):
+            return codes.reshape(data.shape)
         if operation == "sum" and (given := self._product_in(codes, axes, data, **about)) is not None:
             return given
         options = {"axes": axes} | about.pop("options", {})

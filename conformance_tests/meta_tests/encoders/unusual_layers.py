@@ -345,6 +345,22 @@ def queries_in_turn() -> nn.Module:
     return Plain(layers_with(InTurn))
 
 
+class DividedBehind(PlainAttention):
+    """Averages the values first, and divides by the sum of the weights then."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        scores = self.score(q, k)
+        scores = scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
+        weights = (scores - scores.amax(-1, keepdim=True)).exp()
+        return self.out(self.merge((weights @ v) / weights.sum(-1, keepdim=True)))
+
+
+@unusual
+def divided_behind() -> nn.Module:
+    return Plain(layers_with(DividedBehind))
+
+
 class ViewsItsInput(PlainAttention):
     """Takes numbers in the usual memory order alone."""
 

@@ -3,6 +3,7 @@
 import copy
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -22,7 +23,7 @@ POSITIONS = 7
 PER_HEAD = 8
 """The width of a head, where a layer leaves its width to its input."""
 
-SIDES = (32, 224)
+SIDES = (16, 32, 64, 224)
 """Sides of images to try, beside those that a layer keeps."""
 
 WIDTHS = (32, 64, 128, 256, 512, 768)
@@ -85,11 +86,16 @@ def message_of(fault: Exception) -> str:
 
 
 def copied(layer: Any) -> Any:
-    """Copy a layer, so that the one handed over stays as it is; return that one where Keras cannot copy it."""
-    try:
+    """Copy a layer, so that the one handed over stays as it is; return that one where Keras cannot copy it.
+
+    One without variables can be made again as it was made: to copy a class, Keras must find it in its module.
+    """
+    with suppress(Exception):
         return copy.deepcopy(layer)
-    except Exception:
-        return layer
+    if not layer.weights:
+        with suppress(Exception):
+            return type(layer).from_config(layer.get_config())
+    return layer
 
 
 def possible_inputs(layer: Any) -> Iterator[Any]:
