@@ -293,7 +293,7 @@ def change_of_scores(graph: Graph, value: Value, others: "Sequence[Tensor | floa
 def made_of_scores(graph: Graph, codes: "Tensor | float") -> str:
     """Return the operation that makes one number of many scores, if entries are such; no text if they are others.
 
-    One that all keys of a query share is no part of the scores: it cancels in the softmax.
+    One that all keys of a query share cancels in the softmax, and is taken away before.
     """
     value = graph.owner(codes) if isinstance(codes, Tensor) else None
     is_made = value is not None and value.kind == "reduction" and leads_to_scores(graph, value.arrays[0])

@@ -372,12 +372,12 @@ def read_projections(found: EncoderReading, place: str, attention: Attention) ->
 
 
 def find_unmapped(found: EncoderReading, place: str, attention: Attention) -> None:
-    """Find queries, keys and values that no map makes of what the attention reads."""
+    """Find queries, keys and values that are what the attention reads, without a map."""
     owners = {what: found.graph.owner(found.codes[f"{place}W_{what[0]}"]) for what in ("Queries", "Keys", "Values")}
     without = [what.lower() for what, owner in owners.items() if owner is not None and owner.operation == IDENTITY]
     if without:
         named = " and ".join(filter(None, [", ".join(without[:-1]), without[-1]]))
-        says = f"the {named} are what the attention reads, and no map of it{attention.where_scored}"
+        says = f"the {named} are what the attention reads, without a map{attention.where_scored}"
         found.findings.append(Finding("projections", says))
 
 

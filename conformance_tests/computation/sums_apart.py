@@ -54,7 +54,7 @@ def product_of_sums(graph: Graph, value: Value) -> Product | None:
 
 
 def terms_of(graph: Graph, codes: Tensor) -> Tensor | None:
-    """Return the terms of which entries are the sums, along a last axis; None if they are no such sums."""
+    """Return the terms of which entries are the sums, along a last axis; None of others."""
     value = graph.owner(codes)
     if value is None or value.operation != "sum" or len(value.options["axes"]) != 1:
         return None

@@ -1,6 +1,6 @@
 """Maps that an attention does without: what takes the place of a map is mapped by the identity.
 
-Queries, keys or values may be what the attention reads, and no map of it; behind the identity they are read as others.
+Queries, keys or values may be what the attention reads; behind the identity they are read as others are.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ def mapped(graph: Graph) -> Graph:
 
 
 class Unmapped(NamedTuple):
-    """An operand of a product in attention that is no map.
+    """An operand of a product in attention that is the stream itself.
 
     Attributes:
         product: it.
