@@ -1,4 +1,4 @@
-"""A computation as it would plainly be written: each loop, each sum of maps and each map of a map is one operation."""
+"""A computation as it would plainly be written: each loop, sum of maps and map of maps is one operation."""
 
 from conformance_tests.computation.composed import composed
 from conformance_tests.computation.graph import Graph
@@ -8,7 +8,12 @@ from conformance_tests.computation.sums import summed
 from conformance_tests.computation.sums_apart import joined_sums
 from conformance_tests.computation.unmapped import mapped
 
+PASSES = (rolled, joined_sums, normalised, summed, composed, mapped)
+"""Loops come first, since all others know products and sums alone, and missing maps last: then all others are there."""
+
 
 def plain(graph: Graph) -> Graph:
     """Return the graph of the same computation that is read."""
-    return mapped(composed(summed(normalised(joined_sums(rolled(graph))))))
+    for rewritten in PASSES:
+        graph = rewritten(graph)
+    return graph
