@@ -3,7 +3,6 @@
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
-from linecache import getline
 from traceback import walk_tb
 from types import FrameType
 
@@ -31,13 +30,6 @@ def with_line(fault: BaseException) -> str:
     passed = [(frame.f_code.co_filename, line) for frame, line in walk_tb(fault.__traceback__)]
     line = innermost(reversed(passed))
     return f"{one_line(fault)} ({line})" if line else one_line(fault)
-
-
-def is_stated(fault: BaseException) -> bool:
-    """Return whether a statement of the encoder's source raises an exception, as where it declines a call."""
-    *_, (frame, line) = walk_tb(fault.__traceback__)
-    path = frame.f_code.co_filename
-    return is_authors(path) and getline(path, line).lstrip().startswith("raise ")
 
 
 def frames_from(frame: FrameType | None) -> Iterator[tuple[str, int]]:
