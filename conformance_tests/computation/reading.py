@@ -106,7 +106,9 @@ def read_encoder(found: EncoderReading) -> None:
     assert stream.source is not None
     of_layers = list(found.unread)
     read_inputs(found, stream)
-    found.unread_input = [said for said in found.unread if said not in of_layers]
+    # Attention alone, behind something that is not read, need not be an encoder's.
+    if all(isinstance(second.part, FeedForward) and not second.part.absent for _, second in layers):
+        found.unread_input = [said for said in found.unread if said not in of_layers]
     demand_positions(found)
     if returned:
         find_left_out(found, returned, state.shape[1])
