@@ -25,7 +25,7 @@ from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.numerics.rounding import search_budget
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.calling import EXHAUSTED
-from conformance_tests.subjects.source_lines import with_line
+from conformance_tests.subjects.source_lines import LIBRARIES, with_line
 from conformance_tests.subjects.subject import Subject
 from encoder_spec.assembly import Encoder
 
@@ -54,8 +54,9 @@ COMPLAINTS = (AttributeError, TypeError, IndexError, KeyError, ValueError, Asser
 def complains_of_input(fault: Exception) -> bool:
     """Return whether another input may be taken: not if memory ran out, or a part is not written yet."""
     is_own = isinstance(fault, (*EXHAUSTED, NotImplementedError)) or tells_of_memory(str(fault))
-    # Authors complain with plain exceptions, too.
-    return (isinstance(fault, COMPLAINTS) or type(fault) is Exception) and not is_own
+    # Authors complain with plain exceptions, too, and frameworks with classes of their own.
+    by_framework = type(fault).__module__.partition(".")[0] in LIBRARIES
+    return (isinstance(fault, COMPLAINTS) or type(fault) is Exception or by_framework) and not is_own
 
 
 def copies(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
