@@ -373,10 +373,14 @@ def read_projections(found: EncoderReading, place: str, attention: Attention) ->
         add_bias(found, f"{place}b_O", attention.b_O)
 
 
+PROJECTED = (("Q", "queries"), ("K", "keys"), ("V", "values"))
+"""What W_Q, W_K and W_V give."""
+
+
 def find_unmapped(found: EncoderReading, place: str, attention: Attention) -> None:
     """Find queries, keys and values that are what the attention reads, without a map."""
-    owners = {what: found.graph.owner(found.codes[f"{place}W_{what[0]}"]) for what in ("Queries", "Keys", "Values")}
-    without = [what.lower() for what, owner in owners.items() if owner is not None and owner.operation == IDENTITY]
+    owners = {what: found.graph.owner(found.codes[f"{place}W_{letter}"]) for letter, what in PROJECTED}
+    without = [what for what, owner in owners.items() if owner is not None and owner.operation == IDENTITY]
     if without:
         named = " and ".join(filter(None, [", ".join(without[:-1]), without[-1]]))
         says = f"the {named} are what the attention reads, without a map{attention.where_scored}"

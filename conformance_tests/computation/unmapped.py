@@ -60,6 +60,8 @@ def unmapped(graph: Graph) -> Iterator[Unmapped]:
             (averaged.product, of_values, averaged.values, of_values == 0),
         )
         maps = [affine(graph, vectors) for _, _, vectors, _ in operands]
+        if None not in maps:
+            continue
         read = [graph.owner(one.at(0).arguments()) for one in maps if one is not None]
         # Where nothing is mapped, averages of the stream are taken as it is.
         streams = read or [graph.owner(averaged.values)]
