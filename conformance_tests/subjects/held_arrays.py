@@ -280,11 +280,17 @@ def as_tensor(array: Any) -> Tensor:
 
 
 def as_tensors(returned: Any, tensor: Callable[[Any], Tensor] = as_tensor) -> Any:
-    """Return what an encoder returns, with tensors for its arrays, and for those of others that NumPy can read."""
+    """Return what an encoder returns, with tensors for its arrays, and for those of others that NumPy can read.
+
+    Code that differentiates by itself has a class for arrays, which holds the numbers first, and then their gradients.
+    """
     if hasattr(returned, "__array__"):
         return tensor(returned)
     if isinstance(returned, tuple | list):
         return [as_tensors(each, tensor) for each in returned]
     if isinstance(returned, Mapping):
         return {name: as_tensors(each, tensor) for name, each in returned.items()}
+    held = (each for each in getattr(returned, "__dict__", {}).values() if isinstance(each, np.ndarray))
+    if (numbers := next(held, None)) is not None:
+        return tensor(numbers)
     return returned
