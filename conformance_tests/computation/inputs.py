@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.affine import NONE, Affine, affine
+from conformance_tests.computation.affine import NONE, Affine, affine, of_weights
 from conformance_tests.computation.convolutions import read_convolution
 from conformance_tests.computation.feed_forward import linear, nearest_activation, unscaled
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
@@ -340,8 +340,8 @@ def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -
         is_frozen = owner is not None and owner.operation == "parameter"
         read_fixed(found, numbers if table is None else graph.numbers(table), is_frozen)
     if table is None:
-        if graph.learned(codes):
-            found.codes["P"] = codes  # computed of other parameters, as where a table is stretched
+        if graph.learned(codes) and of_weights(graph, codes) is None:
+            found.codes["P"] = codes  # computed of other parameters, as where a table is stretched, and not scaled alone
         else:
             found.numbers["P"] = numbers
         found.made_for = len(numbers)
