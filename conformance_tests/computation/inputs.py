@@ -341,7 +341,7 @@ def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -
         read_fixed(found, numbers if table is None else graph.numbers(table), is_frozen)
     if table is None:
         if graph.learned(codes) and of_weights(graph, codes) is None:
-            found.codes["P"] = codes  # computed of other parameters, as where a table is stretched, and not scaled alone
+            found.codes["P"] = codes  # computed of other parameters, as where a table is stretched
         else:
             found.numbers["P"] = numbers
         found.made_for = len(numbers)
