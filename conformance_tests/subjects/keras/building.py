@@ -23,8 +23,8 @@ POSITIONS = 7
 PER_HEAD = 8
 """The width of a head, where a layer leaves its width to its input."""
 
-SIDES = (16, 32, 64, 224)
-"""Sides of images to try, beside those that a layer keeps."""
+SIDES, LARGEST_SIDE = (16, 32, 64, 224), 512
+"""Sides of images to try, beside those up to a largest one that a layer keeps: vocabularies are larger."""
 
 WIDTHS = (32, 64, 128, 256, 512, 768)
 """Widths to try where a layer states no number of heads, or has another width."""
@@ -119,5 +119,6 @@ def possible_inputs(layer: Any) -> Iterator[Any]:
     if not embeds:
         yield ids
     # An image is a square, whose side a layer may keep.
-    sides = dict.fromkeys(n for n in (*vars(layer).values(), *SIDES) if isinstance(n, int) and n >= min(SIDES))
+    numbers = (n for n in (*vars(layer).values(), *SIDES) if isinstance(n, int))
+    sides = dict.fromkeys(n for n in numbers if min(SIDES) <= n <= LARGEST_SIDE)
     yield from (np.zeros((2, side, side, channels), dtype="float32") for side in sides for channels in COLOURS)
