@@ -374,7 +374,7 @@ def read_projections(found: EncoderReading, place: str, attention: Attention) ->
 
 
 PROJECTED = (("Q", "queries"), ("K", "keys"), ("V", "values"))
-"""What W_Q, W_K and W_V give."""
+"""The letters of W_Q, W_K and W_V, and the vectors that these maps compute."""
 
 
 def find_unmapped(found: EncoderReading, place: str, attention: Attention) -> None:

@@ -31,7 +31,7 @@ class BiasesOfQueriesForgotten(Attention):
 
 @breaks("attention.projections", "ATT-1")
 class QueriesWithoutMap(Attention):
-    """What is to be mapped by W_Q stands for the queries itself."""
+    """W_Q is left out: the layer's input stands in for the queries."""
 
     def project(self, x: Tensor) -> tuple[Tensor, ...]:
         _, k, v = super().project(x)
@@ -163,7 +163,7 @@ class WeightsAndValuesSummedApart(Attention):
 
 @breaks("attention.weights", "ATT-6")
 class ShiftedByAnotherQuery(Attention):
-    """What keeps exp small is the largest score of the query with the number of the key."""
+    """The softmax subtracts a maximum to keep exp small, and takes that of another query."""
 
     def weigh(self, scores: Tensor, pad: Tensor | None) -> Tensor:
         exp = (scores - scores.amax(-1)[..., None, :]).exp()

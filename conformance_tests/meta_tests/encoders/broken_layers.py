@@ -95,7 +95,7 @@ class SecondResidualDropped(Layer):
 
 @breaks("residual", "RES-1")
 class AttentionNotUsed(Layer):
-    """What the attention gives is computed, and not added."""
+    """The attention is computed, and its output is never added."""
 
     def forward(self, x: Tensor, pad: Tensor | None) -> Tensor:
         self.self_attn(x, pad)
@@ -105,7 +105,7 @@ class AttentionNotUsed(Layer):
 
 @breaks("ffn.without_bias", "FFN-10", "ENC-8")
 class FeedForwardNotUsed(Layer):
-    """What the feed-forward network gives is computed, and the stream is added in its place."""
+    """The feed-forward network is computed, and its output is never added."""
 
     def forward(self, x: Tensor, pad: Tensor | None) -> Tensor:
         x = self.norm1(x + self.self_attn(x, pad))

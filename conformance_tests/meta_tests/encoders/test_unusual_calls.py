@@ -78,7 +78,7 @@ def test_an_encoder_with_scores_of_no_slot_ends_where_it_ends(judged: Judgements
 
 
 class ExchangesAxes(plain.PlainAttention):
-    """Takes the number of sequences for that of positions, which are as many in some calls."""
+    """Confuses the batch with the positions, which goes unnoticed where both have one size."""
 
     def merge(self, heads: Tensor) -> Tensor:
         return heads.transpose(1, 2).reshape(heads.shape[2], heads.shape[0], -1)
@@ -94,7 +94,7 @@ def exchanges_axes() -> nn.Module:
 
 
 class RaisesWhateverItIsGiven(unusual_calls.Calls):
-    """A name is missing in it."""
+    """Uses a name that is defined nowhere."""
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
         return self.run(x, ~mask[:, None, None]) + forgotten  # type: ignore[name-defined]

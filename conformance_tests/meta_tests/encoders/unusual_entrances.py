@@ -167,7 +167,7 @@ class FrozenWaves(Tokens):
 
 @unusual
 class PositionsOnTheirSide(Tokens):
-    """The table of positions has one column for each."""
+    """Stores the table of positions transposed: one column for each position."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,7 +191,7 @@ class WindowsOfASignal(Plain):
 
 @unusual
 class StretchesItsTable(Plain):
-    """Positions of images of other sides than its own are interpolated, and those sides are kept nowhere."""
+    """Interpolates its positions for images of another size; no attribute holds the size they belong to."""
 
     def __init__(self) -> None:
         super().__init__(plain_layers())

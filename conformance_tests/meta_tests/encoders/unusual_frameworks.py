@@ -140,7 +140,7 @@ class Numbers:
 
 @unusual
 class ReturnsNumbers(MaskOfScores):
-    """Takes arrays or numbers of its own, and returns the latter."""
+    """Takes arrays, and returns an object of its author's class."""
 
     def forward(self, x: Array, mask: Array) -> Any:
         return Numbers(super().forward(x.data, mask))

@@ -346,7 +346,7 @@ def queries_in_turn() -> nn.Module:
 
 
 class DividedBehind(PlainAttention):
-    """Averages the values first, and divides by the sum of the weights then."""
+    """Averages the values with exp of the scores, and divides by their sum afterwards."""
 
     def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
         q, k, v = self.split(x)

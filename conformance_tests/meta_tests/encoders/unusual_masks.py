@@ -28,7 +28,7 @@ class IgnoresItsPadding(Plain):
 
 @unusual
 class DeclinesMasks(Plain):
-    """It has an argument for a mask, and a statement that there may be none."""
+    """Takes an argument for a mask, and raises NotImplementedError for each one."""
 
     def __init__(self) -> None:
         super().__init__(plain_layers())
