@@ -11,8 +11,8 @@ from torch import Tensor
 from conformance_tests.computation.affine import NONE
 from conformance_tests.computation.graph import Graph, Value, places
 from conformance_tests.computation.norm import apart
-from conformance_tests.computation.rewriting import Rewriting
-from conformance_tests.computation.walking import constant_along, is_of_data
+from conformance_tests.computation.rewriting import Replacing
+from conformance_tests.computation.walking import constant_along, is_of_data, through
 
 SUMMED = 1e-9
 """How far what divides an average may be from the sum of the weights: sums round."""
@@ -58,23 +58,16 @@ def divided_behind(graph: Graph, value: Value) -> Divided | None:
     return None
 
 
-class Normalising(Rewriting):
+class Normalising(Replacing[Divided]):
     """Builds the graph in which weights are divided by their sum before they average."""
 
-    def __init__(self, former: Graph, found: dict[int, Divided]) -> None:
-        super().__init__(former)
-        for value in former.values:
-            one = found.get(value.number)
-            self.now[value.number] = self.keep(value) if one is None else self._averaged(value, one)
-
-    def _averaged(self, value: Value, one: Divided) -> Tensor:
-        """Add the weights, divided, and their average; return its entries as the former value had them."""
-        reads = [self.read(read) for read in one.product.arrays]
-        weights = reads[one.side] if one.side == 0 else reads[one.side].mT
-        divisor = self.translated(one.divisor)[..., None].expand_as(weights)
+    def replaced(self, value: Value, found: Divided) -> Tensor:
+        """See ``Replacing``: the weights, divided, and the average of the values by them."""
+        reads = [self.read(read) for read in found.product.arrays]
+        weights = reads[found.side] if found.side == 0 else reads[found.side].mT
+        divisor = self.translated(found.divisor)[..., None].expand_as(weights)
         data = self.graph.numbers(weights) / self.graph.numbers(divisor)
         shares = self.add(value, (weights, divisor), data, {})
-        reads[one.side] = shares if one.side == 0 else shares.mT
+        reads[found.side] = shares if found.side == 0 else shares.mT
         average = self.graph.numbers(reads[0]) @ self.graph.numbers(reads[1])
-        codes = self.add(one.product, tuple(reads), average, {})
-        return codes.reshape(-1)[places(one.entries)]
+        return through(self.add(found.product, tuple(reads), average, {}), found.entries)

@@ -1,4 +1,4 @@
-"""A computation as it would plainly be written: each loop, sum of maps and map of maps is one operation."""
+"""A computation in its customary form: each loop, sum of maps and map of maps is one operation."""
 
 from conformance_tests.computation.composed import composed
 from conformance_tests.computation.graph import Graph
@@ -13,7 +13,7 @@ PASSES = (rolled, joined_sums, normalised, summed, composed, mapped)
 
 
 def plain(graph: Graph) -> Graph:
-    """Return the graph of the same computation that is read."""
+    """Return the graph of the same computation in the form that is read."""
     for rewritten in PASSES:
         graph = rewritten(graph)
     return graph

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -62,3 +62,25 @@ class Rewriting:
         graph.recorded = former.recorded
         graph.translated = lambda codes: self.translated(former.translated(codes))
         return graph
+
+
+Found = TypeVar("Found")
+
+
+class Replacing(Rewriting, Generic[Found]):
+    """Builds the graph in which some values are computed in another way, by what was found of each.
+
+    Args:
+        former: the graph that is read.
+        found: what was found of the values to replace, by their numbers.
+    """
+
+    def __init__(self, former: Graph, found: Mapping[int, Found]) -> None:
+        super().__init__(former)
+        for value in former.values:
+            one = found.get(value.number)
+            self.now[value.number] = self.keep(value) if one is None else self.replaced(value, one)
+
+    def replaced(self, value: Value, found: Found) -> Tensor:
+        """Add what takes the place of a value, and return its entries in the shape of that."""
+        raise NotImplementedError

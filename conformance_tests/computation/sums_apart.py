@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from conformance_tests.computation.graph import Graph, Value, places
-from conformance_tests.computation.rewriting import Rewriting
+from conformance_tests.computation.rewriting import Replacing
 from conformance_tests.computation.walking import constant_along
 
 APART = "apart"
@@ -62,21 +62,15 @@ def terms_of(graph: Graph, codes: Tensor) -> Tensor | None:
     return read.reshape(-1, read.shape[-1])[places(codes)]
 
 
-class Joining(Rewriting):
+class Joining(Replacing[Product]):
     """Builds the graph in which products of sums are those of their terms."""
 
-    def __init__(self, former: Graph, found: dict[int, Product]) -> None:
-        super().__init__(former)
-        for value in former.values:
-            product = found.get(value.number)
-            self.now[value.number] = self.keep(value) if product is None else self._joined(value, product)
-
-    def _joined(self, value: Value, product: Product) -> Tensor:
-        """Add the product, and return its entries in the arrangement of the former value."""
-        shape = [value.data.shape[axis] for axis in product.axes]
-        rows, columns = map(self.translated, product[:2])
-        data = value.data.permute(product.axes).reshape(len(rows), rows.shape[1], columns.shape[2])
+    def replaced(self, value: Value, found: Product) -> Tensor:
+        """See ``Replacing``: the product of the terms, with the numbers of the product of their sums."""
+        shape = [value.data.shape[axis] for axis in found.axes]
+        rows, columns = map(self.translated, found[:2])
+        data = value.data.permute(found.axes).reshape(len(rows), rows.shape[1], columns.shape[2])
         about = {"operation": "product", "kind": ""}
         codes = self.add(value, (rows, columns), data, {APART: True}, **about)
-        back = sorted(range(len(shape)), key=product.axes.__getitem__)
+        back = sorted(range(len(shape)), key=found.axes.__getitem__)
         return codes.reshape(shape).permute(back)

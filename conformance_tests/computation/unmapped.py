@@ -12,7 +12,7 @@ from torch import Tensor
 from conformance_tests.computation.affine import affine, one_step
 from conformance_tests.computation.attention import read_scores, read_values, softmax_argument
 from conformance_tests.computation.graph import Graph, Value, places
-from conformance_tests.computation.rewriting import Rewriting
+from conformance_tests.computation.rewriting import Replacing
 from conformance_tests.computation.walking import along_axis, is_even, through
 
 IDENTITY = "identity"
@@ -21,7 +21,9 @@ IDENTITY = "identity"
 
 def mapped(graph: Graph) -> Graph:
     """Return a graph in which attention reads maps of the stream alone; the same graph, if it does so already."""
-    found = {(one.product.number, one.side): one for one in unmapped(graph)}
+    found: dict[int, list[Unmapped]] = {}
+    for one in unmapped(graph):
+        found.setdefault(one.product.number, []).append(one)
     return Mapping(graph, found).finish() if found else graph
 
 
@@ -82,20 +84,15 @@ def behind_factors(graph: Graph, codes: Tensor, streams: Sequence[Value | None])
     return None if value is None else (value, codes, factor)
 
 
-class Mapping(Rewriting):
+class Mapping(Replacing[list[Unmapped]]):
     """Builds the graph in which what attention reads without a map is mapped by the identity."""
 
-    def __init__(self, former: Graph, found: dict[tuple[int, int], Unmapped]) -> None:
-        super().__init__(former)
-        for value in former.values:
-            sides = [found.get((value.number, side)) for side in range(len(value.reads))]
-            if not any(sides):
-                self.now[value.number] = self.keep(value)
-                continue
-            reads = [
-                self.read(r) if one is None else self._map_of(one) for one, r in zip(sides, value.reads, strict=True)
-            ]
-            self.now[value.number] = self.add(value, tuple(reads), value.data, self.options(value))
+    def replaced(self, value: Value, found: list[Unmapped]) -> Tensor:
+        """See ``Replacing``: the same product, of maps by the identity."""
+        reads = list(map(self.read, value.reads))
+        for one in found:
+            reads[one.side] = self._map_of(one)
+        return self.add(value, tuple(reads), value.data, self.options(value))
 
     def _map_of(self, one: Unmapped) -> Tensor:
         """Add the map by the identity, and return its entries as the product reads them."""
