@@ -1,6 +1,6 @@
 """The wiring: what every value on the way from the input to the output is, and the layers in order of execution."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
@@ -423,18 +423,8 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
             continue
         if repeated:
             found.findings.append(Finding("residual", f"what the {slot} gives is added more than once{where}"))
-        if branch is not None and branch.times != 1:
-            says = f"the stream is multiplied by {branch.times:.6g} before the {slot}'s result is added{where}"
-            found.findings.append(Finding("residual", says))
-        if step.behind is not None:
-            says = f"what the {slot} gives is normed before it is added, not behind the sum{step.behind.value.where}"
-            found.findings.append(Finding("residual", says))
-        if out.passes:
-            says = f"what the {slot} gives passes through {', '.join(out.passes)} before it is added{where}"
-            found.findings.append(Finding("output" if isinstance(out.what, Attention) else "ffn", says))
-        if out.factor != 1:
-            how = "taken away from the stream" if out.factor == -1 else f"added {out.factor:.6g} times"
-            found.findings.append(Finding("residual", f"what the {slot} gives is {how}{where}"))
+        assert branch is not None
+        found.findings += wrong_with(branch, slot, where)
         here = later(reads, rest)
         if reads is not rest:
             # Where the stream goes on behind what the sublayer reads, a norm there is found on it.
@@ -453,6 +443,29 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
     judge_added(found, wiring.graph, added)
     arrange(found, with_absent_sublayers(wiring, found, events[::-1], here))
     return found
+
+
+def wrong_with(branch: Branch, sublayer: str, where: str) -> Iterator[Finding]:
+    """Yield what is wrong with the sum of a sublayer's result and the stream.
+
+    Args:
+        branch: the sum.
+        sublayer: what the sublayer is called.
+        where: the line, in brackets.
+    """
+    if branch.times != 1:
+        says = f"the stream is multiplied by {branch.times:.6g} before the {sublayer}'s result is added{where}"
+        yield Finding("residual", says)
+    if branch.norm is not None:
+        says = f"what the {sublayer} gives is normed before it is added, not behind the sum{branch.norm.value.where}"
+        yield Finding("residual", says)
+    out = branch.out
+    if out.passes:
+        says = f"what the {sublayer} gives passes through {', '.join(out.passes)} before it is added{where}"
+        yield Finding("output" if isinstance(out.what, Attention) else "ffn", says)
+    if out.factor != 1:
+        how = "taken away from the stream" if out.factor == -1 else f"added {out.factor:.6g} times"
+        yield Finding("residual", f"what the {sublayer} gives is {how}{where}")
 
 
 def with_absent_sublayers(
