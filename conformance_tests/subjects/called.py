@@ -263,7 +263,7 @@ class CalledSubject(Subject):
                 *held, arguments, wanted, lengths, batches, said.arguments, trials, shape, numbers, refusals
             )
         finally:
-            self._furthest = max(self._furthest, (refusals.best, refusals.said_last))
+            self._furthest = max(self._furthest, (refusals.best, refusals.best_refusal))
 
     def kept(self) -> Mapping[str, Tensor]:
         """Return the arrays beside the weights whose sizes may be those of a call."""

@@ -368,7 +368,7 @@ class Refusals:
     Attributes:
         heads: the numbers of heads that it may have.
         best: how far the call got that got furthest.
-        said_last: what that call was refused with.
+        best_refusal: the error that this call was refused with, and its line.
     """
 
     def __init__(self, heads: Sequence[int] = ()) -> None:
@@ -379,7 +379,7 @@ class Refusals:
         self._axes = Counter[int]()
         self._furthest: list[Attempt] = []
         self.best: Reached = ()
-        self.said_last = ""
+        self.best_refusal = ""
         self._ascended: list[Tried] = []
         self._last: Reached = ()
 
@@ -398,7 +398,7 @@ class Refusals:
             self._axes[axes] += 1
         self._last = reached_before(refusal)
         if self._last > self.best:
-            self.best, self.said_last, self._furthest = self._last, with_line(refusal), []
+            self.best, self.best_refusal, self._furthest = self._last, with_line(refusal), []
         is_another = all(tried is not known for known, _ in self._furthest[-1:])
         if self._last == self.best and is_another and len(self._furthest) < MOST_FURTHEST:
             self._furthest.append(attempt)
