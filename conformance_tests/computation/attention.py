@@ -474,6 +474,9 @@ def read_split(graph: Graph, found: Attention, averaged: "Averaged", maps: Seque
         found.heads.append(Head(W_Q[:, k], W_K[:, k], W_V[:, v], b_Q[k], b_K[k], b_V[v]))
     found.reads = maps[0].products[0].reads[0]  # type: ignore[assignment]
     rows = maps[0].rows()[:, :, 0]
+    if rows.unique().numel() == 1:
+        found.foreign.append("it has one position, which shows nothing of attention")
+        return
     one_position = bool((rows == rows[:, :1]).all())
     says = "compares the heads of one position" if one_position else "has heads that hold entries of several positions"
     found.findings.append(Finding("split", f"the attention {says}{averaged.product.where}"))

@@ -361,12 +361,16 @@ class TorchSubject(CalledSubject):
         A method that takes any number of inputs gets as many as it needs; the input may be another argument than the
         first.
         """
-        structure = None if self._structure else self._looked_for()
-        # No array has entries with names. Code that asks for one may take arrays as well, but then it takes them soon.
-        is_named = structure is not None and structure.has_names
         takes_any = next(iter(self.arguments()), "").startswith("*")
+        structure, is_named = None, False
         for self._further in range(MOST_FURTHER + 1 if takes_any else 1):
-            found = super().tried_calls(call, sizes, min(trials, FEW_TRIALS) if is_named else trials)
+            found = super().tried_calls(call, sizes, min(trials, FEW_TRIALS))
+            if found is None and structure is None and self._structure is None:
+                structure = self._looked_for()
+                # No array has entries with names: code that asks for one may take arrays, but then it takes them soon.
+                is_named = structure is not None and structure.has_names
+            if found is None and not is_named and trials > FEW_TRIALS:
+                found = super().tried_calls(call, sizes, trials)
             if found is not None:
                 return found if reads_input(call, found) else self._entered_elsewhere(call, sizes, trials) or found
         self._further = 0
@@ -397,8 +401,12 @@ class TorchSubject(CalledSubject):
         if required(self.arguments()) or not self.arguments():
             return None  # it is called with nothing else
         likely = map(drawn, islice(inputs_of(self.weights(), BATCHES[0], LENGTH), MOST_WIDTHS))
-        with torch.no_grad():
-            return structure_of(next(iter(self.arguments())), self.module, map(self._placed, likely))
+        return structure_of(next(iter(self.arguments())), self._asked_of, map(self._placed, likely))
+
+    def _asked_of(self, argument: Any) -> Any:
+        """Call the module with anything as its first argument."""
+        with self._undisturbed(), torch.no_grad():
+            return self.module(argument)
 
     def kept(self) -> Mapping[str, Tensor]:
         """See ``CalledSubject``: buffers of whole numbers too, such as masks."""

@@ -48,7 +48,7 @@ UNTOUCHED = {
 
 UNABLE = {
     "RaisesInInit": r"RaisesInInit\(\) raised ValueError: no encoder$",
-    "Raises": "raised LookupError: not here$",
+    "Raises": r"raised LookupError: not here \(harmful.py:54\)$",
     "RaisesBaseException": "raised Doom: of all$",
     "RaisesKeyboardInterrupt": "the subject raised KeyboardInterrupt, while identifying it$",
     "ExitsInInit": "raised SystemExit: usage: train.py DATA$",
