@@ -461,7 +461,14 @@ def summed_apart(scores: Scores, averaged: "Averaged") -> Remarks:
 
 
 def read_split(graph: Graph, found: Attention, averaged: "Averaged", maps: Sequence[Affine]) -> None:
-    """Read an attention whose heads hold entries of several positions: the maps as a whole, and the finding."""
+    """Read an attention whose heads hold entries of several positions: the maps as a whole, and the finding.
+
+    Over one position alone, heads that are compared with one another and heads that are not look alike.
+    """
+    rows = maps[0].rows()[:, :, 0]
+    if rows.unique().numel() == 1:
+        found.foreign.append("it has one position, which shows nothing of attention")
+        return
     d_k, d_v = averaged.queries.shape[-1], averaged.values.shape[-1]
     letters = [in_order(vectors) for vectors in maps]
     h = letters[0][0].shape[1] // d_k
@@ -473,10 +480,6 @@ def read_split(graph: Graph, found: Attention, averaged: "Averaged", maps: Seque
         k, v = slice(i * d_k, (i + 1) * d_k), slice(i * d_v, (i + 1) * d_v)
         found.heads.append(Head(W_Q[:, k], W_K[:, k], W_V[:, v], b_Q[k], b_K[k], b_V[v]))
     found.reads = maps[0].products[0].reads[0]  # type: ignore[assignment]
-    rows = maps[0].rows()[:, :, 0]
-    if rows.unique().numel() == 1:
-        found.foreign.append("it has one position, which shows nothing of attention")
-        return
     one_position = bool((rows == rows[:, :1]).all())
     says = "compares the heads of one position" if one_position else "has heads that hold entries of several positions"
     found.findings.append(Finding("split", f"the attention {says}{averaged.product.where}"))

@@ -113,6 +113,8 @@ def structure_of(argument: str, call: Callable[[Any], Any], inputs: Iterable[Ten
     best: dict[Key, Any] = {}
     for x in inputs:
         asked = asked_by(call, x)
+        if not asked:
+            break  # no entry is reached before it is asked for, so another one would change nothing
         best = asked if len(asked) > len(best) else best
     if not best:
         return None

@@ -54,9 +54,6 @@ from encoder_spec.module import EncoderModule
 MOST_FURTHER = 2
 """So many inputs beside the first one are tried for a method that takes any number: a mask, and segments."""
 
-SOON = 50
-"""After so many refused calls a module is asked for entries: one that takes an array has mostly taken one by then."""
-
 
 WANTS_GRADIENTS = re.compile(r"requires? (a )?grad", re.IGNORECASE)
 """An error of autograd that an encoder meets while no gradients are recorded: it hooks them, or asks for some."""
@@ -364,12 +361,10 @@ class TorchSubject(CalledSubject):
         A method that takes any number of inputs gets as many as it needs; the input may be another argument than the
         first.
         """
+        structure = None if self._structure else self._looked_for()
+        # No array has entries with names. Code that asks for one may take arrays as well, but then it takes them soon.
+        is_named = structure is not None and structure.has_names
         takes_any = next(iter(self.arguments()), "").startswith("*")
-        structure, is_named = None, False
-        if self._structure is None and not self._is_taken_soon(call, sizes, trials):
-            structure = self._looked_for()
-            # No array has entries with names: code that asks for one may take arrays, but then it takes them soon.
-            is_named = structure is not None and structure.has_names
         for self._further in range(MOST_FURTHER + 1 if takes_any else 1):
             found = super().tried_calls(call, sizes, min(trials, FEW_TRIALS) if is_named else trials)
             if found is not None:
@@ -377,23 +372,6 @@ class TorchSubject(CalledSubject):
         self._further = 0
         found = None if is_named else self._entered_elsewhere(call, sizes, trials)
         return found if found or structure is None else self._entered_in(structure, call, sizes, trials)
-
-    def _is_taken_soon(self, call: TryCall, sizes: Sizes, trials: int) -> bool:
-        """Return whether the module takes an array among the first that are tried: then it asks for no entries."""
-        refused = 0
-
-        def soon(x: Tensor, named: Mapping[str, Any]) -> Any:
-            nonlocal refused
-            if refused == SOON:
-                raise SearchedTooLong
-            try:
-                return call(x, named)
-            except Exception:
-                refused += 1
-                raise
-
-        found = super().tried_calls(soon, sizes, trials)
-        return found is not None and not found.is_odd
 
     def _entered_in(self, structure: Structure, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
         """Return a call with the input in a structure."""
