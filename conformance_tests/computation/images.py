@@ -3,7 +3,7 @@
 A signal is an image of one row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -69,12 +69,14 @@ class Patches(NamedTuple):
 
     Attributes:
         axes: those of the image.
+        shape: that of the array of images, as the patches read it.
         channels: their number.
         height: in pixels, and ``width`` too.
         order: the order of the entries of a patch in which channels go before rows, and rows before columns.
     """
 
     axes: ImageAxes
+    shape: tuple[int, ...]
     channels: int
     height: int
     width: int
@@ -84,23 +86,48 @@ class Patches(NamedTuple):
 def tiling(at: Tensor, shape: Sequence[int]) -> Patches | None:
     """Return the patches that rows of entries are, row by row; None unless they are rectangles that tile the image.
 
-    Where no axes give them in this order, the likeliest axes count.
+    Where no axes give them in this order, the likeliest axes count. An encoder that takes its input apart by sizes of
+    its own takes images of other sides with as many pixels, and reads them as its own: then these count.
 
     Args:
         at: the places of the entries (patches, entries) in an array of images.
         shape: that of the array.
     """
     found: Patches | None = None
-    for axes in image_axes(shape):
-        C, H, W = axes.sizes(shape)
-        channel, y, x = axes.along(at[0], shape)
-        height, width = y.unique().numel(), x.unique().numel()
+    for axes, read_as in image_readings(at[0], shape):
+        C, H, W = axes.sizes(read_as)
+        channel, y, x = axes.along(at[0], read_as)
+        height, width = (along.unique().numel() for along in (y, x))
         rows, columns = H // height, W // width
         if height * width * C != at.shape[1] or at.numel() != shape[0] * rows * columns * at.shape[1]:
             continue
-        patches = Patches(axes, C, height, width, (channel * H * W + y * W + x).argsort())
-        _, top, left = axes.along(at[: rows * columns, patches.order[0]], shape)
+        order = (channel * H * W + y * W + x).argsort()
+        patches = Patches(axes, read_as, C, height, width, order)
+        _, top, left = axes.along(at[: rows * columns, order[0]], read_as)
         if torch.equal(top // height * columns + left // width, torch.arange(rows * columns)):
             return patches
         found = found or patches
     return found
+
+
+def image_readings(at: Tensor, shape: Sequence[int]) -> Iterator[tuple[ImageAxes, tuple[int, ...]]]:
+    """Yield what the axes of images of a shape may be, with this shape; then with that which one patch shows.
+
+    Args:
+        at: the places of the entries of one patch in an array of images.
+        shape: that of the array.
+    """
+    readings = [(axes, tuple(shape)) for axes in image_axes(shape)]
+    yield from readings
+    steps = at.sort().values.diff()
+    if not bool((steps > 1).any()):
+        return
+    # From the end of a row of a patch to its next one, and back over that row, it is as far as a row of the image.
+    run = int((steps > 1).nonzero()[0]) + 1
+    row = run - 1 + int(steps[steps > 1][0])
+    for axes, (samples, *_) in readings:
+        C, H, W = axes.sizes(shape)
+        width = row // C if axes.order == "yxc" else row
+        if axes.order in ("yxc", CHANNEL_ROW_COLUMN) and H * W % width == 0:
+            sides = {"c": C, "y": H * W // width, "x": width}
+            yield axes, (samples, *(sides[axis] for axis in axes.order))

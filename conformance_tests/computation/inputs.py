@@ -46,21 +46,49 @@ def read_entrance(found: EncoderReading, source: Node) -> None:
         found.choices["input"] = "given"
         return
     found.choices |= {"input": "embedded"} | dict.fromkeys(ABSENT, "none")
-    for factor, term in summands(source, 1.0):
+    for factor, term in summands(found.graph, source):
         read_term(found, factor, term)
     if "embedding" not in found.choices:
         found.unread.append(f"what enters its first layer is {source}")
 
 
-def summands(node: Node, factor: float) -> Iterator[tuple[float, Node]]:
-    """Yield the summands of a value, each with the number that multiplies it."""
+def summands(
+    graph: Graph, node: Node, factor: float = 1.0, in_sequence: Tensor | None = None
+) -> Iterator[tuple[float, Node]]:
+    """Yield the summands of a value, each with the number that multiplies it.
+
+    Weights come with an entry for each one of the sequence: a table may be added to a grid of patches before these are
+    put in a row.
+
+    Args:
+        graph: of which the value is.
+        node: the value.
+        factor: what multiplies it.
+        in_sequence: the entries of the value as the sequence (B, n, d_model), if that is known.
+    """
     if node.kind in ("sum", "difference"):
+        entries = sequence_of(graph, node.value) if in_sequence is None else in_sequence
         for part, sign in zip(node.parts, (1, -1 if node.kind == "difference" else 1), strict=True):
-            yield from summands(part, sign * factor)
+            if part.kind == "weights" and entries is not None:
+                assert isinstance(part.what, Tensor)
+                yield sign * factor, replace(part, what=through(part.what, entries))
+                continue
+            ways = paths(graph, entries, part.value) if entries is not None and part.value is not None else iter(())
+            yield from summands(graph, part, sign * factor, next(ways, None))
     elif node.kind == "scaled":
-        yield from summands(node.parts[0], factor * node.factor)
+        yield from summands(graph, node.parts[0], factor * node.factor, in_sequence)
     else:
         yield factor, node
+
+
+def sequence_of(graph: Graph, value: Value | None) -> Tensor | None:
+    """Return the entries of a grid of positions as the sequence (B, n, d_model) that is read of it; None of no grid."""
+    if value is None or value.data.ndim <= WITH_FEATURES:
+        return None
+    reads = (read for later in graph.values[value.number + 1 :] for read in later.arrays)
+    samples, entries = len(value.data), value.data.numel()  # maps may read the positions of all samples in one axis
+    as_sequence = (r for r in reads if r.ndim == WITH_FEATURES and len(r) == samples and r.numel() == entries)
+    return next((read for read in as_sequence if graph.owner(read) is value), None)
 
 
 def read_term(found: EncoderReading, factor: float, term: Node) -> None:
@@ -550,7 +578,7 @@ def read_patches(found: EncoderReading, what: Affine, patches: Patches) -> None:
         held.update({path: held[path][patches.order] for path in NORM_OF_FEATURES if path in held})
     found.choices["embedding"] = "patches-without-bias" if bias is None else "patches"
     found.sizes |= {"patch": patches.height, "patch_width": patches.width, "channels": patches.channels}
-    found.image_axes = patches.axes
+    found.images = patches.axes, patches.shape
 
 
 def read_stem(found: EncoderReading, value: Value) -> bool:
@@ -598,7 +626,8 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
     if len(beside) == 2:
         found.codes["x_dist"] = codes[0, beside[1]]
         found.choices["cls"] = "cls-and-distillation"
-    parts = list(summands(term.parts[0], 1.0))
+    behind = codes[:, [place for place in range(codes.shape[1]) if place not in beside]]
+    parts = list(summands(graph, term.parts[0], in_sequence=behind if graph.owner(behind) is not None else None))
     for factor, part in parts:
         read_term(found, factor, part)
     if any(part.kind == "weights" for _, part in parts):

@@ -89,7 +89,7 @@ class EncoderReading(Remarks):
         placed: the numbers of the positions that are added to the call's.
         position_axis: the shape of the sum of tokens and positions, and along which of its axes positions are added.
         is_part: whether it is one sublayer alone, and no encoder.
-        image_axes: those of the images, or signals, whose patches it maps.
+        images: the axes of the images, or signals, whose patches it maps, and the shape of an array of them.
         is_masked_by_ids: whether the ids decide which scores are hidden.
         tail: the finding that the stream passes through operations behind the last sublayer, if it does.
     """
@@ -112,7 +112,7 @@ class EncoderReading(Remarks):
     placed: Tensor | None = None
     position_axis: tuple[torch.Size, int] | None = None
     is_part: bool = False
-    image_axes: ImageAxes | None = None
+    images: tuple[ImageAxes, tuple[int, ...]] | None = None
     is_masked_by_ids: bool = False
     tail: Finding | None = None
 

@@ -26,6 +26,7 @@ from conformance_tests.identification.settling import NOTHING_REPRODUCES
 from conformance_tests.reports.expected import Expected, apply_expected
 from conformance_tests.reports.report import Level, Report, Result, TargetReport, verdict_of
 from conformance_tests.reports.watching import Progress, Showing, Watcher, silent
+from conformance_tests.subjects.attributes import attribute
 from conformance_tests.subjects.guard import Guard, GuardedSubject
 from conformance_tests.subjects.source_lines import with_line
 from conformance_tests.subjects.subject import BEST, Subject, name_of
@@ -55,7 +56,7 @@ class Target:
         repro = again(target, question)
         if isinstance(target, str):
             return cls(target, resolve(target), repro)
-        return cls(getattr(target, "__name__", type(target).__name__), lambda: target, repro)
+        return cls(attribute(target, "__name__", type(target).__name__), lambda: target, repro)
 
 
 def check(

@@ -181,8 +181,8 @@ class Settling:
                 # The call makes its positions: one as long as the longest probe shows all that are needed.
                 by_batch = shown.position_axis is not None and shown.position_axis[1] == 0
                 shown = read(self._computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))
-            if shown.image_axes is not None:
-                self.subject.learn_images(shown.image_axes)
+            if shown.images is not None:
+                self.subject.learn_images(*shown.images)
         return shown
 
     def _settled_by_computation(self, shown: EncoderReading) -> Settled | None:

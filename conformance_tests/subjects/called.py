@@ -132,7 +132,6 @@ class CalledSubject(Subject):
         self.result: int | None = None
         self.first_sizes: Sizes | None = None
         self.first_forms: Mapping[str, Filling] | None = None
-        self.first_shape: tuple[int, ...] = ()
         self.image_axes: ImageAxes | None = None
         self.ids_apart = False
         self.one_by_one = False
@@ -311,10 +310,10 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         self.result = place
 
-    def learn_images(self, axes: ImageAxes) -> None:
-        """See ``Subject``: their sides are those of the first call."""
+    def learn_images(self, axes: ImageAxes, shape: Sequence[int]) -> None:
+        """See ``Subject``."""
         self.image_axes = axes
-        _, *sides = axes.sizes(self.first_shape)
+        _, *sides = axes.sizes(shape)
         assert self.first_sizes is not None
         self.first_sizes = self.first_sizes._replace(image=(sides[0], sides[1]))
 

@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import partial
-from inspect import Parameter, signature
+from inspect import Parameter
 from typing import Any
 
 import torch
 from torch import ScriptMethod, Tensor
 
 from conformance_tests.errors import Disagreement, SubjectError
+from conformance_tests.subjects.attributes import attribute, parameters_of
 
 SEGMENTS = re.compile(r"seg|token_?type|type_ids|sentence|sent_")
 """Names of arguments that take segment ids."""
@@ -49,8 +50,8 @@ def entrance(thing: Any) -> Callable[..., Any]:
     if callable(thing):
         return thing  # type: ignore[no-any-return]
     for name in ENTRANCES:
-        if callable(getattr(thing, name, None)):
-            return getattr(thing, name)  # type: ignore[no-any-return]
+        if callable(called := attribute(thing, name)):
+            return called  # type: ignore[no-any-return]
     raise SubjectError(
         f"{type(thing).__name__} holds arrays, but nothing calls it: make it callable, or give it forward(x, mask) or "
         "encode(x, mask)"
@@ -64,7 +65,7 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
             a.name: a.default_value if a.has_default_value() else Parameter.empty for a in function.schema.arguments[1:]
         }
     by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    stated = enumerate(signature(handed_on_to(function)).parameters.items())
+    stated = enumerate(parameters_of(handed_on_to(function)).items())
     return {
         f"*{name}" if p.kind is Parameter.VAR_POSITIONAL else name: p.default
         for place, (name, p) in stated
@@ -79,20 +80,20 @@ def handed_on_to(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     if isinstance(function, partial):
         return partial(handed_on_to(function.func), *function.args, **function.keywords)
-    stated = signature(function).parameters.values()
+    stated = parameters_of(function).values()
     anything = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     own = {p.name for p in stated if p.kind not in anything}
     if own and Parameter.VAR_KEYWORD not in {p.kind for p in stated}:
         return function
-    methods = filter(callable, (getattr(function, name, None) for name in ENTRANCES))
-    return next((method for method in methods if own <= signature(method).parameters.keys()), function)
+    methods = filter(callable, (attribute(function, name) for name in ENTRANCES))
+    return next((method for method in methods if own <= parameters_of(method).keys()), function)
 
 
 def hands_on(function: Callable[..., Any]) -> bool:
     """Return whether a function passes on whatever it gets, ``(*args, **kwargs)``, and states no argument."""
     if isinstance(function, ScriptMethod):
         return False
-    kinds = {p.kind for p in signature(function).parameters.values()}
+    kinds = {p.kind for p in parameters_of(function).values()}
     return kinds == {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
 
 
@@ -110,7 +111,7 @@ def input_by_name(function: Callable[..., Any]) -> bool:
     """Return whether even the input must be given by its name: all must, or a switch to evaluation stands before it."""
     if isinstance(function, ScriptMethod):
         return False
-    first = next(iter(signature(function).parameters.values()), None)
+    first = next(iter(parameters_of(function).values()), None)
     return first is not None and (first.kind is Parameter.KEYWORD_ONLY or first.name in EVALUATION)
 
 
@@ -176,7 +177,7 @@ LAST = "last_hidden_state"
 
 def named_hidden_states(output: Any) -> Tensor | None:
     """Return the result that is called the last hidden states; None if none is."""
-    named = output.get(LAST) if isinstance(output, Mapping) else getattr(output, LAST, None)
+    named = output.get(LAST) if isinstance(output, Mapping) else attribute(output, LAST)
     return named if isinstance(named, Tensor) else None
 
 

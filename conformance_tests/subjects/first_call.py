@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import combinations, islice, product
+from itertools import chain, combinations, islice, product
 from sys import maxsize
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -31,6 +31,7 @@ from conformance_tests.subjects.calling import (
     with_another_sample,
 )
 from conformance_tests.subjects.likely_inputs import (
+    LARGEST_WIDTH,
     LENGTH,
     LONGEST,
     MAP,
@@ -67,6 +68,9 @@ LARGEST_BATCH = 32
 
 MOST_TOLD = 6
 """So many numbers that refusals name are tried as sizes: they name those of the weights as well."""
+
+MOST_MENDED, MOST_INSTEAD = 60, 12
+"""So many inputs with sizes that refusals name are tried in all, and so many with the same axes of one refused."""
 
 MOST_FURTHEST = 8
 """Values of further arguments are sought one by one for so many inputs: for those with which calls got furthest."""
@@ -333,9 +337,36 @@ class Tried:
     batch: int
     x: Tensor
 
+    def resized(self, sizes: Sequence[int]) -> "Tried":
+        """Return the same with an input of other sizes, of which the first is the same."""
+        x = self.x
+        if x.is_floating_point() or (x.ndim == SEQUENCE and sizes[-1] > x.shape[-1]):
+            x = drawn(tuple(sizes))  # several numbers of each position are features, and no ids
+        else:
+            for axis, size in enumerate(sizes):
+                x = x.index_select(axis, torch.arange(size) % x.shape[axis])
+        length = sizes[1] if self.x.ndim <= SEQUENCE and self.x.shape[:2] == (self.batch, self.length) else self.length
+        return replace(self, x=x, length=length)
+
 
 Attempt = tuple[Tried, tuple[Filling, ...]]
 """What a call is tried with, and the values of its further arguments."""
+
+Mendable = tuple[Attempt, Collection[int]]
+"""A call that was refused, and the numbers that the refusal names."""
+
+
+def sizes_instead(sizes: Sequence[int], named: Collection[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the sizes of an input with some of those that a refusal names replaced by others that it names.
+
+    One axis after the other comes first, then two together. The first is kept: sequences may be as many as one likes.
+    """
+    others = sorted(number for number in named if number not in sizes and 1 < number < LARGEST_WIDTH)
+    axes = [axis for axis in range(1, len(sizes)) if sizes[axis] in named]
+    for changed in chain(combinations(axes, 1), combinations(axes, 2)):
+        for instead in islice(product(others, repeat=len(changed)), MOST_INSTEAD):
+            new = dict(zip(changed, instead, strict=True))
+            yield tuple(new.get(axis, size) for axis, size in enumerate(sizes))
 
 
 AXES_ASKED_FOR = (
@@ -381,6 +412,8 @@ class Refusals:
         self.best: Reached = ()
         self.best_refusal = ""
         self._ascended: list[Tried] = []
+        self._mendable: list[Mendable] = []
+        self._mended: set[tuple[int, ...]] = set()
         self._last: Reached = ()
 
     def passed(self) -> None:
@@ -393,7 +426,8 @@ class Refusals:
         said = f"{type(refusal).__name__}: {refusal}"[:LONGEST_REFUSAL]
         self._said = [*self._said, said] if tried.x is self._input else [said]
         self._input = tried.x
-        self._numbers.update({int(number) for number in re.findall(r"\b\d{1,3}\b", said)})
+        named = {int(number) for number in re.findall(r"\b\d{1,4}\b", said)}
+        self._numbers.update(named)
         if (axes := axes_asked_for(said, tried.x.ndim)) is not None:
             self._axes[axes] += 1
         self._last = reached_before(refusal)
@@ -402,6 +436,27 @@ class Refusals:
         is_another = all(tried is not known for known, _ in self._furthest[-1:])
         if self._last == self.best and is_another and len(self._furthest) < MOST_FURTHEST:
             self._furthest.append(attempt)
+        if self._last == self.best:
+            self._mendable.append((attempt, named))
+
+    def mended(self) -> Iterator[Attempt]:
+        """Yield the calls that got furthest with other sizes, of which their refusals tell: named in place of theirs.
+
+        What comes of each call is taken up before the next is asked for, and is mended in turn. Where an input gets as
+        far as any, further arguments may have been given wrongly.
+        """
+        while self._mendable:
+            (tried, forms), named = self._mendable.pop(0)
+            for sizes in sizes_instead(tried.x.shape, named):
+                key = (tried.x.is_floating_point(), *sizes)
+                if len(self._mended) == MOST_MENDED or key in self._mended:
+                    continue
+                self._mended.add(key)
+                new = tried.resized(sizes)
+                yield new, forms
+                if self._last == self.best:
+                    others = likeliest(tried.names, LIKELY, new.x.is_floating_point(), self.heads)
+                    yield from ((new, other) for other in others if other != forms)
 
     def with_other_lengths(
         self, weights: Mapping[str, Tensor], lengths: Sequence[int], inputs: InputsOf
@@ -498,6 +553,13 @@ def attempts_as_told(
     yield from attempts_of(weights, refusals, batches, asked, [LENGTH, *batches], inputs, LIKELY)
 
 
+def mending(attempts: Iterable[Attempt], refusals: Refusals) -> Iterator[Attempt]:
+    """Yield calls, and after each those that mend the ones that got furthest by what their refusals tell."""
+    for attempt in attempts:
+        yield attempt
+        yield from refusals.mended()
+
+
 def first_call(
     weights: Mapping[str, Tensor],
     tables: Mapping[str, Tensor],
@@ -551,7 +613,7 @@ def first_call(
     passable: FirstCall | None = None
     odd: FirstCall | None = None
     for one_round in rounds:
-        for tried, forms in islice(one_round, trials):
+        for tried, forms in islice(mending(one_round, refusals), trials):
             x, batch = tried.x, tried.batch
             beside = dict(zip(tried.names, forms, strict=True))
             if passable and (passable.batch, passable.forms.keys()) != (batch, beside.keys()):

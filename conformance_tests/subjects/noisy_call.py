@@ -36,9 +36,9 @@ def noisy_call(
     if called is None:
         raise Unsupported(NO_CALL)
     subject.first_sizes, subject.first_forms = Sizes(called.batch, called.length), called.forms
-    subject.first_shape, subject.image_axes = tuple(called.inputs.shape), None
+    subject.image_axes, shape = None, tuple(called.inputs.shape)
     if called.inputs.ndim > SEQUENCE:
-        subject.learn_images(image_axes(called.inputs.shape)[0])
+        subject.learn_images(image_axes(shape)[0], shape)
     subject.in_one_axis = called.in_one_axis
     subject.ids_apart = called.inputs.ndim == SEQUENCE and not called.inputs.is_floating_point()
     try:

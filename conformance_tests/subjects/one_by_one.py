@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from conformance_tests.subjects.attributes import attribute
 from conformance_tests.subjects.likely_inputs import SEQUENCE
 
 
 def without_batch(value: Any) -> Any:
     """Return an argument for a batch of one sequence as the one for that sequence."""
-    return value[0] if getattr(value, "ndim", 0) and len(value) == 1 else value
+    return value[0] if attribute(value, "ndim", 0) and len(value) == 1 else value
 
 
 def with_batch(returned: Any, is_part: bool = False) -> Any:

@@ -6,6 +6,8 @@ from functools import partial
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from conformance_tests.subjects.attributes import attribute
+
 if TYPE_CHECKING:
     from conformance_tests.subjects.subject import Subject
 
@@ -40,9 +42,9 @@ def module_call_of(thing: Any) -> ModuleCall:
     given: dict[str, Any] = {}
     while isinstance(inner, partial) and not inner.args:
         inner, given = inner.func, {**inner.keywords, **given}
-    if isinstance(inner, partial) and getattr(inner.func, "__name__", "") == "apply" and len(inner.args) == 1:
+    if isinstance(inner, partial) and attribute(inner.func, "__name__", "") == "apply" and len(inner.args) == 1:
         given = {**inner.keywords, **given}
-        inner = getattr(inner.func, "__self__", None), inner.args[0]
+        inner = attribute(inner.func, "__self__"), inner.args[0]
         method = given.pop("method", None) or "__call__"  # Flax takes a method, or its name
         found = ModuleCall(inner, method if isinstance(method, str) else method.__name__, given)
     elif isinstance(inner, MethodType):

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from conformance_tests.subjects.attributes import attribute
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.torch_hints import ACTIVATION_NAMES, NORM_FIRST
 
@@ -32,17 +33,17 @@ def stated_by(parts: Mapping[str, Any], heads: int | None = None, stored: Callab
     sizes = {"h": heads} if heads else {}
     layered = any(NUMBERED.search(name) for name in parts)
     for name, part in parts.items():
-        number = attribute(part, HEADS, int)
+        number = first_of(part, HEADS, int)
         if number:
             sizes.setdefault("h", number)
-        eps = attribute(part, EPSILONS, float)
+        eps = first_of(part, EPSILONS, float)
         if eps is not None:
             choices.setdefault(place_of(name, part, layered), stored(eps))
-        norm_first = attribute(part, NORM_FIRST, bool)
+        norm_first = first_of(part, NORM_FIRST, bool)
         if norm_first is not None:
             choices.setdefault("layer", "pre-ln" if norm_first else "post-ln")
-        for said in (getattr(part, word, None) for word in ACTIVATIONS):
-            told = NAMES.get(said if isinstance(said, str) else getattr(said, "__name__", ""))
+        for said in (attribute(part, word) for word in ACTIVATIONS):
+            told = NAMES.get(said if isinstance(said, str) else attribute(said, "__name__", ""))
             if told:
                 choices.setdefault("activation", told)
     repeated = [name for name in choices if name.endswith(".eps") and choices[name] == choices.get("eps")]
@@ -57,9 +58,9 @@ def place_of(name: str, part: Any, layered: bool) -> str:
     return "norm_embedding.eps" if "emb" in name else "norm_final.eps"
 
 
-def attribute(part: Any, names: Iterable[str], kind: type) -> Any:
+def first_of(part: Any, names: Iterable[str], kind: type) -> Any:
     """Return the first of these attributes that is of a kind; a truth value does not count as a number."""
-    values = (getattr(part, name, None) for name in names)
+    values = (attribute(part, name) for name in names)
     return next((v for v in values if type(v) is kind), None)
 
 

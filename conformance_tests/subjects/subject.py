@@ -4,7 +4,7 @@ Anything with ``weights`` and ``encode(x, mask)`` is a subject already: ``adapt`
 A subject leaves out what it cannot do, and the checks that need it are unsupported.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -181,8 +181,8 @@ class Subject:
     def learn_result(self, place: int | None) -> None:
         """Take up which of the floating arrays that a call returns are the hidden states, where several might be."""
 
-    def learn_images(self, axes: ImageAxes) -> None:
-        """Take up which axes the images have that it is called with."""
+    def learn_images(self, axes: ImageAxes, shape: Sequence[int]) -> None:
+        """Take up which axes the images have that it is called with, and the shape of an array of them."""
 
     def can_hide(self, keep: Tensor) -> bool:
         """Return whether its kind of mask can express this one, (B, n) with True = keep."""

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from conformance_tests.subjects.attributes import attribute
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.module import EncoderModule
 
@@ -50,7 +51,7 @@ def hints_of(module: nn.Module) -> Hints:
     if isinstance(module, EncoderModule):
         encoder = module.encoder
         return Hints(encoder.profile.choices(), encoder.dimensions.sizes())
-    choices, sizes = configured(getattr(module, "config", None))
+    choices, sizes = configured(attribute(module, "config"))
     in_configuration = dict(choices)
     likely = 0
     # A layer that computes otherwise than the class it derives from may not read what that class keeps.
@@ -62,7 +63,7 @@ def hints_of(module: nn.Module) -> Hints:
     if len(set(orders)) == 1:
         in_configuration["layer"] = orders[0]
     for name, part in module.named_modules():
-        activation = activation_name(getattr(part, "activation", part))
+        activation = activation_name(attribute(part, "activation", part))
         if activation:
             choices.setdefault("activation", activation)
         heads = number_called(part, HEADS)
@@ -94,7 +95,7 @@ def computes_otherwise(part: nn.Module) -> bool:
 
 def number_called(part: nn.Module, words: Sequence[str]) -> int:
     """Return the positive number that a part has as an attribute under one of these names; 0 if it has none."""
-    numbers = (getattr(part, word, None) for word in words)
+    numbers = (attribute(part, word) for word in words)
     return next((n for n in numbers if isinstance(n, int) and n > 0), 0)
 
 
@@ -107,10 +108,10 @@ INPUTS = ("input_ids", "inputs_embeds", "input_features", "pixel_values")
 
 def parts_without_parameters(module: nn.Module) -> Iterator[str]:
     """Yield the names of parts that no slot covers and that have no parameters, the outermost of each alone."""
-    reads = getattr(module, "main_input_name", INPUTS[0])
+    reads = attribute(module, "main_input_name", INPUTS[0])
     if reads not in INPUTS:
         yield f"input {reads!r}"
-    configuration = getattr(module, "config", None)
+    configuration = attribute(module, "config")
     in_turn = attribute(configuration, "inner_group_num") or 1
     groups, layers = (attribute(configuration, name) or 1 for name in ("num_hidden_groups", "num_hidden_layers"))
     if in_turn > 1 or 1 < groups < layers:
@@ -142,14 +143,6 @@ def documented_masks(module: nn.Module) -> dict[str, tuple[str, ...]]:
     return (
         {"attention_mask": ("keep 0/1", "keep", "keep 0.0/1.0")} if ("transformers", "PreTrainedModel") in bases else {}
     )
-
-
-def attribute(thing: Any, name: str) -> Any:
-    """Return an attribute; None if there is none, whatever the thing raises to say so."""
-    try:
-        return getattr(thing, name, None)
-    except Exception:
-        return None
 
 
 def activation_name(activation: Any) -> str:

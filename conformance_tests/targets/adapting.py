@@ -9,11 +9,12 @@ import torch
 
 from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.adapted import AdaptedSubject
+from conformance_tests.subjects.attributes import attribute
 from conformance_tests.subjects.calling import entrance
 from conformance_tests.subjects.held_arrays import HeldArraysSubject, held_arrays
 from conformance_tests.subjects.holding import held
 from conformance_tests.subjects.ready_made import ready_made
-from conformance_tests.subjects.subject import ArraySubject, Subject
+from conformance_tests.subjects.subject import Subject
 from conformance_tests.subjects.torch_subject import TorchSubject
 
 
@@ -33,7 +34,7 @@ def adapt(thing: Any) -> Subject:
         if any(p.is_meta for p in thing.parameters()):
             raise SubjectError("its parameters have shapes but no numbers (the device is meta): load its weights first")
         return TorchSubject(thing)
-    if isinstance(thing, ArraySubject):
+    if all(attribute(thing, member) is not None for member in ("weights", "encode")):
         return AdaptedSubject(thing)
     if modules := modules_called(thing):
         function = entrance(thing)

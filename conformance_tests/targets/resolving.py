@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from conformance_tests.errors import SubjectError, TargetError, one_line
+from conformance_tests.subjects.attributes import attribute, parameters_of
 from conformance_tests.targets.builtin import BUILTIN
 
 
@@ -108,7 +109,7 @@ def is_encoder(value: Any) -> bool:
     if inspect.isclass(value):
         return False
     torch = sys.modules.get("torch")
-    return (torch is not None and isinstance(value, torch.nn.Module)) or callable(getattr(value, "encode", None))
+    return (torch is not None and isinstance(value, torch.nn.Module)) or callable(attribute(value, "encode"))
 
 
 def makes_encoders(value: Any) -> bool:
@@ -117,14 +118,14 @@ def makes_encoders(value: Any) -> bool:
         return inspect.isfunction(value) and not required_by(value)
     torch = sys.modules.get("torch")
     is_module = torch is not None and issubclass(value, torch.nn.Module)
-    return (is_module or callable(getattr(value, "encode", None))) and not required_by(value)
+    return (is_module or callable(attribute(value, "encode"))) and not required_by(value)
 
 
 def required_by(function: Callable[..., Any]) -> list[str]:
     """Return the names of the arguments without which a function or class cannot be called."""
     by_name_or_place = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     with suppress(TypeError, ValueError):
-        parameters = inspect.signature(function).parameters.values()
+        parameters = parameters_of(function).values()
         return [p.name for p in parameters if p.default is p.empty and p.kind not in by_name_or_place]
     return []
 
@@ -303,11 +304,11 @@ def make(found: Any) -> Any:
     from conformance_tests.subjects.ready_made import framework_of, module_call_of
     from conformance_tests.targets.adapting import is_encoder_itself
 
-    made = isinstance(found, torch.nn.Module) or not callable(found) or hasattr(found, "encode")
+    made = isinstance(found, torch.nn.Module) or not callable(found) or attribute(found, "encode") is not None
     made = made or framework_of(module_call_of(found).thing) is not None
     if made and not inspect.isclass(found):
         return found
-    name = getattr(found, "__name__", type(found).__name__)
+    name = attribute(found, "__name__", type(found).__name__)
     required = required_by(found)
     if required and is_encoder_itself(found):
         return found  # it is called with its input, and makes nothing

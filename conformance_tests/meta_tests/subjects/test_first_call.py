@@ -20,6 +20,7 @@ from conformance_tests.subjects.first_call import (
     first_call,
     is_sure,
     plans,
+    sizes_instead,
     takes_fractions,
     value_of,
 )
@@ -115,6 +116,30 @@ def test_a_length_that_only_a_table_tells_is_tried() -> None:
     found = first_call(WEIGHTS, {"mask": torch.zeros(7, 7)}, {"x": REQUIRED}, call)
     assert found is not None
     assert (found.inputs.shape, found.length) == ((2, 7, 6), 7)
+
+
+def test_sizes_that_refusals_name_are_tried_in_the_place_of_those_refused() -> None:
+    """No weight has the length or the width; a refusal names them beside those of the call, one after the other."""
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        if x.ndim != 3 or x.shape[1] != 11:
+            raise ValueError(f"positions are (1, 11, 14), and the input is {tuple(x.shape)}")
+        if x.shape[2] != 14 or not x.is_floating_point():
+            raise ValueError(f"shapes do not match: {x.shape[2]} and 14")
+        return x
+
+    found = first_call({"W": torch.zeros(3, 3)}, {}, {"x": REQUIRED, "mask": REQUIRED}, call)
+    assert found is not None
+    assert (found.inputs.shape, found.length) == ((2, 11, 14), 11)
+
+
+def test_sizes_that_a_refusal_does_not_name_stay() -> None:
+    """The number of sequences stays as well; sizes of 1 would be repeated."""
+    assert list(sizes_instead((2, 5, 1), {1, 5, 6, 32, 2})) == [
+        *((2, 6, 1), (2, 32, 1), (2, 5, 6), (2, 5, 32)),
+        *((2, 6, 6), (2, 6, 32), (2, 32, 6), (2, 32, 32)),
+    ]
+    assert list(sizes_instead((2, 5, 8), {16, 5})) == [(2, 16, 8)]
 
 
 def test_stated_values_are_part_of_every_call() -> None:

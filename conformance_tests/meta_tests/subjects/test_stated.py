@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from conformance_tests.subjects.stated import attribute, heads_of_kernels, place_of, stated_by
+from conformance_tests.subjects.stated import first_of, heads_of_kernels, place_of, stated_by
 
 
 def part(**attributes: Any) -> Any:
@@ -91,7 +91,7 @@ def test_a_norm_outside_of_numbered_layers_has_its_own_constant(
 def test_an_attribute_is_the_first_of_its_very_type(kind: type, value: Any) -> None:
     """True is an ``int`` to Python, and no number of heads."""
     thing = part(a=True, b=5, c=0.5, d=7)
-    assert attribute(thing, ("absent", "a", "b", "c", "d"), kind) == value
+    assert first_of(thing, ("absent", "a", "b", "c", "d"), kind) == value
 
 
 @pytest.mark.parametrize(

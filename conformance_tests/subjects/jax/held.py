@@ -3,7 +3,6 @@
 They are called as functions of these arrays: each call gets a copy of the object that holds others in their place.
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FunctionType, MethodType, ModuleType
@@ -12,6 +11,7 @@ from typing import Any
 import jax
 from torch import Tensor
 
+from conformance_tests.subjects.attributes import attribute, with_attributes
 from conformance_tests.subjects.calling import EVALUATION, Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.holding import Apart
@@ -95,22 +95,20 @@ def copied(thing: Any, replace: Replace, path: str, made: dict[int, Any]) -> Any
         return MethodType(thing.__func__, inside(thing.__self__, ""))
     if isinstance(thing, FunctionType):
         return copied_function(thing, inside)
-    if isinstance(thing, jax.stages.Wrapped):  # a compiled function computes what it wraps
-        wrapped = thing.__wrapped__
+    wrapped = attribute(thing, "__wrapped__")
+    if wrapped is not None and attribute(thing, "lower") is not None:  # a compiled function computes what it wraps
         instead = inside(wrapped, "")
         return thing if instead is wrapped else instead
     leaves, whole = jax.tree_util.tree_flatten_with_path(thing)
     if not jax.tree_util.treedef_is_leaf(whole):
         keys = [jax.tree_util.keystr(place, simple=True, separator=".") for place, _ in leaves]
         return whole.unflatten([inside(leaf, key) for key, (_, leaf) in zip(keys, leaves, strict=True)])
-    if isinstance(thing, type | ModuleType) or not hasattr(thing, "__dict__"):
+    if isinstance(thing, type | ModuleType) or attribute(thing, "__dict__") is None:
         return thing
     held = {name: inside(value, name) for name, value in vars(thing).items()}
     if all(held[name] is value for name, value in vars(thing).items()):
         return thing
-    another = copy.copy(thing)
-    vars(another).update(held)
-    return another
+    return with_attributes(thing, held)
 
 
 def copied_function(function: FunctionType, inside: Callable[[Any, str], Any]) -> FunctionType:

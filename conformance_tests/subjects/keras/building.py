@@ -15,7 +15,7 @@ from conformance_tests.errors import SubjectError, one_line
 from conformance_tests.subjects.calling import apart_from_evaluation, arguments_of, required
 from conformance_tests.subjects.first_call import LIKELY, by_rank, fillings, value_of
 from conformance_tests.subjects.likely_inputs import COLOURS
-from conformance_tests.subjects.stated import HEADS, attribute
+from conformance_tests.subjects.stated import HEADS, first_of
 
 POSITIONS = 7
 """The length of the sequence with which a layer is built."""
@@ -106,7 +106,7 @@ def possible_inputs(layer: Any) -> Iterator[Any]:
     ids = np.tile(np.arange(POSITIONS, dtype="int32") % 2, (2, 1))
     parts = list(layer._flatten_layers())
     embeds = any(isinstance(part, keras.layers.Embedding) for part in parts)
-    heads = [h for h in (attribute(part, HEADS, int) for part in parts) if h]
+    heads = [h for h in (first_of(part, HEADS, int) for part in parts) if h]
     h = heads[0] if heads else 1
     kept = [n for n in vars(layer).values() if isinstance(n, int) and n > h > 1 and n % h == 0]
     narrow = [PER_HEAD * h for h in heads[:1]]

@@ -1,0 +1,47 @@
+"""Encoders of images whose patches or positions stand in a grid, or whose sides they alone know."""
+
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.meta_tests.encoders.unusual_calls import Calls, excused, unusual
+
+
+@unusual
+class PositionsInAGrid(Calls):
+    """Adds a table of rows and columns of positions to the grid of patches, before they are put in a row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.places = nn.Conv2d(3, 28, 4, 4), nn.Parameter(torch.randn(28, 3, 3))
+
+    def embedded(self, images: Tensor) -> Tensor:
+        return (self.patches(images) + self.places).flatten(2).mT
+
+    def forward(self, images: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.embedded(images), None)
+
+
+@excused("position.learned", "positions are added before the class token is put in front, which gets none")
+class ClassTokenBesideAGrid(PositionsInAGrid):
+    """Puts a class token in front, to which no position is added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.randn(1, 1, 28))
+
+    def embedded(self, images: Tensor) -> Tensor:
+        return torch.cat([self.first.expand(len(images), -1, -1), super().embedded(images)], 1)
+
+
+@unusual
+class SidesOfItsOwn(Calls):
+    """Takes its input apart by sides that it keeps: it takes other images with as many pixels, and reads them so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.side, self.map, self.places = 8, nn.Linear(16, 28), nn.Parameter(torch.randn(1, 4, 28))
+
+    def forward(self, images: Tensor) -> Tensor:  # type: ignore[override]
+        rows = self.side // 4
+        patches = images.reshape(-1, rows, 4, rows, 4).transpose(2, 3).reshape(len(images), rows**2, 16)
+        return self.run(self.map(patches) + self.places, None)
