@@ -339,6 +339,21 @@ def in_heads(graph: Graph, vectors: Tensor) -> "InHeads | None":
     return found, columns[:, 0]
 
 
+def behind_functions(graph: Graph, vectors: Tensor) -> tuple[Tensor, str]:
+    """Return the affine entries of which vectors are a function, each of one, and its operation and line.
+
+    Vectors that are affine themselves, or something else than a function of such, are returned as they are.
+    """
+    codes, by = vectors, ""
+    while affine(graph, codes) is None:
+        value = graph.owner(codes)
+        read = [r for r in value.reads if isinstance(r, Tensor)] if value is not None else []
+        if value is None or value.kind != "elementwise" or len(read) != 1:
+            return vectors, ""
+        codes, by = through(read[0], codes), by or f"{value.operation}{value.where}"
+    return codes, by
+
+
 def not_affine(graph: Graph, vectors: Tensor) -> str:
     """Say what stands between vectors and the products with weights behind them."""
     value = max(graph.owners(vectors), key=lambda v: v.number)
@@ -369,7 +384,11 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
         found.findings.append(Finding("mask", f"the mask that is made of the ids {wrong}{weights.where}"))
     found.take(kind_of_weights(weights, scores, averaged, axis))
     found.take(summed_apart(scores, averaged))
-    vectors = (averaged.queries, averaged.keys, averaged.values)
+    unbent = [behind_functions(graph, codes) for codes in (averaged.queries, averaged.keys, averaged.values)]
+    vectors = [codes for codes, _ in unbent]
+    for (_, by), what in zip(unbent, ("queries", "keys", "values"), strict=True):
+        if by:
+            found.findings.append(Finding("projections", f"its {what} pass through {by}"))
     Q, K, V = (in_heads(graph, codes) for codes in vectors)
     if Q is None or K is None or V is None:
         maps = [affine(graph, codes) for codes in vectors]

@@ -86,8 +86,8 @@ class Patches(NamedTuple):
 def tiling(at: Tensor, shape: Sequence[int]) -> Patches | None:
     """Return the patches that rows of entries are, row by row; None unless they are rectangles that tile the image.
 
-    Where no axes give them in this order, the likeliest axes count. An encoder that takes its input apart by sizes of
-    its own takes images of other sides with as many pixels, and reads them as its own: then these count.
+    Where no axes give them in this order, the likeliest axes count. An encoder that takes its input apart by
+    sizes that it keeps takes images of other sides with as many pixels, and reads them as those: then these count.
 
     Args:
         at: the places of the entries (patches, entries) in an array of images.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import affine, one_step
-from conformance_tests.computation.attention import read_scores, read_values, softmax_argument
+from conformance_tests.computation.attention import behind_functions, read_scores, read_values, softmax_argument
 from conformance_tests.computation.graph import Graph, Value, places
 from conformance_tests.computation.rewriting import Replacing
 from conformance_tests.computation.walking import along_axis, is_even, through
@@ -61,7 +61,7 @@ def unmapped(graph: Graph) -> Iterator[Unmapped]:
             (scores.product, 1 - of_queries, averaged.keys, of_queries == 0),
             (averaged.product, of_values, averaged.values, of_values == 0),
         )
-        maps = [affine(graph, vectors) for _, _, vectors, _ in operands]
+        maps = [affine(graph, behind_functions(graph, vectors)[0]) for _, _, vectors, _ in operands]
         if None not in maps:
             continue
         read = [graph.owner(one.at(0).arguments()) for one in maps if one is not None]

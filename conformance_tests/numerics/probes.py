@@ -262,7 +262,7 @@ class Probes:
         sizes = {
             "single": (self.batch, 1),
             "few": (FEW, min(FEW, self.length)),
-            "many": (next(p for p in PRIMES if p > self.batch), min(MANY, self.longest)),
+            "many": (next((p for p in PRIMES if p > self.batch), self.batch + 1), min(MANY, self.longest)),
             "long": (FEW, self.longest),
             "crowd": (CROWD, self.length),
         }

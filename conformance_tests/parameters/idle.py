@@ -87,6 +87,11 @@ def layer_owners(mapping: ParameterMapping) -> set[str]:
     return {re.sub(r"\d+", r"\\d+", re.escape(owner)) for owner in owners}
 
 
+def of_any_layer(name: str) -> str:
+    """Return a name without the numbers in it: the same for the part of each layer."""
+    return re.sub(r"\d+", "", name)
+
+
 def is_one_token(shape: tuple[int, ...]) -> bool:
     """Return whether an array is one vector with axes for sequences and positions, such as a class or mask token."""
     return len(shape) > 1 and all(size == 1 for size in shape[:-1])

@@ -387,11 +387,7 @@ class CalledSubject(Subject):
     def remarks(self) -> tuple[str, ...]:
         """See ``Subject``: a surprising mask, and arguments that were left at their defaults."""
         said = self.mask_form.against_its_name() if self.mask_form and not self.mask_form.is_turned else ""
-        used = {*self.neutral, self._mask_argument}
-        beside = self._beside_segments()
-        inputs = self._left_out()
-        open_masks = [name for name in mask_arguments(beside) if not tells_of_padding(name) or inputs]
-        left = [name for name in (*open_masks, *inputs) if name not in used]
+        left = self._left_at_default()
         unjudged = f"left at the default, and not judged: {', '.join(left)}, in which no mask was found" if left else ""
         others = {name: form for name, form in self.neutral.items() if name not in (self._mask_argument, self.segments)}
         given = "; ".join(
@@ -400,6 +396,12 @@ class CalledSubject(Subject):
         in_every_call = f"given in every call, with nothing hidden: {given}" if given else ""
         ignored = f"{self._ignored} changes nothing: padding is told by its id" if self._ignored else ""
         return tuple(filter(None, (self._ends(), said, in_every_call, unjudged, ignored, self._declined)))
+
+    def _left_at_default(self) -> list[str]:
+        """Return the optional arguments that no call gives, and in which no mask was found."""
+        inputs = self._left_out()
+        masks = [n for n in mask_arguments(self._beside_segments()) if not tells_of_padding(n) or inputs]
+        return [name for name in (*masks, *inputs) if name not in {*self.neutral, self._mask_argument}]
 
     def departures(self) -> tuple[Finding, ...]:
         """See ``Subject``: a mask that hides what it should keep, and one of padding that does nothing."""

@@ -7,6 +7,7 @@ from functools import partial
 from inspect import Parameter
 from typing import Any
 
+import numpy as np
 import torch
 from torch import ScriptMethod, Tensor
 
@@ -213,6 +214,8 @@ def tensors_in(output: Any, *, last_first: bool = False) -> list[Tensor]:
     """Return each floating tensor that an encoder returns, however deep; of lists the last entry first, if asked."""
     if isinstance(output, Tensor):
         return [output] if output.is_floating_point() and not output.is_nested else []
+    if isinstance(output, np.ndarray) and output.dtype.kind == "f":
+        return [torch.from_numpy(output)]  # a module of torch may hand its results over to NumPy
     if is_dataclass(output) and not isinstance(output, Mapping):
         output = vars(output)
     if isinstance(output, Mapping):

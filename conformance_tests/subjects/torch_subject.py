@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import is_lazy
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance_tests.computation.graph import Graph
@@ -32,15 +33,18 @@ from conformance_tests.subjects.calling import (
 from conformance_tests.subjects.first_call import (
     BATCHES,
     FEW_TRIALS,
+    LIKELY,
     FirstCall,
     SearchedTooLong,
     TryCall,
+    fillings,
     first_call,
     reads,
+    value_of,
 )
 from conformance_tests.subjects.holding import whole_numbers
 from conformance_tests.subjects.likely_inputs import LENGTH, MOST_WIDTHS, drawn, inputs_of
-from conformance_tests.subjects.masks import DOCUMENTED, MaskForm
+from conformance_tests.subjects.masks import DOCUMENTED, LENGTHS, MaskForm
 from conformance_tests.subjects.noisy_call import NO_CALL, noisy_call
 from conformance_tests.subjects.structured import Structure, structure_of
 from conformance_tests.subjects.subject import Boundary, Precision
@@ -416,11 +420,30 @@ class TorchSubject(CalledSubject):
         return dict(self.module.named_buffers()) | plain_tensors(self.module)
 
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
-        """See ``Subject``: whether any tensor that the module returns depends on the parameter."""
+        """See ``Subject``: whether any tensor that the module returns depends on the parameter.
+
+        One that is read beside an argument which every call leaves at its default belongs to that option.
+        """
         parameter = self.module.get_parameter(name)
         if not parameter.requires_grad:
             return True  # whole numbers have no gradient that would tell
-        return any(reaches(parameter, returned) for returned in self._ways_to_return(inputs))
+        returns = any(reaches(parameter, returned) for returned in self._ways_to_return(inputs))
+        return returns or self._is_read_by_option(parameter, inputs)
+
+    def _is_read_by_option(self, parameter: Tensor, inputs: tuple[Tensor, ...]) -> bool:
+        """Return whether a parameter is read where an optional argument is given, and nowhere without."""
+        reading = Reading(parameter)
+        with reading:
+            self.returned(inputs, None, gradients=True)
+        if reading.met:
+            return False
+        for argument in self._left_at_default():
+            for form in (MaskForm(argument, LENGTHS, "B"), *fillings(argument)[:LIKELY]):
+                self._instead = {argument: value_of(form, self._all_kept(inputs[0]), inputs[0])}
+                with reading, suppress(Exception):  # what is refused behind the parameter has met it
+                    self.returned(inputs, None, gradients=True)
+        self._instead = {}
+        return reading.met
 
     def _ways_to_return(self, inputs: tuple[Tensor, ...]) -> Iterator[Any]:
         """Yield everything that the module returns, and what it does with segments that it can do without."""
@@ -528,6 +551,21 @@ def reaches(parameter: nn.Parameter, returned: Any) -> bool:
     total = sum((t.sum() for t in tensors_in(returned)), torch.zeros(()))
     gradient = torch.autograd.grad(total, parameter, allow_unused=True)[0] if total.requires_grad else None
     return gradient is not None and bool(gradient.any())
+
+
+class Reading(TorchFunctionMode):
+    """Notes whether any operation reads a tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__()
+        self.tensor, self.met = tensor, False
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """See ``TorchFunctionMode``."""
+        self.met = self.met or any(given is self.tensor for given in (*args, *(kwargs or {}).values()))
+        return func(*args, **(kwargs or {}))
 
 
 class Recorder(TorchDispatchMode):

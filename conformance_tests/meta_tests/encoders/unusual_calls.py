@@ -630,6 +630,41 @@ class Pictured(Calls):
 unusual(Pictured)
 
 
+class AttentionWithAnOption(PlainAttention):
+    """Adds a bias for each kind of sequence to its scores, where the kinds are given."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.of_kinds, self.kinds = nn.Parameter(torch.randn(3, count, 1, 1)), None
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = super().score(q, k)
+        return scores if self.kinds is None else scores + self.of_kinds[self.kinds]
+
+
+@unusual
+class ParametersForAnOption(Calls):
+    """Has parameters that are read where an optional argument is given, and nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for layer in self.layers:
+            layer.attention = AttentionWithAnOption(28, 4)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, kinds: Tensor | None = None) -> Tensor:
+        for layer in self.layers:
+            layer.attention.kinds = kinds
+        return super().forward(x, mask)
+
+
+@unusual
+class HandsOverToNumPy(Calls):
+    """Returns the mean of its hidden states as an array of NumPy."""
+
+    def forward(self, x: Tensor) -> Any:  # type: ignore[override]
+        return self.run(x, None).mean(1).detach().numpy()
+
+
 @unusual
 class ChoosesPatches(Calls):
     """Takes indices of the patches to keep in an optional argument, which accepts a mask and is not one."""

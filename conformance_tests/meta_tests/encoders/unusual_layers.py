@@ -478,3 +478,32 @@ class StepsTowards(nn.LayerNorm):
 @unusual
 def norms_by_steps() -> nn.Module:
     return Plain(plain_layers(norm=StepsTowards))
+
+
+class BendsQueriesAndKeys(PlainAttention):
+    """Applies a function to each entry of its queries and keys."""
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        q, k, v = super().split(x)
+        return [q.relu(), k.tanh(), v]
+
+
+@excused("attention.projections", "its queries pass through relu")
+def queries_and_keys_that_are_bent() -> nn.Module:
+    return Plain(layers_with(BendsQueriesAndKeys))
+
+
+class OverPositions(nn.Module):
+    """Norms each feature over its sequence, with a scale and an offset for each feature."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.inner = nn.InstanceNorm1d(width, affine=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x.mT).mT
+
+
+@excused("norm.statistics", "the statistics of a norm are those of other positions or sequences, not of the features")
+def norms_over_positions() -> nn.Module:
+    return Plain(plain_layers(norm=OverPositions))
