@@ -1,4 +1,4 @@
-"""Loops: what a line computes again and again, of other entries each time, is one operation.
+"""Loops: what is computed again and again, of other entries each time, is one operation.
 
 Encoders may run in loops over samples, heads, positions or rows. Such a loop is recorded as many small operations. Here
 they are put side by side, operation by operation, so that a loop and its vectorised form read alike.
@@ -30,8 +30,9 @@ def rolled(graph: Graph) -> Graph:
 class Loops:
     """Finds the operations that are turns of one loop, from the leaves on.
 
-    Turns are the same operation in the same line, on different entries of the same values, or of values that are turns
-    of one loop themselves. So none depends on another. What each turn computes from the same weights is one weight.
+    Turns are the same operation on different entries of the same values, or of values that are turns of one loop
+    themselves. So none depends on another, in whatever lines they stand: the first turn may stand before its loop.
+    What each turn computes from the same weights is one weight.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -66,12 +67,13 @@ class Loops:
             return value.number
         options = tuple(sorted((name, str(option)) for name, option in value.options.items()))
         loops = iter([tuple(sorted({self._loop[number] for number in numbers})) for numbers in read])
-        reads = tuple(next(loops) if isinstance(operand, Tensor) else operand for operand in value.reads)
+        # As text, since a number that is none is unlike itself.
+        reads = tuple(next(loops) if isinstance(operand, Tensor) else str(operand) for operand in value.reads)
         # A loop in a loop runs over heads and their maps: the turns of each map are a loop by themselves.
         has_weights = value.operation in SHARES_WEIGHTS or not value.depends
         weights = [codes for codes in value.arrays if has_weights and not self._graph.depends(codes)]
         shared = tuple(map(self._entries_of, weights))
-        return value.operation, value.line, value.data.shape[-1:], options, reads, shared
+        return value.operation, value.data.shape[-1:], options, reads, shared
 
     def _entries_of(self, codes: Tensor) -> bytes:
         """Return which entries of a weight these are, which each turn may make anew."""
