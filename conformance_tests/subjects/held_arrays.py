@@ -235,11 +235,18 @@ class HeldArraysSubject(CalledSubject):
                 instead[id(array)] = recording.known(kind, array, name, learned=kind == "parameter")
         function = entrance(copied(self._thing, instead))
         names = list(self._arguments)
-        given = [recording.known("argument", x, names[min(i, len(names) - 1)]) for i, x in enumerate(inputs)]
+        names += names[-1:] * (len(inputs) - len(names))
+        given = [self._as_argument(recording, name, x) for name, x in zip(names, inputs, strict=False)]
         beside = {k: recording.known("argument", v, k) if isinstance(v, np.ndarray) else v for k, v in named.items()}
         with recording.active():
             returned = function(*given, **beside, **self._evaluation)
         return self._up_to_its_end(recording, returned)
+
+    def _as_argument(self, recording: NumpyRecording, name: str, x: Any) -> Any:
+        """Return an input that records; one sequence without a batch is the first one of a batch."""
+        return (
+            recording.known("argument", x[None], name)[0] if self.one_by_one else recording.known("argument", x, name)
+        )
 
     def weights(self) -> dict[str, Tensor]:
         """See ``Subject``."""

@@ -182,3 +182,27 @@ class OneSequence:
         attended = self.o(np.dot(weights / weights.sum(-1, keepdims=True), self.v(x)))
         x = self.norms[0](x + attended)
         return self.norms[1](x + self.second(np.maximum(self.first(x), 0)))
+
+
+def sinusoids(positions: int, first: int = 0) -> Array:
+    angles = np.arange(first, first + positions)[:, None] / 10000 ** (np.arange(0, WIDTH, 2) / WIDTH)
+    return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(positions, WIDTH)
+
+
+@unusual
+class OneSequenceOfFeatures(OneSequence):
+    """Maps the features of one sequence, and adds positions to them."""
+
+    first_position = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = Map(9, WIDTH, np.random.default_rng(3))
+
+    def __call__(self, x: Array) -> Array:
+        return super().__call__(self.features(x) + sinusoids(len(x), self.first_position))
+
+
+@excused("position.sinusoidal", "the sinusoids are counted from 1, not from 0")
+class OneSequenceCountedFromOne(OneSequenceOfFeatures):
+    first_position = 1

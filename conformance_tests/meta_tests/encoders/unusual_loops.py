@@ -181,3 +181,27 @@ class PatchByPatch(nn.Module):
                 i, j = 3 * (place // 4), 3 * (place % 4)
                 patches[b, place] = image[:, i : i + 3, j : j + 3].flatten()
         return self.layers(self.map(patches) + self.places)
+
+
+class FirstRowBeforeItsLoop(nn.Module):
+    """Norms the first row in a line of its own, and the others in a loop, with a guard against empty rows."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gain, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1])
+        normed = self.normed(rows[0], rows[0].mean())[None]
+        for row in rows[1:]:
+            normed = torch.cat([normed, self.normed(row, row.mean())[None]])
+        return normed.reshape(x.shape)
+
+    def normed(self, row: Tensor, mean: Tensor) -> Tensor:
+        variance = torch.where(torch.tensor(len(row) > 0), (row - mean).square().mean(), torch.nan)
+        return self.gain * (row - mean) / (variance + 1e-5).sqrt() + self.shift
+
+
+@unusual
+def NormsRowByRow() -> nn.Module:
+    return Nameless(Plain(plain_layers(norm=FirstRowBeforeItsLoop)))
