@@ -109,7 +109,7 @@ def rescaled_norm(graph: Graph, value: Value) -> Norm | None:
         return None
     codes = of_features(weights[0], norm.axes[0])
     if codes is None and of_one_axis(weights[0]) is not None:
-        return replace(norm, value=value, form="", by_feature=True)  # γ and β tell which axis is that of the features
+        return replace(norm, value=value, form="", by_feature=True)  # γ and β run along the features
     if codes is None or (value.operation == "mul" and norm.gamma is not None):
         return None
     if value.operation == "mul":
