@@ -129,8 +129,6 @@ class Settling:
             raise Undetermined(
                 "; ".join(filter(None, (f"its computation shows that {listed(left)}", said, *self.subject.remarks())))
             ) from None
-        if shown is not None and shown.foreign and not by_names.found.agrees and self.declared is None:
-            raise Undetermined(f"{NOTHING_REPRODUCES}, and its computation shows that {listed(shown.foreign)}")
         if shown is None:
             return by_names
         random = random_numbers(shown)
@@ -242,32 +240,41 @@ class Settling:
         Without a computation, each that may be it is.
         """
         try:
-            return self._settled_by_names()
+            return self._settled_by_names(shown)
         except TableUnknown as unknown:
             known = self.hints
             for name in unknown.tables if shown is None else next(iter(tables_by_argument(shown.graph).values())):
                 self.hints = replace(known, parameters=known.parameters | {"E": name})
                 with suppress(Undetermined, SubjectError):
-                    settled = self._settled_by_names()
+                    settled = self._settled_by_names(shown)
                     if settled.found.agrees:
                         return settled
             self.hints = known
             raise
 
-    def _settled_by_names(self) -> Settled:
-        """Settle by names and shapes."""
+    def _settled_by_names(self, shown: EncoderReading | None) -> Settled:
+        """Settle by names and shapes.
+
+        Beside a computation in which something has no slot, the choices that come nearest say nothing: only those count
+        that reproduce the outputs, and none does if these depend on parameters that no name gives a path.
+        """
         self._call_anew()
         questions = self._questions()
         storage = Storage()
         for answers in questions:
             storage = replace(storage, **answers[0])
         first = self._read(storage)
+        if shown is not None and self.declared is None and not self.subject.draws_numbers:
+            demand_all_mapped(shown, first)
         try:
             trial = self._trial(first)
         except Undetermined:
             demand_no_decoder(first.mapping)
             raise
-        found = trial.identified()
+        is_foreign = shown is not None and bool(shown.foreign) and self.declared is None
+        found = trial.identified(or_nearest=not is_foreign)
+        if is_foreign and not found.agrees:
+            raise Undetermined(NOTHING_REPRODUCES)
         if not found.agrees and not trial.forms_first_layer(found.encoder):
             trial, found = self._otherwise(storage, questions, trial, found)
         if not found.agrees and self.declared is None and "norm_final.gamma" not in trial.reading.mapping.sources:
@@ -452,6 +459,17 @@ def with_plain_final_norm(trial: Trial, found: Identification) -> tuple[Trial, I
         if agrees(encoder, normed.experiments):
             return normed, replace(found, encoder=encoder, agrees=True)
     return trial, found
+
+
+def demand_all_mapped(shown: EncoderReading, read: Reading) -> None:
+    """Go on only if the output depends on no learned parameter without a path, beside which nothing reproduces it.
+
+    Raises:
+        Undetermined: if it depends on one.
+    """
+    if shown.learned().intersection(parts_outside(read.mapping, read.hints)):
+        demand_nothing_outside(read.mapping, read.hints, NOTHING_REPRODUCES)
+        raise Undetermined(what_is_missing(NOTHING_REPRODUCES, read.mapping, read.weights))
 
 
 def demand_settled(trial: Trial, found: Identification) -> None:

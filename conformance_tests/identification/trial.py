@@ -133,14 +133,18 @@ class Trial:
         """Return these calls, to be explained by another reading."""
         return Trial(reading, self.evidence)
 
-    def identified(self) -> Identification:
-        """Return the choice of equations that reproduces the subject's outputs, or comes closest to its computation."""
+    def identified(self, *, or_nearest: bool = True) -> Identification:
+        """Return the choice of equations that reproduces the subject's outputs, or comes closest to its computation.
+
+        Args:
+            or_nearest: whether one is asked for that does not reproduce them.
+        """
         start, axes = self.reading.open()
         found = identify(self.experiments, start, axes, self.recorded)
         for opening in self.reading.openings()[1:] if not found.agrees and not found.stages_agreed else ():
             other = identify(self.experiments, *opening, self.recorded)
             found = other if other.agrees or self._is_nearer(other, found) else found
-        if self.recorded is None or found.agrees or not axes:
+        if self.recorded is None or found.agrees or not axes or not or_nearest:
             return found
         found = replace(found, encoder=self._with_its_eps(found.encoder))
         if not self.forms_projections(found.encoder):
