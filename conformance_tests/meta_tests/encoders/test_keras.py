@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_a_layer_that_asks_for_its_mode_is_built_in_evaluation() -> None:
 
 
 class KeepsItsWidth(keras.layers.Layer):
-    """Has a width that no input tells, and holds what cannot be copied."""
+    """Has a width that no input tells, and holds what Python cannot copy."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,11 +112,25 @@ class KeepsItsWidth(keras.layers.Layer):
         return self.norm(x)
 
 
-def test_a_width_that_a_layer_keeps_is_tried_first() -> None:
-    """A wrong one would spoil a layer that cannot be copied."""
-    layer = KeepsItsWidth()
-    assert built(layer) is layer
-    assert layer.norm.gamma.shape == (28,)
+class WidthOfAPart(keras.layers.Layer):
+    """Takes any width at first, and adds what has another; no configuration tells what it was made with."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.attends = keras.layers.MultiHeadAttention(num_heads=2, key_dim=width)
+        self.parts = [keras.layers.Dense(width)]
+
+    def call(self, x: Any) -> Any:
+        """Apply the map to what is attended to, and add it."""
+        return x + self.parts[0](self.attends(x, x))
+
+
+@pytest.mark.parametrize("make", [KeepsItsWidth, lambda: WidthOfAPart(28 + 4)])
+def test_a_wrong_width_that_is_tried_leaves_a_layer_as_it_is(make: Callable[[], Any]) -> None:
+    layer = make()
+    assert {w.shape[-1] for w in built(layer).weights} <= {28, 32, 2}
+    assert not layer.built
+    assert not layer.weights
 
 
 def test_a_list_of_layers_is_one_encoder_and_not_several() -> None:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any
+from unittest.mock import patch
 
 import keras
 import numpy as np
 import torch
+from keras.src.utils.tracking import Tracker
 
 from conformance_tests.errors import SubjectError, one_line
 from conformance_tests.subjects.calling import apart_from_evaluation, arguments_of, required
@@ -86,16 +88,28 @@ def message_of(fault: Exception) -> str:
 
 
 def copied(layer: Any) -> Any:
-    """Copy a layer, so that the one handed over stays as it is; return that one where Keras cannot copy it.
+    """Copy a layer and its parts, so that the one handed over stays as it is; return that one if it cannot be copied.
 
-    One without variables can be made again as it was made: to copy a class, Keras must find it in its module.
+    Keras itself copies what it can make again from a configuration, which layers of authors rarely have. Variables that
+    it has before it is called are those of the copy too: a call gives it others, and leaves these as they are.
     """
-    with suppress(Exception):
-        return copy.deepcopy(layer)
-    if not layer.weights:
-        with suppress(Exception):
-            return type(layer).from_config(layer.get_config())
+    parts = list(layer._flatten_layers())
+    shared = {id(each): each for part in parts for each in (*part.variables, *part._seed_generators)}
+    with patch.object(keras.layers.Layer, "__deepcopy__", copied_anew, create=True), suppress(Exception):
+        return copy.deepcopy(layer, shared)
     return layer
+
+
+def copied_anew(layer: Any, memo: dict[int, Any]) -> Any:
+    """Copy a layer as ``copy.deepcopy`` asks for it: what it collects is copied, and any other attribute is the same."""
+    another = memo[id(layer)] = type(layer).__new__(type(layer))
+    bound = set(vars(another))  # methods that Keras wraps, each for one layer
+    for name, value in vars(layer).items():
+        if isinstance(value, (keras.layers.Layer, Tracker, list, dict, tuple, set)):
+            vars(another)[name] = copy.deepcopy(value, memo)
+        elif not (callable(value) and name in bound):
+            vars(another)[name] = value
+    return another
 
 
 def possible_inputs(layer: Any) -> Iterator[Any]:
@@ -110,9 +124,8 @@ def possible_inputs(layer: Any) -> Iterator[Any]:
     h = heads[0] if heads else 1
     kept = [n for n in vars(layer).values() if isinstance(n, int) and n > h > 1 and n % h == 0]
     narrow = [PER_HEAD * h for h in heads[:1]]
-    # What a layer keeps may be its width or another size, which tells nothing if it takes any width. Where it cannot be
-    # copied, a wrong width that is tried before spoils it.
-    widths = [*narrow, *kept, *WIDTHS] if copied(layer) is not layer else [*kept, *narrow, *WIDTHS]
+    # What a layer keeps may be its width or another size, which tells nothing if it takes any width.
+    widths = [*narrow, *kept, *WIDTHS]
     if embeds:
         yield ids
     yield from (np.zeros((2, POSITIONS, width), dtype="float32") for width in dict.fromkeys(widths))
