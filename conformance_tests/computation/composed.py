@@ -25,7 +25,7 @@ def composed(graph: Graph) -> Graph:
     if maps:
         # What a feed-forward network ends in is not composed with the map of another part.
         ends = {n.gives.number for n in feed_forwards(graph) if n.gives is not None and n.operations}
-        maps = {number: found for number, found in maps.items() if found.products[0].number not in ends}
+        maps = {number: found for number, found in maps.items() if ends.isdisjoint(p.number for p in found.products)}
     look_ups = {v.number: of_rows for v in graph.values if (of_rows := look_up_before(graph, v)) is not None}
     return Composing(graph, maps, look_ups).finish() if maps or look_ups else graph
 
@@ -33,21 +33,21 @@ def composed(graph: Graph) -> Graph:
 def map_before(graph: Graph, product: Value) -> Affine | None:
     """Return what a map reads as a map itself, if both stand between a stream and attention, or behind the input.
 
-    None if they do not.
+    None if they do not. Maps of the same value whose results stand side by side are one map.
     """
     if product.operation != "product" or not graph.depends(product.reads[0]) or graph.depends(product.reads[1]):
         return None
     rows = product.reads[0]
     assert isinstance(rows, Tensor)
     found = affine(graph, rows[0]) if len(rows) == 1 else None
-    if found is None or len(found.products) != 1 or found.factor() is None or not found.has_one_bias():
+    if found is None or found.factor() is None or not found.has_one_bias():
         return None
-    inner = found.products[0]
     columns, of_rows = found.columns(), found.rows()
     is_whole = bool((columns == columns[:1]).all()) and bool((of_rows == of_rows[:, :1]).all())
-    if not is_whole or any(reader is not product for reader in readers_of_map(graph, inner)):
+    by = {reader.number for inner in found.products for reader in readers_of_map(graph, inner)}
+    if not is_whole or by != {product.number}:
         return None
-    reads = inner.reads[0]
+    reads = found.products[0].reads[0]
     assert isinstance(reads, Tensor)
     owners = graph.owners(reads)
     behind_attention = all(is_of_data(graph, value) for value in owners)

@@ -507,3 +507,21 @@ class OverPositions(nn.Module):
 @excused("norm.statistics", "the statistics of a norm are those of other positions or sequences, not of the features")
 def norms_over_positions() -> nn.Module:
     return Plain(plain_layers(norm=OverPositions))
+
+
+class MapsHeadsAgain(PlainAttention):
+    """Maps the stream for each head apart, and what stands side by side once more, before it is split into heads."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.of_heads = nn.ModuleList([nn.Linear(width, width // count) for _ in range(3 * count)])
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        side_by_side = torch.cat([m(x) for m in self.of_heads], -1).chunk(3, -1)
+        mapped = zip((self.query, self.key, self.value), side_by_side, strict=True)
+        return [m(part).unflatten(-1, (self.count, -1)).transpose(1, 2) for m, part in mapped]
+
+
+@unusual
+def heads_that_are_mapped_again() -> nn.Module:
+    return Plain(layers_with(MapsHeadsAgain))
