@@ -102,7 +102,8 @@ def copied(layer: Any) -> Any:
 
 def copied_anew(layer: Any, memo: dict[int, Any]) -> Any:
     """Copy a layer as ``copy.deepcopy`` asks for it: what it collects is copied, any other attribute is the same."""
-    another = memo[id(layer)] = type(layer).__new__(type(layer))
+    kind: Any = type(layer)
+    another = memo[id(layer)] = kind.__new__(kind)
     bound = set(vars(another))  # methods that Keras wraps, each for one layer
     for name, value in vars(layer).items():
         if isinstance(value, (keras.layers.Layer, Tracker, list, dict, tuple, set)):
