@@ -127,7 +127,8 @@ def read_alone(found: EncoderReading, stream: Stream) -> None:
         kind = "attention" if isinstance(parts[0], Attention) else "a feed-forward network"
         found.unread = [f"it is {kind} alone{where_of(parts[0])}, and neither a layer nor an encoder"]
     else:
-        found.unread.append(f"what its layers read is {at}" if parts else f"what it returns is {at}")
+        of = at.taken_apart() if at is not None else "nothing"
+        found.unread.append(f"what its layers read is {of}" if parts else f"what it returns is {of}")
     for part in parts:
         if isinstance(part, Attention) and part.heads:
             found.sizes["d_k"] = part.heads[0].W_Q.shape[1]

@@ -25,6 +25,20 @@ Sublayer = Attention | FeedForward
 PartT = TypeVar("PartT", Attention, FeedForward)
 
 
+IN_WORDS = {
+    "norm": "a norm",
+    "map": "a map",
+    "sublayer": "a sublayer",
+    "look-up": "a look-up",
+    "input": "its input",
+    "weights": "weights",
+}
+"""Kinds of values in words; of others the operation is named."""
+
+MOST_NAMED = 6
+"""So many operations behind one another are named: two maps, what stands between them, and a norm before them."""
+
+
 @dataclass(eq=False)
 class Node:
     """The explanation of a value.
@@ -52,6 +66,22 @@ class Node:
             return self.kind
         named = f" {self.value.name}" if self.value.name else ""
         return f"{self.value.operation}{named}{self.value.where}"
+
+    def taken_apart(self) -> str:
+        """Say what it is, and of a sum what its terms are made of."""
+        if self.kind not in ("sum", "difference"):
+            return str(self)
+        return f"{self}, the {self.kind} of {' and '.join(part.made_of() for part in self.parts)}"
+
+    def made_of(self, most: int = MOST_NAMED) -> str:
+        """Say by which operations it is made, the last one first, back to the stream."""
+        if self.kind in IN_WORDS and not self.parts:
+            return IN_WORDS[self.kind]
+        if self.kind in ("sum", "difference"):
+            return "the stream"
+        name = IN_WORDS.get(self.kind) or (self.value.operation if self.value else self.kind)
+        data = [part for part in self.parts if part.kind != "weights"]
+        return f"{name} of {data[0].made_of(most - 1)}" if len(data) == 1 and most > 1 else name
 
 
 MATRIX = 2
