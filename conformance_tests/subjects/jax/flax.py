@@ -95,7 +95,7 @@ class Nnx:
         copy = nnx.merge(self._graph, nnx.from_flat_state(flat), jax.tree.map(widened, self._rest))
         copy.eval()
         for _, part in nnx.iter_graph(copy):
-            if isinstance(part, nnx.Module) and is_floating(getattr(part, "dtype", None)):
+            if isinstance(part, nnx.Module) and is_told_a_type(part):
                 part.dtype = None
         return getattr(copy, self._method)(*positional, **named)
 
@@ -140,7 +140,7 @@ class Linen:
     def _in_float64(self, method: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
         """Call a method of a part, which casts to no type that it was told to compute in."""
         part = context.module
-        if is_floating(getattr(part, "dtype", None)):
+        if is_told_a_type(part):
             object.__setattr__(part, "dtype", None)  # a part is frozen, and made anew in every call
         return method(*args, **kwargs)
 
@@ -194,6 +194,11 @@ def initialised(module: linen.Module) -> Mapping[str, Any] | None:
         return None
     _, variables = returned_and_variables(found.inputs, found.named)
     return variables  # type: ignore[no-any-return]
+
+
+def is_told_a_type(part: Any) -> bool:
+    """Return whether a layer of Flax itself casts to a type; what authors do with theirs may ask for the one given."""
+    return type(part).__module__.startswith("flax.") and is_floating(getattr(part, "dtype", None))
 
 
 def is_floating(dtype: Any) -> bool:
