@@ -452,6 +452,8 @@ class Refusals:
                 if len(self._mended) == MOST_MENDED or key in self._mended:
                     continue
                 self._mended.add(key)
+                if tried.x.ndim == SEQUENCE and sizes[-1] == 1:
+                    continue  # a single feature may be repeated for each one of a wider encoder: it is tried last
                 new = tried.resized(sizes)
                 yield new, forms
                 if self._last == self.best:
@@ -613,7 +615,8 @@ def first_call(
     passable: FirstCall | None = None
     odd: FirstCall | None = None
     for one_round in rounds:
-        for tried, forms in islice(mending(one_round, refusals), trials):
+        # Sizes that are asked for are no others.
+        for tried, forms in islice(one_round if lengths else mending(one_round, refusals), trials):
             x, batch = tried.x, tried.batch
             beside = dict(zip(tried.names, forms, strict=True))
             if passable and (passable.batch, passable.forms.keys()) != (batch, beside.keys()):

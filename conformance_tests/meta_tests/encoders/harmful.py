@@ -350,7 +350,6 @@ def returning(answer: Callable[[Tensor], Any]) -> type[Harmful]:
 
 ReturnsNone = returning(lambda hidden: None)
 ReturnsText = returning(lambda hidden: "hidden states")
-ReturnsArray = returning(lambda hidden: hidden.detach().numpy())
 ReturnsMeta = returning(lambda hidden: hidden.to("meta"))
 ReturnsSparse = returning(lambda hidden: hidden.to_sparse())
 ReturnsIntegers = returning(lambda hidden: hidden.long())

@@ -63,7 +63,6 @@ UNABLE = {
     "ClosesEveryFile": "the subject closed the suite's own file descriptors, while identifying it$",
     "ReturnsNone": "the encoder returned NoneType, but hidden states are a tensor",
     "ReturnsText": "the encoder returned str, but",
-    "ReturnsArray": "the encoder returned ndarray, but",
     "ReturnsEmptyTuple": "the encoder returned tuple, but",
     "ReturnsMeta": "the encoder returned a meta tensor",
     "ReturnsSparse": "the encoder returned a sparse_coo tensor",
