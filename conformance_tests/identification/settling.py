@@ -264,13 +264,13 @@ class Settling:
         for answers in questions:
             storage = replace(storage, **answers[0])
         first = self._read(storage)
-        if shown is not None and self.declared is None and not self.subject.draws_numbers:
-            demand_all_mapped(shown, first)
         try:
-            trial = self._trial(first)
+            trial = self._trial(first)  # calls that fail may go through in another precision
         except Undetermined:
             demand_no_decoder(first.mapping)
             raise
+        if shown is not None and self.declared is None and not self.subject.draws_numbers:
+            demand_all_mapped(shown, first)
         is_foreign = shown is not None and bool(shown.foreign) and self.declared is None
         found = trial.identified(or_nearest=not is_foreign)
         if is_foreign and not found.agrees:

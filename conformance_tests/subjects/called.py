@@ -35,7 +35,6 @@ from conformance_tests.subjects.first_call import (
     FEW_TRIALS,
     LIKELY,
     MOST_TRIALS,
-    SHAPES,
     Filling,
     FirstCall,
     Plain,
@@ -65,7 +64,6 @@ from conformance_tests.subjects.masks import (
     forms_for_all,
     is_same,
     length_forms,
-    likely_forms,
     mask_arguments,
     stated_forms,
     telling_nothing,
@@ -146,7 +144,6 @@ class CalledSubject(Subject):
         self._declined = ""
         self._ignored = ""
         self._hides = False
-        self._taken: set[str] = set()
         self._idle: tuple[str, ...] = ()
         self._switches: frozenset[str] = frozenset()
         self._mixes_samples = False
@@ -491,7 +488,6 @@ class CalledSubject(Subject):
     def _padding_mask(self, probes: Probes) -> MaskForm | None:
         arguments, stated = self._beside_input(), self.hints.mask
         self._hides, self._ignored, self._refusal, self._declined = False, "", "", ""
-        self._taken = set()
         if stated:
             if stated[0] not in arguments:
                 raise Undetermined(
@@ -522,30 +518,12 @@ class CalledSubject(Subject):
                 # Lengths, and what changes nothing, may stand beside an id that hides padding; not what is documented.
                 is_idle = found.argument not in documented and self._changes_nothing(found, probes[padding])
                 is_open = is_open and (found.is_at_the_end or is_idle)
-        if (beside := self._beside_another_mask(probes)) is not None:
-            self._refusal, self._hides = "", True
-            return beside
         by_id = self._hidden_by_id(probes) if is_open else None
         if by_id is not None:
             self._ignored = likely[0].argument if likely else ""
             likely = [by_id]
         self._refusal = "" if likely else self._refusal
         return likely[0] if likely else None
-
-    def _beside_another_mask(self, probes: Probes) -> MaskForm | None:
-        """Return the form of a mask that an encoder takes beside another one alone, which then hides nothing."""
-        masks, known = list(filter(tells_of_a_mask, mask_arguments(self._beside_input()))), self.neutral
-        refused = [name for name in masks if name not in self._taken]
-        for name, other in product(refused, masks):
-            if name == other:
-                continue
-            for values, axes in product(("keep 0.0/1.0", "keep", "ignore"), SHAPES):
-                self.neutral = known | {other: MaskForm(other, values, axes)}
-                found, hides = self._hiding(probes, "scattered", list(likely_forms(name)))
-                if found is not None and hides:
-                    return found
-        self.neutral = known
-        return None
 
     def _changes_nothing(self, form: MaskForm, padded: Probe) -> bool:
         """Return whether the output is the same with a mask and without one."""
@@ -691,9 +669,7 @@ class CalledSubject(Subject):
             keep = (probes["everything-kept"] if is_kept else probe).keep
             self.mask_form = form
             output = self._attempt(probe.inputs, keep if form else None, refusals)
-            if form is not None and output is not None:
-                taken.append(form)
-                self._taken.add(form.argument)
+            taken.extend([form] if form is not None and output is not None else [])
             return output
 
         assert padded.keep is not None

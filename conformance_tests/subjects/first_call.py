@@ -433,6 +433,7 @@ class Refusals:
         self._last = reached_before(refusal)
         if self._last > self.best:
             self.best, self.best_refusal, self._furthest = self._last, with_line(refusal), []
+            self._mendable = []
         is_another = all(tried is not known for known, _ in self._furthest[-1:])
         if self._last == self.best and is_another and len(self._furthest) < MOST_FURTHEST:
             self._furthest.append(attempt)
@@ -555,13 +556,6 @@ def attempts_as_told(
     yield from attempts_of(weights, refusals, batches, asked, [LENGTH, *batches], inputs, LIKELY)
 
 
-def mending(attempts: Iterable[Attempt], refusals: Refusals) -> Iterator[Attempt]:
-    """Yield calls, and after each those that mend the ones that got furthest by what their refusals tell."""
-    for attempt in attempts:
-        yield attempt
-        yield from refusals.mended()
-
-
 def first_call(
     weights: Mapping[str, Tensor],
     tables: Mapping[str, Tensor],
@@ -602,6 +596,7 @@ def first_call(
         attempts(every, [few], likely, LIKELY),
         refusals.ascending(*asked),
         refusals.with_other_lengths(weights, more, likely),
+        *([] if lengths else [refusals.mended()]),  # sizes that are asked for are no others
         *([attempts_of(weights, refusals, [few], asked, several, positions_first(likely), LIKELY)] if asked[0] else []),
         *([refusals.ascending(max(every, key=len))] if len(every) > 1 else []),
         attempts(asked, more, likely, LIKELY),
@@ -615,8 +610,7 @@ def first_call(
     passable: FirstCall | None = None
     odd: FirstCall | None = None
     for one_round in rounds:
-        # Sizes that are asked for are no others.
-        for tried, forms in islice(one_round if lengths else mending(one_round, refusals), trials):
+        for tried, forms in islice(one_round, trials):
             x, batch = tried.x, tried.batch
             beside = dict(zip(tried.names, forms, strict=True))
             if passable and (passable.batch, passable.forms.keys()) != (batch, beside.keys()):

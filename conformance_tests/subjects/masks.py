@@ -231,11 +231,6 @@ def mask_forms(arguments: Arguments, heads: int = 1) -> Iterator[MaskForm]:
             yield from (MaskForm(argument, value, axes, count) for value in (*values, "additive", "keep 0.0/1.0"))
 
 
-def likely_forms(argument: str) -> Iterator[MaskForm]:
-    """Yield the likeliest masks for each sequence that an argument may take."""
-    yield from (MaskForm(argument, value, axes) for axes in AXES[:6] for value in ("ignore", "keep", "keep 0/1"))
-
-
 def unforeseen_forms(arguments: Arguments) -> Iterator[MaskForm]:
     """Yield masks under names that do not suggest one; each must hide padding to be taken for a mask."""
     for argument in unforeseen_arguments(arguments):

@@ -166,20 +166,3 @@ class HidesTheNext(HiddenByIds):
     def hidden(self, ids: Tensor) -> Iterator[Tensor | None]:
         while True:
             yield (ids == 0).roll(1, 1)[:, None, None]
-
-
-@unusual
-class MaskBesideAnother(Plain):
-    """Takes a mask of keys beside one of queries alone, whose results it sets to zero."""
-
-    def __init__(self) -> None:
-        super().__init__(plain_layers())
-
-    def forward(  # type: ignore[override]
-        self, x: Tensor, query_mask: Tensor | None = None, key_mask: Tensor | None = None
-    ) -> Tensor:
-        if key_mask is None:
-            return self.run(x, None)
-        if query_mask is None or query_mask.shape != (*x.shape[:2], 1):
-            raise TypeError("a mask of keys needs one of queries (B, n, 1)")
-        return self.run(x, key_mask[:, None, None]) * query_mask
