@@ -384,9 +384,9 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
         found.findings.append(Finding("mask", f"the mask that is made of the ids {wrong}{weights.where}"))
     found.take(kind_of_weights(weights, scores, averaged, axis))
     found.take(summed_apart(scores, averaged))
-    unbent = [behind_functions(graph, codes) for codes in (averaged.queries, averaged.keys, averaged.values)]
-    vectors = [codes for codes, _ in unbent]
-    for (_, by), what in zip(unbent, ("queries", "keys", "values"), strict=True):
+    behind = [behind_functions(graph, codes) for codes in (averaged.queries, averaged.keys, averaged.values)]
+    vectors = [codes for codes, _ in behind]
+    for (_, by), what in zip(behind, ("queries", "keys", "values"), strict=True):
         if by:
             found.findings.append(Finding("projections", f"its {what} pass through {by}"))
     Q, K, V = (in_heads(graph, codes) for codes in vectors)

@@ -87,7 +87,7 @@ def tiling(at: Tensor, shape: Sequence[int]) -> Patches | None:
     """Return the patches that rows of entries are, row by row; None unless they are rectangles that tile the image.
 
     Where no axes give them in this order, the likeliest axes count. An encoder that takes its input apart by
-    sizes that it keeps takes images of other sides with as many pixels, and reads them as those: then these count.
+    sides that it keeps reads other images with as many pixels as images of these sides: then its own count.
 
     Args:
         at: the places of the entries (patches, entries) in an array of images.
@@ -123,11 +123,12 @@ def image_readings(at: Tensor, shape: Sequence[int]) -> Iterator[tuple[ImageAxes
     if not bool((steps > 1).any()):
         return
     # From the end of a row of a patch to its next one, and back over that row, it is as far as a row of the image.
-    run = int((steps > 1).nonzero()[0]) + 1
-    row = run - 1 + int(steps[steps > 1][0])
+    before = int((steps > 1).nonzero()[0])
+    row = before + int(steps[before])
     for axes, (samples, *_) in readings:
         C, H, W = axes.sizes(shape)
-        width = row // C if axes.order == "yxc" else row
-        if axes.order in ("yxc", CHANNEL_ROW_COLUMN) and H * W % width == 0:
+        width, rest = divmod(row, C if axes.order == "yxc" else 1)
+        is_image = axes.order in ("yxc", CHANNEL_ROW_COLUMN) and rest == 0
+        if is_image and H * W % width == 0:
             sides = {"c": C, "y": H * W // width, "x": width}
             yield axes, (samples, *(sides[axis] for axis in axes.order))

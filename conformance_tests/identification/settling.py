@@ -269,9 +269,11 @@ class Settling:
         except Undetermined:
             demand_no_decoder(first.mapping)
             raise
-        if shown is not None and self.declared is None and not self.subject.draws_numbers:
+        # A declared profile is judged requirement by requirement, whatever else is computed.
+        is_open = shown is not None and self.declared is None
+        if shown is not None and is_open and not self.subject.draws_numbers:
             demand_all_mapped(shown, first)
-        is_foreign = shown is not None and bool(shown.foreign) and self.declared is None
+        is_foreign = shown is not None and is_open and bool(shown.foreign)
         found = trial.identified(or_nearest=not is_foreign)
         if is_foreign and not found.agrees:
             raise Undetermined(NOTHING_REPRODUCES)
@@ -462,7 +464,7 @@ def with_plain_final_norm(trial: Trial, found: Identification) -> tuple[Trial, I
 
 
 def demand_all_mapped(shown: EncoderReading, read: Reading) -> None:
-    """Go on only if the output depends on no learned parameter without a path, beside which nothing reproduces it.
+    """Go on only if the output depends on no learned parameter without a path: no choice reproduces it otherwise.
 
     Raises:
         Undetermined: if it depends on one.

@@ -259,10 +259,11 @@ class Probes:
 
     def _sizes(self, name: str) -> tuple[int, int]:
         """Return how many sequences of how many tokens; images and signals are not shorter than the plain ones."""
+        more = next((p for p in PRIMES if p > self.batch), self.batch + 1)  # some encoders take a large batch alone
         sizes = {
             "single": (self.batch, 1),
             "few": (FEW, min(FEW, self.length)),
-            "many": (next((p for p in PRIMES if p > self.batch), self.batch + 1), min(MANY, self.longest)),
+            "many": (more, min(MANY, self.longest)),
             "long": (FEW, self.longest),
             "crowd": (CROWD, self.length),
         }

@@ -32,10 +32,11 @@ def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Paramete
 
 
 def with_attributes(thing: Any, attributes: Mapping[str, Any]) -> Any:
-    """Return a shallow copy of an object with other attributes; one that refuses to be copied is made anew with its."""
+    """Return a shallow copy of an object with other attributes, also of one that refuses to be copied."""
     try:
         another = copy.copy(thing)
     except Exception:
         another = object.__new__(type(thing))
+        vars(another).update(vars(thing))
     vars(another).update(attributes)
     return another

@@ -70,7 +70,8 @@ MOST_TOLD = 6
 """So many numbers that refusals name are tried as sizes: they name those of the weights as well."""
 
 MOST_MENDED, MOST_INSTEAD = 60, 12
-"""So many inputs with sizes that refusals name are tried in all, and so many with the same axes of one refused."""
+"""So many inputs with sizes that refusals name are tried in all, and so many with the same axes of one refused: a
+refusal rarely names more than three sizes of weights, which make as many pairs."""
 
 MOST_FURTHEST = 8
 """Values of further arguments are sought one by one for so many inputs: for those with which calls got furthest."""
@@ -441,7 +442,7 @@ class Refusals:
             self._mendable.append((attempt, named))
 
     def mended(self) -> Iterator[Attempt]:
-        """Yield the calls that got furthest with other sizes, of which their refusals tell: named in place of theirs.
+        """Yield the calls that got furthest, with sizes that their refusals name in the place of those refused.
 
         What comes of each call is taken up before the next is asked for, and is mended in turn. Where an input gets as
         far as any, further arguments may have been given wrongly.
@@ -450,11 +451,11 @@ class Refusals:
             (tried, forms), named = self._mendable.pop(0)
             for sizes in sizes_instead(tried.x.shape, named):
                 key = (tried.x.is_floating_point(), *sizes)
-                if len(self._mended) == MOST_MENDED or key in self._mended:
+                # A single feature may be repeated for each one of a wider encoder: it is tried last.
+                is_single = tried.x.ndim == SEQUENCE and sizes[-1] == 1
+                if is_single or key in self._mended or len(self._mended) == MOST_MENDED:
                     continue
                 self._mended.add(key)
-                if tried.x.ndim == SEQUENCE and sizes[-1] == 1:
-                    continue  # a single feature may be repeated for each one of a wider encoder: it is tried last
                 new = tried.resized(sizes)
                 yield new, forms
                 if self._last == self.best:

@@ -244,9 +244,9 @@ class HeldArraysSubject(CalledSubject):
 
     def _as_argument(self, recording: NumpyRecording, name: str, x: Any) -> Any:
         """Return an input that records; one sequence without a batch is the first one of a batch."""
-        return (
-            recording.known("argument", x[None], name)[0] if self.one_by_one else recording.known("argument", x, name)
-        )
+        if not self.one_by_one:
+            return recording.known("argument", x, name)
+        return recording.known("argument", x[None], name)[0]
 
     def weights(self) -> dict[str, Tensor]:
         """See ``Subject``."""

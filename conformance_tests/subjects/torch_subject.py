@@ -438,6 +438,7 @@ class TorchSubject(CalledSubject):
         if reading.met:
             return False
         for argument in self._left_at_default():
+            # One number for each sequence picks a row of most tables, whatever the argument is called.
             for form in (MaskForm(argument, LENGTHS, "B"), *fillings(argument)[:LIKELY]):
                 self._instead = {argument: value_of(form, self._all_kept(inputs[0]), inputs[0])}
                 with reading, suppress(Exception):  # what is refused behind the parameter has met it

@@ -184,7 +184,7 @@ class PatchByPatch(nn.Module):
 
 
 class FirstRowBeforeItsLoop(nn.Module):
-    """Norms the first row in a line of its own, and the others in a loop, with a guard against empty rows."""
+    """Norms the first row before a loop norms the others; a row without entries would have no variance."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

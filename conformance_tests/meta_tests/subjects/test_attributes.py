@@ -31,5 +31,6 @@ def test_the_parameters_of_its_call_are_those_of_its_class() -> None:
 
 def test_a_copy_has_other_attributes() -> None:
     thing = LooksUp()
+    thing.also = 4
     another = with_attributes(thing, {"kept": 5})
-    assert (type(another), another.kept, thing.kept) == (LooksUp, 5, 3)
+    assert (type(another), another.kept, another.also, thing.kept) == (LooksUp, 5, 4, 3)
