@@ -445,22 +445,28 @@ class Refusals:
         """Yield the calls that got furthest, with sizes that their refusals name in the place of those refused.
 
         What comes of each call is taken up before the next is asked for, and is mended in turn. Where an input gets as
-        far as any, further arguments may have been given wrongly.
+        far as any, further arguments may have been given wrongly. A single position may be repeated for each one that
+        an encoder adds something to, so that it comes last; a single feature is left to other rounds.
         """
+        single: list[Attempt] = []
         while self._mendable:
             (tried, forms), named = self._mendable.pop(0)
             for sizes in sizes_instead(tried.x.shape, named):
                 key = (tried.x.is_floating_point(), *sizes)
-                # A single feature may be repeated for each one of a wider encoder: it is tried last.
-                is_single = tried.x.ndim == SEQUENCE and sizes[-1] == 1
-                if is_single or key in self._mended or len(self._mended) == MOST_MENDED:
+                is_sequence = tried.x.ndim == SEQUENCE
+                is_feature = is_sequence and sizes[-1] == 1
+                if is_feature or key in self._mended or len(self._mended) == MOST_MENDED:
                     continue
                 self._mended.add(key)
                 new = tried.resized(sizes)
+                if is_sequence and sizes[1] == 1:
+                    single.append((new, forms))
+                    continue
                 yield new, forms
                 if self._last == self.best:
                     others = likeliest(tried.names, LIKELY, new.x.is_floating_point(), self.heads)
                     yield from ((new, other) for other in others if other != forms)
+        yield from single
 
     def with_other_lengths(
         self, weights: Mapping[str, Tensor], lengths: Sequence[int], inputs: InputsOf
