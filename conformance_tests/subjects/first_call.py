@@ -202,6 +202,9 @@ LIKELY_SHAPES = SHAPES[:3]
 MASKS = ("keep", "ignore", "additive")
 """Values of masks that are tried before numbers."""
 
+VALUES = (*MASKS, "keep 0/1", "keep 0.0/1.0")
+"""All values of masks."""
+
 ATTENDED = {"q", "k", "v", "query", "queries", "key", "keys", "value", "values"}
 """Words for what attention reads."""
 
@@ -497,6 +500,23 @@ class Refusals:
                 for forms in self._ascent(names, tried.x.is_floating_point()):
                     yield tried, forms
 
+    def looking_around(self, x: Tensor) -> Iterator[Attempt]:
+        """Yield calls with an input that got further than all before it: other values of one argument after the other.
+
+        Of each argument the likeliest are tried, and of a mask then other values with the axes that got furthest. They
+        are few, so that an input that is right is called rightly before time is spent on others that are not.
+        """
+        for tried, forms in self._furthest[:1]:
+            if tried.x is not x or len(tried.names) < 2:
+                continue
+            best, floating = list(forms), x.is_floating_point()
+            for place, name in enumerate(tried.names):
+                reached = self.best
+                for filling in chain(fillings(name, floating, self.heads)[:LIKELY], others_of(best, place)):
+                    yield tried, (*best[:place], filling, *best[place + 1 :])
+                    if self._last > reached:
+                        best[place], reached = filling, self._last
+
     def _ascent(self, names: tuple[str, ...], beside_vectors: bool) -> Iterator[tuple[Filling, ...]]:
         choices = [fillings(name, beside_vectors, self.heads) for name in names]
         best = [of_one[0] for of_one in choices]
@@ -541,6 +561,7 @@ def attempts_of(
     Both those lengths and the inputs to blame are known from the refusals of earlier calls.
     """
     named_first = sorted(lengths, key=refusals.naming, reverse=True)
+    reached = refusals.best
     for names, n, batch in islice(product(given, named_first, batches), MOST_SIZES):
         for likely in inputs(weights, batch, n):
             if refusals.asks_for_other_axes(likely.ndim if isinstance(likely, Tensor) else len(likely)):
@@ -551,6 +572,16 @@ def attempts_of(
                 if refusals.blame(x):
                     break
                 yield tried, forms
+            if refusals.best > reached:
+                reached = refusals.best
+                yield from refusals.looking_around(x)
+
+
+def others_of(forms: Sequence[Filling], place: int) -> Iterator[Filling]:
+    """Yield what the argument at a place may be given instead, if it is given a mask: other values."""
+    form = forms[place]
+    if isinstance(form, MaskForm):
+        yield from (replace(form, values=values) for values in VALUES if values != form.values)
 
 
 def attempts_as_told(
