@@ -80,12 +80,18 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
     return of_rows(graph, rows, product, columns[0])
 
 
-def read_one_map(graph: Graph, value: Value) -> FeedForward | None:
-    """Return the network of one map that gives a value as wide as what it reads, with a function of it or without."""
-    if not value.data.ndim:
+def read_one_map(graph: Graph, value: Value, codes: Tensor) -> FeedForward | None:
+    """Return the network of one map that gives vectors as wide as what it reads, with a function of it or without.
+
+    Args:
+        graph: the computation.
+        value: what the network gives.
+        codes: its entries, with the features last.
+    """
+    if not codes.ndim or codes.numel() != value.data.numel():
         return None
-    width = value.data.shape[-1]
-    network = of_rows(graph, value.codes.reshape(1, -1, width), value, None)
+    width = codes.shape[-1]
+    network = of_rows(graph, codes.reshape(1, -1, width), value, None)
     is_one = network is not None and network.W_G is None and network.W_1.shape == (width, width)
     return network if is_one else None
 

@@ -505,8 +505,8 @@ def read_vectors(found: EncoderReading, factor: float, term: Node) -> None:
 NORM_OF_FEATURES = ("norm_feature.gamma", "norm_feature.beta")
 """Parameters with an entry for each one of a patch, whose order is that of the patch's entries."""
 
-WITH_FEATURES, WITH_CHANNELS = 3, 4
-"""The number of axes of a sequence of vectors, and of a batch of images."""
+OF_NUMBERS, WITH_FEATURES, WITH_CHANNELS = 2, 3, 4
+"""The number of axes of a batch of sequences of numbers, of such of vectors, and of a batch of images."""
 
 
 def read_map(found: EncoderReading, factor: float, what: Affine, given: Node) -> None:
@@ -527,7 +527,7 @@ def read_map(found: EncoderReading, factor: float, what: Affine, given: Node) ->
             found.unread.append("its patches are not rectangles that tile the image")
         else:
             read_patches(found, what, patches)
-    elif owner.data.ndim == WITH_FEATURES and owner is first_argument(found.graph):
+    elif owner.data.ndim in (WITH_FEATURES, OF_NUMBERS) and owner is first_argument(found.graph):
         read_features(found, factor, what, rows, owner)
     else:
         found.unread.append(f"what enters its first layer is a map of something else than its input{product.where}")
@@ -536,14 +536,15 @@ def read_map(found: EncoderReading, factor: float, what: Affine, given: Node) ->
 def read_features(found: EncoderReading, factor: float, what: Affine, rows: Tensor, owner: Value) -> None:
     """Read a map of the last axis of what is given, which is the same at every position; or of patches of a signal."""
     where, scale = what.products[0].where, what.factor()
-    C = owner.data.shape[-1]
+    shape = owner.data.shape if owner.data.ndim == WITH_FEATURES else (*owner.data.shape, 1)
+    C = shape[-1]
     at = places(rows).reshape(-1, rows.shape[-1])
     if not torch.equal(at, C * (at[:, :1] // C) + torch.arange(C)):
-        patches = tiling(at, owner.data.shape)
+        patches = tiling(at, shape)
         if patches is not None:
             read_patches(found, what, patches)
             return
-        if not is_mixed(at, owner):
+        if owner.data.ndim == OF_NUMBERS or not is_mixed(at, owner):
             found.unread.append(f"what enters its first layer is a map along another axis than the last one{where}")
             return
         says = f"a position reads numbers of several: time and features are exchanged by a reshape{where}"

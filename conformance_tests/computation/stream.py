@@ -176,7 +176,7 @@ class Wiring:
         data = [read for read in value.arrays if graph.depends(read)]
         if value.operation in ("add", "sub") and len(data) == 2:
             parts = tuple(map(self.of, data))
-            parts = (self._as_network(parts[0], parts[1]), self._as_network(parts[1], parts[0]))
+            parts = (self._as_network(parts[0], data[0], parts[1]), self._as_network(parts[1], data[1], parts[0]))
             return Node("sum" if value.operation == "add" else "difference", value, parts)
         if value.operation in MASKING and len(data) == 2:
             numbers = graph.numbers(value.codes)
@@ -197,16 +197,19 @@ class Wiring:
         assert isinstance(added, Tensor)
         return Node("sum" if sign > 0 else "difference", value, (inner, Node("weights", None, what=added)))
 
-    def _as_network(self, node: Node, beside: Node) -> Node:
-        """Return a node as a sublayer if it is a network of one map of what it is added to, which may be normed."""
+    def _as_network(self, node: Node, codes: Tensor, beside: Node) -> Node:
+        """Return a node as a sublayer if it is a network of one map of what it is added to, which may be normed.
+
+        It may be added to an earlier stream by mistake.
+        """
         if node.kind not in ("map", "unknown") or node.value is None:
             return node
-        network = read_one_map(self.graph, node.value)
+        network = read_one_map(self.graph, node.value, codes)
         if network is None:
             return node
         reads = self.of(network.reads)
         stream = reads.parts[0] if reads.kind == "norm" and beside.kind != "norm" else reads
-        return Node("sublayer", node.value, (reads,), network) if stream is beside else node
+        return Node("sublayer", node.value, (reads,), network) if is_on(stream, beside) else node
 
     def _passing(self, value: Value) -> Node | None:
         """Return a sublayer whose result passes through further operations on each entry, if a value is such."""
@@ -284,12 +287,16 @@ EMBEDDED = ("look-up", "sum", "map", "side by side")
 
 @dataclass(eq=False)
 class Step:
-    """One sublayer on the stream: what norms stand before and behind it, and whether the stream goes around it."""
+    """One sublayer on the stream: what norms stand before and behind it, and whether the stream goes around it.
+
+    ``within`` is a norm of the sum to which the stream is added once more.
+    """
 
     part: Sublayer
     before: Norm | None = None
     behind: Norm | None = None
     is_added: bool = True
+    within: Norm | None = None
 
 
 @dataclass(eq=False)
@@ -318,13 +325,15 @@ class Stream(Remarks):
 class Branch(NamedTuple):
     """A sublayer, the stream to which it is added, how many times that counts, and a norm that stands between them.
 
-    Without a stream nothing is added to the sublayer, or what is added is taken away again.
+    Without a stream nothing is added to the sublayer, or what is added is taken away again. What is normed may have the
+    stream in it already: then it is added twice.
     """
 
     out: Node
     rest: Node | None
     times: float = 1.0
     norm: Norm | None = None
+    is_twice: bool = False
 
 
 def terms(node: Node) -> dict[Node, float]:
@@ -377,10 +386,26 @@ def branch_in(node: Node) -> Branch | None:
                 return Branch(counted, rest, times) if attached(out, [*biases, *added]) else None
         for out in behind:
             rest = next((term for term in behind if term is not out), None)
-            if isinstance(out.what, Norm) and out.parts[0].kind == "sublayer" and rest is not None:
+            if not isinstance(out.what, Norm) or rest is None:
+                continue
+            if out.parts[0].kind == "sublayer":
                 return None if biases or added else Branch(out.parts[0], rest, summed[rest], out.what)
+            inner = branch_in(out.parts[0])
+            if inner is not None and inner.rest is rest and inner.norm is None and not biases and not added:
+                return inner._replace(norm=out.what, is_twice=True)
         break
     return None
+
+
+def is_on(stream: Node, earlier: Node) -> bool:
+    """Return whether a stream is an earlier one, or made of it by norms and by adding what sublayers give."""
+    while stream is not earlier:
+        branch = branch_in(stream)
+        before = stream.parts[0] if stream.kind == "norm" else branch.rest if branch is not None else None
+        if before is None:
+            return False
+        stream = before
+    return True
 
 
 def attached(node: Node, biases: list[Tensor]) -> bool:
@@ -441,7 +466,11 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
             continue
         assert isinstance(out.what, Attention | FeedForward)
         rest, repeated = without_repetition(out, rest)
-        step = Step(out.what, behind=branch.norm if branch else None)
+        step = Step(out.what)
+        if branch is not None and branch.is_twice:
+            step.within = branch.norm
+        elif branch is not None:
+            step.behind = branch.norm
         events.append(step)
         reads = out.parts[0]
         where = out.value.where if out.value is not None else ""
@@ -487,7 +516,11 @@ def wrong_with(branch: Branch, sublayer: str, where: str) -> Iterator[Finding]:
         says = f"the stream is multiplied by {branch.times:.6g} before the {sublayer}'s result is added{where}"
         yield Finding("residual", says)
     if branch.norm is not None:
-        says = f"what the {sublayer} gives is normed before it is added, not behind the sum{branch.norm.value.where}"
+        says = (
+            f"behind the norm of the sum with what the {sublayer} gives the stream is added once more{where}"
+            if branch.is_twice
+            else f"what the {sublayer} gives is normed before it is added, not behind the sum{branch.norm.value.where}"
+        )
         yield Finding("residual", says)
     out = branch.out
     if out.passes:

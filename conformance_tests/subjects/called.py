@@ -134,6 +134,7 @@ class CalledSubject(Subject):
         self.first_forms: Mapping[str, Filling] | None = None
         self.image_axes: ImageAxes | None = None
         self.ids_apart = False
+        self.takes_numbers = False
         self.one_by_one = False
         self.in_one_axis = False
         self.ending: Ending | None = None
@@ -378,6 +379,7 @@ class CalledSubject(Subject):
         order = {} if self.axes == BATCH_FIRST else {"input": INPUT_IN[self.axes]}
         order |= {"input": str(self.image_axes)} if self.image_axes and str(self.image_axes) else {}
         order |= {"input": "(n, B, 1)" if self.axes == SEQUENCE_FIRST else "(B, n, 1)"} if self.ids_apart else {}
+        order |= {"input": "(n, B)" if self.axes == SEQUENCE_FIRST else "(B, n)"} if self.takes_numbers else {}
         order |= {"output": TURNED[self.axes]} if self.returns_turned else {}
         order |= {"output": "(B·n, d_model)"} if self.in_one_axis else {}
         order |= {"input": "one sequence (n, …), without a batch"} if self.one_by_one else {}
@@ -802,6 +804,8 @@ class CalledSubject(Subject):
         positional = [self.image_axes.arranged(inputs[0]) if self.image_axes else self._turned(inputs[0])]
         if self.ids_apart:
             positional[0] = positional[0][..., None]
+        elif self.takes_numbers:
+            positional[0] = positional[0][..., 0]
         if len(inputs) > 1 and self.segments:
             if self.segments.startswith("*"):
                 positional.append(self._turned(inputs[1]))

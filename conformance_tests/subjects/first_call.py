@@ -205,6 +205,9 @@ MASKS = ("keep", "ignore", "additive")
 VALUES = (*MASKS, "keep 0/1", "keep 0.0/1.0")
 """All values of masks."""
 
+FIRST_VALUES = ("", LENGTHS, "keep")
+"""What is tried of all values of masks beside what is none: the rest have the same axes."""
+
 ATTENDED = {"q", "k", "v", "query", "queries", "key", "keys", "value", "values"}
 """Words for what attention reads."""
 
@@ -503,8 +506,8 @@ class Refusals:
     def looking_around(self, x: Tensor) -> Iterator[Attempt]:
         """Yield calls with an input that got further than all before it: other values of one argument after the other.
 
-        Of each argument the likeliest are tried, and of a mask then other values with the axes that got furthest. They
-        are few, so that an input that is right is called rightly before time is spent on others that are not.
+        Of masks those with one kind of values come first, then others with the axes that got furthest. These are few,
+        so that an input that is right is called rightly before time is spent on others that are not.
         """
         for tried, forms in self._furthest[:1]:
             if tried.x is not x or len(tried.names) < 2:
@@ -512,7 +515,8 @@ class Refusals:
             best, floating = list(forms), x.is_floating_point()
             for place, name in enumerate(tried.names):
                 reached = self.best
-                for filling in chain(fillings(name, floating, self.heads)[:LIKELY], others_of(best, place)):
+                each = (f for f in fillings(name, floating, self.heads) if getattr(f, "values", "") in FIRST_VALUES)
+                for filling in chain(each, others_of(best, place)):
                     yield tried, (*best[:place], filling, *best[place + 1 :])
                     if self._last > reached:
                         best[place], reached = filling, self._last

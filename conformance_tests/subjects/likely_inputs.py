@@ -69,12 +69,15 @@ def inputs_of(
         yield batch, *shape
     sizes = Counter(size for shape in shapes for size in set(shape) if size > 1)
     likely = [size for size, _ in sizes.most_common(MOST_WIDTHS)]
+    maps_of_one = [shape for shape in shapes if len(shape) == MAP and 1 in shape]
     for width in likely:
         yield batch, length, width
     if length != LENGTH:
         # Where only one length goes, it matters which axis has it.
         for width in likely:
             yield length, batch, width
+    if maps_of_one:
+        yield batch, length  # a number for each position, without an axis of features
     for shape in by_evidence(images_of(shapes, placed, numbers), shapes, placed, numbers):
         yield batch, *shape
     for kernel in dict.fromkeys(s for s in shapes if len(s) == 3):
@@ -86,7 +89,7 @@ def inputs_of(
         # Where a mask (B, n) is asked for, it matters too.
         for width in likely:
             yield length, batch, width
-    if any(1 in shape for shape in shapes if len(shape) == MAP):
+    if maps_of_one:
         yield batch, length, 1
 
 

@@ -188,7 +188,7 @@ STATEMENTS = {
 
 BEHIND_FIRST = "B n-1"
 
-AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n", "1 n B", "n n B", "B h n n", "B*h n n")
+AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n", "1 n B", "n n B", "B h n n", "B*h n n", "B n 1")
 """The axes that masks have, the likeliest first."""
 
 

@@ -41,6 +41,7 @@ def noisy_call(
         subject.learn_images(image_axes(shape)[0], shape)
     subject.in_one_axis = called.in_one_axis
     subject.ids_apart = called.inputs.ndim == SEQUENCE and not called.inputs.is_floating_point()
+    subject.takes_numbers = called.inputs.ndim < SEQUENCE and called.inputs.is_floating_point()
     try:
         noisy = with_noise(held, frozen)
         subject.set_weights(noisy)

@@ -180,6 +180,23 @@ def a_single_feature() -> nn.Module:
     return Measuring(1, plain_layers())
 
 
+class OfNumbers(Measuring):
+    """A number at each position, without an axis of features."""
+
+    def forward(self, signal: Tensor, padding: Tensor | None = None) -> Tensor:
+        return super().forward(signal[..., None], padding)
+
+
+@tutorial(
+    every(OfNumbers, map=bare),
+    "embedding.features_without_bias",
+    {"input": "(B, n)", "mask": "padding: (B, n), boolean, True = ignore"},
+    **{**PLAIN, "embedding": "features", "position": "learned", "num_heads": 4},
+)
+def a_number_at_each_position() -> nn.Module:
+    return OfNumbers(1, plain_layers())
+
+
 class Featured(nn.Module):
     """A map of 13 features with sinusoids and torch's own layers, normed before."""
 

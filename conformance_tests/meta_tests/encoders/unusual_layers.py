@@ -56,6 +56,41 @@ def attention_added_twice() -> nn.Module:
     return Calls(AddedTwice)
 
 
+class NormsAndAddsAgain(PlainLayer):
+    """A sublayer with its own residual connection and norm stands in another one with the same."""
+
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module] = nn.LayerNorm) -> None:
+        super().__init__(width, count, inner, norm)
+        self.own_norm = norm(width)
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = self.norm1(x + self.own_norm(x + self.attention(x, hidden)))
+        return self.norm2(x + self.feed_forward(x))
+
+
+@excused("residual", "behind the norm of the sum with what the attention gives the stream is added once more")
+def normed_and_added_again() -> nn.Module:
+    return Calls(NormsAndAddsAgain)
+
+
+class AddsOneMapToTheInput(PlainLayer):
+    """A convolution over single positions is the whole network, and the layer's input is what it is added to."""
+
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module] = nn.LayerNorm) -> None:
+        super().__init__(width, count, inner, norm)
+        del self.fc1, self.fc2
+        self.map = nn.Conv1d(width, width, 1)
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        attended = self.norm1(x + self.attention(x, hidden))
+        return self.norm2(x + self.map(attended.mT).mT)
+
+
+@excused("ffn.relu", "its feed-forward network has one map where two belong")
+def one_map_added_to_the_input() -> nn.Module:
+    return Calls(AddsOneMapToTheInput)
+
+
 class WithAFrozenNumber(PlainAttention):
     """Keeps the scale as a parameter that is not learned, and computes it anew."""
 

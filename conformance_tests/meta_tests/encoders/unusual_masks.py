@@ -39,6 +39,19 @@ class DeclinesMasks(Plain):
         return self.run(x, None)
 
 
+@unusual
+class TakesAColumn(Plain):
+    """A mask (B, n, 1) that the stream is multiplied by, and that hides keys."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
+        if mask.shape != (*x.shape[:2], 1):
+            raise ValueError("one entry for each token")
+        return self.run(x * mask, mask.mT[:, None] == 0)
+
+
 class ForgetsWhatItHid(PlainAttention):
     """The result of hiding scores is dropped."""
 

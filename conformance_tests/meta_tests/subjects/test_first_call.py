@@ -94,6 +94,32 @@ def test_what_an_encoder_needs_is_found_among_three_arguments() -> None:
     assert found.forms == {"a": Plain("zeros"), "b": MaskForm("b", "keep", "B 1 1 n")}
 
 
+def test_arguments_are_filled_one_after_the_other_before_other_inputs_are_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call that gets further has something right; each may take long."""
+    monkeypatch.setattr("conformance_tests.subjects.first_call.is_authors", lambda _: True)
+    calls: list[Tensor] = []
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        calls.append(x)
+        if x.is_floating_point():
+            raise TypeError("ids are looked up")
+        if named["mask"] is None or named["mask"].shape != (len(x), 1, 1, x.shape[1]):
+            raise ValueError("keys for heads and queries")
+        if named["mask"].dtype is not torch.float64:
+            raise ValueError("a mask that is counted with")
+        if named["types"] is None or named["types"].shape != x.shape:
+            raise ValueError("a type for each token")
+        if named["order"] is None or named["order"].shape != x.shape:
+            raise ValueError("a position for each token")
+        return torch.arange(6.0).expand(*x.shape, 6)
+
+    found = first_call(WEIGHTS, {}, dict.fromkeys(("x", "mask", "types", "order"), REQUIRED), call)
+    assert found is not None
+    assert len(calls) < 60
+
+
 @pytest.mark.parametrize("shape", [(3, 8, 8), (12, 12, 3)])
 def test_a_map_of_flattened_patches_reads_images(shape: tuple[int, ...]) -> None:
     """Patches of side 4 with 3 channels have 48 entries: 2 × 2 of them, or 3 × 3 where a table has 10 rows."""

@@ -169,3 +169,10 @@ def test_whole_numbers_are_multiplied_with_others(monkeypatch: pytest.MonkeyPatc
     """As positions are with frequencies."""
     dimensions = (((0,), (0,)), ((), ()))
     compared(monkeypatch, lambda x, y: lax.dot_general(x, y, dimensions), (np.arange(3), X[0]), "dot_general")
+
+
+def test_truths_are_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a mask of rows with one of columns."""
+    dimensions = (((1,), (1,)), ((), ()))
+    which = np.array([[True, True], [False, True], [False, False]])
+    compared(monkeypatch, lambda x, y: lax.dot_general(x, y, dimensions), (which, which), "dot_general")

@@ -196,10 +196,11 @@ def padded(params: Params, x: Tensor, value: Tensor) -> Tensor | None:
 def product(params: Params, x: Tensor, y: Tensor) -> Tensor:
     """Multiply over some axes of both sides; the result has the batch's axes, then x's, then y's.
 
-    Whole numbers may be multiplied with others, which torch refuses.
+    Whole numbers may be multiplied with others, and truths with truths (a sum of which is true if any is), which torch
+    refuses.
     """
     kind = torch.promote_types(x.dtype, y.dtype)
-    x, y = x.to(kind), y.to(kind)
+    x, y = (side.to(torch.int32 if kind is torch.bool else kind) for side in (x, y))
     (of_x, of_y), (batch_x, batch_y) = params["dimension_numbers"]
     free_x, free_y = (
         [axis for axis in range(side.ndim) if axis not in (*summed, *batch)]
@@ -210,7 +211,7 @@ def product(params: Params, x: Tensor, y: Tensor) -> Tensor:
     b, m, n = map(prod, sizes)
     rows = x.permute(*batch_x, *free_x, *of_x).reshape(b, m, summed)
     columns = y.permute(*batch_y, *of_y, *free_y).reshape(b, summed, n)
-    return (rows @ columns).reshape([size for group in sizes for size in group])
+    return (rows @ columns).to(kind).reshape([size for group in sizes for size in group])
 
 
 def convolved(params: Params, x: Tensor, W: Tensor) -> Tensor | None:
