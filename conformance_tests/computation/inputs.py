@@ -441,6 +441,12 @@ def are_waves(table: Tensor) -> bool:
     return waves and not one_for_all and bool((table.abs() <= 1 + WAVES).all())
 
 
+def is_table_of_waves(array: Tensor) -> bool:
+    """Return whether an array is a table of sinusoids, perhaps with axes of size 1."""
+    table = array.squeeze()
+    return table.ndim == 2 and are_waves(table)
+
+
 def first_apart(table: Tensor) -> str:
     """Say in which column a table leaves the layout of sinusoids that it is nearest to."""
     near: list[tuple[int, str]] = []

@@ -38,11 +38,14 @@ class Facts:
         findings: departures that the computation shows by itself.
         unlearned: by canonical path, the row of a table that is not learned: torch's ``padding_idx``.
         unread: what no slot explains, in words. With it wrong outputs alone do not show a departure.
+        turned: how vectors are turned by angles, as rotary positions do, if they are: what reproduces that in the
+            catalogue of deviations is none.
     """
 
     findings: tuple[Finding, ...] = ()
     unlearned: Mapping[str, int] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    turned: str = ""
 
 
 @dataclass(eq=False, kw_only=True)

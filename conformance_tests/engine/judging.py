@@ -217,13 +217,18 @@ def leave_open(run: Run, report: TargetReport) -> None:
 
     Then the encoder computes other equations, and may do so rightly.
     """
-    unread = run.facts.unread
-    if report.verdict != "nonconformant" or not unread or run.identified or report.diagnosis or run.question.declared:
+    turned = run.facts.turned
+    unread = [*run.facts.unread, *([turned] if turned else [])]
+    if report.verdict != "nonconformant" or not unread or run.identified or run.question.declared:
         return
-    # What a call does to its input, or to other samples, is wrong in any equations; but MH-7 is about attention alone.
-    if any(Level.named(r.level) <= Level.BLACK_BOX and r.equation != "multihead" for r in report.of("fail")):
+    if report.diagnosis and not turned:
         return
-    report.verdict, report.requirements, report.departs_at = "undetermined", [], None
+    # What a call does to its input, or to other samples, is wrong in any equations, and so are parts that the framework
+    # does not know of. But MH-7 is about attention alone, and what parameters there are follows from the equations.
+    levels = [Level.named(r.level) for r in report.of("fail") if r.equation != "multihead"]
+    if Level.BLACK_BOX in levels or (Level.STATIC in levels and run.subject.unregistered()):
+        return
+    report.verdict, report.requirements, report.departs_at, report.diagnosis = "undetermined", [], None, []
     report.notes.append(f"{NOTHING_REPRODUCES}, and its computation shows that {listed(unread)}")
 
 

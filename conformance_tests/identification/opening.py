@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from conformance_tests.errors import Refused, SubjectError, Undetermined, Unsupported
+from conformance_tests.errors import Blocked, Refused, SubjectError, Undetermined, Unsupported
 from conformance_tests.harness.computed import with_machine_epsilon
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Case, Run
@@ -86,11 +86,12 @@ def opened_beside(run: Run, module: EncoderModule) -> Iterator[Run]:
 def is_rounding_alone(run: Run) -> bool:
     """Return whether the specification's own spread in this precision explains all differences of the outputs.
 
-    While a variant is sought, a fixed budget decides: large weights let an encoder differ by more.
+    While a variant is sought, a fixed budget decides: large weights let an encoder differ by more. Nothing is explained
+    where the specification cannot be evaluated: for want of a parameter, say.
     """
     try:
         return all(map(run.agrees, run.cases(Case(), Case(FAINT, "faint"), Case(GIVEN))))
-    except Unsupported:
+    except (Blocked, Unsupported):
         return False
 
 

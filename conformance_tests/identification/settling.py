@@ -132,7 +132,9 @@ class Settling:
         if shown is None:
             return by_names
         random = random_numbers(shown)
-        return replace(by_names, facts=Facts(random, unread=() if random else tuple(excuses(shown, by_names))))
+        if random:
+            return replace(by_names, facts=Facts(random))
+        return replace(by_names, facts=Facts(unread=tuple(excuses(shown, by_names)), turned=rotation(shown.graph)))
 
     def _ends_earlier(self, shown: EncoderReading) -> bool:
         """Let the subject end where the hidden states are, if it goes on to something else; return whether it does."""
@@ -372,14 +374,12 @@ def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
     """Yield reasons why an encoder that names explain only in part may compute other equations, and do so rightly.
 
     Its layers read something else than the embeddings that it is given, they have feed-forward networks and weigh no
-    values by scores, it turns vectors as rotary positions do, or its output depends on parameters of no slot.
+    values by scores, or its output depends on parameters of no slot.
     """
     reads = by_names.found.encoder.reads
     is_entered_otherwise = reads[:-1] == ("B", "n") and "N" in shown.sizes and not shown.is_entered
     if is_entered_otherwise or (feed_forwards(shown.graph) and not attentions(shown.graph)):
         yield from shown.unread
-    if turned := rotation(shown.graph):
-        yield turned
     yield from depending(shown, by_names.mapping)
 
 

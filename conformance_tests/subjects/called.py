@@ -86,6 +86,9 @@ LONGEST_SEARCH, ALL_SEARCHES = 6.0, 8.0
 Most calls take milliseconds. A second search is for another precision, or another end of the encoder.
 """
 
+LEAST_SHARE = 6
+"""This part of the time is left to each stage of a search, of which there are at most three."""
+
 MOST_NAMES = 4
 """So many parameters behind the end of an encoder are named."""
 
@@ -206,15 +209,18 @@ class CalledSubject(Subject):
         """
         self.in_one_axis = False
         begun = process_time()
-        end = begun + min(LONGEST_SEARCH, ALL_SEARCHES - self._searched_in_vain)
+        whole = min(LONGEST_SEARCH, ALL_SEARCHES - self._searched_in_vain)
+        end = begun + whole
         odd: tuple[FirstCall, Any] | None = None
         # What an encoder inside takes says nothing of a model that takes one sequence.
         is_alone = self.first_sizes is not None and self.one_by_one
         stages = sorted(self.stages, key=lambda stage: stage[0] != is_alone) if is_alone else self.stages
         for left, (alone, trials) in zip(range(len(stages), 0, -1), stages, strict=True):
             self.one_by_one = alone
-            # Refusals in one stage, however slow, leave a third of the time to those behind it.
+            # Refusals in one stage, however slow, leave a third of the time to those behind it, and each has its share:
+            # a single call may have taken longer than all of them should.
             here = end if left == 1 else (process_time() + 2 * end) / 3
+            here = max(here, process_time() + whole / LEAST_SHARE)
             found = self.tried_calls(until(here, call), sizes, trials)
             # What takes a batch of one sequence alone may take a sequence: then all of a batch are judged.
             takes_batches = found is not None and (alone or found.batch > 1 or self.hints.batch == 1)

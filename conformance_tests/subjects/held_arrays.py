@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, from_numpy
 
 from conformance_tests.computation.graph import Graph, Value
-from conformance_tests.computation.inputs import are_waves
+from conformance_tests.computation.inputs import is_table_of_waves
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.errors import SubjectError, Unsupported, one_line
 from conformance_tests.numerics.probes import Sizes
@@ -119,8 +119,8 @@ class HeldArraysSubject(CalledSubject):
             self._arrays.live = {name for name, array in arrays.items() if id(array) in used}
         except Unsupported:
             self._arrays.observe(hidden_again)
-        tables = {name: w.squeeze() for name, w in self._arrays.read().items() if name in self._arrays.live}
-        self._tables = {name for name, table in tables.items() if table.ndim == 2 and are_waves(table)}
+        live = {name: w for name, w in self._arrays.read().items() if name in self._arrays.live}
+        self._tables = {name for name, w in live.items() if is_table_of_waves(w)}
         self._arrays.live -= self._tables
 
     def _tried(self, x: Tensor, named: Mapping[str, Any]) -> Any:

@@ -5,7 +5,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, layers_with
+from conformance_tests.meta_tests.encoders.plain import (
+    Plain,
+    PlainAttention,
+    PlainLayer,
+    PlainPreNorm,
+    layers_with,
+    plain_layers,
+)
 from conformance_tests.meta_tests.encoders.unusual_calls import Calls, Tokens
 
 
@@ -55,6 +62,45 @@ class RotaryTokens(Tokens):
 
     def forward(self, ids: Tensor, keep: Tensor) -> Tensor:  # type: ignore[override]
         return self.run(self.token_table(ids), ~keep[:, None, None])
+
+
+class TurnedInHalves(PlainAttention):
+    """Rotary positions with the usual base, as the catalogue of deviations has them; the seventh feature stays."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().score(turned_in_halves(q), turned_in_halves(k))
+
+
+def turned_in_halves(x: Tensor) -> Tensor:
+    """Turn three features of each half; the last one stays."""
+    angles = torch.arange(x.shape[-2])[:, None] / 10000 ** (torch.arange(3, dtype=torch.float64) / 3)
+    cosines, sines = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    one, other = x[..., :3], x[..., 3:6]
+    return torch.cat([one * cosines - other * sines, one * sines + other * cosines, x[..., 6:]], -1)
+
+
+class UsualRotaryTokens(RotaryTokens):
+    """What the catalogue reproduces is no mistake either."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers_with(TurnedInHalves))
+
+
+class WithoutItsFirstNorm(RotaryTokens):
+    """The embeddings are normed, and the first layer does not norm them again, as in ModernBERT."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = plain_layers(PlainPreNorm)
+        for layer in layers:
+            layer.attention = TurnedInPairs(28, 4)
+        layers[0].norm1 = nn.Identity()
+        self.layers = nn.ModuleList(layers)
+        self.embedding_norm, self.final_norm = nn.LayerNorm(28), nn.LayerNorm(28)
+
+    def forward(self, ids: Tensor, keep: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.embedding_norm(self.token_table(ids)), ~keep[:, None, None])
 
 
 class WithoutScores(PlainAttention):

@@ -62,6 +62,8 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
     [
         (in_no_slot.rotary, "complex numbers"),
         (in_no_slot.RotaryTokens, "turns vectors by angles"),
+        (in_no_slot.UsualRotaryTokens, "turns vectors by angles"),
+        (in_no_slot.WithoutItsFirstNorm, "turns vectors by angles"),
         (in_no_slot.gated_by_the_logistic(in_no_slot.LogisticGate), "(GLU)"),
         (in_no_slot.gated_by_the_logistic(in_no_slot.LogisticGateOfTorch), "(GLU)"),
         (in_no_slot.linear_attention, "a sublayer without attention"),

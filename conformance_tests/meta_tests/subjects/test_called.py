@@ -9,8 +9,9 @@ from torch import Tensor
 
 from conformance_tests.computation.shown import Finding
 from conformance_tests.errors import Undetermined, Unsupported
-from conformance_tests.numerics.probes import Probe, Probes
+from conformance_tests.numerics.probes import Probe, Probes, Sizes
 from conformance_tests.subjects.called import (
+    LONGEST_SEARCH,
     CalledSubject,
     fewer_positions_than_sequences,
     given_arguments,
@@ -544,3 +545,23 @@ def test_of_fewer_positions_none_are_all_of_a_sequence_and_padding() -> None:
     fewer = fewer_positions_than_sequences(Probe((torch.ones(3, 3, 4),), keep))
     assert fewer.keep is not None
     assert fewer.keep.tolist() == [[True, True], [True, False], [False, True]]
+
+
+def test_a_slow_call_leaves_time_to_the_ways_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call of a batch takes longer than a whole search should, and a sequence alone would be taken."""
+    clock = [0.0]
+    monkeypatch.setattr("conformance_tests.subjects.called.process_time", lambda: clock[0])
+    alone: list[bool] = []
+
+    def call(x: Tensor, named: Mapping[str, Any]) -> Tensor:
+        alone.append(subject.one_by_one)
+        if not subject.one_by_one:
+            clock[0] += 2 * LONGEST_SEARCH
+            raise ValueError("no batches")
+        return x
+
+    subject = Fake(plain)
+    monkeypatch.setattr(subject, "weights", lambda: {"W": torch.zeros(6, 6)})
+    subject.first_call(call, Sizes(1, 5))
+    assert alone[0] is False
+    assert True in alone

@@ -51,6 +51,19 @@ def normed(x: Any, norm: Norm) -> Any:
     return centred / jnp.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * norm.scale + norm.shift
 
 
+def test_sinusoids_that_are_held_are_tables() -> None:
+    """Nothing but their numbers tells that they are not learned: with noise they would turn vectors by no angles."""
+    angles = jnp.arange(16)[:, None] / 100 ** (jnp.arange(4) / 4)
+    held = {"cos": jnp.cos(angles)[:, None], "kernel": jnp.ones((16, 4))}
+    subject = HeldSubject(partial(lambda held, x: x * held["cos"][: len(x)] @ held["kernel"].T, held))
+    assert [name.rpartition(".")[2] for name in subject.weights()] == ["kernel"]
+    assert [name.rpartition(".")[2] for name in subject.tables()] == ["cos"]
+    with_others = subject.evaluated(
+        {name: 2 * jnp.ones((16, 4)) for name in subject.weights()}, [jnp.ones((1, 1, 4))], {}
+    )
+    assert float(with_others[0, 0, 0]) == pytest.approx(8)
+
+
 def test_a_function_bound_to_its_parameters_is_judged() -> None:
     """Without a batch, with everything that a module would show."""
     target = check(lambda: partial(layer, parameters())).targets[0]

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 from torch import Tensor
 
+from conformance_tests.computation.inputs import is_table_of_waves
 from conformance_tests.subjects.attributes import attribute, with_attributes
 from conformance_tests.subjects.calling import EVALUATION, Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.hints import Hints
@@ -32,12 +33,17 @@ class HeldSubject(JaxSubject):
         self._thing = thing
         self._arguments, self._evaluation = apart_from_evaluation(arguments_of(entrance(thing)))
         with in_float64():
-            weights = as_tensors({path: widened(array) for path, array in held_arrays(thing).items()})
-        super().__init__(weights, Hints())
+            held = as_tensors({path: widened(array) for path, array in held_arrays(thing).items()})
+        self._tables = {path: array for path, array in held.items() if is_table_of_waves(array)}
+        super().__init__({path: array for path, array in held.items() if path not in self._tables}, Hints())
 
     def arguments(self) -> Arguments:
         """See ``CalledSubject``: without those that tell evaluation from training."""
         return self._arguments
+
+    def tables(self) -> dict[str, Tensor]:
+        """See ``Subject``: nothing but their numbers tells sinusoids from what is learned."""
+        return self._tables
 
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
         """See ``Subject``: nothing tells a learned number from a setting, such as a rate of dropout."""
@@ -45,7 +51,7 @@ class HeldSubject(JaxSubject):
 
     def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """See ``JaxSubject``."""
-        function = entrance(rebuilt(self._thing, lambda path, _: weights[path]))
+        function = entrance(rebuilt(self._thing, lambda path, array: weights.get(path, array)))
         return function(*positional, **named, **self._evaluation)
 
 
