@@ -38,8 +38,8 @@ class Facts:
         findings: departures that the computation shows by itself.
         unlearned: by canonical path, the row of a table that is not learned: torch's ``padding_idx``.
         unread: what no slot explains, in words. With it wrong outputs alone do not show a departure.
-        turned: how vectors are turned by angles, as rotary positions do, if they are: what reproduces that in the
-            catalogue of deviations is none.
+        turned: how vectors are turned by angles, as rotary positions do, if they are. A deviation that reproduces it is
+            not a mistake then.
     """
 
     findings: tuple[Finding, ...] = ()

@@ -215,13 +215,12 @@ def said_by_computation(equation: str, says: str) -> dict[str, Any]:
 def leave_open(run: Run, report: TargetReport) -> None:
     """Leave the verdict open if outputs are wrong where not all of the computation was read, and nothing explains them.
 
-    Then the encoder computes other equations, and may do so rightly.
+    Then the encoder computes other equations, and may do so rightly. Where it is seen to turn vectors by angles, no
+    deviation counts as an explanation: the catalogue has rotary positions, too.
     """
-    turned = run.facts.turned
-    unread = [*run.facts.unread, *([turned] if turned else [])]
-    if report.verdict != "nonconformant" or not unread or run.identified or run.question.declared:
-        return
-    if report.diagnosis and not turned:
+    unread = list(filter(None, (*run.facts.unread, run.facts.turned)))
+    is_explained = bool(report.diagnosis) and not run.facts.turned
+    if report.verdict != "nonconformant" or not unread or run.identified or is_explained or run.question.declared:
         return
     # What a call does to its input, or to other samples, is wrong in any equations, and so are parts that the framework
     # does not know of. But MH-7 is about attention alone, and what parameters there are follows from the equations.

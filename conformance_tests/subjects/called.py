@@ -87,7 +87,7 @@ Most calls take milliseconds. A second search is for another precision, or anoth
 """
 
 LEAST_SHARE = 6
-"""This part of the time is left to each stage of a search, of which there are at most three."""
+"""Each stage of a search has a sixth of the time at least: half of an equal share, as there are at most three."""
 
 MOST_NAMES = 4
 """So many parameters behind the end of an encoder are named."""

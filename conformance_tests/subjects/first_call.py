@@ -202,11 +202,8 @@ LIKELY_SHAPES = SHAPES[:3]
 MASKS = ("keep", "ignore", "additive")
 """Values of masks that are tried before numbers."""
 
-VALUES = (*MASKS, "keep 0/1", "keep 0.0/1.0")
-"""All values of masks."""
-
-FIRST_VALUES = ("", LENGTHS, "keep")
-"""What is tried of all values of masks beside what is none: the rest have the same axes."""
+COUNTED = ("keep 0/1", "keep 0.0/1.0")
+"""Values of masks that are numbers themselves."""
 
 ATTENDED = {"q", "k", "v", "query", "queries", "key", "keys", "value", "values"}
 """Words for what attention reads."""
@@ -227,7 +224,7 @@ def fillings(argument: str, beside_vectors: bool = True, heads: Sequence[int] = 
     masks: list[Filling] = [MaskForm(argument, v, axes) for v in MASKS for axes in SHAPES]
     masks += [MaskForm(argument, v, WITH_HEADS, h) for v in MASKS for h in heads]
     numbers: list[Filling] = [MaskForm(argument, LENGTHS, "B"), Plain("zeros")]
-    others: list[Filling] = [MaskForm(argument, v, axes) for v in ("keep 0/1", "keep 0.0/1.0") for axes in SHAPES]
+    others: list[Filling] = [MaskForm(argument, v, axes) for v in COUNTED for axes in SHAPES]
     # A number may scale whatever it meets.
     # What is false switches off; few lengths are not called so.
     lengths = [Plain("length"), Plain("no")] if "len" in argument else [Plain("no"), Plain("length")]
@@ -503,23 +500,23 @@ class Refusals:
                 for forms in self._ascent(names, tried.x.is_floating_point()):
                     yield tried, forms
 
-    def looking_around(self, x: Tensor) -> Iterator[Attempt]:
+    def looking_around(self) -> Iterator[Attempt]:
         """Yield calls with an input that got further than all before it: other values of one argument after the other.
 
         Of masks those with one kind of values come first, then others with the axes that got furthest. These are few,
         so that an input that is right is called rightly before time is spent on others that are not.
         """
-        for tried, forms in self._furthest[:1]:
-            if tried.x is not x or len(tried.names) < 2:
-                continue
-            best, floating = list(forms), x.is_floating_point()
-            for place, name in enumerate(tried.names):
-                reached = self.best
-                each = (f for f in fillings(name, floating, self.heads) if getattr(f, "values", "") in FIRST_VALUES)
-                for filling in chain(each, others_of(best, place)):
-                    yield tried, (*best[:place], filling, *best[place + 1 :])
-                    if self._last > reached:
-                        best[place], reached = filling, self._last
+        tried, forms = self._furthest[0]
+        if len(tried.names) < 2:
+            return  # all values of a single one are tried anyway
+        best = list(forms)
+        for place, name in enumerate(tried.names):
+            reached = self.best
+            first = filter(has_first_values, fillings(name, tried.x.is_floating_point(), self.heads))
+            for filling in chain(first, others_of(best, place)):
+                yield tried, (*best[:place], filling, *best[place + 1 :])
+                if self._last > reached:
+                    best[place], reached = filling, self._last
 
     def _ascent(self, names: tuple[str, ...], beside_vectors: bool) -> Iterator[tuple[Filling, ...]]:
         choices = [fillings(name, beside_vectors, self.heads) for name in names]
@@ -577,15 +574,20 @@ def attempts_of(
                     break
                 yield tried, forms
             if refusals.best > reached:
+                yield from refusals.looking_around()
                 reached = refusals.best
-                yield from refusals.looking_around(x)
+
+
+def has_first_values(form: Filling) -> bool:
+    """Return whether something is not a mask, or has the values with which the axes of a mask are sought."""
+    return not isinstance(form, MaskForm) or form.values in (MASKS[0], LENGTHS)
 
 
 def others_of(forms: Sequence[Filling], place: int) -> Iterator[Filling]:
     """Yield what the argument at a place may be given instead, if it is given a mask: other values."""
     form = forms[place]
-    if isinstance(form, MaskForm):
-        yield from (replace(form, values=values) for values in VALUES if values != form.values)
+    if isinstance(form, MaskForm) and form.values != LENGTHS:
+        yield from (replace(form, values=values) for values in (*MASKS, *COUNTED) if values != form.values)
 
 
 def attempts_as_told(

@@ -80,7 +80,7 @@ def turned_in_halves(x: Tensor) -> Tensor:
 
 
 class UsualRotaryTokens(RotaryTokens):
-    """What the catalogue reproduces is no mistake either."""
+    """A known deviation reproduces its scores, which does not make them a mistake."""
 
     def __init__(self) -> None:
         super().__init__()
