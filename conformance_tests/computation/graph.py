@@ -29,6 +29,9 @@ CHOICES = {"where": (0, 1, 2), "masked_fill": (1, 2, 0)}
 ROUNDING = 1e-6
 """Random numbers of float32 with a mean of 1 differ from it by no more, after a division by the rate of dropout."""
 
+FEWEST = 2
+"""With no more different numbers than these two arguments may be equal, and mean different things, as masks do."""
+
 Operand = Tensor | float
 """Something that an operation reads: the codes of an array, in the shape in which it is read, or a number."""
 
@@ -209,8 +212,20 @@ class Recording:
         self.leaf("constant", torch.zeros(()))
 
     def leaf(self, operation: str, data: Tensor, name: str = "", *, learned: bool = False) -> Tensor:
-        """Add a leaf, and return the codes of its entries; a parameter may be frozen, and so not learned."""
+        """Add a leaf, and return the codes of its entries; a parameter may be frozen, and so not learned.
+
+        An argument with the numbers of an earlier one is the same again: queries may be handed over beside keys.
+        """
+        again = self._handed_over(data) if operation == "argument" else None
+        if again is not None:
+            return again.codes
         return self._added(operation, (), data, name=name, learned=learned, depends=operation == "argument")
+
+    def _handed_over(self, data: Tensor) -> Value | None:
+        """Return the argument with these numbers, if there is one; masks with few numbers may just be equal."""
+        arguments = (value for value in self.graph.values if value.operation == "argument")
+        is_told = data.unique().numel() > FEWEST
+        return next((value for value in arguments if is_told and torch.equal(value.data, data)), None)
 
     def elementwise(self, operation: str, reads: Sequence[Operand], data: Tensor, **about: Any) -> Tensor:
         """Add an operation on each entry by itself; what it reads is broadcast to the shape of the result.

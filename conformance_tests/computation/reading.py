@@ -226,8 +226,8 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
         for name, step in (("norm_1", first), ("norm_2", second)):
             norm = step.before if stream.is_pre else step.behind
             norms[place + name] = norm
-            if step.within is not None:
-                found.departing |= parameters_between(graph, step.within.reads, step.within.value)
+            if step.extra is not None:
+                found.departing |= parameters_between(graph, step.extra.reads, step.extra.value)
             if step.before and step.behind:
                 found.unread.append(f"norms before and behind a sublayer{step.behind.value.where}")
     read_masks_by_ids(found, [a.part for a, _ in layers])  # type: ignore[misc]

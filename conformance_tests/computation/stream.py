@@ -289,14 +289,15 @@ EMBEDDED = ("look-up", "sum", "map", "side by side")
 class Step:
     """One sublayer on the stream: what norms stand before and behind it, and whether the stream goes around it.
 
-    ``within`` is a norm of the sum to which the stream is added once more.
+    ``extra`` is a norm that has no place in any order of norms: of the sum to which the stream is added once more, or
+    before a sublayer where norms stand behind all of them.
     """
 
     part: Sublayer
     before: Norm | None = None
     behind: Norm | None = None
     is_added: bool = True
-    within: Norm | None = None
+    extra: Norm | None = None
 
 
 @dataclass(eq=False)
@@ -468,7 +469,7 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         rest, repeated = without_repetition(out, rest)
         step = Step(out.what)
         if branch is not None and branch.is_twice:
-            step.within = branch.norm
+            step.extra = branch.norm
         elif branch is not None:
             step.behind = branch.norm
         events.append(step)
@@ -707,6 +708,7 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
     found.steps = steps
     if not steps:
         return
+    set_extra_apart(found, events)
     for norm, step in pairwise(list(events)):
         if found.is_pre and isinstance(step, Step) and step.before is None and isinstance(norm, Norm):
             # Without a residual connection the norm before a sublayer seems to stand on the stream.
@@ -738,6 +740,23 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
     for step, norms in zip(steps, [*inner, behind[:1]], strict=True):
         step.behind = first_of(norms) or step.behind
     found.trailing = first_of(behind[1:])
+
+
+def set_extra_apart(found: Stream, events: Sequence["Norm | Step"]) -> None:
+    """Set norms before some sublayers apart where norms stand behind all of them.
+
+    With norms before and behind each sublayer an encoder has an order of its own.
+    """
+    followed = [isinstance(after, Norm) for event, after in pairwise([*events, None]) if isinstance(event, Step)]
+    normed = [step for step in found.steps if step.before is not None]
+    if not all(followed) or not 0 < len(normed) < len(found.steps):
+        return
+    for step in normed:
+        assert step.before is not None
+        what = "attention" if isinstance(step.part, Attention) else "feed-forward network"
+        says = f"a norm stands before the {what}, too, and behind every sublayer{step.before.value.where}"
+        found.findings.append(Finding("layer", says))
+        step.before, step.extra = None, step.before
 
 
 def first_of(norms: list[Norm]) -> Norm | None:

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
-from itertools import chain, islice, product
-from math import prod
+from itertools import chain, islice
 from time import process_time
 from typing import Any
 
@@ -16,7 +15,7 @@ from conformance_tests.computation.images import ImageAxes
 from conformance_tests.computation.inputs import tables_by_argument
 from conformance_tests.computation.shown import Ending, Finding
 from conformance_tests.computation.walking import is_even
-from conformance_tests.errors import Refused, Undetermined, Unsupported, one_line
+from conformance_tests.errors import Refused, Unsupported
 from conformance_tests.numerics.probes import Probe, Probes, Sizes
 from conformance_tests.subjects.calling import (
     BATCH_FIRST,
@@ -53,32 +52,22 @@ from conformance_tests.subjects.first_call import (
     value_of,
 )
 from conformance_tests.subjects.likely_inputs import SEQUENCE
+from conformance_tests.subjects.mask_search import LearnedMask, MaskSearch, only_asked_whether_given
 from conformance_tests.subjects.masks import (
     DOCUMENTED,
-    LENGTHS,
     PADDING_ID,
     SAME,
     MaskForm,
     ends_in_padding,
-    forms_behind_first,
-    forms_for_all,
     is_same,
-    length_forms,
     mask_arguments,
-    stated_forms,
     telling_nothing,
     tells_of_a_mask,
     tells_of_padding,
-    tried_masks,
-    unforeseen_forms,
 )
 from conformance_tests.subjects.one_by_one import apart, joined, over_tensors, with_batch, without_batch
 from conformance_tests.subjects.segments import segment_argument
-from conformance_tests.subjects.source_lines import with_line
 from conformance_tests.subjects.subject import Boundary, Subject, with_values
-
-PADDING_IDS = 4
-"""Ids below this one are tried for padding; vocabularies begin with the special ones."""
 
 LONGEST_SEARCH, ALL_SEARCHES = 6.0, 8.0
 """Seconds of the processor that a search for a first call may take, and all those together that find none.
@@ -100,9 +89,6 @@ MIXES = "what stands behind the encoder mixes samples: another one in the batch 
 
 UNTOUCHED = tuple(map(Plain, ("nothing", "no", "positions", "random key")))
 """Values of further arguments beside which no other one is tried."""
-
-UNFIT = (97, 89)
-"""Sizes that no axis of a probe has, nor of an encoder that is tested with them."""
 
 TURNED = {BATCH_FIRST: "(n, B, d_model)", SEQUENCE_FIRST: "(B, n, d_model)", FEATURES_FIRST: "(n, d_model, B)"}
 """Orders of the axes of the output where batch and positions are exchanged, in words."""
@@ -129,7 +115,7 @@ class CalledSubject(Subject):
         self._instead: dict[str, Any] = {}
         self.segments: str | None = None
         self._no_ids: set[str] = set()
-        self._padding_ids: frozenset[int] = frozenset()
+        self.padding_ids: frozenset[int] = frozenset()
         self._shown_segments = ""
         self.width = 0
         self.result: int | None = None
@@ -143,12 +129,9 @@ class CalledSubject(Subject):
         self.ending: Ending | None = None
         self._added = 0
         self._searched_in_vain = 0.0
+        self._confuses_axes = False
         self._furthest: tuple[Reached, str] = ((), "")
-        self._refusal = ""
-        self._declined = ""
-        self._ignored = ""
-        self._hides = False
-        self._idle: tuple[str, ...] = ()
+        self._mask = LearnedMask()
         self._switches: frozenset[str] = frozenset()
         self._mixes_samples = False
         self._undisturbed: Boundary = nullcontext
@@ -208,6 +191,8 @@ class CalledSubject(Subject):
             sizes: the numbers of sequences and positions; by default few.
         """
         self.in_one_axis = False
+        if self._confuses_axes:
+            return None  # with less time than the search that showed it, another one may end with a call that is odd
         begun = process_time()
         whole = min(LONGEST_SEARCH, ALL_SEARCHES - self._searched_in_vain)
         end = begun + whole
@@ -226,11 +211,12 @@ class CalledSubject(Subject):
             takes_batches = found is not None and (alone or found.batch > 1 or self.hints.batch == 1)
             # A batch as large as its sequences are long was named by refusals: it may be one sequence of such vectors.
             if found is not None and not found.is_odd and takes_batches and found.tells_axes_apart:
-                if self._exchanges_axes(found, until(here, call)):
+                self._confuses_axes = self._exchanges_axes(found, until(here, call))
+                if self._confuses_axes:
                     continue
                 return found
             odd = odd or (None if found is None else (found, self.how_called()))
-        if odd is not None:
+        if odd is not None and not self._confuses_axes:
             found, how = odd
             self.call_as(how)
             return found
@@ -311,7 +297,7 @@ class CalledSubject(Subject):
 
     def learn_padding(self, ids: frozenset[int]) -> None:
         """See ``Subject``."""
-        self._padding_ids = ids
+        self.padding_ids = ids
 
     def learn_result(self, place: int | None) -> None:
         """See ``Subject``."""
@@ -341,7 +327,7 @@ class CalledSubject(Subject):
         beside = self.segments if self.segments and not self.segments.startswith("*") else None
         return {name: default for name, default in self.open_arguments().items() if name != beside}
 
-    def _beside_input(self) -> Arguments:
+    def beside_input(self) -> Arguments:
         """Return the arguments that may take a mask: no switches, nor what is read behind the end of the encoder."""
         others = self._switches.union(self.ending.arguments if self.ending else ())
         return {name: default for name, default in self._beside_segments().items() if name not in others}
@@ -353,6 +339,10 @@ class CalledSubject(Subject):
     def documented_masks(self) -> Mapping[str, tuple[str, ...]]:
         """Return the values of arrays (B, n), by argument, as the documentation of its class has them."""
         return DOCUMENTED
+
+    def documentation(self) -> str:
+        """Return what the author says of the arguments, as far as that is at hand."""
+        return ""
 
     def can_hide(self, keep: Tensor) -> bool:
         """See ``Subject``: lengths mark the end of some sequences as padding, and the longest is that of the batch."""
@@ -402,12 +392,12 @@ class CalledSubject(Subject):
             str(form) if isinstance(form, MaskForm) else f"{name}: {form}" for name, form in others.items()
         )
         in_every_call = f"given in every call, with nothing hidden: {given}" if given else ""
-        ignored = f"{self._ignored} changes nothing: padding is told by its id" if self._ignored else ""
-        return tuple(filter(None, (self._ends(), said, in_every_call, unjudged, ignored, self._declined)))
+        ignored = f"{self._mask.ignored} changes nothing: padding is told by its id" if self._mask.ignored else ""
+        return tuple(filter(None, (self._ends(), said, in_every_call, unjudged, ignored, self._mask.declined)))
 
     def _left_at_default(self) -> list[str]:
         """Return the optional arguments that no call gives, and in which no mask was found."""
-        inputs = self._left_out()
+        inputs = self.left_out()
         masks = [n for n in mask_arguments(self._beside_segments()) if not tells_of_padding(n) or inputs]
         return [name for name in (*masks, *inputs) if name not in {*self.neutral, self._mask_argument}]
 
@@ -415,7 +405,7 @@ class CalledSubject(Subject):
         """See ``Subject``: a mask that hides what it should keep, and one of padding that does nothing."""
         turned = self.mask_form is not None and self.mask_form.is_turned
         found = [Finding("mask", self.mask_form.against_its_name())] if turned and self.mask_form else []
-        found += [Finding("mask", f"its argument {name} is taken, and changes nothing") for name in self._idle]
+        found += [Finding("mask", f"its argument {name} is taken, and changes nothing") for name in self._mask.idle]
         found += [Finding("head", MIXES)] if self._mixes_samples else []
         return tuple(found)
 
@@ -429,7 +419,7 @@ class CalledSubject(Subject):
 
     def unknown(self) -> str:
         """See ``Subject``: masks that could not be handed over."""
-        return self._refusal
+        return self._mask.refusal
 
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``Subject``: what must be given, the order of the axes, then the form of the mask."""
@@ -447,18 +437,15 @@ class CalledSubject(Subject):
         self.returns_turned = False  # also where it was learned before, in another precision
         self.returns_turned = self._returns_turned(plain)
         self.mask_form = None
-        self._switches = frozenset(self._only_asked_whether_given(plain))
-        self.mask_form = self._padding_mask(probes)
-        idle = list(self._without_effect(padded))
-        self._idle = tuple(form.argument for form in idle)
-        if self.mask_form is None and idle:
-            self.mask_form = idle[0]
+        self._switches = frozenset(only_asked_whether_given(self, plain))
+        self._mask = MaskSearch(self, probes).learned()
+        self.mask_form = self._mask.form
         self.takes_mask = self.mask_form is not None
         self._mixes_samples = self._ends_in_mixed_samples(plain)
         if self.mask_form is None:
             self._demand_nothing_else(unfilled)
         given = self.neutral.get(self._mask_argument)
-        hides_all = given == Plain("zeros") and self._hides
+        hides_all = given == Plain("zeros") and self._mask.hides
         if self.mask_form is not None and given is not None and (hides_all or not is_sure(given)):
             self.neutral[self._mask_argument] = self.mask_form
         self._demand_nothing_else([name for name in self.neutral if self._matters(name, plain)])
@@ -481,7 +468,7 @@ class CalledSubject(Subject):
     def _returns_turned(self, plain: Probe) -> bool:
         """Return whether what it returns has the positions before the sequences, other than what it is given."""
         sizes = len(plain.inputs[0]), read_positions(plain.inputs[0]) + self._added
-        returned = self._attempt(plain.inputs, None)
+        returned = self.attempt(plain.inputs, None)
         return returned is not None and tuple(returned.shape[:2]) == sizes[::-1] != sizes
 
     def _handed(self, plain: Probe) -> Callable[[Tensor, str], Tensor | None]:
@@ -489,57 +476,9 @@ class CalledSubject(Subject):
 
         def handed(x: Tensor, axes: str) -> Tensor | None:
             self.axes = axes
-            return self._attempt((x, *plain.inputs[1:]), None)
+            return self.attempt((x, *plain.inputs[1:]), None)
 
         return handed
-
-    def _padding_mask(self, probes: Probes) -> MaskForm | None:
-        arguments, stated = self._beside_input(), self.hints.mask
-        self._hides, self._ignored, self._refusal, self._declined = False, "", "", ""
-        if stated:
-            if stated[0] not in arguments:
-                raise Undetermined(
-                    f"described: the encoder has no argument {stated[0]!r}; it takes {', '.join(arguments)}"
-                )
-            padding = "right" if stated[1] == LENGTHS else "scattered"
-            found, _ = self._hiding(probes, padding, list(stated_forms(*stated)))
-            if found is None:
-                self._refusal = f"described: the encoder takes no mask in the form stated of {stated[0]!r}"
-            return found
-        likely: list[MaskForm] = []
-        is_open, documented = True, self.documented_masks()
-        for padding, forms in (
-            ("scattered", None),
-            ("scattered", list(unforeseen_forms(arguments))),
-            ("right", list(length_forms(arguments))),
-            ("right", list(forms_behind_first(arguments))),
-            ("all-end-padded", list(forms_for_all(arguments))),
-        ):
-            if forms == []:
-                continue
-            found, hides = self._hiding(probes, padding, forms)
-            if found is not None and hides:
-                self._refusal, self._hides = "", True
-                return found
-            if found is not None:
-                likely.append(found)
-                # Lengths, and what changes nothing, may stand beside an id that hides padding; not what is documented.
-                is_idle = found.argument not in documented and self._changes_nothing(found, probes[padding])
-                is_open = is_open and (found.is_at_the_end or is_idle)
-        by_id = self._hidden_by_id(probes) if is_open else None
-        if by_id is not None:
-            self._ignored = likely[0].argument if likely else ""
-            likely = [by_id]
-        self._refusal = "" if likely else self._refusal
-        return likely[0] if likely else None
-
-    def _changes_nothing(self, form: MaskForm, padded: Probe) -> bool:
-        """Return whether the output is the same with a mask and without one."""
-        outputs: list[Tensor | None] = []
-        for self.mask_form in (form, None):
-            outputs.append(self._attempt(padded.inputs, padded.keep if self.mask_form else None))
-        masked, unmasked = outputs
-        return masked is not None and unmasked is not None and is_same(masked, unmasked)
 
     def _ends_in_mixed_samples(self, plain: Probe) -> bool:
         """Return whether, behind the end of the encoder, another sample changes more of the results than its share."""
@@ -569,148 +508,9 @@ class CalledSubject(Subject):
         finally:
             self.ending = ending
 
-    def _without_effect(self, padded: Probe) -> Iterator[MaskForm]:
-        """Yield the arguments that are called masks, beside the one that hides padding, and change nothing in any form.
-
-        Each comes in the likeliest form that is taken. One for queries may be there for the sake of its place alone: it
-        counts where the encoder computes with it.
-        """
-        found, unmasked = self.mask_form, self._attempt(padded.inputs, None)
-        if unmasked is None or not padded.by_position or not all(map(is_sure, self.neutral.values())):
-            return
-        for name in mask_arguments(self._beside_input()):
-            if found is not None and ("pad" not in name or self._left_out()):
-                continue  # beside the mask of the tokens there may be one of something else, which no call hands over
-            given: list[tuple[MaskForm, Tensor]] = []
-            if tells_of_a_mask(name) and name not in (*self.neutral, self._mask_argument, self._ignored):
-                for values, axes in product(("ignore", "keep", "additive"), ("B n", "n n", "B 1 1 n", "B n n")):
-                    self.mask_form = MaskForm(name, values, axes)
-                    output = self._attempt(padded.inputs, padded.keep)
-                    given += [] if output is None else [(self.mask_form, output)]
-            self.mask_form = found
-            if not given or not all(torch.equal(output, unmasked) for _, output in given):
-                continue
-            if tells_of_padding(name) or not self._takes_anything(name, padded):
-                yield given[0][0]
-
-    def _left_out(self) -> list[str]:
+    def left_out(self) -> list[str]:
         """Return the optional arguments that no call gives, and that may be further inputs, each with its mask."""
         return [name for name in telling_nothing(self._beside_segments()) if name not in self.neutral]
-
-    def _takes_anything(self, name: str, probe: Probe) -> bool:
-        """Return whether an argument may have axes that fit nothing."""
-        self._instead = {name: torch.ones(UNFIT, dtype=torch.bool)}
-        output = self._attempt(probe.inputs, None)
-        self._instead = {}
-        return output is not None
-
-    def _only_asked_whether_given(self, plain: Probe) -> Iterator[str]:
-        """Yield the arguments called masks that change the output, but no entry of which is read: they are switches.
-
-        One that is there for padding by its name is a mask all the same, and changes what it should not.
-        """
-        unmasked = self._attempt(plain.inputs, None)
-        if unmasked is None:
-            return
-        arrays = torch.arange(prod(UNFIT)).reshape(UNFIT) % 3 == 0, torch.ones(UNFIT, dtype=torch.bool)
-        for name in mask_arguments(self._beside_input()):
-            if "pad" in name or name in DOCUMENTED or name in self.neutral:
-                continue
-            given: list[Tensor] = []
-            for array in arrays:
-                self._instead = {name: array}
-                output = self._attempt(plain.inputs, None)
-                given += [] if output is None else [output]
-            self._instead = {}
-            if len(given) == len(arrays) and is_same(given[0], given[1]) and not is_same(given[0], unmasked):
-                yield name
-
-    def _hidden_by_id(self, probes: Probes) -> MaskForm | None:
-        """Return the id that hides the positions at which it stands, as a form of mask; None if there is none such.
-
-        Behind such ids a sequence is what it is alone; behind others it is not. One by which attention is seen to hide
-        something should do so.
-        """
-        probe, self.mask_form = probes["right"], None
-        (ids, *others), keep = probe.inputs, probe.keep
-        assert keep is not None
-        if ids.is_floating_point() or not probe.by_position:
-            return None
-        lengths = keep.sum(dim=1).tolist()
-        padded = [i for i, length in enumerate(lengths) if length < keep.shape[1]]
-        alone = [self._attempt(probe.part(i, lengths[i] - self._added).inputs, None) for i in padded]
-
-        def is_hidden(ids: Tensor) -> bool:
-            output = self._attempt((ids, *others), None)
-            return output is not None and all(
-                one is not None and one.shape[1] == lengths[i] and is_same(output[i, : lengths[i]], one[0])
-                for i, one in zip(padded, alone, strict=True)
-            )
-
-        if any(one is None or one.ndim != SEQUENCE for one in alone) or is_hidden(ids):
-            return None
-        beyond = ~keep[:, -ids.shape[1] :]
-        found = (id for id in (*range(PADDING_IDS), *sorted(probes.special)) if is_hidden(ids.masked_fill(beyond, id)))
-        hiding = next(found, min(self._padding_ids, default=None))
-        return None if hiding is None else MaskForm(next(iter(self.arguments())), PADDING_ID, "B n", id=hiding)
-
-    def _hiding(
-        self, probes: Probes, padding: str, forms: list[MaskForm] | None = None
-    ) -> tuple[MaskForm | None, bool]:
-        """Return the form that works for a probe, of those given or of those under telling names; and if it hides."""
-        padded = probes[padding]
-        may_be = mask_arguments(self._beside_input())
-        refusals: list[Exception] = []
-        taken: list[MaskForm] = []
-
-        def masked(form: MaskForm | None, variation: str) -> Tensor | None:
-            if form is None and not all(map(is_sure, self.neutral.values())):
-                return None  # the meaning of this mask is what is to be found out
-            try:
-                # Content of order 1: a finite fill may give way to larger scores, and is a mask all the same.
-                probe = padded.with_other_middle() if variation == "other middle" else padded
-                probe = padded.with_other_padding(1.0) if variation == "other padding" else probe
-                probe = fewer_positions_than_sequences(probe) if variation == "fewer" else probe
-            except Unsupported:
-                return None
-            is_kept = variation in ("everything kept", "other middle")
-            keep = (probes["everything-kept"] if is_kept else probe).keep
-            self.mask_form = form
-            output = self._attempt(probe.inputs, keep if form else None, refusals)
-            taken.extend([form] if form is not None and output is not None else [])
-            return output
-
-        assert padded.keep is not None
-        found, hides = tried_masks(
-            self._beside_input(),
-            masked,
-            padded.keep,
-            forms,
-            heads=probes.encoder.dimensions.h,
-            documented=self.documented_masks(),
-            is_customary=probes.tells_axes_apart,
-            # Zeros hide nothing as numbers, and everything as a mask.
-            hides_nothing=all(self.neutral.get(name) != Plain("zeros") for name in may_be),
-        )
-        if found and not padded.by_position:
-            # An image or a signal need not be padded: an argument that changes nothing is not a mask for it, nor one
-            # that changes something though everything is kept.
-            without = masked(None, "padded")
-            given = [masked(found, variation) for variation in ("padded", "everything kept")]
-            if without is not None and None not in given:
-                hiding, idle = (g is not None and g.shape == without.shape and is_same(g, without) for g in given)
-                if hiding or not idle:
-                    return None, False
-        offered = may_be if forms is None else []
-        if found is None and offered and refusals and not taken and declines(refusals):
-            self._declined = f"takes no mask: its argument {offered[0]!r} raised {with_line(refusals[-1])}"
-        elif found is None and offered and refusals and not taken:
-            self._refusal = (
-                f"the encoder accepts no form of padding mask: its argument {offered[0]!r} refused boolean, 0/1 and "
-                f"additive masks, per key and per query and key, the last one with {one_line(refusals[-1])}. "
-                "Name a function that makes an encoder with a mask (B, n), True = keep"
-            )
-        return found, hides
 
     def _filled(self, plain: Probe) -> dict[str, Filling] | None:
         """Return the values of further arguments with which a call goes through; None if there are none such.
@@ -724,7 +524,7 @@ class CalledSubject(Subject):
                 self.neutral = dict(zip(given, forms, strict=True))
                 for axes in self._orders(plain):
                     self.axes = axes
-                    output = self._attempt(plain.inputs, None)
+                    output = self.attempt(plain.inputs, None)
                     if output is not None and (all(map(is_sure, forms)) or not is_even(output)):
                         return self.neutral
                     hiding = hiding or (None if output is None else (self.neutral, axes))
@@ -771,7 +571,16 @@ class CalledSubject(Subject):
                 + given_arguments(others)
             )
 
-    def _attempt(
+    @contextmanager
+    def giving(self, values: Mapping[str, Any]) -> Iterator[None]:
+        """Give other values to arguments, or to arguments that are left at their defaults elsewhere."""
+        self._instead = dict(values)
+        try:
+            yield
+        finally:
+            self._instead = {}
+
+    def attempt(
         self, inputs: tuple[Tensor, ...], keep: Tensor | None, refusals: list[Exception] | None = None
     ) -> Tensor | None:
         """Return the output, or None if the encoder refuses: a form that it refuses is not its form.
@@ -820,7 +629,7 @@ class CalledSubject(Subject):
         if keep is None:
             return self.call_with_batch(positional, named | self._beside(inputs[0]), gradients)
         if self.mask_form is None:
-            raise Unsupported(self._refusal or "the subject takes no mask")
+            raise Unsupported(self._mask.refusal or "the subject takes no mask")
         mask = self.mask_form.render(keep)
         named |= self._beside(inputs[0]) | {self.mask_form.argument: mask}
         output = self.call_with_batch(positional, named, gradients)
@@ -846,10 +655,9 @@ class CalledSubject(Subject):
             return False
         if form == Plain("nothing added") and self._adds(name, plain):
             return False
-        before = self._attempt(plain.inputs, None)
-        self._instead = {name: another(self._beside(plain.inputs[0])[name])}
-        after = self._attempt(plain.inputs, None)
-        self._instead = {}
+        before = self.attempt(plain.inputs, None)
+        with self.giving({name: another(self._beside(plain.inputs[0])[name])}):
+            after = self.attempt(plain.inputs, None)
         if before is None or after is None or torch.equal(before, after):
             return False
         # What hides everything when it is turned round is a mask, whatever its name.
@@ -859,10 +667,9 @@ class CalledSubject(Subject):
         """Return whether the encoder adds an argument to its input, as it does with positions."""
         x, *others = plain.inputs
         added = x.roll(1, 1)
-        in_the_sum = self._attempt((x + added, *others), None)
-        self._instead = {name: self._turned(added)}
-        beside = self._attempt(plain.inputs, None)
-        self._instead = {}
+        in_the_sum = self.attempt((x + added, *others), None)
+        with self.giving({name: self._turned(added)}):
+            beside = self.attempt(plain.inputs, None)
         return in_the_sum is not None and beside is not None and is_same(in_the_sum, beside)
 
     def _all_kept(self, x: Tensor) -> Tensor:
@@ -914,14 +721,6 @@ def sequences(inputs: tuple[Tensor, ...], keep: Tensor | None) -> Iterator[tuple
         yield tuple(x[b : b + 1] for x in inputs), None if keep is None else keep[b : b + 1]
 
 
-def declines(refusals: Sequence[Exception]) -> bool:
-    """Return whether an encoder says of every form that masks are not implemented.
-
-    Another error may be said of all forms, too, where it wants one that was not tried.
-    """
-    return all(isinstance(refusal, NotImplementedError) for refusal in refusals)
-
-
 def given_arguments(names: Sequence[str]) -> str:
     """Return the lines that give an encoder the arguments that it asks for."""
     values = ", ".join(f"{name}=…" for name in names)
@@ -931,20 +730,6 @@ def given_arguments(names: Sequence[str]) -> str:
         f"\n        encoder.forward = functools.partial(encoder.forward, {values})"
         "\n        return encoder"
     )
-
-
-def fewer_positions_than_sequences(probe: Probe) -> Probe:
-    """Return the first positions of a padded probe, one fewer than it has sequences; none of these is all padding.
-
-    Raises:
-        Unsupported: if it has fewer already, or only one would be left, or its input has no positions.
-    """
-    samples, positions = probe.inputs[0].shape[:2]
-    if not probe.by_position or not 2 < samples <= positions:
-        raise Unsupported("it has no two positions or more that are fewer than its sequences")
-    fewer = probe.corner(samples, samples - 1)
-    assert fewer.keep is not None
-    return replace(fewer, keep=fewer.keep | ~fewer.keep.any(1, keepdim=True))
 
 
 def read_positions(x: Tensor) -> int:

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
-from functools import partial
-from inspect import Parameter
+from inspect import Parameter, getmembers, isfunction
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch import ScriptMethod, Tensor
 
 from conformance_tests.errors import Disagreement, SubjectError
 from conformance_tests.subjects.attributes import attribute, parameters_of
+from conformance_tests.subjects.handed_on import BY_NAME, handed_on
 
 SEGMENTS = re.compile(r"seg|token_?type|type_ids|sentence|sent_")
 """Names of arguments that take segment ids."""
@@ -39,7 +39,7 @@ EXHAUSTED = (MemoryError, RecursionError)
 
 
 ENTRANCES = ("forward", "encode")
-"""The methods by which an object without a framework is called, if it is not called itself."""
+"""The methods by which an object without a framework is called, if it is not called itself and has several."""
 
 
 def entrance(thing: Any) -> Callable[..., Any]:
@@ -50,7 +50,7 @@ def entrance(thing: Any) -> Callable[..., Any]:
     """
     if callable(thing):
         return thing  # type: ignore[no-any-return]
-    for name in ENTRANCES:
+    for name in (*ENTRANCES, *only_method(type(thing))):
         if callable(called := attribute(thing, name)):
             return called  # type: ignore[no-any-return]
     raise SubjectError(
@@ -59,35 +59,33 @@ def entrance(thing: Any) -> Callable[..., Any]:
     )
 
 
+def only_method(kind: type) -> list[str]:
+    """Return the name of the only method of a class that takes anything; nothing if there are several."""
+    named = {name: found for name, found in getmembers(kind, isfunction) if not name.startswith("_")}
+    taking = [name for name, found in named.items() if len(parameters_of(found)) > 1]
+    return taking if len(taking) == 1 else []
+
+
 def arguments_of(function: Callable[..., Any]) -> Arguments:
-    """Return a function's first argument (with an asterisk if it takes several), and those that go by name."""
+    """Return a function's first argument (with an asterisk if it takes several), and those that go by name.
+
+    Those that it hands on without stating them stand before its options, and behind what it asks for.
+    """
     if isinstance(function, ScriptMethod):
         return {
             a.name: a.default_value if a.has_default_value() else Parameter.empty for a in function.schema.arguments[1:]
         }
-    by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    stated = enumerate(parameters_of(handed_on_to(function)).items())
-    return {
-        f"*{name}" if p.kind is Parameter.VAR_POSITIONAL else name: p.default
-        for place, (name, p) in stated
-        if place == 0 or p.kind in by_name
+    stated = enumerate(parameters_of(function).values())
+    own = {
+        f"*{p.name}" if p.kind is Parameter.VAR_POSITIONAL else p.name: p.default
+        for place, p in stated
+        if (place == 0 and p.kind is not Parameter.VAR_KEYWORD) or p.kind in BY_NAME
     }
-
-
-def handed_on_to(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the method to which an object passes on what it is called with; itself, if it does not.
-
-    An object that takes anything by name passes it on to the method that states all that itself states, and more.
-    """
-    if isinstance(function, partial):
-        return partial(handed_on_to(function.func), *function.args, **function.keywords)
-    stated = parameters_of(function).values()
-    anything = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-    own = {p.name for p in stated if p.kind not in anything}
-    if own and Parameter.VAR_KEYWORD not in {p.kind for p in stated}:
-        return function
-    methods = filter(callable, (attribute(function, name) for name in ENTRANCES))
-    return next((method for method in methods if own <= parameters_of(method).keys()), function)
+    further = {p.name: p.default for p in handed_on(function) if p.name not in own}
+    if not further:
+        return own
+    asked = {name: default for name, default in (own | further).items() if default is REQUIRED and name[0] != "*"}
+    return asked | further | {name: default for name, default in own.items() if default is not REQUIRED}
 
 
 def hands_on(function: Callable[..., Any]) -> bool:
@@ -109,11 +107,14 @@ def apart_from_evaluation(stated: Arguments) -> tuple[Arguments, dict[str, Any]]
 
 
 def input_by_name(function: Callable[..., Any]) -> bool:
-    """Return whether even the input must be given by its name: all must, or a switch to evaluation stands before it."""
+    """Return whether even the input must be given by its name: all must, or an option stands before it."""
     if isinstance(function, ScriptMethod):
         return False
     first = next(iter(parameters_of(function).values()), None)
-    return first is not None and (first.kind is Parameter.KEYWORD_ONLY or first.name in EVALUATION)
+    if first is None or first.kind is Parameter.VAR_POSITIONAL:
+        return False
+    is_option = first.name in EVALUATION or first.name != next(iter(arguments_of(function)), first.name)
+    return first.kind is Parameter.KEYWORD_ONLY or is_option
 
 
 def is_open(default: Any) -> bool:

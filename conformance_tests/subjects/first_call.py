@@ -493,12 +493,16 @@ class Refusals:
         the next is asked for.
         """
         if len(names) < 2:
-            return  # all values of a single one are tried anyway
+            return  # of a single one, all values are tried if it is required, and the likely ones if it is not
         for tried, _ in self._furthest[:]:
             if tried.names == names and tried not in self._ascended and len(self._ascended) < MOST_FURTHEST:
                 self._ascended.append(tried)
                 for forms in self._ascent(names, tried.x.is_floating_point()):
                     yield tried, forms
+
+    def furthest_forms(self, names: tuple[str, ...]) -> list[tuple[Filling, ...]]:
+        """Return what some arguments were given in the call that got furthest, if it gave these."""
+        return [forms for tried, forms in self._furthest[:1] if tried.names == names]
 
     def looking_around(self) -> Iterator[Attempt]:
         """Yield calls with an input that got further than all before it: other values of one argument after the other.
@@ -507,8 +511,6 @@ class Refusals:
         so that an input that is right is called rightly before time is spent on others that are not.
         """
         tried, forms = self._furthest[0]
-        if len(tried.names) < 2:
-            return  # all values of a single one are tried anyway
         best = list(forms)
         for place, name in enumerate(tried.names):
             reached = self.best
@@ -569,7 +571,8 @@ def attempts_of(
                 continue
             x = drawn(likely)
             tried = Tried(names, n, batch, x)
-            for forms in likeliest(names, most, x.is_floating_point(), refusals.heads):
+            likely_forms = likeliest(names, most, x.is_floating_point(), refusals.heads)
+            for forms in dict.fromkeys([*refusals.furthest_forms(names), *likely_forms]):
                 if refusals.blame(x):
                     break
                 yield tried, forms

@@ -3,6 +3,7 @@
 Names do not decide this: a mask works if other content at padded positions changes no valid output.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -32,6 +33,12 @@ ESTABLISHED = {"attention_mask": "keep", "key_padding_mask": "ignore"}
 """Meaning of true, or 1, in the packages that made an argument's name known."""
 
 OPPOSITE = {"keep": "ignore", "ignore": "keep"}
+
+SAYS_TRUE_HIDES = re.compile(
+    r"\b(true|1s?|ones?)\b((?!\bnot\b|\bnon|\bun)[^.,;\n]){0,40}?\b(pad|padding|padded|ignored?|hidden)\b",
+    re.IGNORECASE,
+)
+"""What documentation says of a mask that is true where it hides."""
 
 FOR_QUERIES = ("attn_mask",)
 """Names that torch made known for masks of queries and keys: one that does nothing is not a mask of padding ignored."""
@@ -231,6 +238,11 @@ def mask_forms(arguments: Arguments, heads: int = 1) -> Iterator[MaskForm]:
             yield from (MaskForm(argument, value, axes, count) for value in (*values, "additive", "keep 0.0/1.0"))
 
 
+def likely_forms(argument: str) -> Iterator[MaskForm]:
+    """Yield the likeliest masks of each sequence that an argument may take."""
+    yield from (MaskForm(argument, value, axes) for axes in AXES[:6] for value in ("ignore", "keep", "keep 0/1"))
+
+
 def unforeseen_forms(arguments: Arguments) -> Iterator[MaskForm]:
     """Yield masks under names that do not suggest one; each must hide padding to be taken for a mask."""
     for argument in unforeseen_arguments(arguments):
@@ -324,14 +336,27 @@ def response(form: MaskForm, call: Call, keep: Tensor, unmasked: Tensor | None, 
     return CHANGES if changes else ACCEPTED
 
 
-def as_handed_over(form: MaskForm, call: Call) -> MaskForm:
+def says_that_true_hides(documentation: str, argument: str) -> bool:
+    """Return whether documentation says of an argument that it is true where it hides."""
+    _, *behind = re.split(rf"\b{re.escape(argument)}\b", documentation)
+    return any(SAYS_TRUE_HIDES.search(NEXT_ENTRY.split(text)[0][:LONGEST_ENTRY]) for text in behind)
+
+
+NEXT_ENTRY = re.compile(r"\n\s*\n|\n\s*\w+\s*[:(]")
+"""Where the entry of an argument ends in a docstring."""
+
+LONGEST_ENTRY = 200
+"""So many characters of an entry are read: what stands further behind is about something else, as a rule."""
+
+
+def as_handed_over(form: MaskForm, call: Call, documentation: str = "") -> MaskForm:
     """Return the form in which callers hand over a mask that hides; its own form if the encoder refuses theirs.
 
-    Tokenizers give numbers, 1 = keep. An encoder that refuses them follows another convention: in torch, booleans are
-    true where positions are ignored.
+    Tokenizers give numbers, 1 = keep. An encoder that refuses them, or documents the opposite, follows another
+    convention: in torch, booleans are true where positions are ignored.
     """
     named = form.as_named()
-    if named is form:
+    if named is form or (form.values == "ignore" and says_that_true_hides(documentation, form.argument)):
         return form
     given = replace(named, values="keep 0/1") if named.values == "keep" else named
     return named if call(given, "padded") is not None else form
@@ -376,6 +401,7 @@ def tried_masks(
     documented: Mapping[str, tuple[str, ...]] = DOCUMENTED,
     is_customary: bool = False,
     hides_nothing: bool = True,
+    documentation: str = "",
 ) -> tuple[MaskForm | None, bool]:
     """Return the form that hides padding, else one that acts as masks do, else the likeliest that is accepted.
 
@@ -393,6 +419,7 @@ def tried_masks(
         is_customary: whether an encoder that accepts an array (B, n) takes it for values of B sequences of n positions:
             not if these sizes are also those of other axes.
         hides_nothing: whether the call without a mask hides nothing for sure: an argument that it needs may be one.
+        documentation: what the author says of the arguments.
     """
     for argument in arguments.keys() & DOCUMENTED.keys() if forms is None else ():
         return MaskForm(argument, DOCUMENTED[argument][0], "B n"), True
@@ -414,7 +441,7 @@ def tried_masks(
         if found == HIDES:
             # One that adds its mask adds the customary one as well, which it takes and which hides nothing then.
             added = as_customary.get(form.argument) if form.values == "additive" else None
-            return added or as_handed_over(form, call), True
+            return added or as_handed_over(form, call, documentation), True
         if found in (CHANGES, ACTS) and form.is_customary():
             as_customary.setdefault(form.argument, form)
         if found == ACTS:

@@ -42,6 +42,7 @@ from conformance_tests.subjects.first_call import (
     reads,
     value_of,
 )
+from conformance_tests.subjects.handed_on import documentation
 from conformance_tests.subjects.holding import whole_numbers
 from conformance_tests.subjects.likely_inputs import LENGTH, MOST_WIDTHS, drawn, inputs_of
 from conformance_tests.subjects.masks import DOCUMENTED, LENGTHS, MaskForm
@@ -303,6 +304,10 @@ class TorchSubject(CalledSubject):
         stated = [m.batch_first for m in self.module.modules() if isinstance(getattr(m, "batch_first", None), bool)]
         return all(stated) if stated else None
 
+    def documentation(self) -> str:
+        """See ``CalledSubject``."""
+        return documentation(self._function or self.module.forward)
+
     def documented_masks(self) -> Mapping[str, tuple[str, ...]]:
         """See ``CalledSubject``: transformers' documentation too."""
         return {**DOCUMENTED, **documented_masks(self.module)}
@@ -440,10 +445,10 @@ class TorchSubject(CalledSubject):
         for argument in self._left_at_default():
             # One number for each sequence picks a row of most tables, whatever the argument is called.
             for form in (MaskForm(argument, LENGTHS, "B"), *fillings(argument)[:LIKELY]):
-                self._instead = {argument: value_of(form, self._all_kept(inputs[0]), inputs[0])}
-                with reading, suppress(Exception):  # what is refused behind the parameter has met it
+                given = {argument: value_of(form, self._all_kept(inputs[0]), inputs[0])}
+                # What is refused behind the parameter has met it.
+                with reading, self.giving(given), suppress(Exception):
                     self.returned(inputs, None, gradients=True)
-        self._instead = {}
         return reading.met
 
     def _ways_to_return(self, inputs: tuple[Tensor, ...]) -> Iterator[Any]:

@@ -235,18 +235,3 @@ class WithTime(Plain):
 @ambiguous("t", "guidance")
 def arguments_without_an_obvious_value() -> nn.Module:
     return WithTime(plain_layers())
-
-
-class TwoMasks(Plain):
-    """One mask for the keys of the first layer, another for all others: both must be given together."""
-
-    def forward(self, x: Tensor, near_mask: Tensor | None = None, far_mask: Tensor | None = None) -> Tensor:
-        if (near_mask is None) != (far_mask is None):
-            raise ValueError("give both masks, or none")
-        hidden = None if near_mask is None else ~(near_mask & far_mask)[:, None, None]
-        return self.run(x, hidden)
-
-
-@ambiguous("near_mask")
-def two_masks() -> nn.Module:
-    return TwoMasks(plain_layers())

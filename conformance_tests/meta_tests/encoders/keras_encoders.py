@@ -50,6 +50,22 @@ class Block(layers.Layer):
         return self.layernorm2(x + self.ffn(x))
 
 
+class SaysNothingOfMasks(layers.Layer):
+    """A block without an argument for a mask, which Keras hands on to the attention of the first one alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = Block()
+
+    def call(self, x: Any) -> Any:
+        return self.block(x)
+
+
+def without_masks() -> Any:
+    """Blocks in a Sequential, which has an argument for a mask all the same."""
+    return keras.Sequential([keras.Input((None, 32)), SaysNothingOfMasks(), SaysNothingOfMasks()])
+
+
 class Stack(keras.Model):
     """Two blocks."""
 
@@ -142,6 +158,7 @@ RIGHT: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "Keras, layers as in tutorials": (Stack, post(1e-3, "gelu")),
     "Keras, the same with dropout in the attention": (lambda: Stack(lambda: Block(0.1)), post(1e-3, "gelu")),
     "Keras, a mask that must be given": (AsksForItsMask, post(1e-3, "gelu")),
+    "Keras, blocks without masks in a Sequential": (without_masks, post(1e-3, "gelu")),
     "Keras, attention by hand": (lambda: Stack(ByHand), post(1e-6, "relu")),
     "Keras, functional Post-LN": (graph(pre=False), post(1e-6, "relu")),
     "Keras, functional Pre-LN": (

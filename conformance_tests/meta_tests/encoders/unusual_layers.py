@@ -73,6 +73,22 @@ def normed_and_added_again() -> nn.Module:
     return Calls(NormsAndAddsAgain)
 
 
+class NormsTheNetworksInput(PlainLayer):
+    """Post-LN, and a feed-forward network that was written for Pre-LN."""
+
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module] = nn.LayerNorm) -> None:
+        super().__init__(width, count, inner, norm)
+        self.inner_norm = norm(width)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return super().feed_forward(self.inner_norm(x))
+
+
+@excused("layer.post_ln", "a norm stands before the feed-forward network, too, and behind every sublayer")
+def norms_of_two_orders() -> nn.Module:
+    return Calls(NormsTheNetworksInput)
+
+
 class AddsOneMapToTheInput(PlainLayer):
     """A convolution over single positions is the whole network, and the layer's input is what it is added to."""
 
@@ -560,3 +576,20 @@ class MapsHeadsAgain(PlainAttention):
 @unusual
 def heads_that_are_mapped_again() -> nn.Module:
     return Plain(layers_with(MapsHeadsAgain))
+
+
+@unusual
+class KeysAndQueries(nn.Module):
+    """A block that is called with its input twice: queries are computed of the one, and added to the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(28, 4, batch_first=True)
+        self.norm1, self.norm2 = nn.LayerNorm(28), nn.LayerNorm(28)
+        self.up, self.down = nn.Linear(28, 37), nn.Linear(37, 28)
+
+    def forward(self, keys: Tensor, query: Tensor, mask: Tensor) -> Tensor:
+        attended = self.attention(query, keys, keys, attn_mask=mask.repeat_interleave(4, 0), need_weights=False)[0]
+        x = self.norm1(keys + attended)
+        out: Tensor = self.norm2(x + self.down(self.up(x).relu()))
+        return out

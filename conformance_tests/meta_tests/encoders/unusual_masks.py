@@ -179,3 +179,54 @@ class HidesTheNext(HiddenByIds):
     def hidden(self, ids: Tensor) -> Iterator[Tensor | None]:
         while True:
             yield (ids == 0).roll(1, 1)[:, None, None]
+
+
+@unusual
+class MaskBesideAnother(Plain):
+    """Takes a mask of keys beside one of queries alone, whose results it sets to zero."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, query_mask: Tensor | None = None, key_mask: Tensor | None = None
+    ) -> Tensor:
+        if query_mask is not None and query_mask.shape != (*x.shape[:2], 1):
+            raise TypeError("a mask of queries has one entry for each token")
+        if key_mask is not None and query_mask is None:
+            raise TypeError("a mask of keys needs one of queries")
+        hidden = self.run(x, None if key_mask is None else key_mask[:, None, None])
+        return hidden if query_mask is None else hidden * query_mask
+
+
+@unusual
+class TwoMasks(Plain):
+    """Hides the keys that either of two masks hides, which must be given together."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(self, x: Tensor, near_mask: Tensor | None = None, far_mask: Tensor | None = None) -> Tensor:
+        if (near_mask is None) != (far_mask is None):
+            raise ValueError("give both masks, or none")
+        return self.run(x, None if near_mask is None else ~(near_mask & far_mask)[:, None, None])
+
+
+@excused("attention.mask", "the mask is accepted and never used")
+class IgnoresOneOfTwo(MaskBesideAnother):
+    """The mask of keys changes nothing."""
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        return super().run(x, None)
+
+
+@unusual
+class NumbersAlone(Plain):
+    """A default that is none: a mask of numbers must be given, and booleans cannot be subtracted."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        assert mask is not None
+        return self.run(x, (1.0 - mask)[:, None, None] == 1)

@@ -11,13 +11,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.errors import Disagreement
+from conformance_tests.errors import Disagreement, SubjectError
 from conformance_tests.subjects.calling import (
     BATCH_FIRST,
     REQUIRED,
     SEGMENTS,
     SEQUENCE_FIRST,
     arguments_of,
+    entrance,
     hands_on,
     hidden_states,
     input_by_name,
@@ -25,6 +26,7 @@ from conformance_tests.subjects.calling import (
     required,
     tensors_in,
 )
+from conformance_tests.subjects.handed_on import documentation
 
 
 def usual(x, mask=None, flag=False): ...
@@ -88,24 +90,96 @@ def test_a_signature_says_whether_it_hands_on_and_whether_the_input_goes_by_name
     assert input_by_name(function) == named
 
 
+def adds(x, mask, shift=0):
+    """A mask is 1 where it ignores."""
+    return x + mask + shift
+
+
 class PassesOn:
     """Takes anything by name, and passes it on to its method."""
 
-    def __call__(self, x, **others): ...
-    def forward(self, x, mask): ...
+    def __call__(self, x, **others):
+        return self.added(x, **others)
+
+    def added(self, x, **others):
+        return adds(x, shift=1, **others)
 
 
-class HasAnother:
-    """Takes anything by name, and has a method that does something else."""
+class PassesOnBehindOptions(nn.Module):
+    """Its input is among what it passes on, and its own argument an option."""
 
-    def __call__(self, x, mask=None, **others): ...
-    def encode(self, texts): ...
+    def forward(self, twice=False, **others):
+        """Documents nothing."""
+        hidden = self.hidden(**others)
+        return 2 * hidden if twice else hidden
+
+    def hidden(self, ids, mask=None):
+        """Documents its mask: true at padding."""
+        return ids + mask
 
 
-@pytest.mark.parametrize(("thing", "arguments"), [(PassesOn(), ["x", "mask"]), (HasAnother(), ["x", "mask"])])
-def test_what_is_passed_on_is_read_where_it_is_stated(thing: Callable[..., Any], arguments: list[str]) -> None:
-    """A method that does not state what the object itself states is not the one that gets it."""
+class PassesOnToItsBase(PassesOnBehindOptions):
+    """The base states the argument."""
+
+    def forward(self, **others):
+        return super().forward(**others)
+
+
+class KeepsToItself:
+    """What it takes by name it does not pass on."""
+
+    def __call__(self, x, mask=None, **others):
+        return self.encode(x, others)
+
+    def encode(self, texts, options): ...
+
+
+def calls_itself(x, **others):
+    return calls_itself(x, **others)
+
+
+@pytest.mark.parametrize(
+    ("thing", "arguments", "named"),
+    [
+        (PassesOn(), ["x", "mask"], False),
+        (PassesOnBehindOptions().forward, ["ids", "mask", "twice"], True),
+        (partial(PassesOnBehindOptions().forward, mask=1), ["ids", "twice"], True),
+        (PassesOnToItsBase().forward, ["ids", "twice", "mask"], True),
+        (KeepsToItself(), ["x", "mask"], False),
+        (calls_itself, ["x"], False),
+    ],
+)
+def test_what_is_handed_on_is_read_where_it_is_stated(
+    thing: Callable[..., Any], arguments: list[str], named: bool
+) -> None:
+    """But for what is set on the way."""
     assert list(arguments_of(thing)) == arguments
+    assert input_by_name(thing) == named
+
+
+def test_what_arguments_are_handed_on_to_documents_them() -> None:
+    assert documentation(PassesOn()) == "A mask is 1 where it ignores."
+    assert "Documents its mask" in documentation(PassesOnBehindOptions().forward)
+
+
+class OneMethod:
+    """Nothing calls it but its only method."""
+
+    def transformed(self, x): ...
+    def describe(self): ...
+
+
+class TwoMethods(OneMethod):
+    """Which of two methods is meant is not known."""
+
+    def inverted(self, x): ...
+
+
+def test_an_object_with_one_method_is_called_by_it() -> None:
+    thing = OneMethod()
+    assert entrance(thing) == thing.transformed
+    with pytest.raises(SubjectError, match="nothing calls it"):
+        entrance(TwoMethods())
 
 
 class Scripted(nn.Module):

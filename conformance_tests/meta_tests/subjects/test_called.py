@@ -9,11 +9,10 @@ from torch import Tensor
 
 from conformance_tests.computation.shown import Finding
 from conformance_tests.errors import Undetermined, Unsupported
-from conformance_tests.numerics.probes import Probe, Probes, Sizes
+from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.subjects.called import (
     LONGEST_SEARCH,
     CalledSubject,
-    fewer_positions_than_sequences,
     given_arguments,
     read_positions,
 )
@@ -537,14 +536,6 @@ def test_a_framework_must_supply_arguments_and_call() -> None:
     with pytest.raises(NotImplementedError):
         CalledSubject().call([], {}, True)
     assert CalledSubject().stated_order() is None
-
-
-def test_of_fewer_positions_none_are_all_of_a_sequence_and_padding() -> None:
-    """An encoder may fail on such a sequence, and take its mask all the same."""
-    keep = torch.tensor([[False, False, True], [True, False, True], [False, True, False]])
-    fewer = fewer_positions_than_sequences(Probe((torch.ones(3, 3, 4),), keep))
-    assert fewer.keep is not None
-    assert fewer.keep.tolist() == [[True, True], [True, False], [False, True]]
 
 
 def test_a_slow_call_leaves_time_to_the_ways_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from conformance_tests.subjects.masks import (
     length_forms,
     mask_arguments,
     mask_forms,
+    says_that_true_hides,
     stated_forms,
     telling_nothing,
     tells_of_a_mask,
@@ -550,3 +551,20 @@ def test_an_id_of_padding_is_named() -> None:
     assert str(form) == "ids: (B, n), padded where the id is 2"
     assert form.is_at_the_end
     assert not MaskForm("m", "keep", "B n").is_at_the_end
+
+
+@pytest.mark.parametrize(
+    ("documentation", "says_so"),
+    [
+        ("attention_mask (Tensor): Boolean mask ``(B, N)`` where ``True`` marks PAD tokens.", True),
+        ("attention_mask: (B, n), 1 = ignored, 0 = kept", True),
+        ("attention_mask: 1 for tokens that are not masked, 0 for padding", False),
+        ("attention_mask: 1 for non-padding tokens\n    other: true for padding", False),
+        ("attention_mask: 1 where there are tokens; 0 is padding", False),
+        ("key_mask: True = padding", False),
+        ("", False),
+    ],
+)
+def test_documentation_may_say_that_true_hides(documentation: str, says_so: bool) -> None:
+    """Then callers hand a mask over so, whatever its name means elsewhere."""
+    assert says_that_true_hides(documentation, "attention_mask") == says_so

@@ -161,6 +161,8 @@ def called(layer: Any, names: Sequence[str], positional: Sequence[Any], named: M
     if inputs is None:
         taken = arguments_of(layer.call)
         given = {name: value for name, value in named.items() if name in taken}
+        if isinstance(layer, keras.Sequential) and given.get("mask") is not None:
+            demand_masking(layer)
         # Without a word Keras is in evaluation as well; layers may hand on a word by place, which it refuses.
         says_otherwise = taken.get("training") is not None
         return layer(*positional, **given, **({"training": False} if says_otherwise else {}))
@@ -170,6 +172,17 @@ def called(layer: Any, names: Sequence[str], positional: Sequence[Any], named: M
         return layer({name: by_name[name] for name in structure}, training=False)
     arrays = [by_name[name] for name in inputs]
     return layer(arrays if isinstance(structure, list | tuple) else arrays[0], training=False)
+
+
+def demand_masking(sequence: keras.Sequential) -> None:
+    """See that a mask reaches each of some layers, which were written without a word of masks.
+
+    Raises:
+        NotImplementedError: if it does not: Keras hands a mask on behind layers alone that say that they support it.
+    """
+    losing = next((layer for layer in sequence.layers[:-1] if not layer.supports_masking), None)
+    if losing is not None:
+        raise NotImplementedError(f"Keras hands no mask on behind {losing.name!r}, whose supports_masking is False")
 
 
 def functional_inputs(layer: Any) -> list[str] | None:

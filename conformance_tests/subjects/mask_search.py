@@ -1,0 +1,352 @@
+"""The padding mask of an encoder, found by experiment: which argument takes it, and in what form."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from conformance_tests.errors import Undetermined, Unsupported, one_line
+from conformance_tests.numerics.probes import Probe, Probes
+from conformance_tests.subjects.calling import Arguments
+from conformance_tests.subjects.first_call import SHAPES, Plain, is_sure
+from conformance_tests.subjects.likely_inputs import SEQUENCE
+from conformance_tests.subjects.masks import (
+    DOCUMENTED,
+    LENGTHS,
+    PADDING_ID,
+    MaskForm,
+    forms_behind_first,
+    forms_for_all,
+    is_same,
+    length_forms,
+    likely_forms,
+    mask_arguments,
+    stated_forms,
+    tells_of_a_mask,
+    tells_of_padding,
+    tried_masks,
+    unforeseen_forms,
+)
+from conformance_tests.subjects.source_lines import with_line
+
+if TYPE_CHECKING:
+    from conformance_tests.subjects.called import CalledSubject
+
+PADDING_IDS = 4
+"""Ids below this one are tried for padding; vocabularies begin with the special ones."""
+
+UNFIT = (97, 89)
+"""Sizes that no axis of a probe has, nor of an encoder that is tested with them."""
+
+
+@dataclass(frozen=True)
+class LearnedMask:
+    """What was learned of the masks that an encoder takes.
+
+    Attributes:
+        form: the form that hides padding, else the likeliest that is taken; None if there is no mask.
+        hides: whether padding was seen to be hidden in this form.
+        ignored: an argument that changes nothing where an id hides padding.
+        idle: arguments that are called masks, are taken, and change nothing.
+        refusal: why no mask could be handed over.
+        declined: a remark that an encoder has not implemented its masks.
+    """
+
+    form: MaskForm | None = None
+    hides: bool = False
+    ignored: str = ""
+    idle: tuple[str, ...] = ()
+    refusal: str = ""
+    declined: str = ""
+
+
+class MaskSearch:
+    """Calls an encoder with masks, and without, until it is known which argument hides padding.
+
+    Args:
+        subject: the encoder, which takes the probes without a mask. Its ``mask_form`` is the form of each call, and may
+            be any behind the search; what it gives in every call stands in its ``neutral``, and what it has to give
+            beside the mask is added there.
+        probes: the inputs.
+    """
+
+    def __init__(self, subject: "CalledSubject", probes: Probes) -> None:
+        self.subject, self.probes = subject, probes
+        self.padded = probes["scattered"]
+        self.ignored = self.refusal = self.declined = ""
+        self.taken: set[str] = set()
+
+    def learned(self) -> LearnedMask:
+        """Return the mask, and what was learned of other arguments on the way.
+
+        Raises:
+            Undetermined: if the author states a mask of an argument that there is not.
+        """
+        form, hides = self._padding_mask()
+        self.subject.mask_form = form
+        idle = list(self._without_effect(form))
+        if form is None and idle:
+            form = idle[0]
+        names = tuple(found.argument for found in idle)
+        return LearnedMask(form, hides, self.ignored, names, self.refusal, self.declined)
+
+    def output(
+        self, probe: Probe, form: MaskForm | None = None, refusals: list[Exception] | None = None
+    ) -> Tensor | None:
+        """Return the output for a probe, with its mask in some form or without one; None if it is refused."""
+        self.subject.mask_form = form
+        return self.subject.attempt(probe.inputs, probe.keep if form else None, refusals)
+
+    def output_with(self, probe: Probe, given: dict[str, Any]) -> Tensor | None:
+        """Return the output for a probe with other values of arguments; None if it is refused."""
+        with self.subject.giving(given):
+            return self.output(probe)
+
+    def _padding_mask(self) -> tuple[MaskForm | None, bool]:
+        """Return the form of the mask, and whether it is seen to hide padding."""
+        arguments, stated = self.subject.beside_input(), self.subject.hints.mask
+        if stated:
+            if stated[0] not in arguments:
+                raise Undetermined(
+                    f"described: the encoder has no argument {stated[0]!r}; it takes {', '.join(arguments)}"
+                )
+            found, _ = self._hiding("right" if stated[1] == LENGTHS else "scattered", list(stated_forms(*stated)))
+            if found is None:
+                self.refusal = f"described: the encoder takes no mask in the form stated of {stated[0]!r}"
+            return found, False
+        likely: list[MaskForm] = []
+        is_open, documented = True, self.subject.documented_masks()
+        for padding, forms in (
+            ("scattered", None),
+            ("scattered", list(unforeseen_forms(arguments))),
+            ("right", list(length_forms(arguments))),
+            ("right", list(forms_behind_first(arguments))),
+            ("all-end-padded", list(forms_for_all(arguments))),
+        ):
+            if forms == []:
+                continue
+            found, hides = self._hiding(padding, forms)
+            if found is not None and hides:
+                self.refusal = ""
+                return found, True
+            if found is not None:
+                likely.append(found)
+                # Lengths, and what changes nothing, may stand beside an id that hides padding; not what is documented.
+                is_idle = found.argument not in documented and self._changes_nothing(found, self.probes[padding])
+                is_open = is_open and (found.is_at_the_end or is_idle)
+        beside = self._beside_another(arguments)
+        if beside is not None:
+            self.refusal = ""
+            return beside, True
+        by_id = self._hidden_by_id() if is_open else None
+        if by_id is not None:
+            self.ignored = likely[0].argument if likely else ""
+            likely = [by_id]
+        self.refusal = "" if likely else self.refusal
+        return (likely[0] if likely else None), False
+
+    def _hiding(self, padding: str, forms: list[MaskForm] | None = None) -> tuple[MaskForm | None, bool]:
+        """Return the form that works for a probe, of those given or of those under telling names; and if it hides."""
+        probes, padded, neutral = self.probes, self.probes[padding], self.subject.neutral
+        arguments = self.subject.beside_input()
+        may_be = mask_arguments(arguments)
+        refusals: list[Exception] = []
+        taken: set[str] = set()
+
+        def masked(form: MaskForm | None, variation: str) -> Tensor | None:
+            if form is None and not all(map(is_sure, neutral.values())):
+                return None  # the meaning of this mask is what is to be found out
+            try:
+                # Content of order 1: a finite fill may give way to larger scores, and is a mask all the same.
+                probe = padded.with_other_middle() if variation == "other middle" else padded
+                probe = padded.with_other_padding(1.0) if variation == "other padding" else probe
+                probe = fewer_positions_than_sequences(probe) if variation == "fewer" else probe
+            except Unsupported:
+                return None
+            is_kept = variation in ("everything kept", "other middle")
+            output = self.output(
+                replace(probe, keep=probes["everything-kept"].keep) if is_kept else probe, form, refusals
+            )
+            if form is not None and output is not None:
+                taken.add(form.argument)
+            return output
+
+        assert padded.keep is not None
+        found, hides = tried_masks(
+            arguments,
+            masked,
+            padded.keep,
+            forms,
+            heads=probes.encoder.dimensions.h,
+            documented=self.subject.documented_masks(),
+            is_customary=probes.tells_axes_apart,
+            # Zeros hide nothing as numbers, and everything as a mask.
+            hides_nothing=all(neutral.get(name) != Plain("zeros") for name in may_be),
+            documentation=self.subject.documentation(),
+        )
+        self.taken |= taken
+        if found and not padded.by_position:
+            # An image or a signal need not be padded: an argument that changes nothing is not a mask for it, nor one
+            # that changes something though everything is kept.
+            without = masked(None, "padded")
+            given = [masked(found, variation) for variation in ("padded", "everything kept")]
+            if without is not None and None not in given:
+                hiding, idle = (g is not None and g.shape == without.shape and is_same(g, without) for g in given)
+                if hiding or not idle:
+                    return None, False
+        offered = may_be if forms is None else []
+        if found is None and offered and refusals and not taken:
+            self._refused(offered[0], refusals)
+        return found, hides
+
+    def _refused(self, argument: str, refusals: Sequence[Exception]) -> None:
+        """Put down that an argument refused every form of mask."""
+        if declines(refusals):
+            self.declined = f"takes no mask: its argument {argument!r} raised {with_line(refusals[-1])}"
+            return
+        self.refusal = (
+            f"the encoder accepts no form of padding mask: its argument {argument!r} refused boolean, 0/1 and "
+            f"additive masks, per key and per query and key, the last one with {one_line(refusals[-1])}. "
+            "Name a function that makes an encoder with a mask (B, n), True = keep"
+        )
+
+    def _beside_another(self, arguments: Arguments) -> MaskForm | None:
+        """Return the form of a mask that an encoder takes beside another one alone, which hides nothing then."""
+        masks, known = list(filter(tells_of_a_mask, mask_arguments(arguments))), self.subject.neutral
+        for name, other in product([name for name in masks if name not in self.taken], masks):
+            if name == other:
+                continue
+            for beside, forms in self._together(name, other):
+                self.subject.neutral = known | {other: beside}
+                found, hides = self._hiding("scattered", forms)
+                if found is not None and hides:
+                    # What is refused alone is given together in every call.
+                    self.subject.neutral |= {} if other in self.taken else {name: found}
+                    return found
+        self.subject.neutral = known
+        return None
+
+    def _together(self, name: str, other: str) -> Iterator[tuple[MaskForm, list[MaskForm]]]:
+        """Yield forms of another mask, each with those of a mask to try beside it: all where the other is taken alone.
+
+        One that is not is taken in the same form, if in any: two masks of one kind are handed over together.
+        """
+        forms = list(likely_forms(name))
+        for values, axes in product(("keep 0.0/1.0", "keep", "ignore"), SHAPES):
+            beside = MaskForm(other, values, axes)
+            if other not in self.taken:
+                yield beside, [form for form in forms if (form.values, form.axes) == (values, axes)]
+            elif self._changes_nothing(beside, self.probes["everything-kept"]):
+                yield beside, forms
+
+    def _changes_nothing(self, form: MaskForm, probe: Probe) -> bool:
+        """Return whether the output is the same with a mask and without one."""
+        masked, unmasked = (self.output(probe, given) for given in (form, None))
+        return masked is not None and unmasked is not None and is_same(masked, unmasked)
+
+    def _without_effect(self, found: MaskForm | None) -> Iterator[MaskForm]:
+        """Yield the arguments that are called masks, beside the one that hides padding, and change nothing in any form.
+
+        Each comes in the likeliest form that is taken. One for queries may be there for the sake of its place alone: it
+        counts where the encoder computes with it.
+        """
+        padded, subject = self.padded, self.subject
+        unmasked = self.output(padded)
+        if unmasked is None or not padded.by_position or not all(map(is_sure, subject.neutral.values())):
+            return
+        known = {*subject.neutral, found.argument if found else "", self.ignored}
+        for name in mask_arguments(subject.beside_input()):
+            if found is not None and ("pad" not in name or subject.left_out()):
+                continue  # beside the mask of the tokens there may be one of something else, which no call hands over
+            given: list[tuple[MaskForm, Tensor]] = []
+            if tells_of_a_mask(name) and name not in known:
+                for values, axes in product(("ignore", "keep", "additive"), ("B n", "n n", "B 1 1 n", "B n n")):
+                    form = MaskForm(name, values, axes)
+                    output = self.output(padded, form)
+                    given += [] if output is None else [(form, output)]
+            if not given or not all(torch.equal(output, unmasked) for _, output in given):
+                continue
+            if tells_of_padding(name) or not self._takes_anything(name):
+                yield given[0][0]
+
+    def _takes_anything(self, name: str) -> bool:
+        """Return whether an argument may have axes that fit nothing."""
+        return self.output_with(self.padded, {name: torch.ones(UNFIT, dtype=torch.bool)}) is not None
+
+    def _hidden_by_id(self) -> MaskForm | None:
+        """Return the id that hides the positions at which it stands, as a form of mask; None if there is none such.
+
+        Behind such ids a sequence is what it is alone; behind others it is not. One by which attention is seen to hide
+        something should do so.
+        """
+        probe, subject = self.probes["right"], self.subject
+        (ids, *others), keep = probe.inputs, probe.keep
+        assert keep is not None
+        if ids.is_floating_point() or not probe.by_position:
+            return None
+        lengths = keep.sum(dim=1).tolist()
+        added = keep.shape[1] - ids.shape[1]
+        padded = [i for i, length in enumerate(lengths) if length < keep.shape[1]]
+        alone = [self.output(probe.part(i, lengths[i] - added)) for i in padded]
+
+        def is_hidden(ids: Tensor) -> bool:
+            output = self.output(replace(probe, inputs=(ids, *others)))
+            return output is not None and all(
+                one is not None and one.shape[1] == lengths[i] and is_same(output[i, : lengths[i]], one[0])
+                for i, one in zip(padded, alone, strict=True)
+            )
+
+        if any(one is None or one.ndim != SEQUENCE for one in alone) or is_hidden(ids):
+            return None
+        beyond = ~keep[:, -ids.shape[1] :]
+        likely = (*range(PADDING_IDS), *sorted(self.probes.special))
+        found = (id for id in likely if is_hidden(ids.masked_fill(beyond, id)))
+        hiding = next(found, min(subject.padding_ids, default=None))
+        return None if hiding is None else MaskForm(next(iter(subject.arguments())), PADDING_ID, "B n", id=hiding)
+
+
+def only_asked_whether_given(subject: "CalledSubject", plain: Probe) -> Iterator[str]:
+    """Yield the arguments called masks that change the output, but no entry of which is read: they are switches.
+
+    One that is there for padding by its name is a mask all the same, and changes what it should not.
+    """
+    unmasked = subject.attempt(plain.inputs, None)
+    if unmasked is None:
+        return
+    arrays = torch.arange(prod(UNFIT)).reshape(UNFIT) % 3 == 0, torch.ones(UNFIT, dtype=torch.bool)
+    for name in mask_arguments(subject.beside_input()):
+        if "pad" in name or name in DOCUMENTED or name in subject.neutral:
+            continue
+        given: list[Tensor] = []
+        for array in arrays:
+            with subject.giving({name: array}):
+                output = subject.attempt(plain.inputs, None)
+            given += [] if output is None else [output]
+        if len(given) == len(arrays) and is_same(given[0], given[1]) and not is_same(given[0], unmasked):
+            yield name
+
+
+def declines(refusals: Collection[Exception]) -> bool:
+    """Return whether an encoder says of every form that masks are not implemented.
+
+    Another error may be said of all forms, too, where it wants one that was not tried.
+    """
+    return all(isinstance(refusal, NotImplementedError) for refusal in refusals)
+
+
+def fewer_positions_than_sequences(probe: Probe) -> Probe:
+    """Return the first positions of a padded probe, one fewer than it has sequences; none of these is all padding.
+
+    Raises:
+        Unsupported: if it has fewer already, or only one would be left, or its input has no positions.
+    """
+    samples, positions = probe.inputs[0].shape[:2]
+    if not probe.by_position or not 2 < samples <= positions:
+        raise Unsupported("it has no two positions or more that are fewer than its sequences")
+    fewer = probe.corner(samples, samples - 1)
+    assert fewer.keep is not None
+    return replace(fewer, keep=fewer.keep | ~fewer.keep.any(1, keepdim=True))
