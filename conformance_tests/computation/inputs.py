@@ -13,7 +13,7 @@ from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.images import Patches, tiling
 from conformance_tests.computation.norm import CLOSE, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_outer_norm
-from conformance_tests.computation.shown import EncoderReading, Finding
+from conformance_tests.computation.shown import EncoderReading, Finding, Kind
 from conformance_tests.computation.stream import Node
 from conformance_tests.computation.walking import along_axis, first_argument, is_even, paths, through, unchanged
 from encoder_spec.equation import variants
@@ -48,6 +48,7 @@ def read_entrance(found: EncoderReading, source: Node) -> None:
     found.choices |= {"input": "embedded"} | dict.fromkeys(ABSENT, "none")
     for factor, term in summands(found.graph, source):
         read_term(found, factor, term)
+    read_kinds(found)
     if "embedding" not in found.choices:
         found.unread.append(f"what enters its first layer is {source}")
 
@@ -193,23 +194,23 @@ def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
             find_multiplied(found, factor)
             read_positions(found, table[: index.shape[-1]], table)
             return
-        path = "E" if first else "E_seg"
-        if path in found.codes:
-            if torch.equal(found.codes[path], table) and path == "E":
+        unlearned = term.value.options.get("unlearned")
+        if not first:
+            numbers = graph.numbers(index).long().unique().tolist()
+            found.kinds.append(Kind(owner.number, factor, table, numbers, unlearned, term.value.where))
+            return
+        if "E" in found.codes:
+            if torch.equal(found.codes["E"], table):
                 says = f"the token embedding is added more than once{term.value.where}"
                 found.findings.append(Finding("embedding", says))
             else:
                 found.unread.append(f"its tokens are looked up in several tables{term.value.where}")
             return
-        found.codes[path] = table
-        row = term.value.options.get("unlearned")
-        if row is not None:
-            found.unlearned[path] = row
-        if first:
-            read_scale(found, factor, table.shape[1])
-            found.choices["embedding"] = "lookup"
-        else:
-            found.choices["segment"] = "added"
+        found.codes["E"] = table
+        if unlearned is not None:
+            found.unlearned["E"] = unlearned
+        read_scale(found, factor, table.shape[1])
+        found.choices["embedding"] = "lookup"
     else:
         rows = graph.numbers(index).long()
         given = first_argument(graph)
@@ -225,6 +226,37 @@ def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
             read_constant(found, table[rows[0]])  # whatever the input is, the same row
         else:
             read_positions(found, table[rows[0]], table)
+
+
+def read_kinds(found: EncoderReading) -> None:
+    """Read the tables of what else the tokens are: segments, and further kinds of ids.
+
+    The specification has one such table. Where every token is of one further kind, its row is added to all rows of the
+    table of tokens.
+    """
+    if not found.kinds:
+        return
+    segments, *others = sorted(found.kinds, key=lambda kind: kind.order)
+    found.codes["E_seg"], found.choices["segment"] = segments.table, "added"
+    if segments.unlearned is not None:
+        found.unlearned["E_seg"] = segments.unlearned
+    choices = found.choices
+    behind = (choices.get(slot, "none") for slot in ("embedding_scale", "token_norm", "token_activation"))
+    is_plain = choices.get("embedding") == "lookup" and set(behind) == {"none"}
+    for kind in others:
+        if is_plain and len(kind.rows) == 1 and kind.factor == 1:
+            row = kind.table[kind.rows].expand_as(found.codes["E"])
+            found.codes["E"] = sum_of_weights(found.graph, found.codes["E"], row)
+            found.unlearned.pop("E", None)  # by what is computed of parameters there are no gradients to compare
+        else:
+            found.unread.append(f"its tokens are looked up in several tables{kind.where}")
+
+
+def sum_of_weights(graph: Graph, one: Tensor, other: Tensor) -> Tensor:
+    """Return the codes of a sum of weights, which stands behind everything that the encoder computes."""
+    data, learned = graph.numbers(one) + graph.numbers(other), graph.learned(one) or graph.learned(other)
+    graph.values.append(Value(len(graph.values), "add", (one, other), data, "elementwise", learned=learned))
+    return graph.values[-1].codes
 
 
 def is_count(numbers: Tensor) -> bool:
@@ -304,9 +336,10 @@ def read_constant(found: EncoderReading, codes: Tensor) -> None:
             # Only ids have segments; a table of several rows for anything else is one of positions.
             assert owner is not None
             read_positions(found, codes, owner.codes.reshape(-1, codes.shape[-1]))
-        elif owner is not None and owner.operation == "parameter" and "E_seg" not in found.codes:
-            found.codes["E_seg"] = owner.codes.reshape(-1, codes.shape[-1])
-            found.choices["segment"] = "added"
+        elif owner is not None and owner.operation == "parameter":
+            table = owner.codes.reshape(-1, codes.shape[-1])
+            rows = (table == codes[0]).all(-1).nonzero().flatten().tolist()
+            found.kinds.append(Kind(len(graph.values), 1, table, rows))
         elif owner is not None and owner.operation == "constant" and is_of_sinusoids(owner.data, codes.shape[-1]):
             found.findings.append(Finding("position", "the same row of the sinusoids is added to every token"))
         elif bool(graph.numbers(codes[0]).any()):

@@ -30,6 +30,26 @@ class Ending(NamedTuple):
     arguments: frozenset[str] = frozenset()
 
 
+class Kind(NamedTuple):
+    """A table of which rows are added to tokens or vectors, for segments or another kind of ids.
+
+    Attributes:
+        order: the place of the argument that numbers the rows; beyond all where none does.
+        factor: by what the rows are multiplied.
+        table: its codes.
+        rows: the numbers of those that are added.
+        unlearned: the row that is not learned, if there is one.
+        where: the line of the look-up.
+    """
+
+    order: int
+    factor: float
+    table: Tensor
+    rows: list[int]
+    unlearned: int | None = None
+    where: str = ""
+
+
 @dataclass(frozen=True)
 class Facts:
     """Facts of a computation that a judgement needs.
@@ -94,6 +114,7 @@ class EncoderReading(Remarks):
         is_part: whether it is one sublayer alone, and no encoder.
         images: the axes of the images, or signals, whose patches it maps, and the shape of an array of them.
         is_masked_by_ids: whether the ids decide which scores are hidden.
+        kinds: the tables of segments, and of other kinds of ids beside the tokens.
         tail: the finding that the stream passes through operations behind the last sublayer, if it does.
     """
 
@@ -117,6 +138,7 @@ class EncoderReading(Remarks):
     is_part: bool = False
     images: tuple[ImageAxes, tuple[int, ...]] | None = None
     is_masked_by_ids: bool = False
+    kinds: list[Kind] = field(default_factory=list)
     tail: Finding | None = None
 
     @property

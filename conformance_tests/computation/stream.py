@@ -745,7 +745,7 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
 def set_extra_apart(found: Stream, events: Sequence["Norm | Step"]) -> None:
     """Set norms before some sublayers apart where norms stand behind all of them.
 
-    With norms before and behind each sublayer an encoder has an order of its own.
+    With norms before and behind each sublayer an encoder has another order.
     """
     followed = [isinstance(after, Norm) for event, after in pairwise([*events, None]) if isinstance(event, Step)]
     normed = [step for step in found.steps if step.before is not None]

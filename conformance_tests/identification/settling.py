@@ -172,7 +172,7 @@ class Settling:
                 return None  # numbers tell norms and activations
             self.subject.learn_result(graph.recorded.result)
             self.subject.special_ids = special_ids(graph)
-            shown = read(graph)
+            shown, graph = self._with_positions(read(graph), graph)
             if shown.is_masked_by_ids:
                 self.subject.learn_padding(self.subject.special_ids or FALSE_ID)
             if "E_seg" in shown.codes:
@@ -184,6 +184,24 @@ class Settling:
             if shown.images is not None:
                 self.subject.learn_images(*shown.images)
         return shown
+
+    def _with_positions(self, shown: EncoderReading, graph: Graph) -> tuple[EncoderReading, Graph]:
+        """Return what a call shows that counts positions in one of its arguments, with its graph, if none does without.
+
+        Ids that look rows up of a table, and that the suite has made up, may be those of positions.
+        """
+        further = self.subject.further_ids(graph) if lacks_positions(shown) else ()
+        for argument in further:
+            self.subject.count_in(argument)
+            with suppress(Exception):  # a table of segments has not so many rows
+                again = self._computation()
+                counted = read(again)
+                if not lacks_positions(counted):
+                    return counted, again
+        if further:
+            self.subject.count_in("")
+            self._computation()  # the first call is as it was
+        return shown, graph
 
     def _settled_by_computation(self, shown: EncoderReading) -> Settled | None:
         """Test the reading that the computation shows; return None if it shows no encoder, or not all of one."""
@@ -419,6 +437,11 @@ def depending(shown: EncoderReading, mapping: ParameterMapping) -> list[str]:
     """Return a statement on the parameters that an output depends on and that have no path; nothing without any."""
     strange = sorted(shown.reached().intersection(mapping.unmapped))
     return [f"its output depends on {listed(strange)}"] if strange else []
+
+
+def lacks_positions(shown: EncoderReading) -> bool:
+    """Return whether the positions of an encoder that is shown depart, or none are found."""
+    return any(finding.slot == "position" for finding in shown.findings)
 
 
 def with_one_segment(shown: EncoderReading) -> EncoderReading:

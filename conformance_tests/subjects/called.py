@@ -21,6 +21,7 @@ from conformance_tests.subjects.calling import (
     BATCH_FIRST,
     EXHAUSTED,
     FEATURES_FIRST,
+    SEGMENTS,
     SEQUENCE_FIRST,
     Arguments,
     hidden_states,
@@ -117,6 +118,8 @@ class CalledSubject(Subject):
         self._no_ids: set[str] = set()
         self.padding_ids: frozenset[int] = frozenset()
         self._shown_segments = ""
+        self._kinds: frozenset[str] = frozenset()
+        self._counted = ""
         self.width = 0
         self.result: int | None = None
         self.first_sizes: Sizes | None = None
@@ -251,9 +254,10 @@ class CalledSubject(Subject):
         numbers = [*self.numbers(), *([] if known is None else [known])]
         refusals = Refusals(heads_told(held[0], numbers))
         try:
-            return first_call(
+            found = first_call(
                 *held, arguments, wanted, lengths, batches, said.arguments, trials, shape, numbers, refusals
             )
+            return found.counting(self._counted) if found and self._counted else found
         finally:
             self._furthest = max(self._furthest, (refusals.best, refusals.best_refusal))
 
@@ -289,11 +293,25 @@ class CalledSubject(Subject):
             with suppress(Exception), self._given(argument):  # an argument that refuses ids takes something else
                 looked_up = tables_by_argument(self.computation(self.first_sizes))
         self._no_ids = {name for name, tables in looked_up.items() if not tables}
-        # Whatever its name: zeros that look rows up are ids, and not those of tokens.
-        zeros = [name for name, form in (self.first_forms or {}).items() if form == Plain("zeros")]
-        shown = [name for name in zeros if looked_up.get(name)]
-        if argument is None and len(shown) == 1:
+        # Whatever its name: zeros that look rows up are ids, and not those of tokens. Of several the first is read as
+        # segments, and all tokens are of one of the other kinds.
+        shown = self._given_zeros(looked_up)
+        if len(shown) > 1 or (argument is None and shown):
             self._shown_segments = shown[0]
+        self._kinds = frozenset(shown[1:])
+
+    def _given_zeros(self, looked_up: Mapping[str, Sequence[str]]) -> list[str]:
+        """Return the arguments that were given zeros, of those that look rows up."""
+        forms = self.first_forms or {}
+        return [name for name, tables in looked_up.items() if tables and forms.get(name) == Plain("zeros")]
+
+    def further_ids(self, graph: Graph) -> tuple[str, ...]:
+        """See ``Subject``: those that are called segments are such."""
+        return tuple(name for name in self._given_zeros(tables_by_argument(graph)) if not SEGMENTS.search(name))
+
+    def count_in(self, argument: str) -> None:
+        """See ``Subject``."""
+        self._counted = argument
 
     def learn_padding(self, ids: frozenset[int]) -> None:
         """See ``Subject``."""
@@ -651,7 +669,7 @@ class CalledSubject(Subject):
         is_length = "len" in name and form != Plain("zeros")
         known = name == self._mask_argument or tells_of_a_mask(name) or is_length
         again = form == Plain("input") and is_attended(name)
-        if known or again or form in UNTOUCHED:
+        if known or again or form in UNTOUCHED or name in self._kinds:
             return False
         if form == Plain("nothing added") and self._adds(name, plain):
             return False

@@ -166,6 +166,14 @@ class FirstCall:
     is_odd: bool = False
     in_one_axis: bool = False
 
+    def counting(self, argument: str) -> "FirstCall":
+        """Return the same with 0, 1, 2, … in the place of zeros."""
+        positions, keep = Plain("positions"), torch.ones(self.batch, self.length, dtype=torch.bool)
+        if self.forms.get(argument) != Plain("zeros"):
+            return self
+        named = {**self.named, argument: value_of(positions, keep, self.inputs)}
+        return replace(self, named=named, forms={**self.forms, argument: positions})
+
     @property
     def tells_axes_apart(self) -> bool:
         """True if there are not as many sequences as positions, or few of them."""
@@ -511,6 +519,8 @@ class Refusals:
         so that an input that is right is called rightly before time is spent on others that are not.
         """
         tried, forms = self._furthest[0]
+        if len(tried.names) == 1 and self.blame(tried.x):
+            return
         best = list(forms)
         for place, name in enumerate(tried.names):
             reached = self.best

@@ -92,7 +92,7 @@ def is_all_of(keyword: ast.keyword, anything: str) -> bool:
 
 
 class Scope:
-    """What names mean within a function: itself, and what it finds around it."""
+    """Meanings of names within a function: itself, and what it finds around it."""
 
     def __init__(self, function: Callable[..., Any], code: FunctionType) -> None:
         while isinstance(function, partial):

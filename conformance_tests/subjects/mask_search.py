@@ -45,7 +45,7 @@ UNFIT = (97, 89)
 
 @dataclass(frozen=True)
 class LearnedMask:
-    """What was learned of the masks that an encoder takes.
+    """Facts that were learned of the masks that an encoder takes.
 
     Attributes:
         form: the form that hides padding, else the likeliest that is taken; None if there is no mask.

@@ -175,6 +175,13 @@ class Subject:
     def learn_segments(self, graph: Graph) -> None:
         """Find out, from the computation of an encoder with a table of segments, whether a call has a place for ids."""
 
+    def further_ids(self, graph: Graph) -> tuple[str, ...]:
+        """Return the arguments that were given zeros, and look rows up: what these are is not known."""
+        return ()
+
+    def count_in(self, argument: str) -> None:
+        """Give an argument 0, 1, 2, … from now on; none where it is empty."""
+
     def learn_padding(self, ids: frozenset[int]) -> None:
         """Take up the ids by which its attention is seen to hide something, however rightly."""
 

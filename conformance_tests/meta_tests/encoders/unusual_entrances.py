@@ -363,3 +363,33 @@ class WidenedBeforePositions(Tokens):
         kinds = torch.zeros_like(ids) if segment_ids is None else segment_ids
         x = self.wide(self.token_table(ids)) + self.position_table.weight[: ids.shape[1]] + self.segments(kinds)
         return Plain.forward(self, x, mask)
+
+
+@unusual
+class SeveralKinds(Tokens):
+    """Tokens are of several kinds, each with its table: two by their ids, and one that is 0 unless a call says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.visits, self.ages, self.strands = nn.Embedding(2, 28), nn.Embedding(3, 28), nn.Embedding(2, 28)
+
+    def forward(self, ids: Tensor, visit_ids: Tensor, ages: Tensor) -> Tensor:  # type: ignore[override]
+        strands = torch.zeros_like(ids)
+        x = self.embedded(ids) + self.strands(strands) + self.ages(ages) + self.visits(visit_ids)
+        return self.run(x, None)
+
+
+@excused("position", "nothing is added to the tokens that tells their positions")
+class KindsInThePlaceOfPositions(SeveralKinds):
+    """None of the kinds tells where a token stands."""
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        return self.token_table(ids)
+
+
+@unusual
+class OrderByIds(Tokens):
+    """Asks for the places of its tokens, under a name that does not tell."""
+
+    def forward(self, ids: Tensor, order: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.token_table(ids) + self.position_table(order), None)
