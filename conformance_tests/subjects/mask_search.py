@@ -1,10 +1,11 @@
 """The padding mask of an encoder, found by experiment: which argument takes it, and in what form."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -12,7 +13,8 @@ from torch import Tensor
 from conformance_tests.errors import Undetermined, Unsupported, one_line
 from conformance_tests.numerics.probes import Probe, Probes
 from conformance_tests.subjects.calling import Arguments
-from conformance_tests.subjects.first_call import SHAPES, Plain, is_sure
+from conformance_tests.subjects.first_call import SHAPES, Filling, Plain, is_sure
+from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.masks import (
     DOCUMENTED,
@@ -33,14 +35,43 @@ from conformance_tests.subjects.masks import (
 )
 from conformance_tests.subjects.source_lines import with_line
 
-if TYPE_CHECKING:
-    from conformance_tests.subjects.called import CalledSubject
-
 PADDING_IDS = 4
 """Ids below this one are tried for padding; vocabularies begin with the special ones."""
 
 UNFIT = (97, 89)
 """Sizes that no axis of a probe has, nor of an encoder that is tested with them."""
+
+
+class MaskedCall(Protocol):
+    """An encoder that is called with arguments by name, some of which may be masks; see ``CalledSubject``."""
+
+    mask_form: MaskForm | None
+    neutral: dict[str, Filling]
+    padding_ids: frozenset[int]
+    hints: Hints
+
+    def arguments(self) -> Arguments:
+        """Return all arguments of the call."""
+
+    def beside_input(self) -> Arguments:
+        """Return those that may take a mask."""
+
+    def left_out(self) -> list[str]:
+        """Return those that no call gives, and that may be further inputs."""
+
+    def documented_masks(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the values of arrays (B, n) that the encoder's class documents, by argument."""
+
+    def documentation(self) -> str:
+        """Return what the author says of the arguments."""
+
+    def giving(self, values: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """Give other values to some arguments."""
+
+    def attempt(
+        self, inputs: tuple[Tensor, ...], keep: Tensor | None, refusals: list[Exception] | None = None
+    ) -> Tensor | None:
+        """Return the output, or None if the encoder refuses."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +105,7 @@ class MaskSearch:
         probes: the inputs.
     """
 
-    def __init__(self, subject: "CalledSubject", probes: Probes) -> None:
+    def __init__(self, subject: MaskedCall, probes: Probes) -> None:
         self.subject, self.probes = subject, probes
         self.padded = probes["scattered"]
         self.ignored = self.refusal = self.declined = ""
@@ -309,7 +340,7 @@ class MaskSearch:
         return None if hiding is None else MaskForm(next(iter(subject.arguments())), PADDING_ID, "B n", id=hiding)
 
 
-def only_asked_whether_given(subject: "CalledSubject", plain: Probe) -> Iterator[str]:
+def only_asked_whether_given(subject: MaskedCall, plain: Probe) -> Iterator[str]:
     """Yield the arguments called masks that change the output, but no entry of which is read: they are switches.
 
     One that is there for padding by its name is a mask all the same, and changes what it should not.
