@@ -40,6 +40,7 @@ TEXTS = {
     "Data2Vec, text": (maker("Data2VecText", **TEXT), POST | SHIFTED),
     "I-BERT": (maker("IBert", **TEXT), POST | SHIFTED),
     "ERNIE": (maker("Ernie", **TEXT), POST | {"position": "learned"}),
+    "ERNIE with tasks": (maker("Ernie", use_task_id=True, **TEXT), POST | {"position": "learned"}),
     "ELECTRA": (maker("Electra", embedding_size=32, **TEXT), POST | {"input": "embedded", "eps": 1e-12}),
     "ELECTRA, narrow": (maker("Electra", embedding_size=17, **TEXT), {"input": "factorised", "embedding_size": 17}),
     "RemBERT": (maker("RemBert", input_embedding_size=17, **TEXT), POST | {"input": "factorised"}),
@@ -137,7 +138,6 @@ SHALLOW_TEXT, SHALLOW_IMAGE, SHALLOW_TRANSLATION = (
 
 OUTSIDE = {
     "ALBERT, layers in turn": (maker("Albert", embedding_size=17, inner_group_num=2, **TEXT), "shared in turn"),
-    "ERNIE with tasks": (maker("Ernie", use_task_id=True, **SHALLOW_TEXT), "task_type_embeddings"),
     "MPNet": (maker("MPNet", **SHALLOW_TEXT), "relative_attention_bias"),
     "DeBERTa-v2": (
         maker("DebertaV2", relative_attention=True, pos_att_type=["c2p", "p2c"], **SHALLOW_TEXT),

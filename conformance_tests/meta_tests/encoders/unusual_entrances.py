@@ -379,7 +379,7 @@ class SeveralKinds(Tokens):
         return self.run(x, None)
 
 
-@excused("position", "nothing is added to the tokens that tells their positions")
+@excused("position.sinusoidal", "nothing is added to the tokens that tells their positions")
 class KindsInThePlaceOfPositions(SeveralKinds):
     """None of the kinds tells where a token stands."""
 
