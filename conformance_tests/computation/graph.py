@@ -29,8 +29,8 @@ CHOICES = {"where": (0, 1, 2), "masked_fill": (1, 2, 0)}
 ROUNDING = 1e-6
 """Random numbers of float32 with a mean of 1 differ from it by no more, after a division by the rate of dropout."""
 
-FEWEST = 2
-"""With no more different numbers than these two arguments may be equal, and mean different things, as masks do."""
+NUMBERS_OF_MASKS = 2
+"""Masks have no more different numbers than these, so that two of them may be equal and mean different things."""
 
 Operand = Tensor | float
 """Something that an operation reads: the codes of an array, in the shape in which it is read, or a number."""
@@ -222,9 +222,9 @@ class Recording:
         return self._added(operation, (), data, name=name, learned=learned, depends=operation == "argument")
 
     def _handed_over(self, data: Tensor) -> Value | None:
-        """Return the argument with these numbers, if there is one; masks with few numbers may just be equal."""
+        """Return the argument with these numbers, if there is one; masks may just be equal."""
         arguments = (value for value in self.graph.values if value.operation == "argument")
-        is_told = data.unique().numel() > FEWEST
+        is_told = data.unique().numel() > NUMBERS_OF_MASKS
         return next((value for value in arguments if is_told and torch.equal(value.data, data)), None)
 
     def elementwise(self, operation: str, reads: Sequence[Operand], data: Tensor, **about: Any) -> Tensor:

@@ -186,9 +186,9 @@ class Settling:
         return shown
 
     def _with_positions(self, shown: EncoderReading, graph: Graph) -> tuple[EncoderReading, Graph]:
-        """Return what a call shows that counts positions in one of its arguments, with its graph, if none does without.
+        """Return a reading with positions, and its graph, if one of the arguments may take their numbers.
 
-        Ids that look rows up of a table, and that the suite has made up, may be those of positions.
+        Where a reading has none, an argument that the suite gave zeros, and that looks rows up, may be for positions.
         """
         further = self.subject.further_ids(graph) if lacks_positions(shown) else ()
         for argument in further:
@@ -440,7 +440,7 @@ def depending(shown: EncoderReading, mapping: ParameterMapping) -> list[str]:
 
 
 def lacks_positions(shown: EncoderReading) -> bool:
-    """Return whether the positions of an encoder that is shown depart, or none are found."""
+    """Return whether a reading finds no positions, or wrong ones."""
     return any(finding.slot == "position" for finding in shown.findings)
 
 

@@ -79,7 +79,7 @@ class LearnedMask:
     """Facts that were learned of the masks that an encoder takes.
 
     Attributes:
-        form: the form that hides padding, else the likeliest that is taken; None if there is no mask.
+        form: the form that hides padding. If none does, it is the likeliest that is taken; None if no mask is taken.
         hides: whether padding was seen to be hidden in this form.
         ignored: an argument that changes nothing where an id hides padding.
         idle: arguments that are called masks, are taken, and change nothing.
@@ -118,7 +118,6 @@ class MaskSearch:
             Undetermined: if the author states a mask of an argument that there is not.
         """
         form, hides = self._padding_mask()
-        self.subject.mask_form = form
         idle = list(self._without_effect(form))
         if form is None and idle:
             form = idle[0]
@@ -131,11 +130,6 @@ class MaskSearch:
         """Return the output for a probe, with its mask in some form or without one; None if it is refused."""
         self.subject.mask_form = form
         return self.subject.attempt(probe.inputs, probe.keep if form else None, refusals)
-
-    def output_with(self, probe: Probe, given: dict[str, Any]) -> Tensor | None:
-        """Return the output for a probe with other values of arguments; None if it is refused."""
-        with self.subject.giving(given):
-            return self.output(probe)
 
     def _padding_mask(self) -> tuple[MaskForm | None, bool]:
         """Return the form of the mask, and whether it is seen to hide padding."""
@@ -306,7 +300,8 @@ class MaskSearch:
 
     def _takes_anything(self, name: str) -> bool:
         """Return whether an argument may have axes that fit nothing."""
-        return self.output_with(self.padded, {name: torch.ones(UNFIT, dtype=torch.bool)}) is not None
+        with self.subject.giving({name: torch.ones(UNFIT, dtype=torch.bool)}):
+            return self.output(self.padded) is not None
 
     def _hidden_by_id(self) -> MaskForm | None:
         """Return the id that hides the positions at which it stands, as a form of mask; None if there is none such.

@@ -38,7 +38,7 @@ SAYS_TRUE_HIDES = re.compile(
     r"\b(true|1s?|ones?)\b((?!\bnot\b|\bnon|\bun)[^.,;\n]){0,40}?\b(pad|padding|padded|ignored?|hidden)\b",
     re.IGNORECASE,
 )
-"""What documentation says of a mask that is true where it hides."""
+"""Words of documentation for a mask that is true where it hides: "True marks padding", "1 = ignored"."""
 
 FOR_QUERIES = ("attn_mask",)
 """Names that torch made known for masks of queries and keys: one that does nothing is not a mask of padding ignored."""
@@ -198,6 +198,9 @@ BEHIND_FIRST = "B n-1"
 AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n", "1 n B", "n n B", "B h n n", "B*h n n", "B n 1")
 """The axes that masks have, the likeliest first."""
 
+LIKELY_AXES = AXES[:6]
+"""Those of masks (B, n), with further axes of length 1 or n, in either order of batch and positions."""
+
 
 def ends_in_padding(keep: Tensor) -> bool:
     """Return whether the valid positions come first in every sequence."""
@@ -239,8 +242,8 @@ def mask_forms(arguments: Arguments, heads: int = 1) -> Iterator[MaskForm]:
 
 
 def likely_forms(argument: str) -> Iterator[MaskForm]:
-    """Yield the likeliest masks of each sequence that an argument may take."""
-    yield from (MaskForm(argument, value, axes) for axes in AXES[:6] for value in ("ignore", "keep", "keep 0/1"))
+    """Yield the likeliest masks of each sequence: every pair of axes and values costs calls beside another mask."""
+    yield from (MaskForm(argument, value, axes) for axes in LIKELY_AXES for value in ("ignore", "keep", "keep 0/1"))
 
 
 def unforeseen_forms(arguments: Arguments) -> Iterator[MaskForm]:
@@ -346,7 +349,7 @@ NEXT_ENTRY = re.compile(r"\n\s*\n|\n\s*\w+\s*[:(]")
 """Where the entry of an argument ends in a docstring."""
 
 LONGEST_ENTRY = 200
-"""So many characters of an entry are read: what stands further behind is about something else, as a rule."""
+"""So many characters of an entry are read: two or three lines, behind which it is about something else as a rule."""
 
 
 def as_handed_over(form: MaskForm, call: Call, documentation: str = "") -> MaskForm:

@@ -367,7 +367,7 @@ class WidenedBeforePositions(Tokens):
 
 @unusual
 class SeveralKinds(Tokens):
-    """Tokens are of several kinds, each with its table: two by their ids, and one that is 0 unless a call says so."""
+    """Tokens are of several kinds, each with its table: two by their ids, and one that is 0 in every call."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from conformance_tests.meta_tests.encoders.plain import (
     layers_with,
     plain_layers,
 )
-from conformance_tests.meta_tests.encoders.unusual_calls import Calls, Tokens, excused, unusual
+from conformance_tests.meta_tests.encoders.unusual_calls import Calls, QueriesKeysAndValues, Tokens, excused, unusual
 
 
 @unusual
@@ -579,16 +579,10 @@ def heads_that_are_mapped_again() -> nn.Module:
 
 
 @unusual
-class KeysAndQueries(nn.Module):
+class KeysAndQueries(QueriesKeysAndValues):
     """A block that is called with its input twice: queries are computed of the one, and added to the other."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention = nn.MultiheadAttention(28, 4, batch_first=True)
-        self.norm1, self.norm2 = nn.LayerNorm(28), nn.LayerNorm(28)
-        self.up, self.down = nn.Linear(28, 37), nn.Linear(37, 28)
-
-    def forward(self, keys: Tensor, query: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, keys: Tensor, query: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
         attended = self.attention(query, keys, keys, attn_mask=mask.repeat_interleave(4, 0), need_weights=False)[0]
         x = self.norm1(keys + attended)
         out: Tensor = self.norm2(x + self.down(self.up(x).relu()))

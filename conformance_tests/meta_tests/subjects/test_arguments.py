@@ -126,7 +126,7 @@ class PassesOnToItsBase(PassesOnBehindOptions):
 
 
 class KeepsToItself:
-    """What it takes by name it does not pass on."""
+    """Takes anything by name, and passes nothing on."""
 
     def __call__(self, x, mask=None, **others):
         return self.encode(x, others)
@@ -170,7 +170,7 @@ class OneMethod:
 
 
 class TwoMethods(OneMethod):
-    """Which of two methods is meant is not known."""
+    """Either of two methods may be meant."""
 
     def inverted(self, x): ...
 

@@ -1,4 +1,4 @@
-"""What the search for a padding mask hands to an encoder, and what it makes of refusals."""
+"""The search for a padding mask: the inputs that it hands to an encoder, and the refusals that it reads."""
 
 import pytest
 import torch
