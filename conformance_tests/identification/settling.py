@@ -181,6 +181,7 @@ class Settling:
                 # The call makes its positions: one as long as the longest probe shows all that are needed.
                 by_batch = shown.position_axis is not None and shown.position_axis[1] == 0
                 shown = read(self._computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))
+            self.subject.learn_idle(self.weights.keys() - shown.reached())
             if shown.images is not None:
                 self.subject.learn_images(*shown.images)
         return shown

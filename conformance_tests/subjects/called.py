@@ -1,6 +1,6 @@
 """Subjects that are called like a function, with arguments that the suite finds out by experiment."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import chain, islice
@@ -117,6 +117,7 @@ class CalledSubject(Subject):
         self.segments: str | None = None
         self._no_ids: set[str] = set()
         self.padding_ids: frozenset[int] = frozenset()
+        self.idle_weights: frozenset[str] = frozenset()
         self._shown_segments = ""
         self._kinds: frozenset[str] = frozenset()
         self._counted = ""
@@ -317,6 +318,10 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         self.padding_ids = ids
 
+    def learn_idle(self, weights: Collection[str]) -> None:
+        """See ``Subject``."""
+        self.idle_weights = frozenset(weights)
+
     def learn_result(self, place: int | None) -> None:
         """See ``Subject``."""
         self.result = place
@@ -416,7 +421,11 @@ class CalledSubject(Subject):
     def _left_at_default(self) -> list[str]:
         """Return the optional arguments that no call gives, and in which no mask was found."""
         inputs = self.left_out()
-        masks = [n for n in mask_arguments(self._beside_segments()) if not tells_of_padding(n) or inputs]
+        masks = [
+            name
+            for name in mask_arguments(self._beside_segments())
+            if not tells_of_padding(name) or inputs or name in self._mask.stand_ins
+        ]
         return [name for name in (*masks, *inputs) if name not in {*self.neutral, self._mask_argument}]
 
     def departures(self) -> tuple[Finding, ...]:

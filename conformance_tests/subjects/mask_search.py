@@ -13,11 +13,12 @@ from torch import Tensor
 from conformance_tests.errors import Undetermined, Unsupported, one_line
 from conformance_tests.numerics.probes import Probe, Probes
 from conformance_tests.subjects.calling import Arguments
-from conformance_tests.subjects.first_call import SHAPES, Filling, Plain, is_sure
+from conformance_tests.subjects.first_call import SHAPES, Filling, Plain, is_sure, with_noise
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.masks import (
     DOCUMENTED,
+    ESTABLISHED,
     LENGTHS,
     PADDING_ID,
     MaskForm,
@@ -48,7 +49,14 @@ class MaskedCall(Protocol):
     mask_form: MaskForm | None
     neutral: dict[str, Filling]
     padding_ids: frozenset[int]
+    idle_weights: frozenset[str]
     hints: Hints
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return its arrays by name."""
+
+    def set_weights(self, values: Mapping[str, Tensor]) -> None:
+        """Give it other weights."""
 
     def arguments(self) -> Arguments:
         """Return all arguments of the call."""
@@ -83,6 +91,7 @@ class LearnedMask:
         hides: whether padding was seen to be hidden in this form.
         ignored: an argument that changes nothing where an id hides padding.
         idle: arguments that are called masks, are taken, and change nothing.
+        stand_ins: arguments that put learned vectors in the place of tokens, and hide none.
         refusal: why no mask could be handed over.
         declined: a remark that an encoder has not implemented its masks.
     """
@@ -91,6 +100,7 @@ class LearnedMask:
     hides: bool = False
     ignored: str = ""
     idle: tuple[str, ...] = ()
+    stand_ins: frozenset[str] = frozenset()
     refusal: str = ""
     declined: str = ""
 
@@ -110,6 +120,7 @@ class MaskSearch:
         self.padded = probes["scattered"]
         self.ignored = self.refusal = self.declined = ""
         self.taken: set[str] = set()
+        self.stand_ins: frozenset[str] = frozenset()
 
     def learned(self) -> LearnedMask:
         """Return the mask, and what was learned of other arguments on the way.
@@ -122,7 +133,7 @@ class MaskSearch:
         if form is None and idle:
             form = idle[0]
         names = tuple(found.argument for found in idle)
-        return LearnedMask(form, hides, self.ignored, names, self.refusal, self.declined)
+        return LearnedMask(form, hides, self.ignored, names, self.stand_ins, self.refusal, self.declined)
 
     def output(
         self, probe: Probe, form: MaskForm | None = None, refusals: list[Exception] | None = None
@@ -171,7 +182,7 @@ class MaskSearch:
         if by_id is not None:
             self.ignored = likely[0].argument if likely else ""
             likely = [by_id]
-        self.refusal = "" if likely else self.refusal
+        self.refusal = "" if likely or self.stand_ins else self.refusal
         return (likely[0] if likely else None), False
 
     def _hiding(self, padding: str, forms: list[MaskForm] | None = None) -> tuple[MaskForm | None, bool]:
@@ -214,6 +225,9 @@ class MaskSearch:
             documentation=self.subject.documentation(),
         )
         self.taken |= taken
+        if found and self._brings_in_weights(found, padded):
+            self.stand_ins |= {found.argument}
+            return None, False
         if found and not padded.by_position:
             # An image or a signal need not be padded: an argument that changes nothing is not a mask for it, nor one
             # that changes something though everything is kept.
@@ -227,6 +241,27 @@ class MaskSearch:
         if found is None and offered and refusals and not taken:
             self._refused(offered[0], refusals)
         return found, hides
+
+    def _brings_in_weights(self, form: MaskForm, probe: Probe) -> bool:
+        """Return whether weights that have no part in a call without a mask change what is kept by one.
+
+        They stand where tokens are masked, as they do in training that has these guessed: attention goes on to see
+        them. An argument whose name is known for padding should hide it all the same.
+        """
+        subject, keep = self.subject, probe.keep
+        held = subject.weights()
+        idle = subject.idle_weights.intersection(held)
+        if not idle or "pad" in form.argument or form.argument in ESTABLISHED:
+            return False
+        before = self.output(probe, form)
+        subject.set_weights(with_noise(held, held.keys() - idle))
+        try:
+            after = self.output(probe, form)
+        finally:
+            subject.set_weights(held)
+        if keep is None or before is None or after is None or not before.shape[:2] == after.shape[:2] == keep.shape:
+            return False
+        return not is_same(before[keep], after[keep])
 
     def _refused(self, argument: str, refusals: Sequence[Exception]) -> None:
         """Put down that an argument refused every form of mask."""

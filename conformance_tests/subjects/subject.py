@@ -4,7 +4,7 @@ Anything with ``weights`` and ``encode(x, mask)`` is a subject already: ``adapt`
 A subject leaves out what it cannot do, and the checks that need it are unsupported.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -184,6 +184,9 @@ class Subject:
 
     def learn_padding(self, ids: frozenset[int]) -> None:
         """Take up the ids by which its attention is seen to hide something, however rightly."""
+
+    def learn_idle(self, weights: Collection[str]) -> None:
+        """Take up the names of the weights without a part in what it returns for its input alone."""
 
     def learn_result(self, place: int | None) -> None:
         """Take up which of the floating arrays that a call returns are the hidden states, where several might be."""

@@ -230,3 +230,23 @@ class NumbersAlone(Plain):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         assert mask is not None
         return self.run(x, (1.0 - mask)[:, None, None] == 1)
+
+
+@unusual
+class MasksWhatIsGuessed(Plain):
+    """A learned vector stands where the mask says, for training that has the vectors there guessed."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.unknown = nn.Parameter(torch.zeros(28))
+
+    def forward(self, x: Tensor, masks: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return self.run(x if masks is None else torch.where(masks[..., None], self.unknown, x), None)
+
+
+@excused("attention.scores", "ATT-3")
+class HidesNoPadding(MasksWhatIsGuessed):
+    """The same under a name that says padding, which attention should not see."""
+
+    def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return super().forward(x, padding_mask)
