@@ -19,7 +19,7 @@ from conformance_tests.computation.plain import plain
 from conformance_tests.computation.reading import ending, read
 from conformance_tests.computation.rotation import rotation
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
-from conformance_tests.errors import Departs, SubjectError, TableUnknown, Undetermined
+from conformance_tests.errors import Departs, Refused, SubjectError, TableUnknown, Undetermined
 from conformance_tests.harness.weight_sets import WeightSets
 from conformance_tests.identification.evidence import Calls
 from conformance_tests.identification.foreign_parts import (
@@ -217,9 +217,14 @@ class Settling:
         except Undetermined:
             return None
         mapping, ungathered = gathered(shown, self.weights)
+        is_all_read = shown.layers_are_read and not ungathered and shown.learned().isdisjoint(mapping.unmapped)
         try:
             trial = self._trial(Reading(mapping, self.weights, self.hints, self.declared, shown))
-        except (Undetermined, SubjectError):
+        except (Refused, SubjectError):
+            if is_all_read:
+                raise  # names would not tell more of what refuses this precision
+            return None
+        except Undetermined:
             return None
         found = trial.identified()
         findings = (

@@ -587,3 +587,39 @@ class KeysAndQueries(QueriesKeysAndValues):
         x = self.norm1(keys + attended)
         out: Tensor = self.norm2(x + self.down(self.up(x).relu()))
         return out
+
+
+class NormMadeAnew(nn.Module):
+    """Made in each call, in the precision of torch's defaults, whatever the encoder is moved to."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.LayerNorm(self.width)(x)
+
+
+def with_heads_side_by_side(norm: Callable[[int], nn.Module]) -> nn.Module:
+    """An encoder whose parameters have names that do not tell what they are."""
+    layers = plain_layers(norm=norm)
+    for layer in layers:
+        layer.attention = HeadsSideBySide(28, 4)
+    return Plain(layers)
+
+
+@unusual
+def norms_made_anew() -> nn.Module:
+    return with_heads_side_by_side(NormMadeAnew)
+
+
+class BatchNormMadeAnew(NormMadeAnew):
+    """Norms each feature over all sequences."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.BatchNorm1d(self.width)(x.mT).mT
+
+
+@excused("norm.statistics", "those of other positions or sequences, not of the features")
+def batch_norms_made_anew() -> nn.Module:
+    return with_heads_side_by_side(BatchNormMadeAnew)
