@@ -4,6 +4,7 @@ Code without the second map is read too, as what departs from the equations.
 """
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -12,9 +13,23 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.graph import Graph, Value
-from conformance_tests.computation.norm import CLOSE, CLOSE_IN_FLOAT32, apart
+from conformance_tests.computation.norm import CLOSE, CLOSE_IN_FLOAT32, SAME, apart
 from conformance_tests.computation.walking import read_side_by_side
 from encoder_spec.equation import variants
+
+ROOTS: Mapping[str, tuple[float, Callable[[Tensor, Tensor], Tensor]]] = {
+    "gelu": (math.sqrt(0.5), lambda x, share: share.erfinv() / x),
+    "gelu-tanh": (math.sqrt(2 / math.pi), lambda x, share: share.atanh() / (x + 0.044715 * x**3)),
+}
+"""Activations x/2 (1 + share) with an irrational number: it, and what it is by x and its share."""
+
+SIX_DIGITS = 5e-6
+"""How far, relatively, a number in an activation may be from the one that belongs there and be it, written with six
+digits or more. Code that has passed it on writes 0.79788456 for √(2/π), and 1.41421 for √2; with five digits it can be
+told from the activation in float32."""
+
+TELLING = (0.1, 0.9)
+"""Shares between these, of either sign, tell the number in an activation: near 0 and 1 they lose digits."""
 
 MOST_OPERATIONS = 40
 """An activation by hand takes some ten operations, and each may be reached on several ways."""
@@ -29,7 +44,8 @@ class FeedForward:
     """A feed-forward network: codes of its maps and biases, what it reads, and its activation.
 
     ``activation`` is the variant of its slot, empty if it is another function; ``resembles`` is then the variant that
-    it is nearly, empty if there is none, and ``off`` how far it is from it. Without a gate ``W_G`` is None, and without
+    it is nearly, empty if there is none, and ``off`` how far it is from it. ``root`` is the number in it where one of
+    ``ROOTS`` belongs, if that is written with some digits alone. Without a gate ``W_G`` is None, and without
     a second map ``W_2`` is. One that is ``absent`` gives 0: it stands where an encoder has none, and this says so in
     words. ``is_glu`` says that one map is multiplied by the logistic function of the other: the first gated unit
     (Dauphin et al. 2017), which the specification does not have.
@@ -48,6 +64,7 @@ class FeedForward:
     b_2: Tensor | None = None
     resembles: str = ""
     off: float = 0.0
+    root: float | None = None
     is_glu: bool = False
     absent: str = ""
 
@@ -118,6 +135,7 @@ def of_rows(graph: Graph, rows: Tensor, gives: Value, W_2: Tensor | None) -> Fee
     close = CLOSE if all(value.data.dtype is torch.float64 for value in behind) else CLOSE_IN_FLOAT32
     found = [found[i] for i in order]
     gate = found[1] if len(found) > 1 else None
+    root = rounded_root(name, graph.numbers(rows), [numbers[i] for i in order]) if SAME < off < NEAR_BY else None
     return FeedForward(
         reads[0],
         gives,
@@ -126,11 +144,12 @@ def of_rows(graph: Graph, rows: Tensor, gives: Value, W_2: Tensor | None) -> Fee
         W_2,
         None if gate is None else gate.at(0, 0).weights().mT,
         None if gate is None else gate.bias[0, 0],
-        name if off <= close else "",
+        name if off <= close or root else "",
         operations,
         max(graph.owners(rows), key=lambda value: value.number).where,
         resembles=name if is_near else next(filter(variants("activation").__contains__, operations), ""),
         off=off if is_near else math.inf,
+        root=root,
         is_glu=any(
             apart(one.sigmoid() * other, graph.numbers(rows)) <= close for one, other in permutations(numbers, 2)
         ),
@@ -179,3 +198,27 @@ def nearest_activation(value: Tensor, maps: list[Tensor]) -> tuple[str, list[int
             tried.append((float((given - value).norm()) / size, len(tried), apart(given, value), name, order))
     relative, _, off, name, order = min(tried)
     return name, order, off, relative < NEAR_BY
+
+
+def rounded_root(name: str, value: Tensor, maps: Sequence[Tensor]) -> float | None:
+    """Return the number with which an activation gives a value, if it is the one that belongs there with few digits.
+
+    Args:
+        name: the variant of the activation.
+        value: what the activation gives, times its gate if it has one.
+        maps: what the activation reads, then the gate.
+    """
+    if name not in ROOTS:
+        return None
+    belongs, solved = ROOTS[name]
+    x, *gate = maps
+    half = x / 2 * (gate[0] if gate else 1.0)
+    share = value / half - 1
+    low, high = TELLING
+    telling = (share.abs() > low) & (share.abs() < high)
+    if not bool(telling.any()):
+        return None
+    found = solved(x[telling], share[telling])
+    root = float(found.median())
+    is_one = apart(found / root, torch.ones_like(found)) <= SAME
+    return root if is_one and SAME < abs(root / belongs - 1) <= SIX_DIGITS else None

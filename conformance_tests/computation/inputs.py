@@ -11,16 +11,13 @@ from conformance_tests.computation.convolutions import read_convolution
 from conformance_tests.computation.feed_forward import linear, nearest_activation, unscaled
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.images import Patches, tiling
-from conformance_tests.computation.norm import CLOSE, Norm
+from conformance_tests.computation.norm import CLOSE, SAME, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_outer_norm
 from conformance_tests.computation.shown import EncoderReading, Finding, Kind
 from conformance_tests.computation.stream import Node
 from conformance_tests.computation.walking import along_axis, first_argument, is_even, paths, through, unchanged
 from encoder_spec.equation import variants
 from encoder_spec.notation import SpecificationError
-
-SAME = 1e-12
-"""So near, relatively, a number of float64 is the one that belongs there."""
 
 EXACT, STORED = 1e-9, 1e-5
 """How far sinusoids of few positions may be from the formula: in float64, and with angles computed in float32."""

@@ -13,8 +13,8 @@ from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, attentions, names
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import Graph, Value, places
-from conformance_tests.computation.inputs import ONE_FOR_ALL, SAME, WITH_FEATURES, read_entrance
-from conformance_tests.computation.norm import LAYER_NORM, Norm
+from conformance_tests.computation.inputs import ONE_FOR_ALL, WITH_FEATURES, read_entrance
+from conformance_tests.computation.norm import LAYER_NORM, SAME, Norm
 from conformance_tests.computation.outer_norms import NEAR, read_norm_parameters, read_outer_norm
 from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Ending, Finding, Remarks
 from conformance_tests.computation.stream import Step, Stream, Wiring, stream_of
@@ -557,6 +557,9 @@ def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> N
     named = Counter(filter(None, (n.activation or n.resembles for n in networks))).most_common(1)
     if named:
         found.choices["activation"] = named[0][0]
+    roots = [n.root for n in networks if n.root is not None]
+    if roots and len(roots) == len(networks) and max(roots) - min(roots) <= SAME:
+        found.kept["activation"] = roots[0]
     others = Remarks()
     for network in networks:
         if network.is_glu:

@@ -60,12 +60,14 @@ class Facts:
         unread: what no slot explains, in words. With it wrong outputs alone do not show a departure.
         turned: how vectors are turned by angles, as rotary positions do, if they are. A deviation that reproduces it is
             not a mistake then.
+        kept: by slot, its constant as the encoder keeps it, where that is the one that belongs there, but rounded.
     """
 
     findings: tuple[Finding, ...] = ()
     unlearned: Mapping[str, int] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
     turned: str = ""
+    kept: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -100,7 +102,7 @@ class EncoderReading(Remarks):
         numbers: the numbers of canonical parameters that the encoder does not keep as parameters, by path.
         choices: the variant by slot, and constants by name, as ``Profile.replace`` takes them.
         sizes: sizes by letter.
-        kept: by slot, its constant as the encoder keeps it, where that is the one that belongs there in float32.
+        kept: by slot, its constant as the encoder keeps it, where that is the one that belongs there, but rounded.
         unlearned: by path, the row of a table that is not learned.
         norms_are_read: whether each norm is one of a variant, with an ε that stands in the computation.
         departing: the names of the parameters of norms that depart: they may have shapes that no path has.

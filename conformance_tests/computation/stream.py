@@ -206,10 +206,25 @@ class Wiring:
             return node
         network = read_one_map(self.graph, node.value, codes)
         if network is None:
-            return node
+            return self._without_maps(node, beside) or node
         reads = self.of(network.reads)
         stream = reads.parts[0] if reads.kind == "norm" and beside.kind != "norm" else reads
         return Node("sublayer", node.value, (reads,), network) if is_on(stream, beside) else node
+
+    def _without_maps(self, node: Node, beside: Node) -> Node | None:
+        """Return the sublayer that a function of each entry of the stream stands for, if a node is such."""
+        operations: list[str] = []
+        reads = node
+        while reads.kind == "unknown" and reads.value is not None and len(reads.value.arrays) == len(reads.parts) == 1:
+            if reads.value.kind != "elementwise":
+                return None
+            operations.insert(0, reads.value.operation)
+            reads = reads.parts[0]
+        stream = reads.parts[0] if reads.kind == "norm" and beside.kind != "norm" else reads
+        if node.value is None or not operations or not is_on(stream, beside):
+            return None
+        says = f"its feed-forward network is {', '.join(operations)} of each entry, without a map{node.value.where}"
+        return Node("sublayer", node.value, (reads,), absent_network(node.value.data.shape[-1], says))
 
     def _passing(self, value: Value) -> Node | None:
         """Return a sublayer whose result passes through further operations on each entry, if a value is such."""

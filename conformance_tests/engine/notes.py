@@ -5,6 +5,7 @@ import torch
 from conformance_tests.deviations.resolution import on_file, unresolved
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.identify import nearest_profile
+from conformance_tests.identification.structure import WITH_CONSTANT
 from conformance_tests.numerics.probes import sizes_in_words
 from conformance_tests.reports.report import TargetReport
 from conformance_tests.subjects.segments import FIRST_ALONE
@@ -26,6 +27,9 @@ def describe(run: Run, report: TargetReport) -> None:
         if unmoved := run.subject.unmoved():
             names = ", ".join(sorted(unmoved))
             report.notes.append(f"a plain attribute, which does not move with the encoder: {names}")
+    for slot, number in run.facts.kept.items():
+        constant = WITH_CONSTANT[str(chosen[slot])].constant
+        report.notes.append(f"keeps {constant} as {number:.9g} ({slot}): judged with it")
     if run.sizes:
         why = "its positions are made for them" if run.sizes.image else "others are refused"
         report.notes.append(f"judged with {sizes_in_words(run.sizes)} alone: {why}")

@@ -244,7 +244,7 @@ class Settling:
         if findings and self.declared is None and not traced(found.encoder, trial.experiments[0]):
             raise Departs(NO_ENCODER, [(shown.equation(finding.slot), finding.says) for finding in findings])
         demand_stated(trial, found)
-        facts = Facts(findings, shown.unlearned)
+        facts = Facts(findings, shown.unlearned, kept=shown.kept)
         return Settled(mapping, trial.evidence.sets, found, self._stored(mapping), facts, self.calls.sizes)
 
     def _departing(self, shown: EncoderReading) -> list[Finding]:

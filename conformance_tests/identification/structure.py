@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from math import isqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -119,7 +119,8 @@ def as_shown(shown: EncoderReading) -> Encoder:
     Raises:
         Undetermined: if its parts fit no encoder together.
     """
-    choices: dict[str, Any] = shown.choices | {slot: as_kept(slot, number) for slot, number in shown.kept.items()}
+    as_they_are = {slot: as_kept(slot, str(shown.choices[slot]), number) for slot, number in shown.kept.items()}
+    choices: dict[str, Any] = shown.choices | as_they_are
     try:
         encoder = Encoder(VASWANI_2017.replace(**choices), Dimensions(**shown.sizes))
         shapes = encoder.parameter_shapes()
@@ -132,14 +133,26 @@ def as_shown(shown: EncoderReading) -> Encoder:
     return encoder
 
 
-def as_kept(slot: str, number: float) -> Equation:
-    """Return the equation of a slot with its constant as an encoder keeps it, such as √d in float32."""
-    forms: dict[str, tuple[str, Callable[..., Tensor]]] = {
-        "scores": ("scaled", lambda Q, K: number * (Q @ K.mT)),
-        "embedding_scale": ("sqrt-d-model", lambda X: number * X),
-    }
-    variant, function = forms[slot]
+class WithConstant(NamedTuple):
+    """An equation with a constant: that in words, and the function with another number in its place."""
+
+    constant: str
+    function: Callable[..., Tensor]
+
+
+WITH_CONSTANT = {
+    "scaled": WithConstant("1/√d_k", lambda number, Q, K: number * (Q @ K.mT)),
+    "sqrt-d-model": WithConstant("√d_model", lambda number, X: number * X),
+    "gelu": WithConstant("1/√2", lambda number, x: x / 2 * (1 + torch.erf(number * x))),
+    "gelu-tanh": WithConstant("√(2/π)", lambda number, x: x / 2 * (1 + torch.tanh(number * (x + 0.044715 * x**3)))),
+}
+"""The variants with an irrational constant, which encoders keep rounded: in float32, or with some digits alone."""
+
+
+def as_kept(slot: str, variant: str, number: float) -> Equation:
+    """Return a variant of a slot with its constant as an encoder keeps it, such as √d in float32."""
     published = variants(slot)[variant]
+    function = partial(WITH_CONSTANT[variant].function, number)
     return replace(published, function=wraps(published.function)(function))
 
 

@@ -11,6 +11,7 @@ from conformance_tests.meta_tests.encoders.plain import (
     Plain,
     PlainAttention,
     PlainLayer,
+    PlainPreNorm,
     layers_with,
     plain_layers,
 )
@@ -623,3 +624,27 @@ class BatchNormMadeAnew(NormMadeAnew):
 @excused("norm.statistics", "those of other positions or sequences, not of the features")
 def batch_norms_made_anew() -> nn.Module:
     return with_heads_side_by_side(BatchNormMadeAnew)
+
+
+class WithoutMaps(PlainPreNorm):
+    """Its feed-forward network was left out, all but the activation."""
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return x.relu()
+
+
+@excused("ffn.without_bias", "its feed-forward network is relu of each entry, without a map")
+def without_maps_before_the_norm() -> nn.Module:
+    return Plain(plain_layers(WithoutMaps))
+
+
+class WithoutMapsBehindTheNorm(PlainLayer):
+    """The same with norms behind the sublayers."""
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return x.relu()
+
+
+@excused("ffn.without_bias", "its feed-forward network is relu of each entry, without a map")
+def without_maps_behind_the_norm() -> nn.Module:
+    return Plain(plain_layers(WithoutMapsBehindTheNorm))

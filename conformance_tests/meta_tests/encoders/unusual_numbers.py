@@ -114,3 +114,66 @@ class NormWithOne(nn.Module):
 @unusual
 def an_epsilon_of_one() -> nn.Module:
     return Plain(plain_layers(norm=NormWithOne))
+
+
+class WithARoundedRoot(PlainLayer):
+    """GELU with a root of six digits."""
+
+    root = 1.41421
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return self.fc2(self.activated(self.fc1(x)))
+
+    def activated(self, h: Tensor) -> Tensor:
+        return h * 0.5 * (1 + torch.erf(h / self.root))
+
+
+class WithARoundedRootOfTwoOverPi(WithARoundedRoot):
+    """The approximation of GELU as fused code has it."""
+
+    def activated(self, h: Tensor) -> Tensor:
+        return 0.5 * h * (1 + torch.tanh(0.79788456 * h * (1 + 0.044715 * h * h)))
+
+
+class WithARootOfFiveDigits(WithARoundedRoot):
+    """Five digits are too few."""
+
+    root = 1.4142
+
+
+class GatedWithARoundedRoot(PlainLayer):
+    """One half of what the first map gives is the gate of the other."""
+
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module]) -> None:
+        super().__init__(width, count, inner, norm)
+        self.fc1 = nn.Linear(width, 2 * inner)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        h, gate = self.fc1(x).chunk(2, dim=-1)
+        return self.fc2(gate * h / 2 * (1 + torch.erf(h * 0.70710678)))
+
+
+@unusual
+def a_root_of_six_digits() -> nn.Module:
+    return Plain(plain_layers(WithARoundedRoot))
+
+
+@unusual
+def a_root_as_fused_code_has_it() -> nn.Module:
+    return Plain(plain_layers(WithARoundedRootOfTwoOverPi))
+
+
+@unusual
+def a_rounded_root_beside_a_gate() -> nn.Module:
+    return Plain(plain_layers(GatedWithARoundedRoot))
+
+
+@excused("ffn.gelu", "the activation is none of the specification's")
+def a_root_of_five_digits() -> nn.Module:
+    return Plain(plain_layers(WithARootOfFiveDigits))
+
+
+@excused("ffn.gelu", "the layers have several activations: gelu, relu")
+def a_rounded_root_in_one_layer() -> nn.Module:
+    """The other layer's activation is ReLU."""
+    return Plain([*plain_layers(WithARoundedRoot, depth=1), *plain_layers(depth=1)])
