@@ -694,7 +694,8 @@ def first_call(
             rows = in_rows(tensors, x, batch * tried.length) if len(x) == batch else None
             if rows is not None and not is_hidden and keeps_samples_apart(call, x, named, rows):
                 return replace(accepted, in_one_axis=True)
-            if is_hidden or rows is not None or not has_positions(tensors, x, batch, tried.length):
+            is_one = x.ndim < SEQUENCE and is_one_sequence(call, x, named, tensors)
+            if is_hidden or rows is not None or is_one or not has_positions(tensors, x, batch, tried.length):
                 odd = odd or replace(accepted, is_odd=True)
             elif tensors and all(bool(t.isfinite().all()) for t in tensors):
                 return accepted
@@ -761,6 +762,17 @@ def keeps_samples_apart(call: TryCall, x: Tensor, named: Mapping[str, Any], hidd
         return False
     changed = (hidden != other).any(1).tolist()
     return changed == [row < len(hidden) // len(x) for row in range(len(hidden))]
+
+
+def is_one_sequence(call: TryCall, x: Tensor, named: Mapping[str, Any], returned: Sequence[Tensor]) -> bool:
+    """Return whether numbers (B, n) are taken for the vectors of one sequence: as many come back, and all belong."""
+    if len(x) == 1 or not returned or returned[0].shape != x.shape:
+        return False
+    try:
+        other = tensors_in(call(with_another_sample(x), named))[0]
+    except Exception:
+        return False
+    return bool((other != returned[0]).any(1).all())
 
 
 def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> bool:

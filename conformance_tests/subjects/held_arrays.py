@@ -20,8 +20,8 @@ from conformance_tests.computation.inputs import is_table_of_waves
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.errors import SubjectError, Unsupported, one_line
 from conformance_tests.numerics.probes import Sizes
-from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import EVALUATION, Arguments, apart_from_evaluation, arguments_of, entrance
+from conformance_tests.subjects.entered import EnteredSubject
 from conformance_tests.subjects.first_call import FirstCall, first_hidden_states, with_output
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.holding import Apart, functions_in, held, walked, whole_numbers_in
@@ -58,7 +58,7 @@ def in_evaluation(thing: Any) -> Iterator[None]:
             attributes[name] = state
 
 
-class HeldArraysSubject(CalledSubject):
+class HeldArraysSubject(EnteredSubject):
     """An object that computes with the arrays of NumPy that it holds.
 
     Raises:
@@ -136,9 +136,18 @@ class HeldArraysSubject(CalledSubject):
         with self._arrays.put_back(), in_evaluation(self._thing):
             yield
 
-    def arguments(self) -> Arguments:
-        """See ``CalledSubject``: without those that tell evaluation from training."""
+    def stated_arguments(self) -> Arguments:
+        """See ``EnteredSubject``: without those that tell evaluation from training."""
         return self._arguments
+
+    def asked_of(self, argument: Any) -> Any:
+        """See ``EnteredSubject``: a copy of it."""
+        arrays = {id(array): array for array in self._arrays.held().values()}
+        return entrance(copied(self._thing, arrays))(argument, **self._evaluation)
+
+    def handed_out(self, x: Tensor) -> Any:
+        """See ``EnteredSubject``."""
+        return x.numpy()
 
     def numbers(self) -> Sequence[int]:
         """See ``CalledSubject``: those in its parts, however deep."""
@@ -153,7 +162,8 @@ class HeldArraysSubject(CalledSubject):
         if self.ending is not None:
             with self._recorded() as recording:
                 return self._record(recording, inputs, beside)
-        return as_tensors(self._function(*inputs, **beside, **self._evaluation))
+        arranged, further = self.arranged(inputs, beside)
+        return as_tensors(self._function(*arranged, **further, **self._evaluation))
 
     def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
         """See ``Subject``: what operations on each entry give, by line and place."""
@@ -234,12 +244,13 @@ class HeldArraysSubject(CalledSubject):
                 kind = "constant" if name in self._tables else "parameter"
                 instead[id(array)] = recording.known(kind, array, name, learned=kind == "parameter")
         function = entrance(copied(self._thing, instead))
-        names = list(self._arguments)
+        names = list(self.arguments())
         names += names[-1:] * (len(inputs) - len(names))
         given = [self._as_argument(recording, name, x) for name, x in zip(names, inputs, strict=False)]
         beside = {k: recording.known("argument", v, k) if isinstance(v, np.ndarray) else v for k, v in named.items()}
+        arranged, further = self.arranged(given, beside)
         with recording.active():
-            returned = function(*given, **beside, **self._evaluation)
+            returned = function(*arranged, **further, **self._evaluation)
         return self._up_to_its_end(recording, returned)
 
     def _as_argument(self, recording: NumpyRecording, name: str, x: Any) -> Any:

@@ -88,6 +88,11 @@ class Structure:
         """True if an entry has a name; those of a tuple have places alone."""
         return any(isinstance(key, str) for key, _ in self.entries.values())
 
+    @property
+    def has_several_places(self) -> bool:
+        """True if it is a tuple of several entries."""
+        return not self.has_names and len(self.entries) > 1
+
     def arguments(self, stated: Arguments) -> Arguments:
         """Return the arguments of a call: the entries in the place of the structure."""
         further = {name: default for name, default in stated.items() if name != self.argument}

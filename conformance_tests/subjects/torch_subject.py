@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import torch
@@ -16,38 +16,31 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance_tests.computation.graph import Graph
-from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Disagreement, Unsupported
 from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.subjects.annotated import given_anyway, made_by_annotation
-from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import (
     REQUIRED,
     Arguments,
     arguments_of,
     hands_on,
     input_by_name,
-    required,
     tensors_in,
 )
+from conformance_tests.subjects.entered import EnteredSubject
 from conformance_tests.subjects.first_call import (
-    BATCHES,
-    FEW_TRIALS,
     LIKELY,
     FirstCall,
     SearchedTooLong,
     TryCall,
     fillings,
     first_call,
-    reads,
     value_of,
 )
 from conformance_tests.subjects.handed_on import documentation
 from conformance_tests.subjects.holding import whole_numbers
-from conformance_tests.subjects.likely_inputs import LENGTH, MOST_WIDTHS, drawn, inputs_of
 from conformance_tests.subjects.masks import DOCUMENTED, LENGTHS, MaskForm
 from conformance_tests.subjects.noisy_call import NO_CALL, noisy_call
-from conformance_tests.subjects.structured import Structure, structure_of
 from conformance_tests.subjects.subject import Boundary, Precision
 from conformance_tests.subjects.torch_hints import documented_masks, hints_of
 from conformance_tests.subjects.torch_recording import TorchRecording
@@ -75,7 +68,7 @@ MOST_MIXED = 20
 """After so many such messages an encoder is searched for a call in another way: one with them may be refused once."""
 
 
-class TorchSubject(CalledSubject):
+class TorchSubject(EnteredSubject):
     """A torch module. Inside ``borrowed`` it runs in float64; afterwards nothing of it has changed.
 
     Args:
@@ -95,8 +88,6 @@ class TorchSubject(CalledSubject):
         self._refuses_float64 = self._mixes_types = False
         self._refused_gradients = ""
         self._further = 0
-        self._structure: Structure | None = None
-        self._entry = ""
         states = stating(module, function)
         self._made = made_by_annotation(states)
         self._given_anyway = given_anyway(self._made, arguments_of(states))
@@ -217,24 +208,20 @@ class TorchSubject(CalledSubject):
             for name, p in self._ordinary():
                 p.copy_(values[name])
 
-    def arguments(self) -> Arguments:
-        """See ``CalledSubject``: those of the forward method that states them.
+    def stated_arguments(self) -> Arguments:
+        """See ``EnteredSubject``: those of the forward method that states them.
 
         Further inputs of one that takes any number are named by their place: ``*1``, ``*2``.
         """
         every = arguments_of(stating(self.module, self._function))
         stated: Arguments = {name: default for name, default in every.items() if name not in self._given_anyway}
-        if self._structure is not None:
-            stated = self._structure.arguments(stated)
         further: dict[str, Any] = {f"*{place}": REQUIRED for place in range(1, self._further + 1)}
-        if self._entry:
-            return {self._entry: stated[self._entry]} | dict(stated)
         first = next(iter(stated), "")
         return {first: stated[first]} | further | dict(stated) if further else stated
 
     def takes_input_by_name(self) -> bool:
         """See ``CalledSubject``: also where it stands behind another argument, or in a structure."""
-        return bool(self._entry or self._structure) or input_by_name(self._function or self.module.forward)
+        return self.is_entered_by_name() or input_by_name(self._function or self.module.forward)
 
     def call(self, positional: Sequence[Tensor], named: Mapping[str, Any], gradients: bool) -> Any:
         """See ``CalledSubject``. Without gradients torch's encoder takes its fast path; some run in one way alone."""
@@ -257,10 +244,8 @@ class TorchSubject(CalledSubject):
             placed = {name: self._made[name](x) if name in self._made else x for name, x in placed.items()}
             placed |= {name: made(None) for name, made in self._given_anyway.items()}
             beside = [placed.pop(name) for name in sorted(placed) if name.startswith("*")]
-            if self._structure is not None:
-                structure, placed = self._structure.made(placed)
-                return self._up_to_its_end(structure, **placed)
-            return self._up_to_its_end(*map(self._placed, positional), *beside, **placed)
+            arranged, further = self.arranged(list(map(self._placed, positional)), placed)
+            return self._up_to_its_end(*arranged, *beside, **further)
 
     def _up_to_its_end(self, *arguments: Any, **named: Any) -> Any:
         """Call the module, and return what the part returns that it is judged up to."""
@@ -291,13 +276,6 @@ class TorchSubject(CalledSubject):
         super().learn(probes, undisturbed)
         if isinstance(self.module, EncoderModule):
             self.mask_form, self.takes_mask = MaskForm("keep", "keep", "B n"), True
-
-    def conventions(self) -> dict[str, str]:
-        """See ``CalledSubject``: the entries of a structure too."""
-        learned = super().conventions()
-        if self._structure is None:
-            return learned
-        return learned | {"input": "; ".join(filter(None, (str(self._structure), learned.get("input"))))}
 
     def stated_order(self) -> bool | None:
         """See ``CalledSubject``: what the parts that know an order say."""
@@ -364,54 +342,24 @@ class TorchSubject(CalledSubject):
         self._refuses_float64 = True
         return graph
 
-    def tried_calls(self, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
-        """See ``CalledSubject``.
-
-        A method that takes any number of inputs gets as many as it needs; the input may be another argument than the
-        first.
-        """
-        structure = None if self._structure else self._looked_for()
-        # No array has entries with names. Code that asks for one may take arrays as well, but then it takes them soon.
-        is_named = structure is not None and structure.has_names
+    def tried_in_order(self, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
+        """See ``EnteredSubject``: a method that takes any number of inputs gets as many as it needs."""
         takes_any = next(iter(self.arguments()), "").startswith("*")
         for self._further in range(MOST_FURTHER + 1 if takes_any else 1):
-            found = super().tried_calls(call, sizes, min(trials, FEW_TRIALS) if is_named else trials)
-            if found is not None:
-                return found if reads_input(call, found) else self._entered_elsewhere(call, sizes, trials) or found
-        self._further = 0
-        found = None if is_named else self._entered_elsewhere(call, sizes, trials)
-        return found if found or structure is None else self._entered_in(structure, call, sizes, trials)
-
-    def _entered_in(self, structure: Structure, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
-        """Return a call with the input in a structure."""
-        self._structure = structure
-        # Its entries have no order: any of them may be the input before much is tried with the first.
-        few = super().tried_calls(call, sizes, min(trials, FEW_TRIALS))
-        found = few or self._entered_elsewhere(call, sizes, trials) or super().tried_calls(call, sizes, trials)
-        self._structure = structure if found else None
-        return found
-
-    def _entered_elsewhere(self, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
-        """Return a call with the input in another place than the first."""
-        for name in required(self.arguments()):
-            self._entry = name
-            found = super().tried_calls(call, sizes, min(trials, FEW_TRIALS))
+            found = super().tried_in_order(call, sizes, trials)
             if found is not None:
                 return found
-        self._entry = ""
+        self._further = 0
         return None
 
-    def _looked_for(self) -> Structure | None:
-        """Return the structure that the module looks for in its first argument, if it does."""
-        if required(self.arguments()) or not self.arguments():
-            return None  # it is called with nothing else
-        likely = map(drawn, islice(inputs_of(self.weights(), BATCHES[0], LENGTH), MOST_WIDTHS))
-        return structure_of(next(iter(self.arguments())), self._asked_of, map(self._placed, likely))
-
-    def _asked_of(self, argument: Any) -> Any:
-        """Call the module with anything as its first argument."""
+    def asked_of(self, argument: Any) -> Any:
+        """See ``EnteredSubject``."""
         with self._undisturbed(), torch.no_grad():
             return self.module(argument)
+
+    def handed_out(self, x: Tensor) -> Tensor:
+        """See ``EnteredSubject``."""
+        return self._placed(x)
 
     def kept(self) -> Mapping[str, Tensor]:
         """See ``CalledSubject``: buffers of whole numbers too, such as masks."""
@@ -508,17 +456,6 @@ def coarsest(dtypes: Iterable[torch.dtype]) -> torch.dtype:
     """Return the floating dtype that rounds most; float64 if there is none."""
     floating = [dtype for dtype in dtypes if dtype.is_floating_point]
     return max(floating, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float64)
-
-
-def reads_input(call: TryCall, found: FirstCall) -> bool:
-    """Return whether another input gives another output: code may ignore its first argument, and read a later one.
-
-    Where a mask hides everything, and all numbers are one, nothing can be seen of that.
-    """
-    if not found.named:
-        return True
-    returned = tensors_in(call(found.inputs, found.named))
-    return all(map(is_even, returned)) or reads(call, found.inputs, found.named, returned)
 
 
 def materialise(module: nn.Module, function: Callable[..., Any] | None = None) -> None:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ def adapt(thing: Any) -> Subject:
         if any(p.is_meta for p in thing.parameters()):
             raise SubjectError("its parameters have shapes but no numbers (the device is meta): load its weights first")
         return TorchSubject(thing)
+    thing = with_its_parameters(thing)
     if all(attribute(thing, member) is not None for member in ("weights", "encode")):
         return AdaptedSubject(thing)
     if modules := modules_called(thing):
@@ -46,6 +48,18 @@ def adapt(thing: Any) -> Subject:
         f"{type(thing).__name__} is not an encoder: give a torch.nn.Module, an object that is called and holds modules "
         "of torch or arrays of NumPy or JAX, or one with `weights` and `encode(x, mask)`"
     )
+
+
+def with_its_parameters(thing: Any) -> Any:
+    """Return the function that a function and what it takes first make, in a pair or with more; else the thing itself.
+
+    Code for JAX hands them over so: a function, or what has one as ``apply``, then parameters, and perhaps a state.
+    """
+    if not isinstance(thing, list | tuple) or len(thing) < 2:
+        return thing
+    first, *given = thing
+    function = first if callable(first) else attribute(first, "apply")
+    return partial(function, *given) if callable(function) and holding_arrays(given) is not None else thing
 
 
 def called(function: Callable[..., Any], modules: Mapping[str, torch.nn.Module]) -> torch.nn.Module:

@@ -50,6 +50,21 @@ class Block(layers.Layer):
         return self.layernorm2(x + self.ffn(x))
 
 
+class WideAsItsParts(layers.Layer):
+    """The width of its input stands in its parts alone; an axis of length 1 would fit, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.att = layers.MultiHeadAttention(5, 30)
+        self.ffn = keras.Sequential([layers.Dense(44, activation="relu"), layers.Dense(30)])
+        self.layernorm1 = layers.LayerNormalization(epsilon=1e-6)
+        self.layernorm2 = layers.LayerNormalization(epsilon=1e-6)
+
+    def call(self, x: Any) -> Any:
+        x = self.layernorm1(x + self.att(x, x))
+        return self.layernorm2(x + self.ffn(x))
+
+
 class SaysNothingOfMasks(layers.Layer):
     """A block without an argument for a mask, which Keras hands on to the attention of the first one alone."""
 
@@ -159,6 +174,10 @@ RIGHT: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "Keras, the same with dropout in the attention": (lambda: Stack(lambda: Block(0.1)), post(1e-3, "gelu")),
     "Keras, a mask that must be given": (AsksForItsMask, post(1e-3, "gelu")),
     "Keras, blocks without masks in a Sequential": (without_masks, post(1e-3, "gelu")),
+    "Keras, a width that its parts state": (
+        WideAsItsParts,
+        {"layer": "post-ln", "num_heads": 5, "d_model": 30, "d_ff": 44, "eps": 1e-6},
+    ),
     "Keras, attention by hand": (lambda: Stack(ByHand), post(1e-6, "relu")),
     "Keras, functional Post-LN": (graph(pre=False), post(1e-6, "relu")),
     "Keras, functional Pre-LN": (

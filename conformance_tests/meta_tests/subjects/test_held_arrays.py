@@ -97,6 +97,21 @@ def test_flags_are_those_of_evaluation_while_it_is_judged() -> None:
     assert flags() == (True, True, False)
 
 
+class FromADictionary(Encoder):
+    """Its arrays have names in one argument, as a loader of batches hands them over."""
+
+    def forward(self, batch: dict[str, Array]) -> tuple[Array, None]:  # type: ignore[override]
+        return super().forward(batch["vectors"], batch.get("padding"), training=False)
+
+
+def test_the_input_may_stand_in_a_dictionary() -> None:
+    target = check(FromADictionary).targets[0]
+    assert target.verdict == "conformant", [r.message for r in target.of("fail")] + target.notes
+    conventions = target.profile["conventions"]
+    assert conventions["input"] == "entries of batch: vectors, padding"
+    assert conventions["mask"] == "padding: (B, n), boolean, True = ignore"
+
+
 class DividedByTheWidth(Encoder):
     layer = type("Layer", (Layer,), {"divisor": 24**0.5})
 
@@ -192,6 +207,25 @@ def test_arrays_bound_to_a_function_are_weights() -> None:
     x = torch.randn(2, 5, 24, dtype=torch.float64)
     subject.set_weights({name: 3 * w for name, w in subject.weights().items()})
     assert torch.allclose(subject.encode((x,), None), 18 * x)
+
+
+def test_arrays_beside_the_function_that_takes_them_are_weights() -> None:
+    """A pair that holds no arrays beside its function is no encoder."""
+
+    def mapped(maps: list[Array], x: Array) -> Array:
+        for w in maps:
+            x = x @ w
+        return x
+
+    subject = adapt((mapped, [np.eye(24), 2 * np.eye(24)]))
+    assert {name: tuple(w.shape) for name, w in subject.weights().items()} == {
+        "0.0": (24, 24),
+        "0.1": (24, 24),
+    }
+    x = torch.randn(2, 5, 24, dtype=torch.float64)
+    assert torch.allclose(subject.encode((x,), None), 2 * x)
+    with pytest.raises(SubjectError, match="tuple is not an encoder"):
+        adapt((mapped, {"layers": 2}))
 
 
 class WritesIntoItsInput(Encoder):

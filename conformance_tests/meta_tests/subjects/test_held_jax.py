@@ -74,6 +74,51 @@ def test_a_function_bound_to_its_parameters_is_judged() -> None:
     ]
 
 
+class Transformed(NamedTuple):
+    """Functions apart from their parameters, as Haiku makes them: a key comes before the input."""
+
+    init: Callable[[], Any]
+    apply: Callable[..., Any]
+
+
+def with_key(held: dict[str, Any], key: Any, *inputs: Any) -> Any:
+    if key is None:
+        raise ValueError("a key is needed")
+    return layer(held, *inputs)
+
+
+def of_a_pair(held: dict[str, Any], inputs: Any) -> Any:
+    x, mask = inputs
+    return layer(held, x, mask)
+
+
+def of_a_dictionary(held: dict[str, Any], batch: Any) -> Any:
+    return layer(held, batch["vectors"], batch.get("mask"))
+
+
+@pytest.mark.parametrize("function", [of_a_pair, of_a_dictionary])
+def test_the_input_may_stand_in_a_structure(function: Any) -> None:
+    """Of two arrays, or of entries with names; neither is a batch of two sequences."""
+    target = check(lambda: partial(function, parameters())).targets[0]
+    assert target.verdict == "conformant", [r.message for r in target.of("fail")] + target.notes
+    conventions = target.profile["conventions"]
+    assert conventions["input"].startswith("entries of")
+    assert "True = keep" in conventions["mask"]
+
+
+def halved(held: dict[str, Any], x: Any) -> Any:
+    return layer(held, x, divisor=2 * 5**0.5)
+
+
+@pytest.mark.parametrize("function", [layer, with_key, Transformed(parameters, with_key)])
+def test_a_function_beside_its_parameters_is_judged(function: Any) -> None:
+    """The idiom of JAX: a function and what it takes first, in a pair."""
+    target = check(lambda: (function, parameters())).targets[0]
+    assert target.verdict == "conformant", [r.message for r in target.of("fail")] + target.notes
+    wrong = check(lambda: (halved, parameters())).targets[0]
+    assert (wrong.verdict, wrong.departs_at) == ("nonconformant", "attention.scores")
+
+
 def test_what_is_wrong_with_it_is_named() -> None:
     target = check(lambda: partial(layer, parameters(), divisor=20**0.5)).targets[0]
     assert (target.verdict, target.departs_at) == ("nonconformant", "attention.scores")

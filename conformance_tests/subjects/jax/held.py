@@ -12,17 +12,25 @@ import jax
 from torch import Tensor
 
 from conformance_tests.computation.inputs import is_table_of_waves
-from conformance_tests.subjects.attributes import attribute, with_attributes
-from conformance_tests.subjects.calling import EVALUATION, Arguments, apart_from_evaluation, arguments_of, entrance
+from conformance_tests.subjects.attributes import attribute, parameters_of, with_attributes
+from conformance_tests.subjects.calling import (
+    EVALUATION,
+    Arguments,
+    apart_from_evaluation,
+    arguments_of,
+    entrance,
+    is_random_key,
+)
+from conformance_tests.subjects.entered import EnteredSubject
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.holding import Apart
-from conformance_tests.subjects.jax.subject import JaxSubject, as_tensors, in_float64, is_floating, widened
+from conformance_tests.subjects.jax.subject import JaxSubject, as_arrays, as_tensors, in_float64, is_floating, widened
 
 Replace = Callable[[str, Any], Any]
 """Returns what stands in the place of an array, by its path and itself."""
 
 
-class HeldSubject(JaxSubject):
+class HeldSubject(EnteredSubject, JaxSubject):
     """An object that computes with the arrays of JAX that it holds.
 
     Raises:
@@ -30,16 +38,24 @@ class HeldSubject(JaxSubject):
     """
 
     def __init__(self, thing: Any) -> None:
-        self._thing = thing
+        self._thing = thing = with_random_key(thing)
         self._arguments, self._evaluation = apart_from_evaluation(arguments_of(entrance(thing)))
         with in_float64():
             held = as_tensors({path: widened(array) for path, array in held_arrays(thing).items()})
         self._tables = {path: array for path, array in held.items() if is_table_of_waves(array)}
         super().__init__({path: array for path, array in held.items() if path not in self._tables}, Hints())
 
-    def arguments(self) -> Arguments:
-        """See ``CalledSubject``: without those that tell evaluation from training."""
+    def stated_arguments(self) -> Arguments:
+        """See ``EnteredSubject``: without those that tell evaluation from training."""
         return self._arguments
+
+    def asked_of(self, argument: Any) -> Any:
+        """See ``EnteredSubject``."""
+        return entrance(self._thing)(argument, **self._evaluation)
+
+    def handed_out(self, x: Tensor) -> Any:
+        """See ``EnteredSubject``."""
+        return as_arrays(x)
 
     def tables(self) -> dict[str, Tensor]:
         """See ``Subject``: nothing but their numbers tells sinusoids from what is learned."""
@@ -52,7 +68,14 @@ class HeldSubject(JaxSubject):
     def evaluated(self, weights: Mapping[str, Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """See ``JaxSubject``."""
         function = entrance(rebuilt(self._thing, lambda path, array: weights.get(path, array)))
+        positional, named = self.arranged(positional, named)
         return function(*positional, **named, **self._evaluation)
+
+
+def with_random_key(thing: Any) -> Any:
+    """Return a function with a key, if it takes one, with which it draws random numbers, before its input."""
+    first, *others = parameters_of(entrance(thing)) or [""]
+    return partial(thing, jax.random.PRNGKey(0)) if others and is_random_key(first) else thing
 
 
 def held_arrays(thing: Any) -> dict[str, Any]:

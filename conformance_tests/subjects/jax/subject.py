@@ -80,7 +80,8 @@ class JaxSubject(BridgedSubject):
         """Trace a function for arguments of these shapes."""
         leaves, structure = jax.tree.flatten(as_shapes(given))
         ends = self.ending.part if self.ending else ""
-        key = (function.__name__, ends, structure, tuple(map(shape_of, leaves)))
+        # Which argument the input is shows in their order alone.
+        key = (function.__name__, ends, tuple(self.arguments()), structure, tuple(map(shape_of, leaves)))
         if key not in self._traces:
             with one_pass_noted(self._note_one_pass):
                 closed, returned = jax.make_jaxpr(function, return_shape=True)(*structure.unflatten(leaves))

@@ -16,6 +16,7 @@ from keras.src.utils.tracking import Tracker
 from conformance_tests.errors import SubjectError, one_line
 from conformance_tests.subjects.calling import apart_from_evaluation, arguments_of, required
 from conformance_tests.subjects.first_call import LIKELY, by_rank, fillings, value_of
+from conformance_tests.subjects.holding import whole_numbers
 from conformance_tests.subjects.likely_inputs import COLOURS
 from conformance_tests.subjects.stated import HEADS, first_of
 
@@ -123,7 +124,8 @@ def possible_inputs(layer: Any) -> Iterator[Any]:
     embeds = any(isinstance(part, keras.layers.Embedding) for part in parts)
     heads = [h for h in (first_of(part, HEADS, int) for part in parts) if h]
     h = heads[0] if heads else 1
-    kept = [n for n in vars(layer).values() if isinstance(n, int) and n > h > 1 and n % h == 0]
+    # The layer's numbers come before those of its parts, of which the last ones give what goes around others.
+    kept = [n for part in (layer, *reversed(parts)) for n in whole_numbers([part]) if n > h and n % h == 0]
     narrow = [PER_HEAD * h for h in heads[:1]]
     # What a layer keeps may be its width or another size, which tells nothing if it takes any width.
     widths = [*narrow, *kept, *WIDTHS]
