@@ -4,7 +4,7 @@ What names and shapes leave open is asked of the first layer's intermediates, on
 after the other; without intermediates, of the outputs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -172,7 +172,7 @@ class Settling:
                 return None  # numbers tell norms and activations
             self.subject.learn_result(graph.recorded.result)
             self.subject.special_ids = special_ids(graph)
-            shown, graph = self._with_positions(read(graph), graph)
+            shown, graph = self._with_arguments(graph)
             if shown.is_masked_by_ids:
                 self.subject.learn_padding(self.subject.special_ids or FALSE_ID)
             if "E_seg" in shown.codes:
@@ -186,22 +186,35 @@ class Settling:
                 self.subject.learn_images(*shown.images)
         return shown
 
-    def _with_positions(self, shown: EncoderReading, graph: Graph) -> tuple[EncoderReading, Graph]:
-        """Return a reading with positions, and its graph, if one of the arguments may take their numbers.
+    def _with_arguments(self, graph: Graph) -> tuple[EncoderReading, Graph]:
+        """Return a reading, and its graph, with other values of arguments that the suite gave zeros, if these mend it.
 
-        Where a reading has none, an argument that the suite gave zeros, and that looks rows up, may be for positions.
+        What is attended to beside the input is the input again in an encoder; and where tokens have no positions, an
+        argument that looks rows up may be for these.
         """
-        further = self.subject.further_ids(graph) if lacks_positions(shown) else ()
-        for argument in further:
-            self.subject.count_in(argument)
-            with suppress(Exception):  # a table of segments has not so many rows
+        shown, graph = self._given(read(graph), graph, self.subject.further_vectors(), "input", lambda r: not r.foreign)
+        return self._given(shown, graph, self.subject.further_ids(graph), "positions", lambda r: not lacks_positions(r))
+
+    def _given(
+        self,
+        shown: EncoderReading,
+        graph: Graph,
+        arguments: Sequence[str],
+        kind: str,
+        is_mended: Callable[[EncoderReading], bool],
+    ) -> tuple[EncoderReading, Graph]:
+        """Return a reading, and its graph, with values of some kind for an argument, if one of these mends it."""
+        if is_mended(shown) or not arguments:
+            return shown, graph
+        for argument in arguments:
+            self.subject.give(argument, kind)
+            with suppress(Exception):  # it may take something else
                 again = self._computation()
-                counted = read(again)
-                if not lacks_positions(counted):
-                    return counted, again
-        if further:
-            self.subject.count_in("")
-            self._computation()  # the first call is as it was
+                mended = read(again)
+                if is_mended(mended):
+                    return mended, again
+            self.subject.give(argument, "")
+        self._computation()  # the first call is as it was
         return shown, graph
 
     def _settled_by_computation(self, shown: EncoderReading) -> Settled | None:

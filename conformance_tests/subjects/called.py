@@ -120,7 +120,7 @@ class CalledSubject(Subject):
         self.idle_weights: frozenset[str] = frozenset()
         self._shown_segments = ""
         self._kinds: frozenset[str] = frozenset()
-        self._counted = ""
+        self._given_anyhow: dict[str, Plain] = {}
         self.width = 0
         self.result: int | None = None
         self.first_sizes: Sizes | None = None
@@ -258,7 +258,9 @@ class CalledSubject(Subject):
             found = first_call(
                 *held, arguments, wanted, lengths, batches, said.arguments, trials, shape, numbers, refusals
             )
-            return found.counting(self._counted) if found and self._counted else found
+            for argument, form in self._given_anyhow.items():
+                found = found and found.giving(argument, form)
+            return found
         finally:
             self._furthest = max(self._furthest, (refusals.best, refusals.best_refusal))
 
@@ -310,9 +312,14 @@ class CalledSubject(Subject):
         """See ``Subject``: those that are called segments are such."""
         return tuple(name for name in self._given_zeros(tables_by_argument(graph)) if not SEGMENTS.search(name))
 
-    def count_in(self, argument: str) -> None:
+    def further_vectors(self) -> tuple[str, ...]:
         """See ``Subject``."""
-        self._counted = argument
+        return tuple(n for n, form in (self.first_forms or {}).items() if form == Plain("nothing added"))
+
+    def give(self, argument: str, kind: str) -> None:
+        """See ``Subject``."""
+        self._given_anyhow.pop(argument, None)
+        self._given_anyhow |= {argument: Plain(kind)} if kind else {}
 
     def learn_padding(self, ids: frozenset[int]) -> None:
         """See ``Subject``."""
@@ -352,7 +359,7 @@ class CalledSubject(Subject):
 
     def beside_input(self) -> Arguments:
         """Return the arguments that may take a mask: no switches, nor what is read behind the end of the encoder."""
-        others = self._switches.union(self.ending.arguments if self.ending else ())
+        others = self._switches.union(self._given_anyhow, self.ending.arguments if self.ending else ())
         return {name: default for name, default in self._beside_segments().items() if name not in others}
 
     def stated_order(self) -> bool | None:
@@ -677,7 +684,7 @@ class CalledSubject(Subject):
         form = self.neutral[name]
         is_length = "len" in name and form != Plain("zeros")
         known = name == self._mask_argument or tells_of_a_mask(name) or is_length
-        again = form == Plain("input") and is_attended(name)
+        again = form == Plain("input") and (is_attended(name) or name in self._given_anyhow)
         if known or again or form in UNTOUCHED or name in self._kinds:
             return False
         if form == Plain("nothing added") and self._adds(name, plain):

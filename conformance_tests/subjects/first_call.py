@@ -166,13 +166,13 @@ class FirstCall:
     is_odd: bool = False
     in_one_axis: bool = False
 
-    def counting(self, argument: str) -> "FirstCall":
-        """Return the same with 0, 1, 2, … in the place of zeros."""
-        positions, keep = Plain("positions"), torch.ones(self.batch, self.length, dtype=torch.bool)
-        if self.forms.get(argument) != Plain("zeros"):
+    def giving(self, argument: str, form: Plain) -> "FirstCall":
+        """Return the same with something else in the place of zeros."""
+        if self.forms.get(argument) not in (Plain("zeros"), Plain("nothing added")):
             return self
-        named = {**self.named, argument: value_of(positions, keep, self.inputs)}
-        return replace(self, named=named, forms={**self.forms, argument: positions})
+        keep = torch.ones(self.batch, self.length, dtype=torch.bool)
+        named = {**self.named, argument: value_of(form, keep, self.inputs)}
+        return replace(self, named=named, forms={**self.forms, argument: form})
 
     @property
     def tells_axes_apart(self) -> bool:

@@ -249,12 +249,11 @@ class MaskSearch:
         them. An argument whose name is known for padding should hide it all the same.
         """
         subject, keep = self.subject, probe.keep
-        held = subject.weights()
-        idle = subject.idle_weights.intersection(held)
-        if not idle or "pad" in form.argument or form.argument in ESTABLISHED:
+        if not subject.idle_weights or "pad" in form.argument or form.argument in ESTABLISHED:
             return False
+        held = subject.weights()
         before = self.output(probe, form)
-        subject.set_weights(with_noise(held, held.keys() - idle))
+        subject.set_weights(with_noise(held, held.keys() - subject.idle_weights))
         try:
             after = self.output(probe, form)
         finally:

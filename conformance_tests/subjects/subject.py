@@ -179,8 +179,12 @@ class Subject:
         """Return the arguments that were given zeros, and look rows up: what these are is not known."""
         return ()
 
-    def count_in(self, argument: str) -> None:
-        """Give an argument 0, 1, 2, … from now on; none where it is empty."""
+    def further_vectors(self) -> tuple[str, ...]:
+        """Return the arguments that were given zeros with the axes of the input: what these are is not known."""
+        return ()
+
+    def give(self, argument: str, kind: str) -> None:
+        """Give an argument something else than zeros from now on: ``"positions"``, ``"input"``, or zeros for ``""``."""
 
     def learn_padding(self, ids: frozenset[int]) -> None:
         """Take up the ids by which its attention is seen to hide something, however rightly."""

@@ -817,3 +817,27 @@ class OfItsOwnClasses(Calls):
 
     def forward(self, x: Tensor, mask: Visible, kept: Kept) -> Tensor:  # type: ignore[override]
         return self.run(kept.get("x", x), mask.hidden)
+
+
+class AttendsToAnother(PlainAttention):
+    """Queries of one sequence, keys and values of another."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None, source: Tensor | None = None) -> Tensor:
+        assert source is not None
+        q, _, _ = self.split(x)
+        _, k, v = self.split(source)
+        return self.out(self.merge(self.score(q, k).softmax(-1) @ v))
+
+
+@unusual
+class AttendsToItsSource(nn.Module):
+    """One layer, which is an encoder's where its second argument is the first one again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = PlainLayer(28, 4, 37)
+        self.layer.attention = AttendsToAnother(28, 4)
+
+    def forward(self, x: Tensor, source: Tensor) -> Tensor:
+        y = self.layer.norm1(x + self.layer.attention(x, None, source))
+        return self.layer.norm2(y + self.layer.feed_forward(y))
