@@ -25,7 +25,8 @@ def handed_on(function: Callable[..., Any]) -> list[Parameter]:
     found: list[Parameter] = []
     given = set(function.keywords) if isinstance(function, partial) else set()
     for target, call in called_with_all(function):
-        by_place = 0 if any(isinstance(x, ast.Starred) for x in call.args) else len(call.args)
+        starred = (place for place, x in enumerate(call.args) if isinstance(x, ast.Starred))
+        by_place = next(starred, len(call.args))  # behind a star stands what the function itself gets by place
         given |= {keyword.arg for keyword in call.keywords if keyword.arg}
         with suppress(TypeError, ValueError):  # what is written in C states nothing
             stated = [*parameters_of(target).values()][by_place:]

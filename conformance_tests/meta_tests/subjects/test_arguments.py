@@ -125,6 +125,16 @@ class PassesOnToItsBase(PassesOnBehindOptions):
         return super().forward(**others)
 
 
+class Wrapper:
+    """Binds a function to an object in a class that has no name for it, as libraries of JAX do."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.bound = function, self
+
+    def __call__(self, *args, **others):
+        return self.function(self.bound, *args, **others)
+
+
 class KeepsToItself:
     """Takes anything by name, and passes nothing on."""
 
@@ -145,6 +155,7 @@ def calls_itself(x, **others):
         (PassesOnBehindOptions().forward, ["ids", "mask", "twice"], True),
         (partial(PassesOnBehindOptions().forward, mask=1), ["ids", "twice"], True),
         (PassesOnToItsBase().forward, ["ids", "twice", "mask"], True),
+        (Wrapper(PassesOn.added), ["x", "mask"], False),
         (KeepsToItself(), ["x", "mask"], False),
         (calls_itself, ["x"], False),
     ],
