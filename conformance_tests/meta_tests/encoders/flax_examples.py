@@ -95,6 +95,18 @@ def one_block() -> tuple[Any, Any]:
     return module, module.init(jax.random.key(0), inputs=jax.numpy.zeros((2, 5, 32)), train=False)
 
 
+class SwitchFirst(linen.Module):
+    """The block with a switch to training before its input, and without variables."""
+
+    @linen.compact
+    def __call__(self, is_train: bool, x: Any, keep: Any = None) -> Any:
+        mask = None if keep is None else keep[:, None, None, :]
+        normed = linen.LayerNorm(use_fast_variance=False)(x)
+        x = x + linen.MultiHeadDotProductAttention(num_heads=4, qkv_features=32)(normed, mask=mask)
+        inner = linen.Dense(72)(linen.LayerNorm(use_fast_variance=False)(x))
+        return x + linen.Dropout(0.1)(linen.Dense(32)(linen.relu(inner)), deterministic=not is_train)
+
+
 def never_switched_off() -> tuple[Any, Any]:
     """The block whose dropout is on in evaluation too."""
     module, variables = one_block()
@@ -126,6 +138,10 @@ RIGHT: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "linen, Post-LN, use_fast_variance=False": (linen_encoder, POST),
     "linen, a scan over three layers, use_fast_variance=False": (scanned, POST | {"num_layers": 3}),
     "linen, called by names": (one_block, PRE | {"num_layers": 1, "activation": "relu", "final_norm": "none"}),
+    "linen, a switch before its input": (
+        SwitchFirst,
+        PRE | {"num_layers": 1, "activation": "relu", "final_norm": "none"},
+    ),
     "linen, one layer": (one_layer, POST | {"num_layers": 1}),
     "linen, Pre-LN from token ids, use_fast_variance=False": (
         from_tokens,

@@ -173,6 +173,7 @@ def initialised(module: linen.Module) -> Mapping[str, Any] | None:
     often the larger ones come first.
     """
     arguments, evaluation = apart_from_evaluation(arguments_of(module))
+    first = next(iter(arguments), "")
     times = how_often_stated(module)
     sizes = sorted(times, key=lambda size: (times[size], size), reverse=True)
     stated = {str(size): torch.empty(size) for size in sizes if size > 1}
@@ -183,6 +184,8 @@ def initialised(module: linen.Module) -> Mapping[str, Any] | None:
 
     def returned_and_variables(x: Tensor, named: Mapping[str, Any]) -> Any:
         given = {name: array(value) for name, value in named.items()}
+        if input_by_name(module):  # a switch to evaluation stands before it
+            return module.init_with_output(keys, **{first: array(x)}, **given, **evaluation)
         return module.init_with_output(keys, array(x), **given, **evaluation)
 
     def call(x: Tensor, named: Mapping[str, Any]) -> list[Tensor]:

@@ -36,7 +36,6 @@ from conformance_tests.subjects.mask_search import Anything
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.one_by_one import without_batch
 
-
 jax.tree_util.register_static(Anything)  # it goes where no array may go
 
 
