@@ -278,7 +278,7 @@ class MaskSearch:
         )
 
     def _refuses_anything(self, argument: str, refusal: Exception) -> bool:
-        """Return whether an encoder raises the same where it gets something that is no array: it has not looked at it.
+        """Return whether an encoder raises the same for what is not an array at all: it has not looked at it.
 
         It was made without what a mask needs, for example.
         """
