@@ -232,6 +232,8 @@ class Wiring:
         behind: list[Value] = []
         if not leaves(self.graph, value.codes, found, behind) or len(found) != 1 or len(found[0].products) != 1:
             return None
+        if found[0].products[0].number not in self._maps:
+            return None  # a map that leaves no sublayer
         node = self._mapped(value, found[0], found[0].products[0])
         passes = tuple(dict.fromkeys(value.operation for value in reversed(behind)))
         return replace(node, passes=passes) if node.kind == "sublayer" else None

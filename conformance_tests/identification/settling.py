@@ -234,7 +234,7 @@ class Settling:
         try:
             trial = self._trial(Reading(mapping, self.weights, self.hints, self.declared, shown))
         except (Refused, SubjectError):
-            if is_all_read:
+            if is_all_read and self.subject.mixes_types:
                 raise  # names would not tell more of what refuses this precision
             return None
         except Undetermined:

@@ -311,6 +311,11 @@ class GuardedSubject(Subject):
         return self._subject.draws_numbers
 
     @property
+    def mixes_types(self) -> bool:  # type: ignore[override]
+        """True if the encoder mixes numbers of two precisions in a call."""
+        return self._subject.mixes_types
+
+    @property
     def records_gradients(self) -> bool | None:  # type: ignore[override]
         """True if the encoder runs only while gradients are recorded, False if only while none are."""
         return self._subject.records_gradients

@@ -43,10 +43,6 @@ UNFIT = (97, 89)
 """Sizes that no axis of a probe has, nor of an encoder that is tested with them."""
 
 
-class Anything:
-    """Stands in the place of an array, and is none."""
-
-
 class MaskedCall(Protocol):
     """An encoder that is called with arguments by name, some of which may be masks; see ``CalledSubject``."""
 
@@ -97,7 +93,7 @@ class LearnedMask:
         idle: arguments that are called masks, are taken, and change nothing.
         stand_ins: arguments that put learned vectors in the place of tokens, and hide none.
         refusal: why no mask could be handed over.
-        declined: a remark that an encoder takes no masks, whatever these are: it may not have implemented any.
+        declined: a remark that an encoder takes no masks: it has not implemented any, or reads images.
     """
 
     form: MaskForm | None = None
@@ -268,7 +264,8 @@ class MaskSearch:
 
     def _refused(self, argument: str, refusals: Sequence[Exception]) -> None:
         """Put down that an argument refused every form of mask."""
-        if declines(refusals) or self._refuses_anything(argument, refusals[-1]):
+        # An image need not be padded, whatever else its mask is for.
+        if declines(refusals) or not self.padded.by_position:
             self.declined = f"takes no mask: its argument {argument!r} raised {with_line(refusals[-1])}"
             return
         self.refusal = (
@@ -276,16 +273,6 @@ class MaskSearch:
             f"additive masks, per key and per query and key, the last one with {one_line(refusals[-1])}. "
             "Name a function that makes an encoder with a mask (B, n), True = keep"
         )
-
-    def _refuses_anything(self, argument: str, refusal: Exception) -> bool:
-        """Return whether an encoder raises the same for what is not an array at all: it has not looked at it.
-
-        It was made without what a mask needs, for example.
-        """
-        refusals: list[Exception] = []
-        with self.subject.giving({argument: Anything()}):
-            self.subject.attempt(self.padded.inputs, None, refusals)
-        return bool(refusals) and repr(refusals[-1]) == repr(refusal)
 
     def _beside_another(self, arguments: Arguments) -> MaskForm | None:
         """Return the form of a mask that an encoder takes beside another one alone, which hides nothing then."""

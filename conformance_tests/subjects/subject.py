@@ -82,6 +82,8 @@ class Subject:
     """True if two equal calls gave different results: known only where no graph shows the random numbers."""
     special_ids: frozenset[int] = frozenset()
     """Ids of tokens that its computation is seen to compare its input with: such as that of padding."""
+    mixes_types: bool = False
+    """True if its first call was refused for numbers of two precisions, and recorded with all of them in one."""
     records_gradients: bool | None = None
     """True if it runs only while gradients are recorded, as with hooks on them; False if only while none are."""
 

@@ -85,7 +85,7 @@ class TorchSubject(EnteredSubject):
         self._function = function
         self.device = "cpu"
         self._kept_in = coarsest([t.dtype for t in module.parameters()])
-        self._refuses_float64 = self._mixes_types = False
+        self._refuses_float64 = self.mixes_types = False
         self._refused_gradients = ""
         self._further = 0
         states = stating(module, function)
@@ -327,11 +327,11 @@ class TorchSubject(EnteredSubject):
 
         if not self._refuses_float64:
             with self.computing_in(Precision(torch.float64, self.device)):
-                if not self._mixes_types:
+                if not self.mixes_types:
                     with suppress(Unsupported):
                         return recorded()
-                    self._mixes_types = mixes_types
-                if self._mixes_types:
+                    self.mixes_types = mixes_types
+                if self.mixes_types:
                     # A cast to float32 that then meets float64 is a matter of precision, and not of what is computed.
                     with suppress(Unsupported), widened():
                         return recorded()

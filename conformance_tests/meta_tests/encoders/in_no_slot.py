@@ -166,3 +166,15 @@ class SlopedBelowAHead(Tokens):
 
     def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
         return self.classes(self.dense(self.run(self.token_table(ids), None)[:, 0]).tanh())
+
+
+class ActivatedWithItsPositions(Calls):
+    """Vectors are mapped, positions are added in the place of a bias, and the sum is activated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(28, 28, bias=False)
+        self.places = nn.Parameter(torch.randn(300, 28))
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run((self.map(x) + self.places[: x.shape[1]]).tanh(), None)

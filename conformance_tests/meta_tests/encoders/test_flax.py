@@ -15,11 +15,13 @@ flax = pytest.importorskip("flax", reason="needs the extra `flax`: run by `make 
 from conformance_tests.meta_tests.encoders.flax_examples import (  # noqa: E402
     RIGHT,
     WRONG,
+    LinenLayer,
     NnxEncoder,
     in_a_function,
     linen_pair,
     nnx_encoder,
 )
+from conformance_tests.subjects.jax.flax import initialised  # noqa: E402
 
 
 def report(make: Any, seed: int = 0) -> TargetReport:
@@ -105,6 +107,30 @@ def test_a_module_of_linen_is_handed_over_with_its_variables_or_alone() -> None:
     given = partial(bound, train=False), partial(module.apply, variables, train=False), bound.__call__
     for handed_over in (module, bound, (module, variables), (module, variables["params"]), applied, *given):
         assert check(handed_over, level="agreement").verdict == "conformant"
+
+
+class AsksForItsMask(flax.linen.Module):
+    """A layer without variables, which a mask must be given."""
+
+    width: int = 32
+
+    @flax.linen.compact
+    def __call__(self, x: Any, mask: Any) -> Any:
+        return LinenLayer(self.width, 4, 72)(x, mask[:, None, None, :], True)
+
+
+def test_a_module_that_asks_for_a_mask_is_initialised_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call that goes through is taken, and not for one whose mask hides everything."""
+    tried, eval_shape = [], jax.eval_shape
+
+    def counted(function: Any, *given: Any, **named: Any) -> Any:
+        tried.append(function.__qualname__)
+        return eval_shape(function, *given, **named)
+
+    monkeypatch.setattr(jax, "eval_shape", counted)
+    found = report(AsksForItsMask)
+    assert found.verdict == "conformant", said(found)
+    assert len([name for name in tried if name.startswith(initialised.__name__)]) < 50
 
 
 def test_a_module_that_computes_in_float32_by_order_is_judged_in_float64() -> None:

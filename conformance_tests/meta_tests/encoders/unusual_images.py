@@ -45,3 +45,13 @@ class SidesOfItsOwn(Calls):
         rows = self.side // 4
         patches = images.reshape(-1, rows, 4, rows, 4).transpose(2, 3).reshape(len(images), rows**2, 16)
         return self.run(self.map(patches) + self.places, None)
+
+
+@unusual
+class MadeWithoutAMask(PositionsInAGrid):
+    """Refuses a mask of patches unless it was made with what to put in their place."""
+
+    def forward(self, images: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        if mask is not None:
+            raise ValueError("made without masks")
+        return self.run(self.embedded(images), None)

@@ -40,19 +40,6 @@ class DeclinesMasks(Plain):
 
 
 @unusual
-class MadeWithoutMasks(Plain):
-    """Takes an argument for a mask, and refuses each one where it was not made for masks."""
-
-    def __init__(self) -> None:
-        super().__init__(plain_layers())
-        self.hidden_value: float | None = None
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        assert mask is None or self.hidden_value is not None, "made without masks"
-        return self.run(x, None)
-
-
-@unusual
 class TakesAColumn(Plain):
     """A mask (B, n, 1) that the stream is multiplied by, and that hides keys."""
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.shown import Facts
 from conformance_tests.deviations.resolution import on_file, unresolved
 from conformance_tests.engine.notes import are_copies, below_resolution, describe, guesses_heads
 from conformance_tests.harness.computed import Longest
@@ -94,6 +95,7 @@ def described(variants: dict[str, Any] | None = None, heads: int = 4, **facts: A
         "parameters": {},
         "calls": {},
         "maps": {},
+        "kept": {},
         "segments": True,
         "remarks": [],
         "unmoved": set(),
@@ -111,12 +113,20 @@ def described(variants: dict[str, Any] | None = None, heads: int = 4, **facts: A
         subject=subject,
         mapping=SimpleNamespace(conventions=lambda: known["maps"], heads=None, spare=()),
         stated_parameters=lambda: known["parameters"],
+        facts=Facts(kept=known["kept"]),
         sizes=None,
         **{name: known[name] for name in ("identified", "stored", "longest", "without_value")},
     )
     report = TargetReport("theirs")
     describe(run, report)
     return report
+
+
+def test_a_rounded_constant_is_named() -> None:
+    """By what it rounds to, in digits that tell it from that."""
+    report = described(variants={"activation": "gelu"}, kept={"activation": 0.7071, "scores": 0.37796447})
+    assert "keeps 1/√2 as 0.7071 (activation): judged with it" in report.notes
+    assert "keeps 1/√d_k as 0.37796447 (scores): judged with it" in report.notes
 
 
 def test_a_published_choice_is_named_with_its_conventions() -> None:

@@ -32,11 +32,8 @@ from conformance_tests.subjects.jax.operations import (
 from conformance_tests.subjects.jax.recording import JaxEvaluation
 from conformance_tests.subjects.jax.translated import Translated, tensor
 from conformance_tests.subjects.likely_inputs import SEQUENCE
-from conformance_tests.subjects.mask_search import Anything
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.one_by_one import without_batch
-
-jax.tree_util.register_static(Anything)  # it goes where no array may go
 
 
 class Trace(NamedTuple):
