@@ -132,8 +132,9 @@ class Settling:
         if shown is None:
             return by_names
         random = random_numbers(shown)
-        if random:
-            return replace(by_names, facts=Facts(random))
+        alone = random or (() if by_names.found.agrees else departing_by_itself(shown, self.weights))
+        if alone:
+            return replace(by_names, facts=Facts(tuple(alone)))
         return replace(by_names, facts=Facts(unread=tuple(excuses(shown, by_names)), turned=rotation(shown.graph)))
 
     def _ends_earlier(self, shown: EncoderReading) -> bool:

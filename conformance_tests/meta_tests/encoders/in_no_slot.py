@@ -13,7 +13,7 @@ from conformance_tests.meta_tests.encoders.plain import (
     layers_with,
     plain_layers,
 )
-from conformance_tests.meta_tests.encoders.unusual_calls import Calls, Tokens
+from conformance_tests.meta_tests.encoders.unusual_calls import Calls, Tokens, excused
 
 
 class TurnedByComplexNumbers(PlainAttention):
@@ -178,3 +178,28 @@ class ActivatedWithItsPositions(Calls):
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         return self.run((self.map(x) + self.places[: x.shape[1]]).tanh(), None)
+
+
+class ComparesItsHeads(PlainAttention):
+    """The heads of one position attend to each other."""
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        return [part.transpose(1, 2) for part in super().split(x)]
+
+    def merge(self, heads: Tensor) -> Tensor:
+        return heads.flatten(2)
+
+
+class ActivatesItsInput(Calls):
+    """What enters the first layer is in no slot, and has no parameters."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(x.tanh(), None)
+
+
+@excused("multihead.split", "the attention compares the heads of one position")
+def wrong_heads_behind_an_entrance_of_no_slot() -> nn.Module:
+    """The heads are wrong whatever enters the first layer."""
+    encoder = ActivatesItsInput()
+    encoder.layers = nn.ModuleList(layers_with(ComparesItsHeads))
+    return encoder
