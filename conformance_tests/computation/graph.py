@@ -8,11 +8,11 @@ say it. What is left are look-ups, elementwise operations, reductions and produc
 Frameworks record a graph through ``Recording``; nothing here depends on any of them.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
@@ -88,14 +88,31 @@ class Value:
         return f"<{self.number} {self.operation} {tuple(self.data.shape)} {self.name}>"
 
 
+class Rescaling(NamedTuple):
+    """Constants by which an input is multiplied and that are added to it, which a batch of inputs broadcasts with."""
+
+    factor: Tensor
+    offset: Tensor
+
+    def undone(self, x: Tensor) -> Tensor:
+        """Return what is rescaled to an input."""
+        return (x - self.offset.to(x)) / self.factor.to(x)
+
+    def __str__(self) -> str:
+        """Say what happens to an input."""
+        factor, offset = (sorted({f"{number:.6g}" for number in each.reshape(-1).tolist()}) for each in self)
+        return f"multiplied by {' or '.join(factor)}, and {' or '.join(offset)} is added"
+
+
 class Graph:
     """All values of one call, in order of execution, and the codes of what the call returned.
 
     ``disturbed`` has the numbers of the values that meet random numbers, as in dropout, and the lines where they do:
     the graph is that of a call in which each draw gives its mean, and there those values pass unchanged. ``parts`` has
     the codes of what each part of the encoder returned, by its name, in order of execution. ``result`` is the place of
-    the output among the floating arrays that the call returned, where several might be it. ``recorded`` is the graph
-    that it was made of, with loops written out, and ``translated`` gives the codes for those of that graph.
+    the output among the floating arrays that the call returned, where several might be it. ``rescaling`` says how the
+    argument was rescaled in the encoder, where that is so and the argument stands for what came of it. ``recorded`` is
+    the graph that it was made of, with loops written out, and ``translated`` gives the codes for those of that graph.
     """
 
     def __init__(self) -> None:
@@ -103,6 +120,7 @@ class Graph:
         self.disturbed: dict[int, str] = {}
         self.output: Tensor = torch.empty(0, dtype=torch.long)
         self.result: int | None = None
+        self.rescaling: Rescaling | None = None
         self.parts: list[tuple[str, Tensor]] = []
         self.recorded: Graph = self
         self.translated: Callable[[Tensor], Tensor] = lambda codes: codes
@@ -113,6 +131,15 @@ class Graph:
         shorter = copy(self)
         shorter.output = output
         return shorter
+
+    def with_values(self, others: Iterable[Value]) -> "Graph":
+        """Return the same graph with other values in the place of those with their numbers."""
+        changed = copy(self)
+        changed.values = list(self.values)
+        for value in others:
+            changed.values[value.number] = value
+        changed._readers = (-1, {})
+        return changed
 
     def owner(self, codes: Tensor) -> Value | None:
         """Return the value that all these entries belong to; None if there are several."""

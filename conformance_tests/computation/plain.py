@@ -4,11 +4,12 @@ from conformance_tests.computation.composed import composed
 from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.loops import rolled
 from conformance_tests.computation.normalised import normalised
+from conformance_tests.computation.rescaled import rescaled
 from conformance_tests.computation.sums import summed
 from conformance_tests.computation.sums_apart import joined_sums
 from conformance_tests.computation.unmapped import mapped
 
-PASSES = (rolled, joined_sums, normalised, summed, composed, mapped)
+PASSES = (rolled, rescaled, joined_sums, normalised, summed, composed, mapped)
 """Loops come first, since all others know products and sums alone, and missing maps last: then all others are there."""
 
 

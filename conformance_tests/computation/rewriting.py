@@ -59,7 +59,7 @@ class Rewriting:
         graph.parts = [(name, self.translated(codes)) for name, codes in former.parts]
         for number, line in former.disturbed.items():
             graph.disturbed |= {v.number: line for v in graph.owners(self.now[number])}
-        graph.recorded = former.recorded
+        graph.recorded, graph.rescaling = former.recorded, former.rescaling
         graph.translated = lambda codes: self.translated(former.translated(codes))
         return graph
 

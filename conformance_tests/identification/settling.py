@@ -184,7 +184,7 @@ class Settling:
                 shown = read(self._computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))
             self.subject.learn_idle(self.weights.keys() - shown.reached())
             if shown.images is not None:
-                self.subject.learn_images(*shown.images)
+                self.subject.learn_images(*shown.images, graph.rescaling)
         return shown
 
     def _with_arguments(self, graph: Graph) -> tuple[EncoderReading, Graph]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.graph import Graph, Rescaling
 from conformance_tests.computation.images import ImageAxes
 from conformance_tests.computation.inputs import tables_by_argument
 from conformance_tests.computation.shown import Ending, Finding
@@ -126,6 +126,7 @@ class CalledSubject(Subject):
         self.first_sizes: Sizes | None = None
         self.first_forms: Mapping[str, Filling] | None = None
         self.image_axes: ImageAxes | None = None
+        self.rescaling: Rescaling | None = None
         self.ids_apart = False
         self.takes_numbers = False
         self.one_by_one = False
@@ -333,9 +334,9 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         self.result = place
 
-    def learn_images(self, axes: ImageAxes, shape: Sequence[int]) -> None:
+    def learn_images(self, axes: ImageAxes, shape: Sequence[int], rescaling: Rescaling | None = None) -> None:
         """See ``Subject``."""
-        self.image_axes = axes
+        self.image_axes, self.rescaling = axes, rescaling
         _, *sides = axes.sizes(shape)
         assert self.first_sizes is not None
         self.first_sizes = self.first_sizes._replace(image=(sides[0], sides[1]))
@@ -422,8 +423,9 @@ class CalledSubject(Subject):
             str(form) if isinstance(form, MaskForm) else f"{name}: {form}" for name, form in others.items()
         )
         in_every_call = f"given in every call, with nothing hidden: {given}" if given else ""
+        before = f"judged behind the rescaling of its images, which are {self.rescaling}" if self.rescaling else ""
         ignored = f"{self._mask.ignored} changes nothing: padding is told by its id" if self._mask.ignored else ""
-        return tuple(filter(None, (self._ends(), said, in_every_call, unjudged, ignored, self._mask.declined)))
+        return tuple(filter(None, (self._ends(), before, said, in_every_call, unjudged, ignored, self._mask.declined)))
 
     def _left_at_default(self) -> list[str]:
         """Return the optional arguments that no call gives, and in which no mask was found."""
@@ -651,6 +653,8 @@ class CalledSubject(Subject):
             inputs, keep = (inputs[0].masked_fill(beyond, self.mask_form.id), *inputs[1:]), None
         named: dict[str, Any] = dict(self.hints.arguments)
         positional = [self.image_axes.arranged(inputs[0]) if self.image_axes else self._turned(inputs[0])]
+        if self.rescaling is not None:
+            positional[0] = self.rescaling.undone(positional[0])
         if self.ids_apart:
             positional[0] = positional[0][..., None]
         elif self.takes_numbers:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.graph import Graph, Rescaling
 from conformance_tests.computation.images import ImageAxes
 from conformance_tests.computation.shown import Ending, Finding
 from conformance_tests.errors import Disagreement, Undetermined, Unsupported
@@ -197,8 +197,11 @@ class Subject:
     def learn_result(self, place: int | None) -> None:
         """Take up which of the floating arrays that a call returns are the hidden states, where several might be."""
 
-    def learn_images(self, axes: ImageAxes, shape: Sequence[int]) -> None:
-        """Take up which axes the images have that it is called with, and the shape of an array of them."""
+    def learn_images(self, axes: ImageAxes, shape: Sequence[int], rescaling: Rescaling | None = None) -> None:
+        """Take up which axes the images have that it is called with, the shape of an array, and how it rescales them.
+
+        It is then called with images that become a probe.
+        """
 
     def can_hide(self, keep: Tensor) -> bool:
         """Return whether its kind of mask can express this one, (B, n) with True = keep."""

@@ -55,3 +55,40 @@ class MadeWithoutAMask(PositionsInAGrid):
         if mask is not None:
             raise ValueError("made without masks")
         return self.run(self.embedded(images), None)
+
+
+@unusual
+class RescalesItsImages(PositionsInAGrid):
+    """Takes images with entries up to 255, and makes them such up to 1."""
+
+    def embedded(self, images: Tensor) -> Tensor:
+        return super().embedded(images / 127.5 - 1)
+
+
+@unusual
+class StandardisesItsImages(PositionsInAGrid):
+    """Takes a mean away from each channel and divides by a deviation, which it keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor([0.485, 0.456, 0.406]).reshape(3, 1, 1))
+        self.register_buffer("deviation", torch.tensor([0.229, 0.224, 0.225]).reshape(3, 1, 1))
+
+    def embedded(self, images: Tensor) -> Tensor:
+        return super().embedded((images - self.get_buffer("mean")) / self.get_buffer("deviation"))
+
+
+@unusual
+class TurnsItsImagesRound(PositionsInAGrid):
+    """White becomes black."""
+
+    def embedded(self, images: Tensor) -> Tensor:
+        return super().embedded(1 - images)
+
+
+@excused("position.learned", "positions are added before the class token is put in front, which gets none")
+class ClassTokenBehindARescaling(ClassTokenBesideAGrid):
+    """What is wrong behind the rescaling is found."""
+
+    def embedded(self, images: Tensor) -> Tensor:
+        return super().embedded(images * 2 - 1)
