@@ -121,16 +121,17 @@ class AsksForItsMask(flax.linen.Module):
 
 def test_a_module_that_asks_for_a_mask_is_initialised_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first call that goes through is taken, and not for one whose mask hides everything."""
-    tried, eval_shape = [], jax.eval_shape
+    returned, eval_shape = [], jax.eval_shape
 
-    def counted(function: Any, *given: Any, **named: Any) -> Any:
-        tried.append(function.__qualname__)
-        return eval_shape(function, *given, **named)
+    def noted(function: Any, *given: Any, **named: Any) -> Any:
+        found = eval_shape(function, *given, **named)
+        returned.append(function.__qualname__)
+        return found
 
-    monkeypatch.setattr(jax, "eval_shape", counted)
+    monkeypatch.setattr(jax, "eval_shape", noted)
     found = report(AsksForItsMask)
     assert found.verdict == "conformant", said(found)
-    assert len([name for name in tried if name.startswith(initialised.__name__)]) < 50
+    assert len([name for name in returned if name.startswith(initialised.__name__)]) == 1
 
 
 def test_a_module_that_computes_in_float32_by_order_is_judged_in_float64() -> None:
