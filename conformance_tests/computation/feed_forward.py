@@ -4,7 +4,6 @@ Code without the second map is read too, as what departs from the equations.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -12,24 +11,11 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
+from conformance_tests.computation.constants import SAME, rounded_root
 from conformance_tests.computation.graph import Graph, Value
-from conformance_tests.computation.norm import CLOSE, CLOSE_IN_FLOAT32, SAME, apart
+from conformance_tests.computation.norm import CLOSE, CLOSE_IN_FLOAT32, apart
 from conformance_tests.computation.walking import read_side_by_side
 from encoder_spec.equation import variants
-
-ROOTS: Mapping[str, tuple[float, Callable[[Tensor, Tensor], Tensor]]] = {
-    "gelu": (math.sqrt(0.5), lambda x, share: share.erfinv() / x),
-    "gelu-tanh": (math.sqrt(2 / math.pi), lambda x, share: share.atanh() / (x + 0.044715 * x**3)),
-}
-"""Activations x/2 (1 + share) with an irrational number: it, and what it is by x and its share."""
-
-SIX_DIGITS = 5e-6
-"""How far, relatively, a number in an activation may be from the one that belongs there and be it, written with six
-digits or more. Code that has passed it on writes 0.79788456 for √(2/π), and 1.41421 for √2; with five digits it can be
-told from the activation in float32."""
-
-TELLING = (0.1, 0.9)
-"""Shares between these, of either sign, tell the number in an activation: near 0 and 1 they lose digits."""
 
 MOST_OPERATIONS = 40
 """An activation by hand takes some ten operations, and each may be reached on several ways."""
@@ -198,27 +184,3 @@ def nearest_activation(value: Tensor, maps: list[Tensor]) -> tuple[str, list[int
             tried.append((float((given - value).norm()) / size, len(tried), apart(given, value), name, order))
     relative, _, off, name, order = min(tried)
     return name, order, off, relative < NEAR_BY
-
-
-def rounded_root(name: str, value: Tensor, maps: Sequence[Tensor]) -> float | None:
-    """Return the number with which an activation gives a value, if it is the one that belongs there with few digits.
-
-    Args:
-        name: the variant of the activation.
-        value: what the activation gives, times its gate if it has one.
-        maps: what the activation reads, then the gate.
-    """
-    if name not in ROOTS:
-        return None
-    belongs, solved = ROOTS[name]
-    x, *gate = maps
-    half = x / 2 * (gate[0] if gate else 1.0)
-    share = value / half - 1
-    low, high = TELLING
-    telling = (share.abs() > low) & (share.abs() < high)
-    if not bool(telling.any()):
-        return None
-    found = solved(x[telling], share[telling])
-    root = float(found.median())
-    is_one = apart(found / root, torch.ones_like(found)) <= SAME
-    return root if is_one and SAME < abs(root / belongs - 1) <= SIX_DIGITS else None

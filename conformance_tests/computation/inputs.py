@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine, of_weights
+from conformance_tests.computation.constants import NEAR, SAME
 from conformance_tests.computation.convolutions import read_convolution
 from conformance_tests.computation.feed_forward import linear, nearest_activation, unscaled
 from conformance_tests.computation.graph import PLACES, Graph, Value, places
 from conformance_tests.computation.images import Patches, tiling
-from conformance_tests.computation.norm import CLOSE, SAME, Norm
-from conformance_tests.computation.outer_norms import NEAR, read_outer_norm
+from conformance_tests.computation.norm import CLOSE, Norm
+from conformance_tests.computation.outer_norms import read_outer_norm
 from conformance_tests.computation.shown import EncoderReading, Finding, Kind
 from conformance_tests.computation.stream import Node
 from conformance_tests.computation.walking import along_axis, first_argument, is_even, paths, through, unchanged

@@ -24,9 +24,6 @@ CLOSE_IN_FLOAT32 = 1e-5
 """How far it may be where the statistics are computed in float32."""
 
 
-SAME = 1e-12
-"""So near, relatively, a number of float64 is the one that belongs there."""
-
 LAYER_NORM = "layer-norm"
 """The variant that a norm is held against if nothing shows another one."""
 

@@ -2,12 +2,10 @@
 
 import torch
 
+from conformance_tests.computation.constants import NEAR
 from conformance_tests.computation.norm import Norm
 from conformance_tests.computation.shown import EncoderReading
 from encoder_spec.equation import variants
-
-NEAR = 1e-6
-"""So near, relatively, a number is the one that belongs there, kept in float32."""
 
 
 def read_outer_norm(found: EncoderReading, norm: Norm, place: str, slot: str) -> None:

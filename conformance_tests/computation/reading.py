@@ -11,11 +11,12 @@ from torch.nn.functional import pad
 
 from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, attentions, names
+from conformance_tests.computation.constants import NEAR, SAME
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import Graph, Value, places
 from conformance_tests.computation.inputs import ONE_FOR_ALL, WITH_FEATURES, read_entrance
-from conformance_tests.computation.norm import LAYER_NORM, SAME, Norm
-from conformance_tests.computation.outer_norms import NEAR, read_norm_parameters, read_outer_norm
+from conformance_tests.computation.norm import LAYER_NORM, Norm
+from conformance_tests.computation.outer_norms import read_norm_parameters, read_outer_norm
 from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Ending, Finding, Remarks
 from conformance_tests.computation.stream import Step, Stream, Wiring, stream_of
 from conformance_tests.computation.unmapped import IDENTITY

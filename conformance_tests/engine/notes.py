@@ -2,10 +2,10 @@
 
 import torch
 
+from conformance_tests.computation.constants import WITH_CONSTANT
 from conformance_tests.deviations.resolution import on_file, unresolved
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.identify import nearest_profile
-from conformance_tests.identification.structure import WITH_CONSTANT
 from conformance_tests.numerics.probes import sizes_in_words
 from conformance_tests.reports.report import TargetReport
 from conformance_tests.subjects.segments import FIRST_ALONE

@@ -184,7 +184,8 @@ class Settling:
                 shown = read(self._computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))
             self.subject.learn_idle(self.weights.keys() - shown.reached())
             if shown.images is not None:
-                self.subject.learn_images(*shown.images, graph.rescaling)
+                self.subject.learn_images(*shown.images)
+                self.subject.learn_rescaling(graph.rescaling)
         return shown
 
     def _with_arguments(self, graph: Graph) -> tuple[EncoderReading, Graph]:
@@ -214,7 +215,7 @@ class Settling:
                 mended = read(again)
                 if is_mended(mended):
                     return mended, again
-            self.subject.give(argument, "")
+            self.subject.give(argument, None)
         self._computation()  # the first call is as it was
         return shown, graph
 

@@ -1,14 +1,15 @@
 """Facts that the parameters alone show of an encoder: its sizes, and the variant of every slot that has parameters."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from math import isqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.constants import WITH_CONSTANT
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.errors import Undetermined
 from conformance_tests.harness.computed import ENTRANCES
@@ -131,22 +132,6 @@ def as_shown(shown: EncoderReading) -> Encoder:
         if found.get(path, shape) != shape:
             raise Undetermined(f"{path} has shape {found[path]}, but beside the other parameters it must be {shape}")
     return encoder
-
-
-class WithConstant(NamedTuple):
-    """An equation with a constant: that in words, and the function with another number in its place."""
-
-    constant: str
-    function: Callable[..., Tensor]
-
-
-WITH_CONSTANT = {
-    "scaled": WithConstant("1/√d_k", lambda number, Q, K: number * (Q @ K.mT)),
-    "sqrt-d-model": WithConstant("√d_model", lambda number, X: number * X),
-    "gelu": WithConstant("1/√2", lambda number, x: x / 2 * (1 + torch.erf(number * x))),
-    "gelu-tanh": WithConstant("√(2/π)", lambda number, x: x / 2 * (1 + torch.tanh(number * (x + 0.044715 * x**3)))),
-}
-"""The variants with an irrational constant, which encoders keep rounded: in float32, or with some digits alone."""
 
 
 def as_kept(slot: str, variant: str, number: float) -> Equation:

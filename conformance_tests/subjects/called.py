@@ -317,7 +317,7 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         return tuple(n for n, form in (self.first_forms or {}).items() if form == Plain("nothing added"))
 
-    def give(self, argument: str, kind: str) -> None:
+    def give(self, argument: str, kind: str | None) -> None:
         """See ``Subject``."""
         self._given_anyhow.pop(argument, None)
         self._given_anyhow |= {argument: Plain(kind)} if kind else {}
@@ -334,9 +334,13 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         self.result = place
 
-    def learn_images(self, axes: ImageAxes, shape: Sequence[int], rescaling: Rescaling | None = None) -> None:
+    def learn_rescaling(self, rescaling: Rescaling | None) -> None:
         """See ``Subject``."""
-        self.image_axes, self.rescaling = axes, rescaling
+        self.rescaling = rescaling
+
+    def learn_images(self, axes: ImageAxes, shape: Sequence[int]) -> None:
+        """See ``Subject``."""
+        self.image_axes = axes
         _, *sides = axes.sizes(shape)
         assert self.first_sizes is not None
         self.first_sizes = self.first_sizes._replace(image=(sides[0], sides[1]))

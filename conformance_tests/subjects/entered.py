@@ -75,6 +75,7 @@ class EnteredSubject(CalledSubject):
             found = self._entered_in(structure, call, sizes, trials)
             if found is not None:
                 return found
+            structure = None
         # No array has entries with names. Code that asks for one may take arrays as well, but then it takes them soon.
         is_named = structure is not None and structure.has_names
         found = self.tried_in_order(call, sizes, min(trials, FEW_TRIALS) if is_named else trials)

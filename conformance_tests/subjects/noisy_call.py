@@ -38,7 +38,7 @@ def noisy_call(
     subject.first_sizes, subject.first_forms = Sizes(called.batch, called.length), called.forms
     subject.image_axes, shape = None, tuple(called.inputs.shape)
     if called.inputs.ndim > SEQUENCE:
-        subject.learn_images(image_axes(shape)[0], shape, subject.rescaling)
+        subject.learn_images(image_axes(shape)[0], shape)
     subject.in_one_axis = called.in_one_axis
     subject.ids_apart = called.inputs.ndim == SEQUENCE and not called.inputs.is_floating_point()
     subject.takes_numbers = called.inputs.ndim < SEQUENCE and called.inputs.is_floating_point()

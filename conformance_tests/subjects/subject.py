@@ -185,8 +185,8 @@ class Subject:
         """Return the arguments that were given zeros with the axes of the input: what these are is not known."""
         return ()
 
-    def give(self, argument: str, kind: str) -> None:
-        """Give an argument something else than zeros from now on: ``"positions"``, ``"input"``, or zeros for ``""``."""
+    def give(self, argument: str, kind: str | None) -> None:
+        """Give an argument ``"positions"`` or the ``"input"`` in the place of zeros from now on; None takes it back."""
 
     def learn_padding(self, ids: frozenset[int]) -> None:
         """Take up the ids by which its attention is seen to hide something, however rightly."""
@@ -197,11 +197,11 @@ class Subject:
     def learn_result(self, place: int | None) -> None:
         """Take up which of the floating arrays that a call returns are the hidden states, where several might be."""
 
-    def learn_images(self, axes: ImageAxes, shape: Sequence[int], rescaling: Rescaling | None = None) -> None:
-        """Take up which axes the images have that it is called with, the shape of an array, and how it rescales them.
+    def learn_images(self, axes: ImageAxes, shape: Sequence[int]) -> None:
+        """Take up which axes the images have that it is called with, and the shape of an array of them."""
 
-        It is then called with images that become a probe.
-        """
+    def learn_rescaling(self, rescaling: Rescaling | None) -> None:
+        """Take up how it rescales its images: it is called with such as become a probe."""
 
     def can_hide(self, keep: Tensor) -> bool:
         """Return whether its kind of mask can express this one, (B, n) with True = keep."""

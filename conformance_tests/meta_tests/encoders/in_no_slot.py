@@ -191,7 +191,7 @@ class ComparesItsHeads(PlainAttention):
 
 
 class ActivatesItsInput(Calls):
-    """What enters the first layer is in no slot, and has no parameters."""
+    """Activates its input first, which no slot covers and no parameter tells."""
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         return self.run(x.tanh(), None)

@@ -88,7 +88,7 @@ class TurnsItsImagesRound(PositionsInAGrid):
 
 @excused("position.learned", "positions are added before the class token is put in front, which gets none")
 class ClassTokenBehindARescaling(ClassTokenBesideAGrid):
-    """What is wrong behind the rescaling is found."""
+    """Makes a mistake behind the rescaling."""
 
     def embedded(self, images: Tensor) -> Tensor:
         return super().embedded(images * 2 - 1)

@@ -626,25 +626,22 @@ def batch_norms_made_anew() -> nn.Module:
     return with_heads_side_by_side(BatchNormMadeAnew)
 
 
-class WithoutMaps(PlainPreNorm):
+class WithoutMaps(PlainLayer):
     """Its feed-forward network was left out, all but the activation."""
 
     def feed_forward(self, x: Tensor) -> Tensor:
         return x.relu()
 
 
+class WithoutMapsBehindANorm(WithoutMaps, PlainPreNorm):
+    """Pre-LN."""
+
+
 @excused("ffn.without_bias", "its feed-forward network is relu of each entry, without a map")
-def without_maps_before_the_norm() -> nn.Module:
+def without_maps_behind_a_norm() -> nn.Module:
+    return Plain(plain_layers(WithoutMapsBehindANorm))
+
+
+@excused("ffn.without_bias", "its feed-forward network is relu of each entry, without a map")
+def without_maps_before_a_norm() -> nn.Module:
     return Plain(plain_layers(WithoutMaps))
-
-
-class WithoutMapsBehindTheNorm(PlainLayer):
-    """The same with norms behind the sublayers."""
-
-    def feed_forward(self, x: Tensor) -> Tensor:
-        return x.relu()
-
-
-@excused("ffn.without_bias", "its feed-forward network is relu of each entry, without a map")
-def without_maps_behind_the_norm() -> nn.Module:
-    return Plain(plain_layers(WithoutMapsBehindTheNorm))

@@ -246,7 +246,7 @@ class MasksWhatIsGuessed(Plain):
 
 @excused("attention.scores", "ATT-3")
 class HidesNoPadding(MasksWhatIsGuessed):
-    """The same under a name that says padding, which attention should not see."""
+    """Does the same with an argument that is called a padding mask."""
 
     def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
         return super().forward(x, padding_mask)

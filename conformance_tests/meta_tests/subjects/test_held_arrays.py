@@ -210,7 +210,7 @@ def test_arrays_bound_to_a_function_are_weights() -> None:
 
 
 def test_arrays_beside_the_function_that_takes_them_are_weights() -> None:
-    """A pair that holds no arrays beside its function is no encoder."""
+    """Beside settings alone, a function is not an encoder."""
 
     def mapped(maps: list[Array], x: Array) -> Array:
         for w in maps:

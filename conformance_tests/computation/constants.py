@@ -1,0 +1,70 @@
+"""Irrational constants of the equations, which encoders keep rounded: in float32, or with some digits alone."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.norm import apart
+
+SAME = 1e-12
+"""So near, relatively, a number of float64 is the one that belongs there."""
+
+NEAR = 1e-6
+"""So near, relatively, a number is the one that belongs there, kept in float32."""
+
+SIX_DIGITS = 5e-6
+"""How far, relatively, a number in an activation may be from the one that belongs there and be it, written with six
+digits or more. Fused code writes 0.79788456 for √(2/π), and other code 1.41421 for √2; with five digits it can be told
+from the activation in float32."""
+
+TELLING = (0.1, 0.9)
+"""Shares between these, of either sign, tell the number in an activation: near 0 and 1 they lose digits."""
+
+
+class WithConstant(NamedTuple):
+    """A variant with a constant: that in words, and the function with another number in its place."""
+
+    constant: str
+    function: Callable[..., Tensor]
+
+
+WITH_CONSTANT = {
+    "scaled": WithConstant("1/√d_k", lambda number, Q, K: number * (Q @ K.mT)),
+    "sqrt-d-model": WithConstant("√d_model", lambda number, X: number * X),
+    "gelu": WithConstant("1/√2", lambda number, x: x / 2 * (1 + torch.erf(number * x))),
+    "gelu-tanh": WithConstant("√(2/π)", lambda number, x: x / 2 * (1 + torch.tanh(number * (x + 0.044715 * x**3)))),
+}
+"""The variants with an irrational constant, by name."""
+
+ROOTS: Mapping[str, tuple[float, Callable[[Tensor, Tensor], Tensor]]] = {
+    "gelu": (math.sqrt(0.5), lambda x, share: share.erfinv() / x),
+    "gelu-tanh": (math.sqrt(2 / math.pi), lambda x, share: share.atanh() / (x + 0.044715 * x**3)),
+}
+"""Activations x/2 (1 + share) among them: their constant, and what it is by x and its share."""
+
+
+def rounded_root(name: str, value: Tensor, maps: Sequence[Tensor]) -> float | None:
+    """Return the number with which an activation gives a value, if it is the one that belongs there with few digits.
+
+    Args:
+        name: the variant of the activation.
+        value: what the activation gives, times its gate if it has one.
+        maps: what the activation reads, then the gate.
+    """
+    if name not in ROOTS:
+        return None
+    belongs, solved = ROOTS[name]
+    x, *gate = maps
+    half = x / 2 * (gate[0] if gate else 1.0)
+    share = value / half - 1
+    low, high = TELLING
+    telling = (share.abs() > low) & (share.abs() < high)
+    if not bool(telling.any()):
+        return None
+    found = solved(x[telling], share[telling])
+    root = float(found.median())
+    is_one = apart(found / root, torch.ones_like(found)) <= SAME
+    return root if is_one and SAME < abs(root / belongs - 1) <= SIX_DIGITS else None
