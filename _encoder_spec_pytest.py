@@ -6,10 +6,18 @@ encoder-spec. It stands outside the packages because pytest imports it in each p
 encoder-spec installed, also in one with its own package ``conformance_tests`` in its place.
 """
 
+import os
 from contextlib import suppress
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+
+SHARED = "ENCODER_SPEC_SHARED"
+"""The environment variable by which the processes of pytest-xdist know the folder of the reports that they share."""
+
+FOLDER = pytest.StashKey[TemporaryDirectory[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,8 +43,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--encoder-device", default="cpu", metavar="DEVICE", help="device to judge on, as torch names it")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give each process of pytest-xdist the folder of the reports that they share: an encoder is judged once."""
+    stash = node.config.stash
+    if FOLDER not in stash:
+        stash[FOLDER] = TemporaryDirectory(prefix="encoder-spec-", ignore_cleanup_errors=True)
+    node.workerinput[SHARED] = stash[FOLDER].name
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Delete that folder."""
+    if FOLDER in config.stash:
+        config.stash[FOLDER].cleanup()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a target or a profile that does not exist in one line, before anything is collected."""
+    os.environ.pop(SHARED, None)  # that of a run in which this one is a test
+    if shared := getattr(config, "workerinput", {}).get(SHARED):
+        os.environ[SHARED] = shared
     targets, profile = config.getoption("--encoder"), config.getoption("--encoder-profile")
     if not targets:
         return

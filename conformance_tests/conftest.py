@@ -1,15 +1,18 @@
 """The checks under pytest: one item for each requirement and encoder."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from conformance_tests.frontends.judged import Judged
 from conformance_tests.harness.checks import REGISTRY, Check
-from conformance_tests.reports.report import Result
+from conformance_tests.harness.question import Question
+from encoder_spec.notation import SpecificationError
 
 DEFAULT_ENCODERS = ("reference", "torch-post-ln", "torch-pre-ln")
+
+NOT_ITS_EQUATION = "no equation of this encoder has {}"
+NOT_JUDGED = "the encoder could not be judged"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -35,43 +38,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def run(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Provide the run over the encoder that ``--encoder`` names."""
-    from conformance_tests.errors import SubjectError, TargetError, Undetermined
-    from conformance_tests.harness.question import Question
-    from conformance_tests.identification.opening import opened
-    from conformance_tests.targets.resolving import make, resolve
-    from encoder_spec.notation import SpecificationError
-
+def run(request: pytest.FixtureRequest) -> Judged:
+    """Provide the encoder that ``--encoder`` names, which is judged when a check asks for it."""
     option = request.config.getoption
     question = Question(option("--encoder-profile"), dtype=option("--encoder-dtype"), device=option("--encoder-device"))
-    try:
-        with opened(make(resolve(request.param)()), question) as run:
-            yield run
-    except (TargetError, SubjectError, SpecificationError, Undetermined) as reason:
-        pytest.fail(f"{request.param}: {reason}", pytrace=False)
+    return Judged(request.param, question, request.param)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Decide a check as the command line does, and turn its outcome into pytest's."""
+    """Let a check end as the command line decided it.
+
+    What is wrong with an encoder that could not be judged, or not as a whole, is told by one check, and the others are
+    skipped.
+    """
+    __tracebackhide__ = True
     check = REGISTRY.checks.get(Check.name_of(pyfuncitem.function))
-    if check is None or "run" not in pyfuncitem.funcargs:
+    judged = pyfuncitem.funcargs.get("run")
+    if check is None or not isinstance(judged, Judged):
         return None
-    from conformance_tests.harness.deciding import applicable_requirements, decide
-
-    run: Any = pyfuncitem.funcargs["run"]
-    ids = applicable_requirements(run, check)
-    if not ids:
-        pytest.skip(f"no equation of this encoder has {' or '.join(check.requirements)}")
-    for id in ids:
-        settle(decide(run, check, id))
+    try:
+        decided = [r for r in judged.report.requirements if r.test == check.name]
+    except SpecificationError as problem:
+        pytest.fail(str(problem), pytrace=False)
+    complaint = judged.complaint
+    if complaint and judged.tells_first():
+        pytest.fail(complaint, pytrace=False)
+    if not decided:
+        pytest.skip(NOT_JUDGED if complaint else NOT_ITS_EQUATION.format(" or ".join(check.requirements)))
+    if failure := judged.failure_of(decided):
+        pytest.fail(failure, pytrace=False)
     return True
-
-
-def settle(result: Result) -> None:
-    """Fail or skip, as the result did."""
-    if result.outcome == "fail":
-        pytest.fail(f"{result.id}: {result.message}", pytrace=False)
-    if result.outcome in ("unsupported", "blocked"):
-        pytest.skip(f"{result.id} {result.outcome}: {result.message}")

@@ -7,7 +7,8 @@ profile files write them; ``encoder-spec profiles NAME`` shows a choice in full.
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,12 +20,17 @@ CONSTANTS = {SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset")}
 
 @dataclass(frozen=True)
 class Profile:
-    """One equation for each slot, the constants, and where the choice was published."""
+    """One equation for each slot, the constants, and where the choice was published.
+
+    ``sizes`` has those of the base model that was published with it, by letter; none where they are those of Vaswani et
+    al., or where nothing of that kind was published.
+    """
 
     name: str
     source: str
     equations: Mapping[str, Equation]
     constants: Mapping[str, float]
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, slot: str) -> Equation:
         return self.equations[slot]
@@ -46,7 +52,11 @@ class Profile:
                 constants[f"{place}.{CONSTANTS[word]}".lstrip(".")] = number(word, choice)
             else:
                 filled[key] = fill(key, choice)
-        return type(self)(name or self.name, source or self.source, filled, constants)
+        return type(self)(name or self.name, source or self.source, filled, constants, self.sizes)
+
+    def sized(self, **sizes: int) -> Self:
+        """Return this choice with the sizes of its base model, by letter."""
+        return replace(self, sizes={**self.sizes, **sizes})
 
     def choices(self) -> dict[str, str | float]:
         """Return the variant in every slot and every constant, by name."""
@@ -72,7 +82,7 @@ def constant_word(key: str) -> str:
 
 def number(name: str, value: Any) -> float:
     """Return a constant as given by a person: a non-negative number, else a SpecificationError."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
         raise SpecificationError(f"{name} must be a non-negative number, but is {value!r}")
     return int(value) if name == "position_offset" else float(value)
 
@@ -94,7 +104,7 @@ def fill(slot: str, choice: str | Equation | Callable[..., Any]) -> Equation:
         name = getattr(choice, "__name__", type(choice).__name__)
         return Equation(f"{slot}.{name}", slot, name, choice)
     known_here = variants(slot)
-    if choice not in known_here:
+    if not isinstance(choice, str) or choice not in known_here:
         raise SpecificationError(f"slot {slot} has no variant {choice!r}: choose among {', '.join(known_here)}")
     return known_here[choice]
 
@@ -188,7 +198,7 @@ BERT = VASWANI_2017.replace(
     output="affine",
     activation="gelu",
     eps=1e-12,
-)
+).sized(d_model=768, h=12, d_ff=3072, N=12, V=30522, max_len=512, segments=2)
 
 ROBERTA = BERT.replace(
     name="roberta",
@@ -196,7 +206,7 @@ ROBERTA = BERT.replace(
     position="learned-offset",
     eps=1e-5,
     position_offset=2,
-)
+).sized(V=50265, max_len=514, segments=1)
 
 ALBERT = BERT.replace(
     name="albert",
@@ -204,7 +214,7 @@ ALBERT = BERT.replace(
     input="factorised",
     sharing="all",
     activation="gelu-tanh",
-)
+).sized(V=30000, d_e=128)
 
 VIT = VASWANI_2017.replace(
     name="vit",
@@ -218,13 +228,13 @@ VIT = VASWANI_2017.replace(
     output="affine",
     activation="gelu",
     final_norm="norm",
-)
+).sized(d_model=768, h=12, d_ff=3072, N=12, patch=16, channels=3, max_len=197)
 
 DEIT = VIT.replace(
     name="deit",
     source="Touvron et al. 2020, §4; ε as released",
     cls="cls-and-distillation",
-)
+).sized(max_len=198)
 
 WHISPER = PRE_LN.replace(
     name="whisper",
@@ -236,7 +246,7 @@ WHISPER = PRE_LN.replace(
     output="affine",
     activation="gelu",
     eps=1e-5,
-)
+).sized(channels=80, max_len=1500)
 
 UNIVERSAL = VASWANI_2017.replace(
     name="universal",
@@ -278,7 +288,9 @@ def profile(name: str) -> Profile:
         return PROFILES[name]
     try:
         choices = tomllib.loads(Path(name).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except OSError as problem:
+        raise SpecificationError(f"profile file {name} cannot be read: {problem.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise SpecificationError(f"profile file {name}: {problem}") from None
     for table in [key for key, value in choices.items() if isinstance(value, dict)]:
         choices |= {f"{table}.{key}": value for key, value in choices.pop(table).items()}

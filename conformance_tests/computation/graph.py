@@ -223,6 +223,9 @@ BATCH_NORM = "batch-norm"
 """The operation of norms whose statistics are not those of one axis, or are stored."""
 
 
+BOUNDS = ("clamp", "clamp_min", "clamp_max", "maximum", "minimum")
+"""Operations that hold entries above or below others."""
+
 OF_ONE = ("sum", "mean", "amax", "amin", "max", "min", "prod")
 """Reductions that give a single entry as it is."""
 
@@ -304,6 +307,9 @@ class Recording:
         """Return the operand that an operation leaves as it is; None if it leaves none so."""
         if operation in CHOICES and len(reads) == len(CHOICES[operation]):
             return self._chosen(*(reads[place] for place in CHOICES[operation]))
+        if operation in BOUNDS and len(reads) == 2:
+            x, bound = reads if isinstance(reads[0], Tensor) else reads[::-1]
+            return self._bounded(x, bound, data)
         neutral = NEUTRAL.get(operation)
         if neutral is None or len(reads) != 2:
             return None
@@ -316,6 +322,17 @@ class Recording:
             elif operation in ("mul", "add") and self._keeps(other, x, data, neutral):
                 return x
         return None
+
+    def _bounded(self, x: Operand, bound: Operand, data: Tensor) -> Tensor | None:
+        """Return an operand that keeps a bound by itself, as what the largest of its entries was taken from does.
+
+        It touches it, and nothing is beyond it: a bound that is just not reached may be reached in another call.
+        """
+        if not isinstance(x, Tensor) or self.graph.depends(bound) or self.graph.learned(bound):
+            return None
+        numbers = self.graph.numbers(x)
+        touches = bool((numbers == self.graph.numbers(bound)).any())
+        return x if touches and bool((numbers == data).all()) else None
 
     def _chosen(self, which: Operand, one: Operand, other: Operand) -> Tensor | None:
         """Return the operand that a choice always takes: a mask that the encoder makes itself may hide nothing."""

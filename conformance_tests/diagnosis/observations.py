@@ -43,6 +43,8 @@ def observations(run: Run) -> Iterator[Observation]:
             continue
     for case in run.gradient_cases():
         try:
+            if not run.output(case).isfinite().any():
+                continue  # of what is NaN there are no gradients
             yield Observation(case, gradients_of_subject(run, case), gradients=True)
         except UNDECIDED:
             continue

@@ -147,13 +147,26 @@ def check_one(
         report.verdict = "error"
         report.notes.append(str(reason))
     except Exception as fault:
-        if fault is not guard.raised or isinstance(fault, TargetError):
-            raise
         report.verdict = "error"
-        report.notes.append(f"calling the encoder raised {with_line(fault)}")
+        report.notes.append(whose_fault(fault, guard))
     report.notes += guard.notes()
     report.seconds = round(perf_counter() - begun, 3)
     return report
+
+
+def whose_fault(fault: Exception, guard: Guard) -> str:
+    """Return a note on an exception that the encoder raised, or that it caused by changing the suite.
+
+    Raises:
+        Exception: this one, if it is our own.
+    """
+    if fault is guard.raised and not isinstance(fault, TargetError):
+        return f"calling the encoder raised {with_line(fault)}"
+    try:
+        guard.demand_own_classes()
+    except SubjectError as reason:
+        return str(reason)
+    raise fault
 
 
 def judge(target: Target, question: Question, watcher: Watcher, guard: Guard, report: TargetReport) -> None:
@@ -164,7 +177,7 @@ def judge(target: Target, question: Question, watcher: Watcher, guard: Guard, re
     """
     with guard.kept_random_state():
         subject = GuardedSubject(loaded(target, question, watcher, guard), guard)
-        with opened(subject, question) as run:
+        with opened(subject, question, lambda part: watcher.doing(f"{target.name}: identifying, {part}", 0, 1)) as run:
             report.dtype = name_of(subject.dtype)
             describe(run, report)
             report.notes.extend(below_resolution(report.dtype))
@@ -179,6 +192,9 @@ def judge(target: Target, question: Question, watcher: Watcher, guard: Guard, re
             if unknown := subject.unknown():
                 report.notes.append(unknown)
                 report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
+            unexplained = replace(report, notes=[*report.notes], explained=False)
+            leave_open(run, unexplained)
+            watcher.judged(unexplained)
             watcher.doing(f"{target.name}: explaining", 1, 1)
             explain(run, watcher, report)
 
@@ -219,8 +235,9 @@ def leave_open(run: Run, report: TargetReport) -> None:
     deviation counts as an explanation: the catalogue has rotary positions, too.
     """
     unread = list(filter(None, (*run.facts.unread, run.facts.turned)))
-    is_explained = bool(report.diagnosis) and not run.facts.turned
-    if report.verdict != "nonconformant" or not unread or run.identified or is_explained or run.question.declared:
+    is_explained = bool(run.facts.findings) or (bool(report.diagnosis) and not run.facts.turned)
+    is_settled = run.identified or is_explained or run.question.declared or not report.of("fail")
+    if report.verdict != "nonconformant" or not unread or is_settled:
         return
     # What a call does to its input, or to other samples, is wrong in any equations, and so are parts that the framework
     # does not know of. But MH-7 is about attention alone, and what parameters there are follows from the equations.
@@ -274,6 +291,7 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
     smallest = smallest_failing_input(run)
     report.requirements = [replace(r, smallest=smallest) if r.outcome == "fail" else r for r in report.requirements]
     shown = run.facts.findings
+    report.explained = run.question.explain or bool(shown)
     # Where all outputs are right, what the computation shows is all that there is to say.
     if run.question.explain and not (shown and run.first_wrong is None):
         # Some deviations draw random numbers.
@@ -301,8 +319,7 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
         for explanation in matching
         for wrong in explanation.deviations
     ]
-    if not shown:
-        leave_open(run, report)
+    leave_open(run, report)
 
 
 @contextmanager
@@ -315,19 +332,3 @@ def coarsest(run: Run) -> Iterator[Run]:
             with suppress(Undetermined):
                 coarse = stack.enter_context(opened(run.subject, narrow))
         yield coarse
-
-
-def requirements_of(target: Any, question: Question) -> list[str]:
-    """List the requirements that ``check`` decides for this question; nothing is verified yet.
-
-    Raises:
-        TargetError: if the target's name cannot be used.
-        SpecificationError: if there is no such profile.
-        SubjectError: if it is not an encoder, or cannot be called.
-        Undetermined: if it cannot be found out which equations it uses.
-    """
-    load = Target.of(target, question).load
-    with seeded(question.seed):
-        thing = make(load())
-    with opened(thing, question) as run:
-        return [id for _, id in planned(run, question.strongest)]

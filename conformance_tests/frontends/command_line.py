@@ -3,9 +3,14 @@
 Nothing heavy is imported before it is needed, so that help and usage errors are instant.
 """
 
+import errno
+import os
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
+from io import TextIOWrapper
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -27,11 +32,28 @@ class Unusable(click.ClickException):
     exit_code = UNUSABLE
 
 
+def settle_process() -> None:
+    """Let a termination end a run as Ctrl-C does; write ? for what the encoding of a terminal has no letter for."""
+    with suppress(ValueError):  # in another thread than the main one
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def forget_output() -> None:
+    """Write nothing more to standard output, whose reader is gone."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    with suppress(OSError, ValueError):
+        os.dup2(nothing, sys.stdout.fileno())
+
+
 class Group(click.Group):
     """Commands whose every failure ends in one line and the documented exit status."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a fault of the suite itself shows its traceback and exits with 3."""
+        settle_process()
         try:
             return super().invoke(ctx)
         except click.UsageError as problem:
@@ -43,11 +65,13 @@ class Group(click.Group):
             click.echo("interrupted", err=True)
             ctx.exit(SUITE_FAILED)
         except BrokenPipeError:
-            sys.stderr.close()
+            forget_output()
             ctx.exit(CONFORMANT)
         except (TargetError, SpecificationError) as problem:
-            raise Unusable(str(problem)) from None
-        except Exception:
+            raise Unusable("\nError: ".join(str(problem).split("\n"))) from None
+        except Exception as fault:
+            if isinstance(fault, OSError) and fault.errno == errno.ENOSPC:
+                raise Unusable(f"nothing more can be written: {fault.strerror}") from None
             import traceback
 
             traceback.print_exc()
@@ -115,8 +139,9 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add one option for each format in which a report can be written."""
     for form, what in reversed(FORMATS.items()):
-        path = click.Path(dir_okay=False, path_type=Path)
-        command = click.option(f"--{form}", type=path, metavar="FILE", help=f"Write the report as {what}.")(command)
+        path = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
+        says = f"Write the report as {what}; to standard output for -."
+        command = click.option(f"--{form}", type=path, metavar="FILE", help=says)(command)
     return command
 
 
@@ -161,7 +186,7 @@ def check(
     Exit status: 0 every target is conformant, 1 some target is not or is undetermined,
     2 the command or a target's name could not be used, 3 the suite itself failed.
     """
-    from conformance_tests.reports.files import demand_writable, write
+    from conformance_tests.reports.files import STANDARD_OUTPUT, demand_writable, write
 
     files = {form: options.pop(form) for form in FORMATS}
     wanted = {form: file for form, file in files.items() if file is not None}
@@ -170,17 +195,20 @@ def check(
     from conformance_tests.isolation.supervisor import judge_of
     from conformance_tests.targets.builtin import runnable
 
-    names = list(targets or runnable())
+    names = list(dict.fromkeys(targets or runnable()))
     with judge_of(names, limits) as judge:
         from conformance_tests.reports import terminal, written
 
-        console = terminal.console()
+        console = terminal.console(beside_a_report=STANDARD_OUTPUT in wanted.values())
         with terminal.progress(enabled=not quiet) as show:
             judgement = judge.judge(names, Question(**options), show)
     report = judgement.report
+    try:
+        terminal.print_report(console, report, quiet=quiet, verbose=verbose)
+    except BrokenPipeError:
+        forget_output()  # who reads has read enough; files are written all the same
     for form, file in wanted.items():
         write(file, written(report, form))
-    terminal.print_report(console, report, quiet=quiet, verbose=verbose)
     if judgement.fault is not None:
         raise judgement.fault
     ctx.exit(CONFORMANT if report.verdict == "conformant" else NOT_CONFORMANT)
@@ -199,7 +227,7 @@ def identify(ctx: click.Context, targets: tuple[str, ...], limits: Any, seed: in
         from conformance_tests.reports import terminal
 
         console = terminal.console()
-        judgement = judge.judge(list(targets), Question(level="static", seed=seed))
+        judgement = judge.judge(list(dict.fromkeys(targets)), Question(level="static", seed=seed))
     for target in judgement.report.targets:
         terminal.print_variant(console, target)
     if judgement.fault is not None:

@@ -8,29 +8,28 @@
     def test_encoder(requirement):
         requirement.check()
 
-Importing that file runs nothing. When pytest collects it, the encoder is opened once, since only
-then is it known which equations it uses, and so which requirements it has: there are no items to
-skip because they concern other encoders. The first item that runs judges the encoder; the others
-look up their outcomes.
+Importing that file runs nothing. When pytest collects it, the encoder is judged, since only then is it known which
+equations it uses, and so which requirements it has: there are no items to skip because they concern other encoders.
 """
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from inspect import isfunction, signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from conformance_tests.errors import Disagreement, SubjectError, TargetError, Undetermined
+from conformance_tests.errors import TargetError
+from conformance_tests.frontends.judged import Judged
 from conformance_tests.harness.question import Question
-from conformance_tests.reports.report import Result, TargetReport
+from encoder_spec.notation import SpecificationError
 
 if TYPE_CHECKING:
     from conformance_tests.reports.expected import Expected
 
 F = TypeVar("F", bound=Callable[..., Any])
-NOT_OPENED = "encoder"
-"""The id of the only item of an encoder that could not be opened."""
+WHOLE = "encoder"
+"""The id of the item of an encoder that cannot be judged, or not as a whole."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class JudgedRequirement:
     """One requirement of an encoder, as a decorated test gets it."""
 
     id: str
-    judged: "Judged" = field(repr=False)
+    judged: Judged = field(repr=False)
 
     def check(self) -> None:
         """Pass, fail or skip, as this requirement did.
@@ -47,61 +46,34 @@ class JudgedRequirement:
             AssertionError: if the encoder does not meet it, or could not be judged.
         """
         __tracebackhide__ = True
-        target = self.judged.report
-        result = next((r for r in target.requirements if r.id == self.id), None)
-        if result is None:
-            raise AssertionError("; ".join([f"{target.target}: {target.verdict}", *target.notes]))
-        if result.counts_against:
-            raise AssertionError(failure_text(result))
-        if result.outcome == "xfail":
-            pytest.xfail(" ".join(filter(None, (result.reason, result.link))))
-        if result.outcome != "pass":
-            pytest.skip(f"{result.outcome}: {result.message}")
-
-
-def failure_text(result: Result) -> str:
-    """Return a failure in full: the message, the statement of the requirement, and what repeats the run."""
-    from encoder_spec.equation import requirements
-
-    parts = [f"{result.id}: {result.message}", requirements()[result.id].statement]
-    return "\n".join([*parts, *([f"Again: {result.repro}"] if result.repro else [])])
+        own = [r for r in self.judged.report.requirements if r.id == self.id]
+        failure = self.judged.complaint if self.id == WHOLE else self.judged.failure_of(own)
+        if failure:
+            raise AssertionError(failure)
 
 
 @dataclass(frozen=True, eq=False)
-class Judged(Collection[Any]):
-    """One encoder under a decorated test: the parameters of its items, found out when pytest asks for them."""
+class Items(Collection[Any]):
+    """The items of one encoder, which is judged when pytest asks for them."""
 
-    target: Any
-    question: Question
+    judged: Judged
 
-    @cached_property
-    def report(self) -> TargetReport:
-        """The encoder's report, made when the first item runs."""
-        from conformance_tests.engine.judging import check_all
-
-        return check_all([self.target], self.question).targets[0]
-
-    @cached_property
+    @property
     def ids(self) -> list[str]:
         """The requirements that apply to the encoder, in the order in which they are decided.
 
         Raises:
             CollectError: in one line, if the target's name, the profile or an expected failure cannot be used.
         """
-        from conformance_tests.engine.judging import requirements_of
-        from encoder_spec.notation import SpecificationError
-
         try:
-            self.question.demand_usable()
-            return requirements_of(self.target, self.question)
+            decided = [r.id for r in self.judged.report.requirements]
         except (TargetError, SpecificationError) as problem:
             raise pytest.Collector.CollectError(f"encoder_conformance: {problem}") from None
-        except (Undetermined, SubjectError, Disagreement):
-            return [NOT_OPENED]
+        return list(dict.fromkeys([*decided, *([WHOLE] if self.judged.complaint else [])]))
 
     def __iter__(self) -> Iterator[Any]:
         for id in self.ids:
-            yield pytest.param(JudgedRequirement(id, self), id=id)
+            yield pytest.param(JudgedRequirement(id, self.judged), id=id)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -123,7 +95,7 @@ def encoder_conformance(
 
     An item is named by its requirement: ``test_encoder[ATT-3]``. ``requirement.check()`` fails
     with the message of a failure, skips with the reason what could not be decided, and marks
-    an expected failure as such. An encoder that cannot be opened has one item, which fails.
+    an expected failure as such. An encoder that cannot be judged has one item, which fails.
 
     Args:
         target: the encoder, a function that makes one, or a name as ``encoder-spec check`` takes it.
@@ -132,6 +104,17 @@ def encoder_conformance(
         seed: seed for probes and weights.
         expected: the failures that are known: a ``.toml`` file, or reasons by requirement.
         dtype: the precision to judge in; by default the best that the encoder can.
+
+    Raises:
+        TypeError: if it decorates a test by itself, without the parentheses that name an encoder.
     """
+    if isfunction(target) and "requirement" in signature(target).parameters:
+        raise TypeError("name the encoder: @encoder_conformance(make_encoder)")
     question = Question(profile, level, seed, expected, dtype)
-    return pytest.mark.parametrize("requirement", Judged(target, question))
+
+    def decorate(test: F) -> F:
+        judged = Judged(target, question, f"{test.__module__}.{test.__qualname__}")
+        marked: F = pytest.mark.parametrize("requirement", Items(judged))(test)
+        return marked
+
+    return decorate

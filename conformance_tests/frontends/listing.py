@@ -162,6 +162,8 @@ def profiles(name: str | None) -> None:
     out = console()
     out.print(Text.assemble((p.name, "bold"), f"  {p.source}"))
     print_table(out, ("slot or constant", "choice"), [(k, str(v)) for k, v in p.choices().items()])
+    if p.sizes:
+        out.print(Text("its base model: " + ", ".join(f"{letter}={size}" for letter, size in p.sizes.items()), "dim"))
 
 
 def count(name: str, settings: Sequence[str]) -> None:
@@ -169,7 +171,7 @@ def count(name: str, settings: Sequence[str]) -> None:
     sizes = {"n": 128, "B": 1} | dict(map(setting, settings))
     n, B = sizes.pop("n"), sizes.pop("B")
     profile = published.profile(name)
-    dimensions = Dimensions().replace(**sizes)
+    dimensions = Dimensions().replace(**(dict(profile.sizes) | sizes))
     from encoder_spec.cost import report
 
     rows = report(profile, dimensions, n, B)

@@ -7,7 +7,7 @@ of computation decides which.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
@@ -96,6 +96,13 @@ class Recorded:
     def of_size(self, size: int) -> Tensor:
         """Return all arrays with this many entries, one a row."""
         return self._flat.get(size, torch.empty(0, size, dtype=torch.float64))
+
+    def in_any_order(self, like: Tensor) -> Iterator[Tensor]:
+        """Yield the arrays of the size of another one, with its axes in every order that may be theirs."""
+        for order in axis_orders(like):
+            back = [order.index(axis) for axis in range(like.ndim)]
+            for flat in self.of_size(like.numel()):
+                yield flat.reshape([like.shape[axis] for axis in order]).permute(back)
 
     def has(self, want: Tensor, after: int = -1) -> bool:
         """Return whether some array may be ``want`` in another order of axes.

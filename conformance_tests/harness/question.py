@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance_tests.reports.report import Level
+from encoder_spec.notation import demand
 
 if TYPE_CHECKING:
     from conformance_tests.reports.expected import Expected, ExpectedFailure
     from conformance_tests.subjects.subject import Precision
     from encoder_spec.profiles import Profile
+
+MOST_SEED = 2**31
+"""The largest seed."""
 
 AUTO = "auto"
 """In the place of a profile: any legitimate choice of equations will do."""
@@ -51,12 +55,15 @@ class Question:
         Raises:
             SpecificationError: if there is no such profile.
         """
-        if not isinstance(self.profile, str):
-            return self.profile
         if self.profile == AUTO:
             return None
-        from encoder_spec.profiles import profile
+        from encoder_spec.profiles import Profile, profile
 
+        if isinstance(self.profile, Profile):
+            return self.profile
+        demand(
+            isinstance(self.profile, str), f"a profile is a name, a .toml file or a Profile, but not {self.profile!r}"
+        )
         return profile(self.profile)
 
     @cached_property
@@ -94,9 +101,12 @@ class Question:
         """Go on only with a question that can be asked.
 
         Raises:
-            SpecificationError: if there is no such profile, dtype or device, or an expected failure cannot be used.
+            SpecificationError: if there is no such profile, level, dtype, device or seed, or an expected failure cannot
+                be used.
         """
         _ = self.declared, self.strongest, self.precision, self.known_failures
+        is_seed = isinstance(self.seed, int) and 0 <= self.seed <= MOST_SEED
+        demand(is_seed, f"a seed is a whole number from 0 to {MOST_SEED}, but not {self.seed!r}")
 
     def in_words(self) -> dict[str, Any]:
         """Return its parts as JSON can hold them: a question that came from a command line has no others."""

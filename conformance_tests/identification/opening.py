@@ -12,7 +12,7 @@ from conformance_tests.harness.computed import with_machine_epsilon
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Case, Run
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, WeightSets
-from conformance_tests.identification.settling import Settling
+from conformance_tests.identification.settling import Doing, Settling, untold
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.parameters.mapping import canonical_names
 from conformance_tests.subjects.subject import BEST, Precision, Subject
@@ -32,12 +32,17 @@ def single_thread() -> Iterator[None]:
 
 
 @contextmanager
-def opened(thing: Any, question: Question) -> Iterator[Run]:
+def opened(thing: Any, question: Question, doing: Doing = untold) -> Iterator[Run]:
     """Make a run for an encoder: map its weights and identify its variant.
 
     What it computes is found out in the best precision that it has; then it is judged in the one asked for.
     An encoder that computes a part of itself in a lower precision, whatever it is given, is judged in that one,
     if that explains why it disagrees, or why it cannot be called in the best one, or takes no mask there.
+
+    Args:
+        thing: the encoder, or the subject that it is.
+        question: what is asked of it.
+        doing: called with what is being done.
 
     Raises:
         Undetermined: if its parameters are those of no encoder, or include unknown ones that matter.
@@ -49,13 +54,23 @@ def opened(thing: Any, question: Question) -> Iterator[Run]:
         kept: dict[str, Any] = {name: subject.as_kept(value) for name, value in published.items()}
         question = replace(question, profile=question.declared.replace(**kept))
     with single_thread(), subject.borrowed(), ExitStack() as stack:
-        first = stack.enter_context(attempted(subject, question, BEST, question.precision))
+        if question.precision.dtype is torch.float32:
+            # It may run in no other precision. Half of one resolves too little to find a variant out.
+            subject.hold_to(torch.float32)
+            with attempted(subject, question, Precision(torch.float32), question.precision, doing) as asked:
+                if asked.run is not None and asked.run.identified:
+                    yield asked.run
+                    return
+            subject.hold_to(None)
+        first = stack.enter_context(attempted(subject, question, BEST, question.precision, doing))
         refuses_mask = first.run is not None and bool(subject.unknown())
         narrowed = torch.float32 if refuses_mask or isinstance(first.reason, SubjectError | Refused) else first.narrowed
+        if first.run is None:
+            narrowed = question.precision.dtype or narrowed
         is_settled = first.run is not None and first.run.identified and not (refuses_mask or first.narrowed_by_mask)
-        if narrowed and question.precision == BEST and not is_settled:
-            narrow, learned = Precision(narrowed), subject.how_called()
-            with attempted(subject, question, narrow, narrow) as lower:
+        if narrowed and (question.precision == BEST or first.run is None) and not is_settled:
+            narrow, learned = replace(question.precision, dtype=narrowed), subject.how_called()
+            with attempted(subject, question, narrow, narrow, doing) as lower:
                 explains = lower.run is not None and (lower.run.identified or is_rounding_alone(lower.run))
                 if lower.run and (first.run is None or (explains and not (refuses_mask and subject.unknown()))):
                     yield lower.run
@@ -111,14 +126,16 @@ class Attempt(NamedTuple):
 
 
 @contextmanager
-def attempted(subject: Subject, question: Question, found_out_in: Precision, judged_in: Precision) -> Iterator[Attempt]:
+def attempted(
+    subject: Subject, question: Question, found_out_in: Precision, judged_in: Precision, doing: Doing
+) -> Iterator[Attempt]:
     """Find out the variant of a subject in one precision, and make a run that judges it in another."""
     with ExitStack() as stack:
         settling: Settling | None = None
         run, reason = None, None
         try:
             stack.enter_context(subject.computing_in(found_out_in))
-            settling = Settling(subject, question.seed, question.declared)
+            settling = Settling(subject, question.seed, question.declared, doing)
             stack.callback(settling.put_back)
             run = settled_run(settling, question, stack, None if judged_in == found_out_in else judged_in)
         except (Undetermined, SubjectError) as why:

@@ -56,6 +56,14 @@ NO_ENCODER = "its layers are read, and depart so far that no encoder of these eq
 NOTHING_REPRODUCES = "no choice of equations reproduces its outputs"
 
 
+Doing = Callable[[str], None]
+"""Called with what is being done."""
+
+
+def untold(_what: str) -> None:
+    """Tell nobody."""
+
+
 @dataclass
 class Settled:
     """A reading of the parameters, the weights to judge with, and the encoder to judge against."""
@@ -71,8 +79,9 @@ class Settled:
 class Settling:
     """Settles reading and variant of one subject."""
 
-    def __init__(self, subject: Subject, seed: int, declared: Profile | None) -> None:
+    def __init__(self, subject: Subject, seed: int, declared: Profile | None, doing: Doing = untold) -> None:
         self.subject = subject
+        self.doing = doing
         self.declared = declared
         self.hints: Hints = subject.hints
         self.tables = subject.tables()
@@ -165,6 +174,7 @@ class Settling:
         """Return the encoder that the computation shows; None without one, or if every name is a canonical path."""
         if not canonical_names(self.weights).unmapped:
             return None
+        self.doing("reading its computation")
         shown: EncoderReading | None = None
         # Whatever an encoder does under a recorder, names and outputs can still be asked.
         with suppress(Exception):
@@ -231,6 +241,7 @@ class Settling:
             as_shown(shown)
         except Undetermined:
             return None
+        self.doing("comparing it with the equations that its computation shows")
         mapping, ungathered = gathered(shown, self.weights)
         is_all_read = shown.layers_are_read and not ungathered and shown.learned().isdisjoint(mapping.unmapped)
         try:
@@ -300,6 +311,7 @@ class Settling:
         that reproduce the outputs, and none does if these depend on parameters that no name gives a path.
         """
         self._call_anew()
+        self.doing("comparing it with variants")
         questions = self._questions()
         storage = Storage()
         for answers in questions:
@@ -375,7 +387,8 @@ class Settling:
         """Return the reading that fits best, with the encoder that it makes."""
         if trial.recorded is None:
             others = [replace(storage, **answer) for answers in questions for answer in answers[1:]]
-            for other in others[:MOST_READINGS]:
+            for number, other in enumerate(others[:MOST_READINGS], 2):
+                self.doing(f"comparing it with variants, with reading {number} of its parameters")
                 tried = trial.of(self._read(other))
                 found_so = tried.identified()
                 if found_so.stages_agreed > found.stages_agreed:
@@ -399,6 +412,7 @@ class Settling:
                 for answer in self._likely(best, answers, trial):
                     tried = replace(best, **answer)
                     if tried not in counts and len(counts) < MOST_READINGS:
+                        self.doing(f"comparing it with variants, with reading {len(counts) + 1} of its parameters")
                         counts[tried] = trial.of(self._read(tried)).explained()
                     best = max(best, tried, key=lambda each: counts.get(each, -1))
         return best

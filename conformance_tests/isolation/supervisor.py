@@ -7,7 +7,7 @@ subject prints is not shown; of a subject that ended its process the last line i
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, Self
@@ -15,10 +15,12 @@ from typing import Any, Protocol, Self
 from conformance_tests.errors import Lost, TargetError, WorkerFault
 from conformance_tests.harness.question import Question
 from conformance_tests.isolation.process import Worker, warm
-from conformance_tests.reports.expected import Expected, apply_expected, expected_failures
+from conformance_tests.reports.expected import apply_expected, expected_failures
 from conformance_tests.reports.report import Level, Report, Result, TargetReport, verdict_of
 from conformance_tests.reports.watching import Progress, silent
 from conformance_tests.targets.resolving import module_exists, resolve
+
+DEFAULT_QUESTION = Question()
 
 ATTEMPTS = 2
 """How many workers one target may cost before the rest of its checks is blocked."""
@@ -62,13 +64,23 @@ class Judge(Protocol):
 
 @dataclass
 class Followed:
-    """One target while it is judged: what is decided, what is not, and what is being done."""
+    """One target while it is judged: what is decided, what is not, and what is being done.
+
+    Attributes:
+        report: what is decided.
+        question: what is asked.
+        undecided: the results that are open.
+        doing: what the worker does.
+        loss: how a worker was lost.
+        judged: the whole report but for the explanation of its failures, as soon as there is one.
+    """
 
     report: TargetReport
-    expected: Expected | None = None
+    question: Question = DEFAULT_QUESTION
     undecided: list[Result] = field(default_factory=list)
     doing: str = "importing"
     loss: str = ""
+    judged: TargetReport | None = None
 
     def take(self, answer: dict[str, Any], progress: Progress) -> None:
         """Keep what an answer holds."""
@@ -79,50 +91,83 @@ class Followed:
             self.report.profile = answer["profile"]
             self.report.requirements += [Result(**r) for r in answer["results"]]
             self.undecided = [Result(**r) for r in answer["undecided"]]
+        if "judged" in answer:
+            self.judged = TargetReport.from_data(answer["judged"])
 
     def lose(self, reason: str) -> None:
-        """Record that the worker is lost: the check in progress, if any, ends in an error."""
-        self.loss = f"the subject {reason}"
+        """Record that the worker is lost: the check in progress, if any, ends in an error.
+
+        A worker that is lost while it explains failures costs nothing that is decided.
+        """
+        loss = f"the subject {reason}"
         deciding = bool(self.undecided) and self.undecided[0].id == self.doing
-        self.report.notes.append(f"{self.loss}, while {f'deciding {self.doing}' if deciding else f'{self.doing} it'}")
+        step, _, part = self.doing.partition(", ")
+        phase = f"deciding {step}" if deciding else f"{step} it{f' ({part})' if part else ''}"
+        self.report.notes.append(f"{loss}, while {phase}")
+        if self.judged is not None:
+            return
+        self.loss = loss
         if deciding:
             fatal = replace(self.undecided.pop(0), outcome="error", message=self.loss)
             self.report.requirements.append(fatal)
 
-    def finish(self, report: TargetReport, asked: Level) -> None:
+    def finish(self, report: TargetReport) -> None:
         """Take over the whole report; a target that cost a worker stays in error.
 
         The verdict on an encoder that could be judged is not the worker's to give: it follows from the results.
 
         Raises:
-            Lost: if it is about another target.
+            Lost: if it is about another target, or has other results than were decided.
         """
         if report.target != self.report.target:
             raise Lost(f"answered for another target, {report.target}")
         if report.verdict in ("conformant", "nonconformant"):
-            report.level, report.verdict = verdict_of(report.requirements, asked)
+            self._demand_consistent(report.requirements)
+            report.level, report.verdict = verdict_of(report.requirements, self.question.strongest)
         report.notes = self.report.notes + report.notes
         if self.loss:
             report.verdict = "error"
         self.report = report
 
+    def _demand_consistent(self, results: list[Result]) -> None:
+        """Go on only with the results that were decided one by one; what passes has no error above its budget.
+
+        Departures that the computation shows are told at once, and none of them passes.
+
+        Raises:
+            Lost: if others are told at the end.
+        """
+        decided = {(r.test, r.id): r.outcome for r in self.report.requirements}
+        told = {(r.test, r.id): AS_DECIDED.get(r.outcome, r.outcome) for r in results}
+        is_close = all(r.error is None or r.budget is None or r.error <= r.budget for r in results if r.passes)
+        if self.undecided or not is_close or (told != decided and "pass" in told.values()):
+            raise Lost("answered with other results than were decided")
+
     def end(self, loss: str) -> None:
         """Record why there will be no more, and leave the rest undecided."""
-        self.loss = loss
+        self.loss = "" if self.judged else loss
         self.report.notes.append(loss)
         self.give_up()
 
     def give_up(self) -> None:
-        """Leave the rest undecided."""
+        """Leave the rest undecided, or unexplained."""
+        if self.judged is not None:
+            self.finish(self.judged)
+            return
         self.report.requirements += [replace(r, message=self.loss) for r in self.undecided]
-        if self.expected is not None and self.report.requirements:
-            known = expected_failures(self.expected)
+        if self.question.expected is not None and self.report.requirements:
+            known = expected_failures(self.question.expected)
             self.report.requirements, notes = apply_expected(self.report.requirements, known, self.report.target)
             self.report.notes += notes
         passed = [Level.named(r.level) for r in self.report.of("pass")]
         self.report.level = str(max(passed, default=Level.STATIC))
         self.undecided = []
 
+
+AS_DECIDED = {"xfail": "fail", "xpass": "pass"}
+"""How results were decided that are expected to fail."""
+
+NOT_BEGUN = "interrupted before it was begun"
 
 FINAL = {"report", "unusable", "fault"}
 """One of these is in the last answer of a worker."""
@@ -149,22 +194,32 @@ class Workers:
         self._worker = None
 
     def judge(self, targets: list[str], question: Question, progress: Progress = silent) -> Judgement:
-        """See ``Judge``. Ctrl-C ends the run; a fault of the suite costs only the target at which it happened."""
-        report, faults = Report(question.seed), []
-        for name in targets:
+        """See ``Judge``. Ctrl-C ends the run; a fault of the suite and a wrong name cost that target alone."""
+        report = Report(question.seed)
+        faults: list[TargetError | WorkerFault] = []
+        for place, name in enumerate(targets):
             begun = time.perf_counter()
-            followed = Followed(TargetReport(name), question.expected)
+            followed = Followed(TargetReport(name), question)
             try:
                 self._judge(followed, question, progress)
+            except TargetError as unusable:
+                faults.append(unusable)
+                continue
             except WorkerFault as fault:
                 faults.append(fault)
                 followed.end(f"encoder-spec itself failed on this target{place_of(fault)}: please report it")
             except KeyboardInterrupt as interrupt:
                 followed.end("interrupted")
-                return Judgement(Report(question.seed, [*report.targets, followed.report]), interrupt)
+                left = [
+                    TargetReport(other, notes=["interrupted before it was begun"]) for other in targets[place + 1 :]
+                ]
+                return Judgement(Report(question.seed, [*report.targets, followed.report, *left]), interrupt)
             followed.report.seconds = followed.report.seconds or round(time.perf_counter() - begun, 3)
             report.targets.append(followed.report)
-        return Judgement(report, faults[0] if faults else None)
+        worst = next((f for f in faults if isinstance(f, WorkerFault)), None) or all_unusable(faults)
+        if worst is not None and not report.targets:
+            raise worst
+        return Judgement(report, worst)
 
     def _judge(self, followed: Followed, question: Question, progress: Progress) -> None:
         for _ in range(ATTEMPTS):
@@ -174,9 +229,7 @@ class Workers:
                     raise TargetError(last["unusable"])
                 if "fault" in last:
                     raise WorkerFault(last["fault"])
-                report = last["report"]
-                results = [Result(**r) for r in report["requirements"]]
-                followed.finish(TargetReport(**report | {"requirements": results}), question.strongest)
+                followed.finish(TargetReport.from_data(last["report"]))
             except Lost as loss:
                 followed.lose(str(loss))
                 if not followed.undecided:
@@ -196,6 +249,11 @@ class Workers:
         while not FINAL.intersection(answer := worker.answer(self.limits.timeout)):
             followed.take(answer, progress)
         return answer
+
+
+def all_unusable(faults: Sequence[Exception]) -> TargetError | None:
+    """Return what is wrong with all names that cannot be used, one line each; None if there are none."""
+    return TargetError("\n".join(dict.fromkeys(map(str, faults)))) if faults else None
 
 
 def place_of(fault: WorkerFault) -> str:

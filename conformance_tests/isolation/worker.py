@@ -157,6 +157,10 @@ class Reporting(Watcher):
         self.channel.send(profile=report.profile, results=news, undecided=[asdict(r) for r in undecided])
         self.sent = len(report.requirements)
 
+    def judged(self, report: TargetReport) -> None:
+        """See ``Watcher``."""
+        self.channel.send(judged=asdict(report))
+
 
 def memory_in_use() -> int:
     """Return the bytes of private writable memory; 0 where the system does not show them."""

@@ -115,6 +115,13 @@ def failures(target: TargetReport) -> list[Result]:
     return sorted((r for r in target.requirements if r.counts_against), key=lambda r: r.equation != target.departs_at)
 
 
+def headings(target: TargetReport) -> list[str]:
+    """Return the lines that say most of a subject that failed: where it departs, on which input, and why."""
+    lines = [f"Departs from the specification at {target.departs_at}"] if target.departs_at else []
+    lines += [f"The smallest input with a wrong output: {tuple(target.smallest)}"] if target.smallest else []
+    return [*lines, *diagnoses(target)]
+
+
 def diagnoses(target: TargetReport) -> list[str]:
     """Return the defects known of a subject that failed, one sentence each.
 
@@ -126,7 +133,7 @@ def diagnoses(target: TargetReport) -> list[str]:
     said = [*(("And", says) for says in shown), *(("In other words" if shown else "Or", says) for says in matching)]
     if not said and "DROP-1" in {r.id for r in target.of("fail")}:
         return ["Diagnosis: two equal calls give different outputs, so no deviation can reproduce them."]
-    if not said and target.of("fail"):
+    if not said and target.of("fail") and target.explained:
         return ["Diagnosis: no deviation in the catalogue, and no pair of them, reproduces what it computes."]
     return [f"{lead if place else 'Diagnosis'}: {sentence}." for place, (lead, sentence) in enumerate(said)]
 

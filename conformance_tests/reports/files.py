@@ -1,8 +1,12 @@
 """Files for reports."""
 
+import sys
 from pathlib import Path
 
 from encoder_spec.notation import SpecificationError
+
+STANDARD_OUTPUT = Path("-")
+"""Stands for standard output in the place of a file."""
 
 
 def demand_writable(*files: Path) -> None:
@@ -14,6 +18,8 @@ def demand_writable(*files: Path) -> None:
     for n, path in enumerate(files):
         if path.resolve() in [other.resolve() for other in files[:n]]:
             raise SpecificationError(f"{path} cannot hold two reports: name a file for each")
+        if path == STANDARD_OUTPUT:
+            continue
         try:
             existed = path.exists()
             with path.open("a", encoding="utf-8"):
@@ -27,6 +33,10 @@ def demand_writable(*files: Path) -> None:
 def write(path: Path, text: str) -> None:
     """Write a report file; what has no place in UTF-8 is written out, in JSON as its own escape."""
     try:
+        if path == STANDARD_OUTPUT:
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+            return
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as fault:
         raise SpecificationError(f"{path} cannot be written: {fault.strerror}") from None

@@ -5,6 +5,8 @@ little evidence, has a case named ``verdict`` with the reason.
 """
 
 import io
+from collections import Counter
+from dataclasses import replace
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
@@ -17,8 +19,12 @@ from encoder_spec.equation import requirements
 def write(report: Report) -> str:
     """Return the report as a JUnit XML file."""
     xml = JUnitXml("encoder-spec")
+    named: Counter[str] = Counter()
     for target in report.targets:
-        xml.add_testsuite(suite_of(target, report.seed))
+        named[target.target] += 1
+        # Two suites of one name would be one.
+        again = f" ({named[target.target]})" if named[target.target] > 1 else ""
+        xml.add_testsuite(suite_of(replace(target, target=f"{target.target}{again}"), report.seed))
     xml.update_statistics()
     # The statistics sum up the times of cases, but only whole targets are timed.
     xml.time = round(sum(t.seconds for t in report.targets), 3)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, Self
 
 from encoder_spec import SPEC_VERSION, __version__
 from encoder_spec.notation import SpecificationError
@@ -64,6 +64,11 @@ class Result:
         return f"{self.equation.partition('.')[0]}.html#{self.id}"
 
     @property
+    def passes(self) -> bool:
+        """True if the encoder meets it, whatever was expected."""
+        return self.outcome in ("pass", "xpass")
+
+    @property
     def counts_against(self) -> bool:
         """True if an encoder with this result is not conformant."""
         return self.outcome in ("fail", "xpass", "error")
@@ -96,6 +101,13 @@ class TargetReport:
     """The precision in which it was judged."""
     extent: dict[str, list[Any]] = field(default_factory=dict)
     """How far it was looked at: the lengths, sizes of batches, precisions, modes and weights of the calls answered."""
+    explained: bool = True
+    """Whether the catalogue of deviations was searched for what is wrong, if something is."""
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Self:
+        """Return the report whose parts ``asdict`` gave."""
+        return cls(**data | {"requirements": [Result(**r) for r in data["requirements"]]})
 
     def counts(self) -> Counter[str]:
         """Count the requirements with each outcome."""

@@ -37,9 +37,21 @@ OUTCOME_STYLE = {
 MARK = {"pass": "", "fail": "✗", "xfail": "~", "xpass": "✓", "unsupported": "?", "blocked": "–", "error": "!"}
 
 
-def console() -> Console:
-    """Open standard output, with colours only on a terminal and long messages unbroken elsewhere."""
-    out = Console(highlight=False)
+class Terminal(Console):
+    """Standard output, or standard error; that nobody reads it is told to who writes."""
+
+    def on_broken_pipe(self) -> None:
+        """See ``Console``, which would end the program."""
+        raise
+
+
+def console(*, beside_a_report: bool = False) -> Console:
+    """Open standard output, with colours only on a terminal and long messages unbroken elsewhere.
+
+    Args:
+        beside_a_report: whether standard output takes a report, so that what people read goes to standard error.
+    """
+    out = Terminal(highlight=False, stderr=beside_a_report)
     if not out.is_terminal:
         out.width = max(out.width, WIDTH)
     return out

@@ -22,6 +22,9 @@ class Watcher:
     def decided(self, report: TargetReport, undecided: list[Result]) -> None:
         """Take note of what the report has now, and which results are still open, as blocked."""
 
+    def judged(self, report: TargetReport) -> None:
+        """Take note of a report that lacks only the explanation of its failures."""
+
 
 @dataclass(frozen=True)
 class Showing(Watcher):

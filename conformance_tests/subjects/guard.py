@@ -16,14 +16,15 @@ from builtins import all, getattr, isinstance, len, list, map, setattr, sum, var
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import wraps
-from itertools import chain
+from itertools import chain, takewhile
 from operator import is_
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, overrides
+from torch.utils import _python_dispatch
 
 from conformance_tests.errors import SubjectError
 from conformance_tests.numerics.probes import Probes
@@ -80,6 +81,30 @@ def write_streams(streams: tuple[Any, ...]) -> None:
     sys.stdin, sys.stdout, sys.stderr = streams
 
 
+Modes = tuple[list[Any], list[Any]]
+"""Modes that torch is in: those that see its operations, and those that see its functions."""
+
+
+def read_modes() -> Modes:
+    """Return the modes that torch is in."""
+    return _python_dispatch._get_current_dispatch_mode_stack(), overrides._get_current_function_mode_stack()
+
+
+def write_modes(modes: Modes) -> None:
+    """Leave all modes that are not among these, and enter those of them that torch is not in."""
+    for wanted, now, place in zip(modes, read_modes(), (_python_dispatch, overrides), strict=True):
+        same = len(list(takewhile(lambda pair: pair[0] is pair[1], zip(wanted, now, strict=False))))
+        for _ in now[same:]:
+            place._pop_mode()
+        for mode in wanted[same:]:
+            place._push_mode(mode)
+
+
+def write_finders(finders: tuple[list[Any], list[Any]]) -> None:
+    """Make these find modules."""
+    sys.meta_path[:], sys.path_hooks[:] = finders
+
+
 SETTINGS = {
     "the default dtype": Setting(torch.get_default_dtype, torch.set_default_dtype),
     "the default device": Setting(torch.get_default_device, write_default_device),
@@ -95,11 +120,13 @@ SETTINGS = {
     "the recursion limit": Setting(sys.getrecursionlimit, sys.setrecursionlimit),
     "the working directory": Setting(working_directory, write_working_directory),
     "the standard streams": Setting(lambda: (sys.stdin, sys.stdout, sys.stderr), write_streams),
+    "the modes of torch": Setting(read_modes, write_modes),
+    "the finders of modules": Setting(lambda: (list(sys.meta_path), list(sys.path_hooks)), write_finders),
     "the search path": Setting(lambda: list(sys.path), lambda path: sys.path.__setitem__(slice(None), path)),
     "the environment": Setting(read_environment, write_environment),
 }
 
-UNREMARKABLE = ("the search path", "the environment", "the filters of warnings")
+UNREMARKABLE = ("the search path", "the environment", "the filters of warnings", "the finders of modules")
 """Settings that ordinary imports change."""
 
 PATCHABLE: tuple[Any, ...] = (

@@ -409,8 +409,8 @@ def tried_masks(
     """Return the form that hides padding, else one that acts as masks do, else the likeliest that is accepted.
 
     With it comes whether it hides padding, which says that the form is right. None if there is no mask. An argument
-    that is known to take an array (B, n), and in no meaning of its values hides padding by it, is not asked for other
-    arrays: callers hand it the customary one.
+    that takes an array (B, n), and in no meaning of its values hides padding by it, or does nothing with it, is not
+    asked for other arrays: callers hand it the customary one.
 
     Args:
         arguments: those of the call.
@@ -433,12 +433,14 @@ def tried_masks(
         if found >= CHANGES:
             return form, True
     accepted, acting = None, None
-    misbehaving: set[str] = set()
+    by_sequence: dict[str, int] = {}
     as_customary: dict[str, MaskForm] = {}
     for form in mask_forms(arguments, heads) if forms is None else forms:
-        if is_customary and form.axes != "B n" and form.argument in misbehaving:
+        if is_customary and form.axes != "B n" and by_sequence.get(form.argument) in (ACCEPTED, ACTS):
             continue
         found = response(form, call, keep, unmasked, hides_nothing)
+        if form.axes == "B n":
+            by_sequence[form.argument] = max(found, by_sequence.get(form.argument, REFUSED))
         if found == HIDES and forms is not None:
             return form, True
         if found == HIDES:
@@ -449,7 +451,6 @@ def tried_masks(
             as_customary.setdefault(form.argument, form)
         if found == ACTS:
             acting = acting or form
-            misbehaving |= {form.argument} if form.axes == "B n" else set()
         elif found != REFUSED and (tells_of_padding(form.argument) or form.tells_lengths()):
             accepted = accepted or form
     return acting or accepted, False

@@ -103,6 +103,9 @@ class Subject:
             raise Undetermined(f"it can be judged only in {name_of(self.dtype)}, on its own device")
         yield
 
+    def hold_to(self, dtype: torch.dtype | None) -> None:
+        """Be recorded in this precision, that of the judgement; with None, in the best that the encoder has."""
+
     def kept_in(self) -> torch.dtype:
         """Return the precision in which its owner keeps it, and uses it."""
         return self.dtype

@@ -86,6 +86,7 @@ class TorchSubject(EnteredSubject):
         self.device = "cpu"
         self._kept_in = coarsest([t.dtype for t in module.parameters()])
         self._refuses_float64 = self.mixes_types = False
+        self._held_to: torch.dtype | None = None
         self._refused_gradients = ""
         self._further = 0
         states = stating(module, function)
@@ -141,6 +142,10 @@ class TorchSubject(EnteredSubject):
             self.dtype, self.device = before
             for t, data in zip(tensors, held, strict=True):
                 t.data = data
+
+    def hold_to(self, dtype: torch.dtype | None) -> None:
+        """See ``Subject``."""
+        self._held_to = None if dtype is torch.float64 else dtype
 
     def kept_in(self) -> torch.dtype:
         """See ``Subject``: the coarsest precision of its parameters."""
@@ -325,6 +330,9 @@ class TorchSubject(EnteredSubject):
                 parts = {name: part for name, part in self.module.named_modules() if name}
                 return recording.of_call(called, next(iter(self.arguments()), ""), call, parts)
 
+        if self._held_to is not None:
+            with self.computing_in(Precision(self._held_to, self.device)):
+                return recorded()
         if not self._refuses_float64:
             with self.computing_in(Precision(torch.float64, self.device)):
                 if not self.mixes_types:

@@ -48,8 +48,8 @@ class Preset:
 PRESETS = {
     "base": Preset("Base model", "vaswani-2017", Dimensions(), 512),
     "large": Preset("Large model", "vaswani-2017", Dimensions(d_model=1024, h=16, d_ff=4096), 512),
-    "bert": Preset("BERT, base", "bert", Dimensions(d_model=768, h=12, d_ff=3072, N=12, V=30522), 512),
-    "vit": Preset("ViT-B/16", "vit", Dimensions(d_model=768, h=12, d_ff=3072, N=12, max_len=197), 197),
+    "bert": Preset("BERT, base", "bert", Dimensions().replace(**PROFILES["bert"].sizes), 512),
+    "vit": Preset("ViT-B/16", "vit", Dimensions().replace(**PROFILES["vit"].sizes), 197),
 }
 
 TOTALS = {

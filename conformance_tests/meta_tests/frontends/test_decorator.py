@@ -1,12 +1,15 @@
 """``encoder_conformance`` in somebody's own test suite, as pytest runs it there."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from conformance_tests import encoder_conformance
 from conformance_tests.engine.judging import check
 
 SUITE = """
@@ -47,15 +50,45 @@ def test_declared(requirement):
 def test_none(requirement):
     requirement.check()
 
-def test_encoder_was_made_once_to_collect_and_once_to_judge():
-    assert made == ["sound"] * 4
+def open_ended():
+    from conformance_tests.meta_tests.encoders.subjects import Sound
+    class Declining(Sound):
+        def forward(self, src, src_key_padding_mask=None):
+            if src_key_padding_mask is not None:
+                assert src_key_padding_mask.ndim == 9, "masks are hard"
+            return super().forward(src)
+    return Declining()
+
+@encoder_conformance(open_ended)
+def test_open(requirement):
+    requirement.check()
+
+def test_encoder_was_made_once():
+    assert made == ["sound"] * 2
 """
 
 
-def run_pytest(folder: Path, *options: str) -> str:
+SHARED = """
+from pathlib import Path
+from conformance_tests import encoder_conformance
+
+def broken():
+    with Path("made").open("a") as made:
+        made.write("made\\n")
+    from conformance_tests.meta_tests.encoders.catalogue import all_defects
+    return all_defects()["ScaledByModelWidth"].make()
+
+@encoder_conformance(broken)
+def test_broken(requirement):
+    requirement.check()
+"""
+
+
+def run_pytest(folder: Path, *options: str, **environment: str) -> str:
     """What pytest prints, with every warning an error and neither configuration nor cache of its own."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error", *options]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
+    variables = os.environ | environment
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False).stdout
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +113,27 @@ def test_each_requirement_is_one_item_with_its_id(printed: str) -> None:
 
 
 def test_encoder_is_judged_once_for_all_items(printed: str) -> None:
-    """Two decorated tests of one function: each makes it to collect, and again for the first item that runs."""
-    assert re.search(r"::test_encoder_was_made_once_to_collect_and_once_to_judge PASSED", printed), printed[-2000:]
+    """Two decorated tests of one function: each makes it once."""
+    assert re.search(r"::test_encoder_was_made_once PASSED", printed), printed[-2000:]
+
+
+def test_processes_of_one_run_share_the_judgement(tmp_path: Path) -> None:
+    """Each of two collects all items; the encoder is made by the one that comes first, and nothing is left behind."""
+    (tmp_path / "test_shared.py").write_text(SHARED)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    printed = run_pytest(tmp_path, "-q", "-n", "2", "test_shared.py", TMPDIR=str(scratch))
+    assert re.search(r"^FAILED test_shared.py::test_broken\[ATT-3\]", printed, re.MULTILINE), printed[-2000:]
+    assert (tmp_path / "made").read_text() == "made\n"
+    assert [file.name for file in scratch.iterdir() if not file.name.startswith("pytest-of")] == []
+
+
+def test_an_encoder_that_is_left_open_has_an_item_that_fails(printed: str) -> None:
+    """Beside those that pass: nothing else would say so."""
+    found = outcomes(printed, "test_open")
+    assert found.pop("encoder") == "FAILED"
+    assert set(found.values()) <= {"PASSED", "SKIPPED"}
+    assert re.search(r"^E +AssertionError: open_ended: undetermined; .*masks are hard", printed, re.MULTILINE)
 
 
 def test_items_end_as_their_requirements(printed: str) -> None:
@@ -98,6 +150,8 @@ def test_failure_says_what_and_how_to_repeat_it(printed: str) -> None:
         r"^E +S\[j, k\] = Σ_c Q\[j, c\] K\[k, c\] / √d_k, with the width of one head", printed, re.MULTILINE
     )
     assert "ENC-1: passes, but was expected to fail (once true): remove it from the expected failures" in printed
+    assert re.search(r"^E +Departs from the specification at attention\.scores", printed, re.MULTILINE)
+    assert re.search(r"^E +Diagnosis: as your encoder's computation shows, the scores are", printed, re.MULTILINE)
     assert "encoder-spec check test_theirs.py:sound --profile torch-pre-ln --seed 0" in printed
     assert "decorator.py" not in printed
 
@@ -124,6 +178,8 @@ UNUSABLE = {
     '"nobody"': "Unknown target 'nobody'",
     '"torch-post-ln", profile="nobody"': "there is no profile 'nobody'",
     '"torch-post-ln", expected={"ENC-99": "why"}': "expected: there is no requirement 'ENC-99'",
+    '"torch-post-ln", level="foo"': "there is no level 'foo': choose among static, black-box, agreement",
+    '"torch-post-ln", seed="x"': "a seed is a whole number from 0 to 2147483648, but not 'x'",
 }
 
 
@@ -138,7 +194,17 @@ def test_what_cannot_be_used_is_said_at_collection(tmp_path: Path) -> None:
     assert [said for said in UNUSABLE.values() if f"encoder_conformance: {said}" not in printed] == []
     assert "Traceback" not in printed
     assert "decorator.py" not in printed
-    assert "3 errors" in printed
+    assert f"{len(UNUSABLE)} errors" in printed
+
+
+def test_a_decorator_without_an_encoder_is_refused() -> None:
+    """Without parentheses it would get the test in the place of the encoder, and pytest would find no test."""
+
+    def test_encoder(requirement: Any) -> None:
+        requirement.check()
+
+    with pytest.raises(TypeError, match=r"name the encoder: @encoder_conformance\(make_encoder\)"):
+        encoder_conformance(test_encoder)
 
 
 def test_decorator_is_at_hand_without_torch() -> None:

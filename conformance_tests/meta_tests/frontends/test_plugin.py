@@ -63,6 +63,27 @@ def test_broken_encoder_fails_and_the_requirement_is_named(tmp_path: Path) -> No
     assert {"MASK-1", "MASK-2", "ENC-3"} == set(re.findall(r"^(?:E +)?([A-Z]+-\d+): ", output, re.MULTILINE))
     assert "Traceback" not in output
     assert "demand_equal" not in output
+    assert output.count("Departs from the specification at attention.mask") == 3
+    assert output.count("the specification in which the mask is accepted and never used.") == 3
+    assert output.count("Again: encoder-spec check mine.py:make --seed 0") == 3
+
+
+@pytest.mark.parametrize("processes", [[], ["-n", "2"]], ids=["alone", "in two processes"])
+def test_encoder_that_cannot_be_judged_fails_once_and_is_skipped_elsewhere(
+    processes: list[str], tmp_path: Path
+) -> None:
+    """It is made once, by whichever process comes first, and all other checks are skipped."""
+    (tmp_path / "mine.py").write_text(
+        "def make():\n    with open('made', 'a') as made:\n        made.write('made ')\n    return {}\n"
+    )
+    status, output = run_pytest(
+        tmp_path, "--pyargs", "conformance_tests", "--encoder", "mine.py:make", "-rs", "-q", *processes
+    )
+    assert status == 1, output
+    assert counted(output) == {"failed": 1, "skipped": len(registry().checks) - 1}
+    assert output.count("mine.py:make: error; dict is not an encoder") == 1
+    assert "the encoder could not be judged" in output
+    assert (tmp_path / "made").read_text() == "made "
 
 
 @pytest.mark.parametrize(

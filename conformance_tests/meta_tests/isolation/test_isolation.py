@@ -46,21 +46,23 @@ UNTOUCHED = {
 }
 """Encoders that harm the process but compute the equations, and what the report says that they changed."""
 
+READING = r", while identifying it \(reading its computation\)$"
+
 UNABLE = {
     "RaisesInInit": r"RaisesInInit\(\) raised ValueError: no encoder$",
     "Raises": r"raised LookupError: not here \(harmful.py:54\)$",
     "RaisesBaseException": "raised Doom: of all$",
-    "RaisesKeyboardInterrupt": "the subject raised KeyboardInterrupt, while identifying it$",
+    "RaisesKeyboardInterrupt": r"the subject raised KeyboardInterrupt" + READING,
     "ExitsInInit": "raised SystemExit: usage: train.py DATA$",
     "Exits": "raised SystemExit: 3$",
-    "EndsProcess": "ended its process with exit status 0, while identifying it$",
+    "EndsProcess": r"ended its process with exit status 0" + READING,
     "EndsProcessInInit": 'ended its process with exit status 3; it last printed "loading weights", while making it$',
-    "SegmentationFault": r"killed by SIGSEGV \(.+\), at harmful.py:\d+ in harm, while identifying it$",
+    "SegmentationFault": r"killed by SIGSEGV \(.+\), at harmful.py:\d+ in harm" + READING,
     "HoardsMemory": "raised RuntimeError: .*can't allocate memory",
     "HoardsPythonMemory": "raised MemoryError",
     "RecursesForever": "raised RecursionError: maximum recursion depth exceeded",
-    "WritesAReport": "the subject wrote into the suite's own file descriptors, while identifying it$",
-    "ClosesEveryFile": "the subject closed the suite's own file descriptors, while identifying it$",
+    "WritesAReport": r"the subject wrote into the suite's own file descriptors" + READING,
+    "ClosesEveryFile": r"the subject closed the suite's own file descriptors" + READING,
     "ReturnsNone": "the encoder returned NoneType, but hidden states are a tensor",
     "ReturnsText": "the encoder returned str, but",
     "ReturnsEmptyTuple": "the encoder returned tuple, but",
@@ -73,7 +75,7 @@ UNABLE = {
 
 HANGING = {
     "HangsInInit": r"hung: nothing came back within 10 s .*, at harmful.py:\d+ in __init__, while making it$",
-    "Hangs": r"hung: nothing came back within 10 s \(--timeout\), at harmful.py:\d+ in harm, while identifying it$",
+    "Hangs": r"hung: nothing came back within 10 s \(--timeout\), at harmful.py:\d+ in harm" + READING,
 }
 
 WRONG = {

@@ -20,17 +20,23 @@ from conformance_tests.isolation.supervisor import (
     judge_of,
     place_of,
 )
-from conformance_tests.reports.report import Level, Report, Result, TargetReport
+from conformance_tests.reports.report import Report, Result, TargetReport
 
 STATIC = Result("FFN-9", "ffn", "test_ffn::test", "static", "pass")
 TRACE = Result("ATT-3", "attention.scores", "test_attention::test", "trace", "blocked")
 LAST = Result("ENC-9", "encoder", "test_encoder::test", "gradient", "blocked")
 NEXT = Result("ENC-2", "encoder", "test_encoder::other", "gradient", "blocked")
 AGREES = Result("ENC-2", "encoder", "test_encoder::agreement", "agreement", "pass")
+FAILS = Result("ENC-3", "encoder", "test_encoder::padded", "agreement", "fail", error=0.5, budget=1e-12)
+
+
+def answer(*results: Result, **about: Any) -> TargetReport:
+    """What a worker answers in the end, behind a result that passes."""
+    return TargetReport("theirs", "conformant", requirements=[STATIC, *results], **about)
 
 
 def followed(*undecided: Result, expected: Any = None) -> Followed:
-    return Followed(TargetReport("theirs", requirements=[STATIC]), expected, list(undecided))
+    return Followed(TargetReport("theirs", requirements=[STATIC]), Question(expected=expected), list(undecided))
 
 
 def test_answers_are_kept_and_progress_is_shown() -> None:
@@ -65,12 +71,12 @@ def test_worker_lost_before_any_check_costs_no_result() -> None:
 
 
 def test_target_that_cost_a_worker_stays_in_error() -> None:
-    target = followed()
+    target = Followed(TargetReport("theirs", requirements=[STATIC, AGREES]))
     target.lose("ended")
-    target.finish(TargetReport("theirs", "conformant", requirements=[AGREES], notes=["said later"]), Level.GRADIENT)
+    target.finish(answer(AGREES, notes=["said later"]))
     assert (target.report.verdict, target.report.notes[-1]) == ("error", "said later")
-    sound = followed()
-    sound.finish(TargetReport("theirs", "conformant", requirements=[AGREES]), Level.GRADIENT)
+    sound = Followed(TargetReport("theirs", requirements=[STATIC, AGREES]))
+    sound.finish(answer(AGREES))
     assert sound.report.verdict == "conformant"
 
 
@@ -78,15 +84,62 @@ def test_target_that_cost_a_worker_stays_in_error() -> None:
     ("outcome", "verdict"), [("fail", "nonconformant"), ("error", "nonconformant"), ("blocked", "undetermined")]
 )
 def test_verdict_follows_from_the_results_whatever_a_worker_says(outcome: str, verdict: str) -> None:
-    target = followed()
-    target.finish(TargetReport("theirs", "conformant", requirements=[replace(AGREES, outcome=outcome)]), Level.GRADIENT)
+    decided = replace(AGREES, outcome=outcome)
+    target = Followed(TargetReport("theirs", requirements=[STATIC, decided]))
+    target.finish(answer(decided))
     assert target.report.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        (replace(FAILS, outcome="pass"),),
+        (),
+        (FAILS, AGREES),
+        (replace(FAILS, outcome="xpass"),),
+        (FAILS, replace(STATIC, error=1e-3, budget=1e-12)),
+    ],
+)
+def test_no_worker_takes_back_what_was_decided_or_passes_beyond_a_budget(told: tuple[Result, ...]) -> None:
+    """Neither a failure that is a success in the end, nor one left out, nor a success that was never decided."""
+    target = Followed(TargetReport("theirs", requirements=[STATIC, FAILS]))
+    with pytest.raises(Lost, match="other results than were decided"):
+        target.finish(answer(*told))
+
+
+def test_no_worker_ends_before_all_is_decided() -> None:
+    with pytest.raises(Lost, match="other results than were decided"):
+        followed(TRACE).finish(answer())
+
+
+def test_a_known_failure_is_what_was_decided() -> None:
+    target = Followed(TargetReport("theirs", requirements=[STATIC, AGREES, FAILS]))
+    target.finish(answer(AGREES, replace(FAILS, outcome="xfail", reason="known")))
+    assert target.report.verdict == "conformant"
+
+
+def test_departures_that_the_computation_shows_are_told_at_once() -> None:
+    """Nothing was decided one by one where no encoder can be evaluated."""
+    target = Followed(TargetReport("theirs"))
+    target.finish(TargetReport("theirs", "nonconformant", requirements=[FAILS]))
+    assert target.report.verdict == "nonconformant"
+
+
+def test_a_worker_that_is_lost_while_it_explains_costs_nothing_that_was_decided() -> None:
+    """Its verdict stands, with a note; a fault of the suite, or Ctrl-C, costs no more."""
+    for end in (lambda t: (t.lose("hung"), t.give_up()), lambda t: t.end("interrupted")):
+        target = Followed(TargetReport("theirs", requirements=[STATIC, FAILS]), doing="explaining")
+        target.judged = answer(FAILS, notes=["said before"], explained=False)
+        end(target)
+        assert (target.report.verdict, target.report.requirements) == ("nonconformant", [STATIC, FAILS])
+        assert target.report.notes[0] in ("the subject hung, while explaining it", "interrupted")
+        assert target.report.notes[1:] == ["said before"]
 
 
 def test_no_worker_answers_for_another_target() -> None:
     target = followed()
     with pytest.raises(Lost, match="another target, ours"):
-        target.finish(TargetReport("ours", "conformant", requirements=[AGREES]), Level.GRADIENT)
+        target.finish(replace(answer(AGREES), target="ours"))
     assert target.report.verdict == "error"
 
 
@@ -120,14 +173,16 @@ class Scripted:
         self.script: list[Any] = []
 
     def ask(self, target: str, question: dict[str, Any], decided: list[Any]) -> None:
+        known = [r["id"] for r in decided]
         assert (question["profile"], question["seed"]) == ("auto", 3)
+        decided = {"results": [asdict(AGREES)], "undecided": [], "profile": {}}
         fine = {"report": asdict(TargetReport(target, verdict="conformant", requirements=[AGREES]))}
         self.script = {
-            "fine": [fine],
+            "fine": [decided, fine],
             "lost": [{"doing": "lost: making", "done": 0, "of": 1}, Lost("ended")],
             "unusable": [{"unusable": "no such profile"}],
             "fault": [{"fault": "ZeroDivisionError"}],
-            "crashing": self.crashing([r["id"] for r in decided]),
+            "crashing": self.crashing(known),
             "interrupted": [KeyboardInterrupt()],
         }[target]
 
@@ -223,14 +278,18 @@ def test_a_check_that_costs_a_second_worker_ends_the_judgement(
     assert told[0].level == "static"
 
 
-def test_interrupt_ends_the_run_and_keeps_what_was_judged(judged: Callable[..., Any]) -> None:
+def test_interrupt_ends_the_run_and_keeps_what_was_judged(judged: Callable[..., Any], told: list[TargetReport]) -> None:
     verdicts, _, fault = judged("fine", "interrupted", "fine")
-    assert (verdicts, type(fault)) == (["conformant", "error"], KeyboardInterrupt)
+    assert (verdicts, type(fault)) == (["conformant", "error", "error"], KeyboardInterrupt)
+    assert [t.notes for t in told] == [[], ["interrupted"], ["interrupted before it was begun"]]
 
 
-def test_unusable_question_is_no_verdict(judged: Callable[..., Any]) -> None:
+def test_a_target_that_cannot_be_used_costs_the_others_nothing(judged: Callable[..., Any]) -> None:
+    """It has no verdict; without any other, nothing was asked."""
+    verdicts, _, fault = judged("fine", "unusable", "fine")
+    assert (verdicts, type(fault), str(fault)) == (["conformant", "conformant"], TargetError, "no such profile")
     with pytest.raises(TargetError, match="no such profile"):
-        judged("unusable")
+        judged("unusable", "unusable")
 
 
 def test_judge_is_this_process_where_there_are_no_limits() -> None:

@@ -181,6 +181,7 @@ def test_the_json_of_schema_1_has_every_field_under_its_name() -> None:
         "seconds": 1.5,
         "dtype": "float32",
         "extent": {},
+        "explained": True,
     }
     versions = {"schema": 1, "spec_version": SPEC_VERSION, "suite_version": __version__}
     assert data == versions | {"seed": 7, "targets": [target]} == WHOLE.to_dict()

@@ -169,12 +169,19 @@ def test_junit_says_why_a_target_has_no_verdict(real: Report) -> None:
     assert weak.get("message") == "no attention projections"
 
 
+def test_junit_keeps_targets_of_one_name_apart() -> None:
+    """Equal suites would be merged to one."""
+    twin = TargetReport("make", "conformant", "gradient")
+    root = ElementTree.fromstring(written(Report(0, [twin, replace(twin), replace(twin)]), "junit"))
+    assert [suite.get("name") for suite in root] == ["make", "make (2)", "make (3)"]
+
+
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_junit_holds_any_text_and_gives_it_back(kind: str) -> None:
     """A parser finds the same elements as with a harmless text, and in them what a reader should see."""
     root, plain = (ElementTree.fromstring(written(report_saying(t), "junit")) for t in (HOSTILE[kind], "plain"))
     assert [(e.tag, list(e.attrib)) for e in root.iter()] == [(e.tag, list(e.attrib)) for e in plain.iter()]
-    assert [suite.get("name") for suite in root] == [SHOWN[kind]] * 2
+    assert [suite.get("name") for suite in root] == [SHOWN[kind], f"{SHOWN[kind]} (2)"]
 
 
 @pytest.mark.parametrize("kind", HOSTILE)

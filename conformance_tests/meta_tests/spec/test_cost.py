@@ -1,6 +1,10 @@
 """Parameters against counts by hand, published counts and torch's own; and the table of all costs."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from torch import nn
@@ -151,3 +155,39 @@ def test_report_has_every_quantity_of_every_profile(name: str) -> None:
     rows = report(PROFILES[name], Dimensions(N=3), n=101, B=2)
     assert {r.quantity for r in rows} == {"parameters", "FLOPs of a layer", "FLOPs", "activations", "crossover at n"}
     assert all(isinstance(r.number, int) for r in rows)
+
+
+RELEASED: dict[str, Callable[[Any], nn.Module]] = {
+    "bert": lambda t: t.BertModel(t.BertConfig(), add_pooling_layer=False),
+    "roberta": lambda t: t.RobertaModel(
+        t.RobertaConfig(vocab_size=50265, max_position_embeddings=514, type_vocab_size=1), add_pooling_layer=False
+    ),
+    "albert": lambda t: t.AlbertModel(
+        t.AlbertConfig(hidden_size=768, num_attention_heads=12, intermediate_size=3072), add_pooling_layer=False
+    ),
+    "vit": lambda t: t.ViTModel(t.ViTConfig(), add_pooling_layer=False),
+    "deit": lambda t: t.DeiTModel(t.DeiTConfig(), add_pooling_layer=False),
+    "whisper": lambda t: (
+        t.WhisperModel(
+            t.WhisperConfig(
+                d_model=512,
+                encoder_layers=6,
+                encoder_attention_heads=8,
+                encoder_ffn_dim=2048,
+                decoder_attention_heads=8,
+            )
+        ).encoder
+    ),
+}
+"""The base models as transformers makes them; its default configurations are those of the released ones, or are set."""
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_a_profile_in_its_published_sizes_has_the_parameters_of_the_released_model(name: str) -> None:
+    """Whisper's sinusoids are parameters there, which are not learned."""
+    transformers = pytest.importorskip("transformers")
+    with torch.device("meta"):
+        theirs = sum(p.numel() for p in RELEASED[name](transformers).parameters() if p.requires_grad)
+    profile = PROFILES[name]
+    rows = report(profile, Dimensions().replace(**profile.sizes), n=128, B=1)
+    assert next(row.number for row in rows if (row.quantity, row.part) == ("parameters", "whole")) == theirs

@@ -1,6 +1,7 @@
 """Each setting and each function that a subject changes is put back, kept for it, and named."""
 
 import io
+import math
 import os
 import random
 import sys
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import encoder_spec.attention
 from conformance_tests.errors import Disagreement, SubjectError
@@ -40,12 +43,14 @@ from conformance_tests.subjects.subject import Boundary, Subject
 def as_before() -> Iterator[None]:
     """Whatever a test leaves behind is undone by hand, not by what is tested."""
     path, environment, stdin, out, err = [*sys.path], dict(os.environ), sys.stdin, sys.stdout, sys.stderr
+    finders = [*sys.meta_path]
     where, limit, threads, budget = Path.cwd(), sys.getrecursionlimit(), torch.get_num_threads(), compare.BUDGET
     originals = torch.softmax, nn.Module.forward, encoder_spec.attention.scores, np.exp, torch.tanh
     with warnings.catch_warnings():
         yield
     torch.softmax, nn.Module.forward, encoder_spec.attention.scores, np.exp, torch.tanh = originals
     compare.BUDGET = budget
+    sys.meta_path[:] = finders
     sys.path[:], sys.stdin, sys.stdout, sys.stderr = path, stdin, out, err
     os.environ.clear()
     os.environ.update(environment)
@@ -66,6 +71,13 @@ def capture() -> None:
     sys.stdout = io.StringIO()
 
 
+class Seeing(TorchFunctionMode):
+    """Sees all functions of torch that are called."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
 CHANGES: dict[str, Callable[[], Any]] = {
     "the default dtype": lambda: torch.set_default_dtype(torch.float64),
     "the default device": lambda: torch.set_default_device("meta"),
@@ -79,6 +91,8 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "the recursion limit": lambda: sys.setrecursionlimit(sys.getrecursionlimit() + 7),
     "the working directory": lambda: os.chdir("/"),
     "the standard streams": capture,
+    "the modes of torch": lambda: Seeing().__enter__(),
+    "the finders of modules": lambda: sys.meta_path.append(Seeing),
     "the search path": lambda: sys.path.insert(0, "/somewhere"),
     "the environment": lambda: os.environ.__setitem__("SUBJECT", "1"),
 }
@@ -144,7 +158,26 @@ def test_several_changes_are_named_in_one_sentence_without_what_imports_do() -> 
             change()
     told = ", ".join(name for name in CHANGES if name not in UNREMARKABLE)
     assert guard.notes() == [f"the encoder changed {told} (put back for everybody else)"]
-    assert UNREMARKABLE == ("the search path", "the environment", "the filters of warnings")
+    assert UNREMARKABLE == ("the search path", "the environment", "the filters of warnings", "the finders of modules")
+
+
+class Doubling(TorchDispatchMode):
+    """Doubles all sines."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        return 2 * result if func.overloadpacket is torch.ops.aten.sin else result
+
+
+def test_a_mode_that_is_never_left_is_the_subjects_alone() -> None:
+    """What sees operations, below what sees functions: the suite computes without it, and the subject with it."""
+    guard, one = Guard(), torch.ones(())
+    with guard.undisturbed():
+        Doubling().__enter__()
+    assert torch.sin(one) == math.sin(1)
+    with guard.undisturbed():
+        assert torch.sin(one) == 2 * math.sin(1)
+    assert torch.sin(one) == math.sin(1)
 
 
 def test_filters_that_are_put_back_work_again() -> None:
