@@ -113,6 +113,7 @@ class Graph:
     the output among the floating arrays that the call returned, where several might be it. ``rescaling`` says how the
     argument was rescaled in the encoder, where that is so and the argument stands for what came of it. ``recorded`` is
     the graph that it was made of, with loops written out, and ``translated`` gives the codes for those of that graph.
+    One that ``is_complete`` is recorded to the end.
     """
 
     def __init__(self) -> None:
@@ -124,6 +125,7 @@ class Graph:
         self.parts: list[tuple[str, Tensor]] = []
         self.recorded: Graph = self
         self.translated: Callable[[Tensor], Tensor] = lambda codes: codes
+        self.is_complete = False
         self._readers: tuple[int, dict[int, list[Value]]] = (-1, {})
 
     def up_to(self, output: Tensor) -> "Graph":
@@ -143,24 +145,38 @@ class Graph:
 
     def owner(self, codes: Tensor) -> Value | None:
         """Return the value that all these entries belong to; None if there are several."""
-        if not codes.numel():
-            return None
-        first, last = int(codes.min()) >> PLACES, int(codes.max()) >> PLACES
-        return self.values[first] if first == last else None
+        numbers = self._owning(codes)
+        return self.values[numbers[0]] if len(numbers) == 1 else None
 
     def owners(self, codes: Tensor) -> list[Value]:
         """Return the values that these entries belong to, in order of execution."""
-        if not codes.numel():
-            return []
-        one = self.owner(codes)
-        return [one] if one else [self.values[n] for n in (codes >> PLACES).unique().tolist()]
+        return [self.values[number] for number in self._owning(codes)]
+
+    def _owning(self, codes: Tensor) -> tuple[int, ...]:
+        """Return the numbers of the values that these entries belong to, in order.
+
+        Large arrays are asked for often, under many views: the answer for a whole array is kept with it until something
+        is written into it, which shows in its version as soon as no recorder stands between.
+        """
+        whole = codes if codes._base is None else codes._base
+        if not self.is_complete or whole.numel() > codes.numel():
+            return owning(codes)
+        version, known = getattr(whole, "_owning", (-1, ()))
+        if version != whole._version:
+            known = owning(whole)
+            whole._owning = whole._version, known  # type: ignore[attr-defined]
+        # A view may leave some out.
+        return known if len(known) < 2 or whole.numel() == codes.numel() else owning(codes)
 
     def numbers(self, codes: Operand) -> Tensor:
         """Return the numbers of these entries, in float64."""
         if not isinstance(codes, Tensor):
             return torch.tensor(codes, dtype=torch.float64)
+        owners = self.owners(codes)
+        if len(owners) == 1:
+            return owners[0].data.reshape(-1)[places(codes)].double()
         found = torch.empty(codes.shape, dtype=torch.float64)
-        for value in self.owners(codes):
+        for value in owners:
             here = codes >> PLACES == value.number
             found[here] = value.data.reshape(-1)[places(codes[here])].double()
         return found
@@ -197,6 +213,14 @@ class Graph:
             value = self.values[number]
             yield value
             waiting |= {v.number for read in value.arrays for v in self.owners(read)} - found
+
+
+def owning(codes: Tensor) -> tuple[int, ...]:
+    """Return the numbers of the values that entries belong to, in order."""
+    if not codes.numel():
+        return ()
+    first, last = (int(bound) >> PLACES for bound in codes.aminmax())
+    return (first,) if first == last else tuple((codes >> PLACES).unique().tolist())
 
 
 def places(codes: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ PASSES = (rolled, rescaled, joined_sums, normalised, summed, composed, mapped)
 
 def plain(graph: Graph) -> Graph:
     """Return the graph of the same computation in the form that is read."""
+    graph.is_complete = True
     for rewritten in PASSES:
         graph = rewritten(graph)
     return graph

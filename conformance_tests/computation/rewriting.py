@@ -22,12 +22,16 @@ class Rewriting:
     def __init__(self, former: Graph) -> None:
         self.former = former
         self.graph = Graph()
+        self.graph.is_complete = True
         self.now: dict[int, Tensor] = {}
 
     def translated(self, codes: Tensor) -> Tensor:
         """Return the codes that entries of the former graph have."""
+        owners = self.former.owners(codes)
+        if len(owners) == 1:
+            return self.now[owners[0].number].reshape(-1)[places(codes)]
         found = torch.empty_like(codes)
-        for value in self.former.owners(codes):
+        for value in owners:
             here = codes >> PLACES == value.number
             found[here] = self.now[value.number].reshape(-1)[places(codes[here])]
         return found

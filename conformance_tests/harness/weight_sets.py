@@ -10,8 +10,8 @@ dozens, where an activation that is cut off shows it; and with sublayers that ad
 the rest shows by itself.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -42,6 +42,15 @@ FAINT_PLACES = ("norm_1", "norm_embedding", "norm_token", "norm_feature")
 """The norms that are made small for the same reason: what they give is read by the next norm."""
 
 
+Change = Callable[[str, Tensor], Tensor]
+"""Makes weights of a perturbed array and its name."""
+
+
+def multiplied(_: str, w: Tensor, by: float) -> Tensor:
+    """Return a multiple of an array."""
+    return by * w
+
+
 class WeightSets(Mapping[str, Mapping[str, Tensor]]):
     """The subject's weights as given and as the suite changes them, by the subject's own names."""
 
@@ -54,36 +63,40 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         self.fixed |= subject.fixed() & set(mapping.unmapped)
         self.given = subject.weights()
         self._in_use = GIVEN
+        self._latest: tuple[str, Mapping[str, Tensor]] | None = None
 
     @cached_property
-    def _sets(self) -> Mapping[str, Mapping[str, Tensor]]:
+    def _sets(self) -> Mapping[str, Callable[[], Mapping[str, Tensor]]]:
+        """Functions that make the sets: a large encoder has no room for all of them at once."""
         try:
             self.subject.set_weights(self.given)
         except Unsupported:
-            return {GIVEN: self.given}
+            return {GIVEN: lambda: self.given}
         perturbed = self.perturbed()
         places = self.mapping.names_of(*FAINT_LETTERS) | self.mapping.names_at(*FAINT_PLACES)
         small = self._with_equals(places) - self.fixed
         sharpened = self._with_equals(self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K"))
         loud = self._with_equals(self.mapping.names_of("W_1", "b_1"))
         moved = self._with_equals(self.mapping.names_of("b_O", "b_2") or self.mapping.names_of("W_O", "W_2"))
-        sets = {
-            PERTURBED: perturbed,
-            FAINT: {name: 1e-4 * w if name in small else w for name, w in perturbed.items()},
-            OFFSET: {name: w + self._offset(name) if name in moved else w for name, w in perturbed.items()},
-            **{
-                sharp: {name: times * w if name in sharpened else w for name, w in perturbed.items()}
-                for sharp, times in SHARPNESS.items()
-            },
-            LOUD: {name: 30 * w if name in loud else w for name, w in perturbed.items()},
-            **{name: self._with_silent(perturbed, sublayers) for name, sublayers in SILENCED.items()},
+        changes: dict[str, tuple[Collection[str], Change]] = {
+            PERTURBED: ((), lambda _, w: w),
+            FAINT: (small, lambda _, w: 1e-4 * w),
+            OFFSET: (moved, lambda name, w: w + self._offset(name)),
+            **{sharp: (sharpened, partial(multiplied, by=times)) for sharp, times in SHARPNESS.items()},
+            LOUD: (loud, partial(multiplied, by=30)),
+            **{name: (self._last_maps(sublayers), partial(multiplied, by=0.0)) for name, sublayers in SILENCED.items()},
         }
-        return {GIVEN: self.given} | {name: self.subject.rounded(weights) for name, weights in sets.items()}
+        return {GIVEN: lambda: self.given} | {
+            name: partial(self._changed, perturbed, *c) for name, c in changes.items()
+        }
 
-    def _with_silent(self, weights: Mapping[str, Tensor], sublayers: Collection[str]) -> dict[str, Tensor]:
+    def _changed(self, weights: Mapping[str, Tensor], names: Collection[str], change: "Change") -> Mapping[str, Tensor]:
+        """Return weights of which some are changed, as the subject can hold them."""
+        return self.subject.rounded({n: change(n, w) if n in names else w for n, w in weights.items()})
+
+    def _last_maps(self, sublayers: Collection[str]) -> set[str]:
         last = self.mapping.names_of(*(letter for sublayer in sublayers for letter in LAST_MAPS[sublayer]))
-        zeros = self._with_equals(last) - self.fixed
-        return {name: torch.zeros_like(w) if name in zeros else w for name, w in weights.items()}
+        return self._with_equals(last) - self.fixed
 
     def _with_equals(self, names: Collection[str]) -> set[str]:
         """Return these names and those that share memory with one of them, which must stay equal to it."""
@@ -130,7 +143,9 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
 
     def adopt(self, sets: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Judge with these weights, by the subject's own names, instead of those that the seed makes."""
-        self._sets = {name: {own: weights[own] for own in self.given} for name, weights in sets.items()}
+        own = {name: {own: weights[own] for own in self.given} for name, weights in sets.items()}
+        self._sets = {name: partial(own.__getitem__, name) for name in own}
+        self._latest = None
 
     def use(self, name: str) -> None:
         """Give the subject the weights of this name."""
@@ -139,7 +154,10 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
             self._in_use = name
 
     def __getitem__(self, name: str) -> Mapping[str, Tensor]:
-        return self._sets[name]
+        if self._latest is None or self._latest[0] != name:
+            self._latest = None  # before another takes its room
+            self._latest = name, self._sets[name]()
+        return self._latest[1]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._sets)

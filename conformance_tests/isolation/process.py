@@ -29,8 +29,14 @@ BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from conformance_tests.isol
 
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)')
 
-COMPUTING = re.compile(r"site-packages/(?:torch|numpy|jaxtyping|beartype)/")
-"""The libraries that the specification's equations call."""
+COMPUTING = re.compile(r"site-packages/(?:torch/(?!nn/modules/)|numpy/|jaxtyping/|beartype/)")
+"""The libraries that the suite computes with; modules of torch run in encoders alone."""
+
+OURS = (Path(encoder_spec.__file__).parent, Path(__file__).parents[1])
+"""The folders of the specification and of the suite."""
+
+SUBJECTS = OURS[1] / "meta_tests"
+"""Encoders of the suite's tests are no part of it."""
 
 
 def warm() -> None:
@@ -134,9 +140,8 @@ class Worker:
         except Empty:
             self._interrupt()
             self.kill()
-            if computes_equations(frame["file"] for frame in self._frames()):
-                reason = "the suite is still comparing it with its own equations (allow more with --timeout)"
-                raise Lost(f"was not judged within {seconds:g} s: {reason}") from None
+            if is_our_own_work(frame["file"] for frame in self._frames()):
+                raise Lost(f"was not judged within {seconds:g} s: the suite was still at work ({MORE_TIME})") from None
             raise Lost(f"hung: nothing came back within {seconds:g} s (--timeout){self._place()}") from None
         if line is None:
             raise Lost(self._end())
@@ -147,6 +152,10 @@ class Worker:
             raise Lost("wrote into the suite's own file descriptors") from None
         if "raised" in answer:
             raise Lost(f"raised {answer['raised']}")
+        if "short_of_memory" in answer:
+            raise Lost(
+                f"was not judged within {answer['allowed']} of memory ({MORE_MEMORY}): {answer['short_of_memory']}"
+            )
         return answer
 
     def _interrupt(self) -> None:
@@ -206,11 +215,15 @@ class Worker:
                 os.kill(self._process.pid, signal.SIGTERM)
 
 
-def computes_equations(files: Iterable[str]) -> bool:
-    """Return whether the innermost frame outside of libraries is one of the specification's, which calls no subject.
+MORE_TIME, MORE_MEMORY = "allow more with --timeout", "allow more with --memory"
+
+
+def is_our_own_work(files: Iterable[str]) -> bool:
+    """Return whether the innermost frame, outside of libraries, is one of ours: then no call of a subject takes long.
 
     Args:
         files: the files of the frames, the innermost first.
     """
     inner = (f for f in files if not f.startswith((STANDARD[0], "<")) and not COMPUTING.search(f))
-    return Path(next(inner, "")).is_relative_to(Path(encoder_spec.__file__).parent)
+    file = Path(next(inner, ""))
+    return any(map(file.is_relative_to, OURS)) and not file.is_relative_to(SUBJECTS)

@@ -125,14 +125,27 @@ def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str,
         report = check_one(target, question, Reporting(channel, len(decided)), decided)
     except (TargetError, SpecificationError) as reason:
         return {"unusable": str(reason)}
-    except Exception:
-        return {"fault": traceback.format_exc()}
+    except Exception as fault:
+        trace, said = traceback.format_exc(), one_line(fault)
+        return short_of_memory(said, allowed) if tells_of_memory(said) else {"fault": trace}
     except BaseException as fault:
         return {"raised": one_line(fault).rstrip(": ")}
-    texts = [*report.notes, *(r.message for r in report.requirements)]
-    if any(map(tells_of_memory, texts)):
-        report.notes.append(f"a target may allocate {allowed / 2**30:.3g} GiB here (--memory)")
+    told = [note for note in report.notes if tells_of_memory(note)]
+    if told and report.verdict == "error":
+        return short_of_memory(told[0], allowed)
+    if any(tells_of_memory(r.message) for r in report.requirements):
+        report.notes.append(f"a target may allocate {in_gibibytes(allowed)} here (--memory)")
     return {"report": asdict(report)}
+
+
+def short_of_memory(said: str, allowed: int) -> dict[str, Any]:
+    """Return the answer that the memory was not enough, whoever asked for more."""
+    return {"short_of_memory": said, "allowed": in_gibibytes(allowed)}
+
+
+def in_gibibytes(size: int) -> str:
+    """Return a number of bytes as people say it."""
+    return f"{size / 2**30:.3g} GiB"
 
 
 class Reporting(Watcher):

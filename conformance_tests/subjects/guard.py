@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn, overrides
 from torch.utils import _python_dispatch
+from torch.utils._device import DeviceContext
 
 from conformance_tests.errors import SubjectError
 from conformance_tests.numerics.probes import Probes
@@ -86,8 +87,11 @@ Modes = tuple[list[Any], list[Any]]
 
 
 def read_modes() -> Modes:
-    """Return the modes that torch is in."""
-    return _python_dispatch._get_current_dispatch_mode_stack(), overrides._get_current_function_mode_stack()
+    """Return the modes that torch is in; a default device is one, and a setting by itself."""
+    functions = overrides._get_current_function_mode_stack()
+    return _python_dispatch._get_current_dispatch_mode_stack(), [
+        m for m in functions if not isinstance(m, DeviceContext)
+    ]
 
 
 def write_modes(modes: Modes) -> None:

@@ -185,22 +185,31 @@ def test_what_escapes_a_judgement_is_the_suites_fault_unless_it_ends_programs(
 
 
 @pytest.mark.parametrize(
-    ("note", "message", "told"),
-    [
-        ("DefaultCPUAllocator: can't allocate memory", "", True),
-        ("", "raised MemoryError", True),
-        ("raised ValueError", "by 0", False),
-    ],
+    ("message", "told"),
+    [("raised MemoryError", True), ("DefaultCPUAllocator: can't allocate memory", True), ("by 0", False)],
 )
-def test_a_target_without_memory_is_told_how_much_there_was(
-    note: str, message: str, told: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_check_without_memory_is_told_how_much_there_was(
+    message: str, told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it shows in a note or in a result."""
     result = Result("ATT-3", "attention.scores", "test_attention::test", "trace", "error", message)
-    report = TargetReport("theirs", requirements=[result], notes=[note])
+    report = TargetReport("theirs", "nonconformant", requirements=[result])
     monkeypatch.setattr(judging, "check_one", lambda *_: report)
     notes = answered(request("torch-post-ln"))["report"]["notes"]
-    assert notes == [note, *(["a target may allocate 1.5 GiB here (--memory)"] if told else [])]
+    assert notes == (["a target may allocate 1.5 GiB here (--memory)"] if told else [])
+
+
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_memory_that_runs_out_is_nobodys_fault(is_ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a call of the encoder asked for it, or what the suite keeps of it."""
+    said = "MemoryError: no room"
+
+    def check_one(*_: Any) -> TargetReport:
+        if is_ours:
+            raise MemoryError("no room")
+        return TargetReport("theirs", notes=[said])
+
+    monkeypatch.setattr(judging, "check_one", check_one)
+    assert answered(request("torch-post-ln")) == {"short_of_memory": said, "allowed": "1.5 GiB"}
 
 
 class Ended(Exception):
