@@ -302,7 +302,8 @@ class TorchSubject(EnteredSubject):
 
     def _watched(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> tuple[Tensor, "Recorder"]:
         """Call the module once; return its output and what was recorded of the operations."""
-        recorder = Recorder()
+        dense = (p for p in self.module.parameters() if p.layout is torch.strided)
+        recorder = Recorder(p.untyped_storage().data_ptr() for p in dense)
         with sdpa_kernel([SDPBackend.MATH]), recorder:
             output = self.encode(inputs, keep)
         return output, recorder
@@ -520,10 +521,15 @@ class Reading(TorchFunctionMode):
 
 
 class Recorder(TorchDispatchMode):
-    """Keeps a copy of every floating tensor that an operation returns, or changes a part of."""
+    """Keeps a copy of every floating tensor that an operation returns, or changes a part of.
 
-    def __init__(self) -> None:
+    Args:
+        held: where parameters are held: one that is turned as a whole is not computed, and may be large.
+    """
+
+    def __init__(self, held: Iterable[int]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.held = set(held)
         self.results: list[Tensor] = []
         self.narrowed: torch.dtype | None = None
 
@@ -542,11 +548,18 @@ class Recorder(TorchDispatchMode):
             if not isinstance(value, Tensor) or not value.is_floating_point():
                 continue
             # An operation in place counts as a version of its argument only after it has been recorded here.
-            if value.numel() > 1 and (func._schema.is_mutable or not any(is_same_data(value, a) for a in args)):
+            if value.numel() > 1 and (func._schema.is_mutable or not self._is_view_of_a_whole(value, args)):
                 self.results.append(value.detach().clone())
             if value.dtype is torch.float32 and is_rounded(value):
                 self.narrowed = torch.float32
         return result
+
+    def _is_view_of_a_whole(self, value: Tensor, args: Any) -> bool:
+        """Return whether a result is a view of all of a parameter, or of an argument."""
+        if any(is_same_data(value, argument) for argument in args):
+            return True
+        storage = value.untyped_storage()
+        return storage.data_ptr() in self.held and storage.nbytes() == value.numel() * value.element_size()
 
 
 def is_rounded(value: Tensor) -> bool:
