@@ -178,6 +178,8 @@ def test_appended_token_changes_earlier_outputs(run: Run) -> None:
     change = (run.output(case)[:, : shorter.shape[1]] - shorter).abs().amax(dim=(0, -1))
     least = f"some position by {float(change.min()):.1e} alone, in all samples"
     what = least if change.max() > ROUNDED else "no earlier position at all: attention is causal, or absent"
+    if change.min() <= ROUNDED and run.expected_change_without_last(case) <= ROUNDED:
+        raise Unsupported("with its weights the specification's own outputs do not depend on the last token either")
     assert change.min() > ROUNDED, f"encoder: taking the last token away changes {what} [{run.context(case)}]"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
-from math import isinf
+from math import inf, isinf
 from typing import NamedTuple
 
 import torch
@@ -242,6 +242,18 @@ class Computed:
         probe = self.probes[case.probe] if probe is None else probe
         with self._evaluating():
             return self.encoder.trace(self.parameters(case.weights), *probe.inputs, keep=probe.keep)
+
+    def expected_change_without_last(self, case: Case) -> float:
+        """Return by how much the specification's outputs change with the last token, where they do so least.
+
+        In many layers that sum up little, all tokens may become one. Infinity where it cannot be evaluated.
+        """
+        shorter = self.probes[case.probe].without_last()
+        try:
+            whole, short = (self.trace(case, probe)[-1].value for probe in (None, shorter))
+        except (Blocked, Unsupported, RuntimeError, IndexError):
+            return inf
+        return float((whole[:, : short.shape[1]] - short).abs().amax(dim=(0, -1)).min())
 
     def demand_float64(self, what: str) -> None:
         """Go on only with a subject that computes in float64.

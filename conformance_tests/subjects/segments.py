@@ -27,6 +27,8 @@ def segment_argument(arguments: Arguments, no_ids: Collection[str] = ()) -> str 
     Returns:
         Its name; the name of the first with its asterisk, if that takes all inputs; None if there is no place.
     """
+    if not arguments:
+        return None
     first, *others = arguments
     named = next((name for name in others if SEGMENTS.search(name) and not tells_of_a_mask(name)), None)
     if named is not None:

@@ -159,8 +159,13 @@ class TorchSubject(EnteredSubject):
             yield
 
     def _tensors(self) -> list[Tensor]:
-        held = chain(self.module.parameters(), self.module.buffers(), plain_tensors(self.module).values())
+        held = chain(self.module.parameters(), self._buffers().values(), plain_tensors(self.module).values())
         return list({id(t): t for t in held}.values())
+
+    def _buffers(self) -> dict[str, Tensor]:
+        """Return the buffers that hold numbers, and can be cast: sparse ones cannot."""
+        named = self.module.named_buffers()
+        return {name: b for name, b in named if not is_lazy(b) and b.layout is torch.strided}
 
     def _placed(self, x: Tensor) -> Tensor:
         return x.to(self.device, self.dtype if x.is_floating_point() else x.dtype)
@@ -196,7 +201,7 @@ class TorchSubject(EnteredSubject):
 
     def tables(self) -> dict[str, Tensor]:
         """See ``Subject``: its buffers, and the tensors that should be some."""
-        held = dict(self.module.named_buffers()) | plain_tensors(self.module)
+        held = self._buffers() | plain_tensors(self.module)
         return {name: b.detach().clone() for name, b in held.items() if b.is_floating_point()}
 
     def unregistered(self) -> dict[str, str]:
@@ -255,6 +260,8 @@ class TorchSubject(EnteredSubject):
     def _up_to_its_end(self, *arguments: Any, **named: Any) -> Any:
         """Call the module, and return what the part returns that it is judged up to."""
         function = self._function or self.module
+        while (name := next_by_place(self.module, len(arguments))) in named:
+            arguments = (*arguments, named.pop(name))
         if self.ending is None:
             return function(*arguments, **named)
         returned: list[Any] = []
@@ -304,7 +311,7 @@ class TorchSubject(EnteredSubject):
         """Call the module once; return its output and what was recorded of the operations."""
         dense = (p for p in self.module.parameters() if p.layout is torch.strided)
         recorder = Recorder(p.untyped_storage().data_ptr() for p in dense)
-        with sdpa_kernel([SDPBackend.MATH]), recorder:
+        with sdpa_kernel([SDPBackend.MATH]), without_fast_path(), recorder:
             output = self.encode(inputs, keep)
         return output, recorder
 
@@ -326,7 +333,7 @@ class TorchSubject(EnteredSubject):
                 raise
 
         def recorded() -> Graph:
-            with noisy_call(self, call, sizes) as (called, _, frozen):
+            with without_fast_path(), noisy_call(self, call, sizes) as (called, _, frozen):
                 recording = TorchRecording(dict(self.module.named_parameters()), frozen, self._constants())
                 parts = {name: part for name, part in self.module.named_modules() if name}
                 return recording.of_call(called, next(iter(self.arguments()), ""), call, parts)
@@ -379,7 +386,7 @@ class TorchSubject(EnteredSubject):
         return whole_numbers(self.module.modules())
 
     def _constants(self) -> dict[str, Tensor]:
-        return dict(self.module.named_buffers()) | plain_tensors(self.module)
+        return self._buffers() | plain_tensors(self.module)
 
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
         """See ``Subject``: whether any tensor that the module returns depends on the parameter.
@@ -520,6 +527,29 @@ class Reading(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def next_by_place(module: nn.Module, given: int) -> str:
+    """Return the argument that comes next by its place in an exported program, behind those that are given; else no text.
+
+    Such a program takes its arguments in the way in which they were handed over when it was exported, and in no other.
+    """
+    written = getattr(getattr(getattr(module, "graph", None), "_codegen", None), "pytree_info", None)
+    if written is None:
+        return ""
+    by_place = written.in_spec.children_specs[0].num_children
+    return str(written.orig_args[given]) if given < by_place else ""
+
+
+@contextmanager
+def without_fast_path() -> Iterator[None]:
+    """Let torch's own layers compute step by step also where no gradients are recorded: one kernel shows nothing."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
 class Recorder(TorchDispatchMode):
     """Keeps a copy of every floating tensor that an operation returns, or changes a part of.
 
@@ -527,7 +557,7 @@ class Recorder(TorchDispatchMode):
         held: where parameters are held: one that is turned as a whole is not computed, and may be large.
     """
 
-    def __init__(self, held: Iterable[int]) -> None:
+    def __init__(self, held: Iterable[int] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.held = set(held)
         self.results: list[Tensor] = []
