@@ -6,6 +6,7 @@ Every frontend, and every worker process, asks here.
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -53,6 +54,7 @@ class Target:
         Raises:
             TargetError: if its name cannot be used.
         """
+        target = str(target) if isinstance(target, Path) else target
         repro = again(target, question)
         if isinstance(target, str):
             return cls(target, resolve(target), repro)
@@ -250,16 +252,18 @@ def leave_open(run: Run, report: TargetReport) -> None:
 
 def loaded(target: Target, question: Question, watcher: Watcher, guard: Guard) -> Subject:
     """Load and make the encoder, as a subject; whatever that raises is the subject's fault."""
+    step = "importing"
     try:
         with guard.undisturbed(), seeded(question.seed):
-            watcher.doing(f"{target.name}: importing", 0, 1)
+            watcher.doing(f"{target.name}: {step}", 0, 1)
             thing = target.load()
-            watcher.doing(f"{target.name}: making", 0, 1)
+            step = "making"
+            watcher.doing(f"{target.name}: {step}", 0, 1)
             subject = adapt(make(thing))
     except (TargetError, SubjectError, Undetermined):
         raise
     except Exception as fault:
-        raise SubjectError(f"making the encoder raised {one_line(fault)}") from fault
+        raise SubjectError(f"{step} the encoder raised {one_line(fault)}") from fault
     watcher.doing(f"{target.name}: identifying", 0, 1)
     return subject
 

@@ -7,7 +7,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
 from io import TextIOWrapper
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from conformance_tests.errors import TargetError
 from conformance_tests.reports import FORMATS
@@ -90,6 +91,71 @@ def main() -> None:
     """
 
 
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def completing(known: Callable[[], Iterable[str]], *, files: bool = False) -> Completer:
+    """Return what a shell offers in the place of a word that was begun: names that are known, and perhaps files.
+
+    Args:
+        known: gives the names; it is asked when somebody presses Tab.
+        files: whether files are offered too.
+    """
+
+    def complete(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+        offered = [CompletionItem(name) for name in known() if name.startswith(begun)]
+        return [*offered, *([CompletionItem(begun, type="file")] if files else [])]
+
+    return complete
+
+
+def known_targets() -> Iterable[str]:
+    """Return the built-in targets."""
+    from conformance_tests.targets.builtin import BUILTIN
+
+    return BUILTIN
+
+
+def known_profiles() -> Iterable[str]:
+    """Return the published profiles."""
+    from encoder_spec.profiles import PROFILES
+
+    return PROFILES
+
+
+def known_choices() -> Iterable[str]:
+    """Return what a profile may be that must hold."""
+    return ("auto", *known_profiles())
+
+
+def known_equations() -> Iterable[str]:
+    """Return the ids of the equations."""
+    from encoder_spec.equation import equations
+
+    return equations()
+
+
+def known_requirements() -> Iterable[str]:
+    """Return the ids of the requirements."""
+    from encoder_spec.equation import requirements
+
+    return requirements()
+
+
+def known_deviations() -> Iterable[str]:
+    """Return the ids of the deviations."""
+    from conformance_tests.deviations import deviations
+
+    return deviations()
+
+
+def known_sizes() -> Iterable[str]:
+    """Return the sizes that can be set, as they are begun."""
+    from conformance_tests.frontends.listing import size_letters
+
+    return [f"{letter}=" for letter in size_letters()]
+
+
 class Amount(click.FloatRange):
     """A positive number; infinity and NaN are none."""
 
@@ -146,12 +212,13 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @main.command()
-@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completing(known_targets, files=True))
 @click.option(
     "--profile",
     default="auto",
     show_default=True,
     metavar="auto|NAME|FILE.toml",
+    shell_complete=completing(known_choices, files=True),
     help="Profile that must hold exactly; auto accepts any variant.",
 )
 @click.option(
@@ -215,7 +282,9 @@ def check(
 
 
 @main.command()
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.argument(
+    "targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=completing(known_targets, files=True)
+)
 @run_options
 @click.pass_context
 def identify(ctx: click.Context, targets: tuple[str, ...], limits: Any, seed: int) -> None:
@@ -250,7 +319,7 @@ def encoders() -> None:
 
 
 @main.command()
-@click.argument("id", required=False)
+@click.argument("id", required=False, shell_complete=completing(known_equations))
 def equations(id: str | None) -> None:
     """List the equations, or show one with formula, code and source."""
     from conformance_tests.frontends import listing
@@ -259,7 +328,7 @@ def equations(id: str | None) -> None:
 
 
 @main.command()
-@click.argument("id", required=False)
+@click.argument("id", required=False, shell_complete=completing(known_requirements))
 def requirements(id: str | None) -> None:
     """List the requirements, or show one with its equation and tests."""
     from conformance_tests.frontends import listing
@@ -268,7 +337,7 @@ def requirements(id: str | None) -> None:
 
 
 @main.command()
-@click.argument("id", required=False)
+@click.argument("id", required=False, shell_complete=completing(known_deviations))
 @click.option(
     "--matrix", is_flag=True, help="Print what notices each deviation, or this one, in each profile it applies to."
 )
@@ -283,7 +352,7 @@ def deviations(id: str | None, matrix: bool) -> None:
 
 
 @main.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing(known_profiles))
 def profiles(name: str | None) -> None:
     """List the profiles, or show one with its choice for every slot."""
     from conformance_tests.frontends import listing
@@ -293,7 +362,12 @@ def profiles(name: str | None) -> None:
 
 @main.command()
 @click.option(
-    "--profile", default="vaswani-2017", show_default=True, metavar="NAME|FILE.toml", help="Profile to count."
+    "--profile",
+    default="vaswani-2017",
+    show_default=True,
+    metavar="NAME|FILE.toml",
+    help="Profile to count.",
+    shell_complete=completing(known_profiles, files=True),
 )
 @click.option(
     "--set",
@@ -301,6 +375,7 @@ def profiles(name: str | None) -> None:
     multiple=True,
     metavar="NAME=NUMBER",
     help="Size to count with, such as d_model=1024, h=16, N=12, n=128 or B=8; repeatable.",
+    shell_complete=completing(known_sizes),
 )
 def count(profile: str, settings: tuple[str, ...]) -> None:
     """Count parameters, FLOPs and activations: formula and number."""

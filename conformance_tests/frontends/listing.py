@@ -183,6 +183,11 @@ def count(name: str, settings: Sequence[str]) -> None:
     )
 
 
+def size_letters() -> list[str]:
+    """Return the letters of the sizes that can be set: those of the encoder, and of its input."""
+    return [*Dimensions().sizes(), "n", "B"]
+
+
 def setting(text: str) -> tuple[str, int]:
     """Return the letter and the value of a size as the command line has it: ``d_model=1024``, by letter or by word.
 
@@ -190,7 +195,7 @@ def setting(text: str) -> tuple[str, int]:
         SpecificationError: if it is not NAME=NUMBER with a known name and a positive number.
     """
     words = {s.word: letter for letter, s in SYMBOLS.items() if s.word}
-    letters = [*Dimensions().sizes(), "n", "B"]
+    letters = size_letters()
     name, _, value = text.partition("=")
     letter = words.get(name, name)
     if letter not in letters or not value.isdigit() or int(value) < 1:

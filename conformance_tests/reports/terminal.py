@@ -130,6 +130,7 @@ def print_variant(out: Console, target: TargetReport) -> None:
     target = printable_target(target)
     out.print(Text(target.target, "bold"))
     out.print(details(target))
+    out.print()
 
 
 def by_topic(target: TargetReport) -> Table:

@@ -47,14 +47,13 @@ def loaded(folder: Path) -> tuple[Any, dict[str, Any]]:
         raise SubjectError(f"{folder} is run by transformers: pip install 'encoder-spec[transformers]'") from fault
     # Its advice on loading does not concern this encoder.
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    here = {"local_files_only": True, "trust_remote_code": False}
     try:
+        config = transformers.AutoConfig.from_pretrained(folder, **here)
+        # A configuration may name a kernel of the hub, in more than one way.
+        config._attn_implementation = PLAIN
         return transformers.AutoModel.from_pretrained(  # type: ignore[no-any-return]
-            folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            attn_implementation="eager",  # a configuration may name a kernel of the hub
-            output_loading_info=True,
+            folder, config=config, attn_implementation=PLAIN, use_safetensors=True, output_loading_info=True, **here
         )
     except Exception as fault:
         raise SubjectError(f"transformers cannot load {folder}: {one_line(fault)}") from fault
@@ -71,6 +70,9 @@ def offline() -> Iterator[None]:
         os.environ.pop(OFFLINE)
         os.environ.update({} if before is None else {OFFLINE: before})
 
+
+PLAIN = "eager"
+"""Attention that transformers computes step by step."""
 
 OFFLINE = "HF_HUB_OFFLINE"
 """The environment variable that keeps the packages of the hub from its network."""

@@ -528,7 +528,7 @@ class Reading(TorchFunctionMode):
 
 
 def next_by_place(module: nn.Module, given: int) -> str:
-    """Return the argument that comes next by its place in an exported program, behind those that are given; else no text.
+    """Return the argument that comes next by its place in an exported program, behind those given; else no text.
 
     Such a program takes its arguments in the way in which they were handed over when it was exported, and in no other.
     """

@@ -15,6 +15,7 @@ from typing import Any
 
 from conformance_tests.errors import SubjectError, TargetError, one_line
 from conformance_tests.subjects.attributes import attribute, parameters_of
+from conformance_tests.subjects.source_lines import with_line
 from conformance_tests.targets.builtin import BUILTIN
 
 
@@ -31,10 +32,13 @@ def resolve(target: str) -> Callable[[], Any]:
     Raises:
         TargetError: if there is no such built-in, module, file or attribute.
     """
+    target = str(Path(target).expanduser()) if target.startswith("~") else target
+    if "://" in target:
+        raise TargetError(f"{target!r} is an address, and nothing is fetched: name a file or a module that is here")
     if ":" not in target:
         if target in BUILTIN:
             return BUILTIN[target].make
-        if (stored := Path(target)).suffix in STORED or stored.is_dir():
+        if (stored := Path(target)).suffix in STORED or (target and stored.is_dir()):
             return in_files(stored)
         if stored.suffix == ".py":
             demand_file(stored)
@@ -49,11 +53,10 @@ def resolve(target: str) -> Callable[[], Any]:
         raise TargetError(f"there is no module {place!r}; a file is written with its .py: path/to/file.py:{attribute}")
 
     def load() -> Any:
-        module = load_file(Path(place)) if place.endswith(".py") else load_module(place)
-        found: Any = module
+        found: Any = load_file(Path(place)) if place.endswith(".py") else load_module(place)
         for part in attribute.split("."):
             if not hasattr(found, part):
-                raise TargetError(f"{place} has no attribute {attribute!r}{instead(module, part)}")
+                raise TargetError(f"{place} has no attribute {attribute!r}{instead(found, part)}")
             found = getattr(found, part)
         return found
 
@@ -70,10 +73,10 @@ def demand_file(path: Path) -> None:
         raise TargetError(f"there is no file {path}")
 
 
-def instead(module: ModuleType, missing: str) -> str:
-    """Return what a module has in the place of a missing attribute, for a message: a near name, or some names."""
-    own = public(module)
-    near = get_close_matches(missing, own or vars(module), n=1)
+def instead(holder: Any, missing: str) -> str:
+    """Return what a module, a class or an object has in the place of a missing attribute, for a message."""
+    own = public(holder) if isinstance(holder, ModuleType) else [n for n in dir(holder) if not n.startswith("_")]
+    near = get_close_matches(missing, own, n=1) or get_close_matches(missing, dir(holder), n=1)
     if near:
         return f". Did you mean {near[0]}?"
     return f"; it has {', '.join(own[:MOST_NAMES])}" if own else ""
@@ -139,6 +142,8 @@ STORED = (".onnx", ".safetensors")
 
 def unknown(target: str) -> str:
     """Return a message on a name that is not a target, with the nearest built-in name if one is near."""
+    if "." in target and module_exists(target):
+        return f"{target!r} is a module: name what is in it, as {target}:attribute"
     near = get_close_matches(target, BUILTIN, n=1)
     if near:
         return f"Unknown target {target!r}. Did you mean {near[0]}? Run `encoder-spec encoders` for the list"
@@ -180,6 +185,9 @@ def module_exists(name: str) -> bool:
         sys.path.insert(0, here)
     try:
         return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError as fault:
+        # A package that lacks another one is there: importing it says what it lacks.
+        return fault.name is not None and not f"{name}.".startswith(f"{fault.name}.")
     except (ImportError, ValueError, AttributeError):
         return False
 
@@ -199,11 +207,56 @@ def load_file(path: Path) -> ModuleType:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     with as_program(str(path)):
-        return in_package(path.resolve()) or alone(path)
+        faults: list[Exception] = []
+        try:
+            return in_package(path.resolve(), faults) or alone(path)
+        except ImportError as fault:
+            if "relative import" not in str(fault):
+                raise
+            if faults:
+                raise faults[0] from None
+            return in_folders(path.resolve(), fault)
 
 
-def in_package(path: Path) -> ModuleType | None:
-    """Import a file as a part of the package that it lies in; return None if it lies in none that can be imported."""
+MOST_FOLDERS = 4
+"""So many folders above a file may be packages without an ``__init__.py``."""
+
+
+def in_folders(path: Path, refusal: ImportError) -> ModuleType:
+    """Import a file as a part of the folders that it lies in, as a package without an ``__init__.py``.
+
+    Raises:
+        ImportError: as it was refused alone, if no number of folders is the package that it imports from.
+    """
+    parts, folder = [path.stem], path.parent
+    for _ in range(MOST_FOLDERS):
+        parts.insert(0, folder.name)
+        folder = folder.parent
+        if not all(part.isidentifier() for part in parts):
+            break
+        with suppress(ImportError), searched(folder):
+            return importlib.import_module(".".join(parts))
+    raise refusal
+
+
+@contextmanager
+def searched(folder: Path) -> Iterator[None]:
+    """Search a folder for modules; not any more if that was of no use."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    except ImportError:
+        sys.path.remove(str(folder))
+        raise
+
+
+def in_package(path: Path, faults: list[Exception]) -> ModuleType | None:
+    """Import a file as a part of the package that it lies in; return None if it lies in none that can be imported.
+
+    Args:
+        path: the file.
+        faults: takes what the package raises.
+    """
     parts, folder = [path.stem], path.parent
     while (folder / "__init__.py").is_file():
         parts.insert(0, folder.name)
@@ -215,7 +268,8 @@ def in_package(path: Path) -> ModuleType | None:
     package = ".".join(parts[:-1])
     try:
         found = importlib.import_module(package)
-    except Exception:
+    except Exception as fault:
+        faults.append(fault)
         return None  # a package whose beginning needs what is not installed may hold files that do not
     if [Path(place).resolve() for place in found.__path__] != [path.parent]:
         return None
@@ -283,7 +337,7 @@ def as_program(name: str) -> Iterator[None]:
     except (Exception, SystemExit) as fault:
         said = "".join(printed).strip().splitlines()
         last = f"; the last line that it printed: {said[-1]}" if said and isinstance(fault, SystemExit) else ""
-        raise SubjectError(f"importing {name} raised {one_line(fault)}{last}") from fault
+        raise SubjectError(f"importing {name} raised {with_line(fault)}{last}") from fault
     finally:
         sys.argv = arguments
         # A stream that the target has put there stays: the guard remembers it, and puts back ours.

@@ -51,8 +51,8 @@ def raising(fault: Exception) -> Callable[[], Any]:
     [
         (SubjectError("it is no encoder"), "error", "it is no encoder"),
         (Undetermined("nothing tells"), "undetermined", "nothing tells"),
-        (ValueError("a bad\nvalue"), "error", "making the encoder raised ValueError: a bad"),
-        (SystemExit(3), "error", "making the encoder raised SystemExit: 3"),
+        (ValueError("a bad\nvalue"), "error", "importing the encoder raised ValueError: a bad"),
+        (SystemExit(3), "error", "importing the encoder raised SystemExit: 3"),
     ],
 )
 def test_what_loading_raises_is_a_verdict_with_one_line(fault: Exception, ended: str, note: str) -> None:

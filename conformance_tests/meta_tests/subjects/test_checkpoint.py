@@ -1,6 +1,10 @@
 """A folder with configuration and safetensors is judged; what cannot be trusted is refused."""
 
+import json
+import os
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -8,6 +12,7 @@ from click.testing import CliRunner
 
 from conformance_tests import check
 from conformance_tests.frontends.command_line import main
+from conformance_tests.subjects import checkpoint
 
 transformers = pytest.importorskip("transformers", reason="needs the extra `transformers`")
 safetensors = pytest.importorskip("safetensors.torch", reason="needs the extra `transformers`")
@@ -49,6 +54,54 @@ def test_weights_without_a_place_are_not_judged(folder: Path) -> None:
     target = check(str(folder)).targets[0]
     assert target.verdict == "undetermined"
     assert "encoder.layer.0.adapter.weight" in target.notes[0]
+
+
+@pytest.mark.parametrize(
+    "entry", ["../outside.safetensors", "/etc/passwd", "weights.bin", "part/w.safetensors", 3, None]
+)
+def test_an_index_leads_to_no_other_file(entry: object, folder: Path) -> None:
+    """Neither outside of the folder nor to a pickle in it, even where weights stand beside it."""
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"embeddings.w": entry}}))
+    target = check(str(folder)).targets[0]
+    assert target.verdict == "error"
+    assert f"names {entry!r} where it may only name *.safetensors in the folder: it is not opened" in target.notes[0]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"weight_map": 3}', "{}"])
+def test_an_index_that_lists_nothing_is_refused(text: str, folder: Path) -> None:
+    (folder / "model.safetensors.index.json").write_text(text)
+    target = check(str(folder)).targets[0]
+    assert target.verdict == "error"
+    assert "model.safetensors.index.json does not list weights: " in target.notes[0]
+
+
+def test_a_model_in_parts_is_judged(folder: Path) -> None:
+    """Its index names files that stand beside it."""
+    model = transformers.BertModel.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="10KB")
+    assert len(list(folder.glob("*.safetensors"))) > 1
+    assert check(str(folder)).verdict == "conformant"
+
+
+def test_a_configuration_starts_no_kernel_of_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is looked for where compiled code comes from, and the network of the hub is off meanwhile."""
+    file = folder / "config.json"
+    named = {"attn_implementation": "kernels-community/flash-attn", "_attn_implementation": "kernels-community/x"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | named))
+    seen: list[str | None] = []
+    load = transformers.AutoModel.from_pretrained
+
+    def loading(*args: Any, **options: Any) -> Any:
+        seen.append(os.environ.get(checkpoint.OFFLINE))
+        return load(*args, **options)
+
+    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", loading)
+    monkeypatch.delenv(checkpoint.OFFLINE, raising=False)
+    monkeypatch.setitem(sys.modules, "kernels", None)
+    target = check(str(folder)).targets[0]
+    assert target.verdict == "conformant", target.notes
+    assert (seen, os.environ.get(checkpoint.OFFLINE)) == (["1"], None)
 
 
 def test_pickled_weights_are_not_opened(folder: Path) -> None:

@@ -148,7 +148,7 @@ def test_a_name_that_cannot_be_used_is_refused_at_once(target: str, said: str) -
     ("target", "said"),
     [
         ("mine.py:mak", "mine.py has no attribute 'mak'. Did you mean make?"),
-        ("mine:Outer.Otter", "mine has no attribute 'Outer.Otter'. Did you mean Outer?"),
+        ("mine:Outer.Otter", "mine has no attribute 'Outer.Otter'; it has Inner"),
         ("mine:absent", "mine has no attribute 'absent'; it has Outer, make"),
         ("silent.py:make", "silent.py has no attribute 'make'"),
         (
@@ -167,10 +167,10 @@ def test_an_attribute_that_is_absent_is_answered_with_those_that_are_there(targe
 @pytest.mark.parametrize(
     ("load", "said"),
     [
-        (lambda: load_module("broken"), "importing broken raised ValueError: no"),
-        (lambda: load_file(Path("broken.py")), "importing broken.py raised ValueError: no"),
-        (lambda: load_module("leaving"), "importing leaving raised SystemExit: 3"),
-        (lambda: load_file(Path("leaving.py")), "importing leaving.py raised SystemExit: 3"),
+        (lambda: load_module("broken"), "importing broken raised ValueError: no (broken.py:1)"),
+        (lambda: load_file(Path("broken.py")), "importing broken.py raised ValueError: no (broken.py:1)"),
+        (lambda: load_module("leaving"), "importing leaving raised SystemExit: 3 (leaving.py:1)"),
+        (lambda: load_file(Path("leaving.py")), "importing leaving.py raised SystemExit: 3 (leaving.py:1)"),
     ],
 )
 def test_what_an_import_raises_is_the_subjects_fault(load: Callable[[], Any], said: str) -> None:
@@ -425,7 +425,7 @@ def test_what_a_script_printed_before_it_ended_is_quoted(here: Path, capfd: pyte
     """The last line, of either stream, and it is printed all the same; an ordinary error says enough by itself."""
     (here / "ending.py").write_text("import sys\nprint('one')\nprint('two', file=sys.stderr)\nsys.exit(2)\n")
     (here / "raising.py").write_text("print('one')\nraise ValueError('no')\n")
-    said = r"^importing ending\.py raised SystemExit: 2; the last line that it printed: two$"
+    said = r"^importing ending\.py raised SystemExit: 2 \(ending.py:4\); the last line that it printed: two$"
     with pytest.raises(SubjectError, match=said):
         resolve("ending.py:make")()
     with pytest.raises(SubjectError, match=r"^importing raising\.py raised ValueError: no$"):
