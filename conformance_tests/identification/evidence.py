@@ -107,7 +107,7 @@ class Calls:
             self.narrowed = self.subject.narrowest_part(copies(experiments[0].inputs), None)
             if self.narrowed is None and self.subject.takes_mask:
                 kept = probes["everything-kept"].copy()
-                with suppress(Disagreement, Unsupported):  # it may take other sizes alone
+                with suppress(Exception):  # it may take other sizes alone, and refuse masks: the checks say so
                     self.narrowed = self.subject.narrowest_part(kept.inputs, kept.keep)
                 self.is_narrowed_by_mask = self.narrowed is not None
         return Evidence(sets, cases, experiments, recorded)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from conformance_tests.errors import SubjectError, Undetermined
+from conformance_tests.errors import SubjectError
 from conformance_tests.subjects.adapted import AdaptedSubject
 from conformance_tests.subjects.attributes import attribute
 from conformance_tests.subjects.calling import entrance
@@ -24,7 +24,6 @@ def adapt(thing: Any) -> Subject:
 
     Raises:
         SubjectError: if the suite cannot call it.
-        Undetermined: if it cannot read or change its parameters.
     """
     if isinstance(thing, Subject):
         return thing
@@ -35,11 +34,6 @@ def adapt(thing: Any) -> Subject:
     if isinstance(thing, torch.nn.Module):
         if any(p.is_meta for p in thing.parameters()):
             raise SubjectError("its parameters have shapes but no numbers (the device is meta): load its weights first")
-        sparse = [name for name, p in thing.named_parameters() if p.layout is not torch.strided]
-        if sparse:
-            raise Undetermined(
-                f"{sparse[0]} is sparse, and only dense parameters can be read and changed: make it dense"
-            )
         return TorchSubject(thing)
     thing = with_its_parameters(thing)
     if all(attribute(thing, member) is not None for member in ("weights", "encode")):

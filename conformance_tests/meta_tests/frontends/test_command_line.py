@@ -1,19 +1,26 @@
 """The command line without any process: what it asks, its exit statuses, and one line for what cannot be used."""
 
+import errno
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
+from conformance_tests.errors import TargetError
+from conformance_tests.frontends import command_line
 from conformance_tests.frontends.command_line import LEVELS, main
 from conformance_tests.harness.question import Question
 from conformance_tests.isolation import supervisor
 from conformance_tests.isolation.supervisor import Judgement, Limits
-from conformance_tests.reports import FORMATS
+from conformance_tests.reports import FORMATS, terminal
 from conformance_tests.reports.report import Level, Report, TargetReport
 from conformance_tests.targets.builtin import runnable
 
@@ -28,6 +35,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "slot.toml": 'shape = "round"',
         "base.toml": 'base = "gpt"',
         "list.toml": "base = []",
+        "several.toml": 'activation = ["gelu"]',
+        "endless.toml": "eps = inf",
         "number.toml": "name = 3",
         "eps.toml": 'eps = "small"',
         "broken.toml": "layer = = 3",
@@ -58,6 +67,11 @@ UNUSABLE = {
     "check torch-post-ln --profile slot.toml": "there is no slot or constant named 'shape'",
     "check torch-post-ln --profile base.toml": "base must be one of vaswani-2017",
     "check torch-post-ln --profile list.toml": "base must be one of vaswani-2017",
+    "check torch-post-ln --profile several.toml": "slot activation has no variant ['gelu']: choose among relu",
+    "check torch-post-ln --profile endless.toml": "eps must be a non-negative number, but is inf",
+    "check torch-post-ln --profile nobody.toml": "profile file nobody.toml cannot be read: No such file or directory",
+    "check torch-post-ln --timeout nan": "nan is not an amount",
+    "check torch-post-ln --memory inf": "inf is not an amount",
     "check torch-post-ln --profile number.toml": "name must be a text, but is 3",
     "check torch-post-ln --profile eps.toml": "eps must be a non-negative number, but is 'small'",
     "check torch-post-ln --profile broken.toml": "profile file broken.toml",
@@ -216,6 +230,83 @@ def test_each_format_is_written_to_its_file_and_the_rest_is_not(
         assert [file.name for file in tmp_path.iterdir()] == [f"report.{form}"]
         assert (tmp_path / f"report.{form}").stat().st_size > 0
         (tmp_path / f"report.{form}").unlink()
+
+
+def test_a_report_goes_to_standard_output_and_what_people_read_to_standard_error(judge: Scripted) -> None:
+    result = run("check", "fine", "--json", "-")
+    assert json.loads(result.stdout)["targets"][0]["target"] == "fine"
+    assert "1 of 1 conformant" in result.stderr
+
+
+def test_a_target_that_is_named_twice_is_judged_once(judge: Scripted) -> None:
+    run("check", "fine", "wrong", "fine")
+    assert judge.asked[0][0] == ["fine", "wrong"]
+
+
+def test_a_name_that_proves_unusable_is_said_behind_what_was_judged(judge: Scripted) -> None:
+    """Each in one line, and with status 2."""
+    judge.fault = TargetError("a.py has no attribute 'b'\nc.py has no attribute 'd'")
+    result = run("check", "fine")
+    assert (result.exit_code, "fine  conformant" in result.stdout) == (2, True)
+    assert result.stderr == "Error: a.py has no attribute 'b'\nError: c.py has no attribute 'd'\n"
+
+
+def test_a_reader_that_has_seen_enough_costs_no_file(
+    judge: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The status is that of the verdicts."""
+
+    def closed(*_: Any, **__: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(terminal, "print_report", closed)
+    monkeypatch.setattr(command_line, "forget_output", lambda: None)
+    assert run("check", "fine", "--json", str(tmp_path / "report.json")).exit_code == 0
+    assert (tmp_path / "report.json").exists()
+
+
+def test_a_full_disk_is_no_fault_of_the_suite(judge: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(terminal, "print_report", full)
+    result = run("check", "fine")
+    assert (result.exit_code, result.stderr) == (2, "Error: nothing more can be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_any_encoding_will_do_for_what_is_printed(encoding: str) -> None:
+    """What it has no letter for is a question mark: a report is worth more than its dots."""
+    command = [sys.executable, "-m", "conformance_tests", "requirements", "ATT-3"]
+    variables = os.environ | {"PYTHONIOENCODING": encoding}
+    done = subprocess.run(command, env=variables, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"S[j, k] = ?_c Q[j, c] K[k, c] / ?d_k" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("begun", "offered"),
+    [
+        ("check torch-p", {"torch-post-ln", "torch-pre-ln"}),
+        ("check --profile ber", {"bert"}),
+        ("check --profile aut", {"auto"}),
+        ("identify reference-v", {"reference-vit"}),
+        ("profiles vi", {"vit"}),
+        ("equations attention.scores_", {"attention.scores_unscaled"}),
+        ("requirements ENC-18", {"ENC-18"}),
+        ("deviations mask-p", {"mask-poisons-with-nan"}),
+        ("count --profile rob", {"roberta"}),
+        ("count --set d_mo", {"d_model="}),
+        ("check --level ag", {"agreement"}),
+    ],
+)
+def test_the_shell_completes_what_is_known(begun: str, offered: set[str]) -> None:
+    """Files too, where one can stand there."""
+    *before, word = begun.split()
+    items = ShellComplete(main, {}, "encoder-spec", "_ENCODER_SPEC_COMPLETE").get_completions(before, word)
+    assert {item.value for item in items if item.type == "plain"} == offered
+    may_be_a_file = before[0] in ("check", "identify", "count") and before[-1] in ("check", "identify", "--profile")
+    assert any(item.type == "file" for item in items) is may_be_a_file
 
 
 @pytest.mark.parametrize("command", ["check fine", "identify fine"])

@@ -109,7 +109,7 @@ def test_nothing_is_imported_before_it_is_asked_for() -> None:
     """A name can be checked without running anything of the target; each load of a file runs it anew."""
     load = resolve("broken.py:make")
     assert "_subject_broken" not in sys.modules
-    with pytest.raises(SubjectError, match=r"^importing broken\.py raised ValueError: no$"):
+    with pytest.raises(SubjectError, match=r"^importing broken\.py raised ValueError: no \(broken\.py:1\)$"):
         load()
     first, second = resolve("mine.py:Outer")(), resolve("mine.py:Outer")()
     assert first is not second
@@ -127,6 +127,11 @@ def test_a_built_in_name_is_its_maker(name: str) -> None:
         ("mine.py:", "'mine.py:' must have the form package.module:attribute or path/to/file.py:attribute"),
         (":make", "':make' must have the form package.module:attribute or path/to/file.py:attribute"),
         ("absent.py:make", "there is no file absent.py"),
+        (
+            "http://here/model.py:make",
+            "'http://here/model.py:make' is an address, and nothing is fetched: name a file or a module that is here",
+        ),
+        ("json.decoder", "'json.decoder' is a module: name what is in it, as json.decoder:attribute"),
         (
             "absent:make",
             "there is no module 'absent'; a file is written with its .py: path/to/file.py:make",
@@ -362,6 +367,31 @@ def test_a_file_in_a_package_that_fails_is_imported_alone(package: Path) -> None
     assert (make(), make.__module__) == (19, "_subject_model")
 
 
+def test_a_package_that_fails_says_why(package: Path) -> None:
+    """By the name of a module in it, and by a file of it that imports relatively."""
+    (package / "failing/relative.py").write_text("from .model import make\n")
+    said = r"raised ModuleNotFoundError: No module named 'nothing_of_this_name' \(__init__\.py:1\)$"
+    for target in ("failing.model:make", "failing/relative.py:make"):
+        with pytest.raises(SubjectError, match=said):
+            resolve(target)()
+
+
+@pytest.mark.parametrize("beginning", [None, ""], ids=["without a beginning", "with one in the innermost folder"])
+def test_a_file_in_folders_is_imported_as_a_part_of_them(beginning: str | None, package: Path) -> None:
+    """Folders are packages without an ``__init__.py`` too."""
+    (package / "parcel/__init__.py").unlink()
+    if beginning is None:
+        (package / "parcel/inner/__init__.py").unlink()
+    make = resolve("parcel/inner/model.py:make")()
+    assert (make(), make.__module__) == (17, "parcel.inner.model")
+
+
+def test_a_file_that_imports_from_above_all_folders_says_so(package: Path) -> None:
+    (package / "lost.py").write_text("from .nowhere import make\n")
+    with pytest.raises(SubjectError, match=r"raised ImportError: attempted relative import"):
+        resolve("lost.py:make")()
+
+
 def test_a_package_of_the_same_name_from_elsewhere_is_not_taken_for_it(package: Path) -> None:
     """Here is another ``json``: that of Python is imported already."""
     (package / "json").mkdir()
@@ -413,6 +443,18 @@ def test_a_file_alone_that_is_absent_is_refused_at_once() -> None:
         resolve("nowhere.py")
 
 
+def test_no_name_is_no_target() -> None:
+    """Neither is it the folder in which one stands."""
+    with pytest.raises(TargetError, match=r"^Unknown target ''"):
+        resolve("")
+
+
+def test_a_file_in_the_home_folder_is_named_with_a_tilde(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no shell writes the folder out."""
+    monkeypatch.setenv("HOME", str(here))
+    assert resolve("~/beside_it.py:value")() == 13
+
+
 def test_a_script_sees_its_own_arguments(here: Path) -> None:
     """None but its name: those of the command line are not its own."""
     (here / "script.py").write_text("import sys\nseen = list(sys.argv)\n")
@@ -428,7 +470,7 @@ def test_what_a_script_printed_before_it_ended_is_quoted(here: Path, capfd: pyte
     said = r"^importing ending\.py raised SystemExit: 2 \(ending.py:4\); the last line that it printed: two$"
     with pytest.raises(SubjectError, match=said):
         resolve("ending.py:make")()
-    with pytest.raises(SubjectError, match=r"^importing raising\.py raised ValueError: no$"):
+    with pytest.raises(SubjectError, match=r"^importing raising\.py raised ValueError: no \(raising\.py:2\)$"):
         resolve("raising.py:make")()
     assert capfd.readouterr() == ("one\none\n", "two\n")
 
