@@ -36,7 +36,7 @@ OURS = (Path(encoder_spec.__file__).parent, Path(__file__).parents[1])
 """The folders of the specification and of the suite."""
 
 SUBJECTS = OURS[1] / "meta_tests"
-"""Encoders of the suite's tests are no part of it."""
+"""Encoders of the suite's tests do not belong to it."""
 
 
 def warm() -> None:

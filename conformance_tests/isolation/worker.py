@@ -139,7 +139,7 @@ def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str,
 
 
 def short_of_memory(said: str, allowed: int) -> dict[str, Any]:
-    """Return the answer that the memory was not enough, whoever asked for more."""
+    """Return the answer that the memory was not enough, for a call of the encoder or for what the suite keeps."""
     return {"short_of_memory": said, "allowed": in_gibibytes(allowed)}
 
 

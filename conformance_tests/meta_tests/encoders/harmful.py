@@ -208,6 +208,14 @@ class LeavesThread(Harmful):
         atexit.register(time.sleep, 1000)
 
 
+class LeavesFiles(Harmful):
+    """Opens many files and closes none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files = [Path(os.devnull).open() for _ in range(100)]  # noqa: SIM115 -- left open on purpose
+
+
 class ChangesSettings(Harmful):
     def __init__(self) -> None:
         super().__init__()

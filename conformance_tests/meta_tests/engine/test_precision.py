@@ -61,6 +61,44 @@ def test_positions_made_in_float32_are_judged_as_they_are() -> None:
     assert "keeps its sinusoidal positions as a table (P): compared as stored" in target.notes
 
 
+class InOnePrecision(nn.Module):
+    """Refuses numbers in another precision, or ends the process."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(12, 3, 22, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.only, self.seen = dtype, set[torch.dtype]()
+
+    def forward(self, x: Tensor, src_key_padding_mask: Tensor | None = None) -> Tensor:
+        if x.is_floating_point():
+            self.seen.add(x.dtype)
+            assert x.dtype is self.only
+        hidden: Tensor = self.encoder(x, src_key_padding_mask=src_key_padding_mask)
+        return hidden
+
+
+def test_a_precision_that_is_asked_for_holds_from_the_first_call_on() -> None:
+    """An encoder that can be called in no other one is judged there, and never called in another."""
+    encoder = InOnePrecision(torch.float32)
+    target = check(encoder, dtype="float32").targets[0]
+    assert (target.verdict, target.dtype) == ("conformant", "float32"), target.notes
+    assert encoder.seen == {torch.float32}
+
+
+def test_an_encoder_that_runs_in_half_precision_alone_is_judged_there() -> None:
+    target = check(InOnePrecision(torch.bfloat16), dtype="bfloat16").targets[0]
+    assert (target.verdict, target.dtype) == ("conformant", "bfloat16"), target.notes
+
+
+def test_a_wrong_equation_is_seen_where_one_precision_alone_is_asked_for() -> None:
+    class DropsItsMask(InOnePrecision):
+        def forward(self, x: Tensor, src_key_padding_mask: Tensor | None = None) -> Tensor:
+            return super().forward(x)
+
+    assert check(DropsItsMask(torch.float32), dtype="float32").verdict == "nonconformant"
+
+
 def test_precision_that_is_asked_for_is_kept() -> None:
     """Who wants float64 is told that the encoder does not reach it; for what reason takes longer, and is no matter."""
     target = check(with_attention(SoftmaxInSinglePrecision), dtype="float64", explain=False).targets[0]

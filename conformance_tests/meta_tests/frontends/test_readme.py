@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from conformance_tests.frontends.command_line import main
+from encoder_spec.profiles import PROFILES, profile
 
 ROOT = Path(__file__).parents[3]
 REPORT = re.compile(r"<!-- report: (.+?) -->\n```\n(.*?)```", re.DOTALL)
@@ -48,3 +49,14 @@ def test_the_readme_has_a_conformant_and_a_nonconformant_report() -> None:
     commands = dict(REPORT.findall(README.read_text(encoding="utf-8")))
     assert any(" conformant " in report for report in commands.values())
     assert any(" nonconformant " in report for report in commands.values())
+
+
+def test_the_profile_of_the_guide_is_one(tmp_path: Path) -> None:
+    """It differs from its base in what it says, and nowhere else."""
+    guide = (ROOT / "docs/test-your-encoder.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```toml\n(# roberta-pre-ln\.toml\n.*?)```", guide, re.DOTALL)
+    (tmp_path / "roberta-pre-ln.toml").write_text(text)
+    theirs, base = profile(str(tmp_path / "roberta-pre-ln.toml")), PROFILES["roberta"].choices()
+    differing = {slot: choice for slot, choice in theirs.choices().items() if base.get(slot) != choice}
+    wanted = {"layer": "pre-ln", "final_norm": "norm", "activation": "gelu-tanh", "eps": 1e-6, "norm_final.eps": 1e-5}
+    assert (theirs.name, theirs.source, differing) == ("roberta-pre-ln", "ours, 2026", wanted)

@@ -12,9 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
 from dataclasses import asdict
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 import torch
@@ -163,6 +165,12 @@ def test_target_behind_all_harmful_ones_gets_the_results_of_a_process_of_its_own
     last = judged[f"last of part {part}"]
     assert last.verdict == "conformant"
     assert results(last) == results(check(harmful.Harmful).targets[0])
+
+
+def test_a_report_on_harmful_encoders_obeys_its_schema(judged: dict[str, TargetReport]) -> None:
+    """Whatever became of them."""
+    schema = json.loads((files("conformance_tests.reports") / "schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(json.loads(Report(0, list(judged.values())).to_json()), schema)
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)

@@ -1,0 +1,71 @@
+"""Hundreds of targets in one run: what each leaves behind would add up."""
+
+import os
+from itertools import cycle, islice
+from pathlib import Path
+
+import pytest
+
+from conformance_tests.harness.question import Question
+from conformance_tests.isolation.forking import AVAILABLE, ForkServer
+from conformance_tests.isolation.supervisor import Limits, Workers
+
+PLACE = "conformance_tests.meta_tests.encoders.harmful:"
+KINDS = {
+    "Harmful": "conformant",
+    "RaisesInInit": "error",
+    "LeavesChild": "conformant",
+    "ExitsInInit": "error",
+    "ChangesSettings": "conformant",
+    "EndsProcessInInit": "error",
+    "LeavesThread": "conformant",
+    "LeavesFiles": "conformant",
+    "Forks": "conformant",
+    "PrintsMegabytes": "conformant",
+}
+"""Encoders that are judged by their parameters alone, and their verdicts."""
+
+TARGETS, WARM = 500, 50
+"""So many targets in all, and before the first look: what is imported and kept once is no leak."""
+
+ROOM = 16 * 2**20
+"""Bytes by which memory may grow: a report takes some thousand, and an encoder that stayed a hundred times more."""
+
+
+def memory(process: int) -> int:
+    """Bytes of memory that a process uses, which it may share with those that it has forked."""
+    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Rss:"))
+
+
+def opened_by(process: int) -> int:
+    """The number of files that a process has open."""
+    return len(list(Path(f"/proc/{process}/fd").iterdir()))
+
+
+def children(process: int) -> list[int]:
+    """The processes that this one has started, and that are there still."""
+    return [int(n) for file in Path(f"/proc/{process}/task").glob("*/children") for n in file.read_text().split()]
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not AVAILABLE, reason="needs /proc")
+def test_hundreds_of_targets_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither memory nor open files nor processes, here and in the process that forks them, nor any file."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    question = Question(level="static")
+    with Workers(Limits(60, memory=1.0)) as workers:
+        workers.judge([f"{PLACE}{kind}" for kind in islice(cycle(KINDS), WARM)], question)
+        server = ForkServer.running()._process.pid
+        before = [(memory(p), opened_by(p)) for p in (os.getpid(), server)]
+        kinds = list(islice(cycle(KINDS), TARGETS - WARM))
+        report = workers.judge([f"{PLACE}{kind}" for kind in kinds], question).report
+        after = [(memory(p), opened_by(p)) for p in (os.getpid(), server)]
+    assert [t.verdict for t in report.targets] == [KINDS[kind] for kind in kinds]
+    assert ForkServer.running()._process.pid == server
+    assert children(server) == []
+    for (held, opened), (held_then, opened_then) in zip(after, before, strict=True):
+        assert held - held_then < ROOM
+        assert opened <= opened_then
+    assert list(tmp_path.iterdir()) == []
