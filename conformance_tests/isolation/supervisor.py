@@ -92,7 +92,9 @@ class Followed:
             self.report.requirements += [Result(**r) for r in answer["results"]]
             self.undecided = [Result(**r) for r in answer["undecided"]]
         if "judged" in answer:
-            self.judged = TargetReport.from_data(answer["judged"])
+            judged = TargetReport.from_data(answer["judged"])
+            self._demand_consistent(judged)
+            self.judged = judged
 
     def lose(self, reason: str) -> None:
         """Record that the worker is lost: the check in progress, if any, ends in an error.
@@ -119,24 +121,27 @@ class Followed:
         Raises:
             Lost: if it is about another target, or has other results than were decided.
         """
-        if report.target != self.report.target:
-            raise Lost(f"answered for another target, {report.target}")
-        if report.verdict in ("conformant", "nonconformant"):
-            self._demand_consistent(report.requirements)
+        self._demand_consistent(report)
+        if report.verdict in JUDGED:
             report.level, report.verdict = verdict_of(report.requirements, self.question.strongest)
         report.notes = self.report.notes + report.notes
         if self.loss:
             report.verdict = "error"
         self.report = report
 
-    def _demand_consistent(self, results: list[Result]) -> None:
-        """Go on only with the results that were decided one by one; what passes has no error above its budget.
+    def _demand_consistent(self, report: TargetReport) -> None:
+        """Go on only with a report of this target whose results were decided one by one, and pass within their budgets.
 
         Departures that the computation shows are told at once, and none of them passes.
 
         Raises:
-            Lost: if others are told at the end.
+            Lost: if it is about another target, or others are told at the end.
         """
+        if report.target != self.report.target:
+            raise Lost(f"answered for another target, {report.target}")
+        if report.verdict not in JUDGED:
+            return
+        results = report.requirements
         decided = {(r.test, r.id): r.outcome for r in self.report.requirements}
         told = {(r.test, r.id): AS_DECIDED.get(r.outcome, r.outcome) for r in results}
         is_close = all(r.error is None or r.budget is None or r.error <= r.budget for r in results if r.passes)
@@ -163,6 +168,9 @@ class Followed:
         self.report.level = str(max(passed, default=Level.STATIC))
         self.undecided = []
 
+
+JUDGED = ("conformant", "nonconformant")
+"""The verdicts on encoders that could be judged."""
 
 AS_DECIDED = {"xfail": "fail", "xpass": "pass"}
 """How results were decided that are expected to fail."""
