@@ -16,7 +16,6 @@ from math import inf, isclose
 from torch import Tensor
 
 from conformance_tests.deviations import NOT_DEFINED, Deviation, deviations, with_deviations
-from conformance_tests.deviations.masks import measured
 from conformance_tests.diagnosis.observations import (
     UNDECIDED,
     Observation,
@@ -124,6 +123,9 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
 
 def measured_masks(run: Run) -> list[Deviation]:
     """Return the deviations by which a mask changes the first layer's scores as it does in the subject's arrays."""
+    # Not sooner: the catalogue is in the order of its topics, in which it is imported.
+    from conformance_tests.deviations.masks import measured
+
     found: dict[str, Deviation] = {}
     with suppress(*UNDECIDED, *NOT_DEFINED):
         (case,) = run.cases(PADDED[0])
