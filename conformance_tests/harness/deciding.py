@@ -44,7 +44,7 @@ def decide(run: Run, check: Check, id: str, repro: str = "") -> Result:
         worst = max(comparisons, key=lambda c: c.error / c.budget)
         error, budget = worst.error, worst.budget
     stated = REQUIREMENTS[id]
-    repro = repro if outcome == "fail" else ""
+    repro = repro if outcome in ("fail", "error") else ""
     return Result(id, stated.equation, check.name, str(check.level), outcome, message, error, budget, repro)
 
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, Self
 
+from conformance_tests.engine.reproduction import again
 from conformance_tests.errors import Lost, TargetError, WorkerFault
 from conformance_tests.harness.question import Question
 from conformance_tests.isolation.process import Worker, warm
@@ -110,7 +111,8 @@ class Followed:
             return
         self.loss = loss
         if deciding:
-            fatal = replace(self.undecided.pop(0), outcome="error", message=self.loss)
+            repro = again(self.report.target, self.question)
+            fatal = replace(self.undecided.pop(0), outcome="error", message=self.loss, repro=repro)
             self.report.requirements.append(fatal)
 
     def finish(self, report: TargetReport) -> None:

@@ -217,7 +217,8 @@ class Guard:
 
     def notes(self) -> list[str]:
         """Return what the subject changed, as a sentence; an empty list if it changed nothing."""
-        told = [name for name in self.changed if name not in UNREMARKABLE]
+        known = dict.fromkeys([*SETTINGS, *self.changed])  # whichever call changed what first
+        told = [name for name in known if name in self.changed and name not in UNREMARKABLE]
         return [f"the encoder changed {', '.join(told)} (put back for everybody else)"] if told else []
 
     def demand_own_classes(self) -> None:

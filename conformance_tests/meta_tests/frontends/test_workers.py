@@ -73,7 +73,6 @@ UNUSABLE = {
     "check targets.py:nobody": "targets.py has no attribute 'nobody'; it has make",
     "check targets.py:fine.nobody": "targets.py has no attribute 'fine.nobody'",
     "check targets:nobody": "targets has no attribute 'nobody'",
-    "check torch-post-ln targets.py:nobody": "has no attribute 'nobody'",
     "identify targets.py:nobody": "has no attribute 'nobody'",
     "check torch-post-ln --profile absent.toml": "profile file absent.toml",
     "check torch-post-ln --device nowhere": "there is no device 'nowhere' here",
@@ -87,6 +86,19 @@ def test_what_a_worker_cannot_use_is_said_in_one_line_with_status_2(command: str
     assert (result.exit_code, result.stdout) == (2, ""), result.output
     assert result.stderr.count("\n") == 1, result.stderr
     assert UNUSABLE[command] in result.stderr
+
+
+def test_a_name_that_proves_unusable_costs_no_verdict(folder: Path) -> None:
+    """The others are judged, shown and written; the line about it comes behind them, with status 2."""
+    result = run(
+        "check", "targets.py:nobody", "torch-post-ln", "--level", "static", "--json", str(folder / "report.json")
+    )
+    assert result.exit_code == 2
+    assert [line.split()[0] for line in result.stdout.splitlines() if "conformant  " in line] == ["torch-post-ln"]
+    assert result.stderr.startswith("Error: targets.py has no attribute 'nobody'; it has make")
+    assert result.stderr.count("\n") == 1
+    written = json.loads((folder / "report.json").read_text())
+    assert [t["target"] for t in written["targets"]] == ["torch-post-ln"]
 
 
 NO_ENCODER = {

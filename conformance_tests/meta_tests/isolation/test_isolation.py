@@ -43,7 +43,7 @@ UNTOUCHED = {
     "ChangesRandomState": "torch's random state",
     "ReliesOnItsDefaultDtype": "the default dtype",
     "LeavesDirectory": "the working directory",
-    "ChangesSettings": "the default dtype, the gradient mode, the default device, the number of threads, "
+    "ChangesSettings": "the default dtype, the default device, the gradient mode, the number of threads, "
     "deterministic algorithms, the fast path, anomaly detection, the recursion limit",
 }
 """Encoders that harm the process but compute the equations, and what the report says that they changed."""
@@ -228,7 +228,7 @@ def test_import_that_never_ends_or_ends_the_process_is_named(judged: dict[str, T
     """By status, by the exception, or by the line that hangs."""
     notes = {name: judged[f"{name}.py:make"].notes for name in ("ends", "exits", "hangs", "interrupts")}
     assert notes["ends"] == ["the subject ended its process with exit status 3, while importing it"]
-    assert notes["exits"] == ["importing exits.py raised SystemExit: usage"]
+    assert notes["exits"] == ["importing exits.py raised SystemExit: usage (exits.py:1)"]
     assert notes["interrupts"] == ["the subject raised KeyboardInterrupt, while importing it"]
     assert re.search(r"at hangs.py:1 in <module>, while importing it$", notes["hangs"][0])
 
