@@ -11,6 +11,7 @@ decided, then the whole report. The memory limit counts private writable memory
 needs Linux; elsewhere, and on Windows in any case, there is none.
 """
 
+import errno
 import faulthandler
 import json
 import os
@@ -29,6 +30,9 @@ from conformance_tests.isolation.jax_flags import compile_quickly
 from conformance_tests.isolation.signing import Signing
 from conformance_tests.reports.report import Result, TargetReport
 from conformance_tests.reports.watching import Watcher
+
+NO_MORE_FILES = (errno.EMFILE, errno.ENFILE)
+"""Errors of a process that has opened as many files as it may."""
 
 CHANNEL_LOST = 97
 """The exit status of a worker that can no longer speak: the subject closed its file descriptors."""
@@ -127,6 +131,8 @@ def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str,
         return {"unusable": str(reason)}
     except Exception as fault:
         trace, said = traceback.format_exc(), one_line(fault)
+        if isinstance(fault, OSError) and fault.errno in NO_MORE_FILES:
+            return {"raised": said}  # the suite opens few, and met what the target left
         return short_of_memory(said, allowed) if tells_of_memory(said) else {"fault": trace}
     except BaseException as fault:
         return {"raised": one_line(fault).rstrip(": ")}

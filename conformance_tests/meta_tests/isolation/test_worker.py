@@ -1,5 +1,6 @@
 """A worker: it takes over its parent's folder and environment, limits memory, judges one target, and ends."""
 
+import errno
 import json
 import os
 import resource
@@ -167,12 +168,13 @@ def test_a_question_that_cannot_be_asked_is_answered_with_the_reason(asked: dict
         (ZeroDivisionError("by 0"), "fault", "ZeroDivisionError: by 0"),
         (KeyboardInterrupt(), "raised", "KeyboardInterrupt"),
         (SystemExit(3), "raised", "SystemExit: 3"),
+        (OSError(errno.EMFILE, "Too many open files"), "raised", "OSError: [Errno 24] Too many open files"),
     ],
 )
 def test_what_escapes_a_judgement_is_the_suites_fault_unless_it_ends_programs(
     raised: BaseException, kind: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fault comes with its traceback; what ends a program was raised by the subject."""
+    """A fault comes with its traceback; what ends a program, or leaves no file to open, is the subject's."""
 
     def check_one(*_: Any) -> TargetReport:
         raise raised
