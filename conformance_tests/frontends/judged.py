@@ -1,4 +1,4 @@
-"""An encoder under pytest: judged once, by the first item that asks, and shared by all processes of one run.
+"""An encoder under pytest: judged once, when its report is first needed, and shared by all processes of one run.
 
 ``pytest-xdist`` runs the items of one encoder in several processes. The one that comes first judges it, the others wait
 and read its report, from a folder that lasts as long as the run.
@@ -7,7 +7,7 @@ and read its report, from a folder that lasts as long as the run.
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +22,7 @@ SHARED = "ENCODER_SPEC_SHARED"
 """The environment variable by which the plugin names the folder; it is unset where pytest runs in one process."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Judged:
     """An encoder and what is asked of it, with the report that answers.
 
@@ -35,6 +35,7 @@ class Judged:
     target: Any
     question: Question
     name: str
+    _is_told: bool = field(default=False, init=False)
 
     @cached_property
     def report(self) -> TargetReport:
@@ -89,8 +90,8 @@ class Judged:
     def tells_first(self) -> bool:
         """Return whether nobody has told yet that nothing could be decided; it is told once."""
         if self._file is None:
-            first, vars(self)["_told"] = "_told" not in vars(self), True
-            return first
+            before, self._is_told = self._is_told, True
+            return not before
         try:
             self._file.with_suffix(".told").touch(exist_ok=False)
         except FileExistsError:

@@ -101,8 +101,7 @@ class Question:
         """Go on only with a question that can be asked.
 
         Raises:
-            SpecificationError: if there is no such profile, level, dtype, device or seed, or an expected failure cannot
-                be used.
+            SpecificationError: if the profile, level, seed, dtype, device or an expected failure cannot be used.
         """
         _ = self.declared, self.strongest, self.precision, self.known_failures
         is_seed = isinstance(self.seed, int) and 0 <= self.seed <= MOST_SEED

@@ -55,7 +55,7 @@ def opened(thing: Any, question: Question, doing: Doing = untold) -> Iterator[Ru
         question = replace(question, profile=question.declared.replace(**kept))
     with single_thread(), subject.borrowed(), ExitStack() as stack:
         if question.precision.dtype is torch.float32:
-            # It may run in no other precision. Half of one resolves too little to find a variant out.
+            # It may run in float32 alone. Half precision is tried later: it is too coarse to tell variants apart.
             subject.hold_to(torch.float32)
             with attempted(subject, question, Precision(torch.float32), question.precision, doing) as asked:
                 if asked.run is not None and asked.run.identified:

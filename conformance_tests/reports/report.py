@@ -102,7 +102,7 @@ class TargetReport:
     extent: dict[str, list[Any]] = field(default_factory=dict)
     """How far it was looked at: the lengths, sizes of batches, precisions, modes and weights of the calls answered."""
     explained: bool = True
-    """Whether the catalogue of deviations was searched for what is wrong, if something is."""
+    """False if something is wrong and the catalogue of deviations was not searched for it."""
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Self:

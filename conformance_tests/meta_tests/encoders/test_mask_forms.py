@@ -192,6 +192,6 @@ class FewEntries(nn.Module):
 
 
 def test_outputs_that_depend_on_little_are_no_defect_where_the_specifications_do_not_either() -> None:
-    """Whether attention looks ahead cannot be told of tokens that have become one."""
+    """After so many layers all tokens are nearly equal, and no output shows whether attention looks ahead."""
     target = check(FewEntries()).targets[0]
     assert target.verdict == "conformant", [r.message for r in target.of("fail")]

@@ -276,7 +276,7 @@ def test_a_full_disk_is_no_fault_of_the_suite(judge: Scripted, monkeypatch: pyte
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_any_encoding_will_do_for_what_is_printed(encoding: str) -> None:
-    """What it has no letter for is a question mark: a report is worth more than its dots."""
+    """A question mark stands for each letter that the encoding lacks."""
     command = [sys.executable, "-m", "conformance_tests", "requirements", "ATT-3"]
     variables = os.environ | {"PYTHONIOENCODING": encoding}
     done = subprocess.run(command, env=variables, capture_output=True, check=False)

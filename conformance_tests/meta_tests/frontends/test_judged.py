@@ -1,4 +1,4 @@
-"""What the items of one encoder read: its report, once for all processes, and what no result of it says."""
+"""Test items of one encoder read one report, which all processes share; one item tells what no result tells."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Hundreds of targets in one run: what each leaves behind would add up."""
+"""Hundreds of targets in one run leave nothing behind: a small leak in each would add up."""
 
 import os
 from itertools import cycle, islice
@@ -26,7 +26,7 @@ KINDS = {
 """Encoders that are judged by their parameters alone, and their verdicts."""
 
 TARGETS, WARM = 500, 50
-"""So many targets in all, and before the first look: what is imported and kept once is no leak."""
+"""Number of targets in all, and of those before memory is first measured: modules are imported once, by the first."""
 
 ROOM = 16 * 2**20
 """Bytes by which memory may grow: a report takes some thousand, and an encoder that stayed a hundred times more."""

@@ -31,7 +31,7 @@ FAILS = Result("ENC-3", "encoder", "test_encoder::padded", "agreement", "fail", 
 
 
 def answer(*results: Result, **about: Any) -> TargetReport:
-    """What a worker answers in the end, behind a result that passes."""
+    """Return a worker's last answer: a passing result, then these."""
     return TargetReport("theirs", "conformant", requirements=[STATIC, *results], **about)
 
 

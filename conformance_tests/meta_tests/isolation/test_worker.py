@@ -202,7 +202,7 @@ def test_a_check_without_memory_is_told_how_much_there_was(
 
 @pytest.mark.parametrize("is_ours", [False, True])
 def test_memory_that_runs_out_is_nobodys_fault(is_ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a call of the encoder asked for it, or what the suite keeps of it."""
+    """It may run out in a call of the encoder, or in the suite's own work."""
     said = "MemoryError: no room"
 
     def check_one(*_: Any) -> TargetReport:

@@ -170,7 +170,7 @@ class Doubling(TorchDispatchMode):
 
 
 def test_a_mode_that_is_never_left_is_the_subjects_alone() -> None:
-    """What sees operations, below what sees functions: the suite computes without it, and the subject with it."""
+    """The suite computes without a dispatch mode that the subject entered, and the subject with it."""
     guard, one = Guard(), torch.ones(())
     with guard.undisturbed():
         Doubling().__enter__()
