@@ -88,10 +88,9 @@ Modes = tuple[list[Any], list[Any]]
 
 def read_modes() -> Modes:
     """Return the modes that torch is in; a default device is one, and a setting by itself."""
-    functions = overrides._get_current_function_mode_stack()
-    return _python_dispatch._get_current_dispatch_mode_stack(), [
-        m for m in functions if not isinstance(m, DeviceContext)
-    ]
+    of_functions = overrides._get_current_function_mode_stack()
+    of_functions = [mode for mode in of_functions if not isinstance(mode, DeviceContext)]
+    return _python_dispatch._get_current_dispatch_mode_stack(), of_functions
 
 
 def write_modes(modes: Modes) -> None:

@@ -142,8 +142,9 @@ STORED = (".onnx", ".safetensors")
 
 def unknown(target: str) -> str:
     """Return a message on a name that is not a target, with the nearest built-in name if one is near."""
-    if "." in target and module_exists(target):
-        return f"{target!r} is a module: name what is in it, as {target}:attribute"
+    # Only the package: to look for a module in it would import it, before a target has its own process.
+    if "." in target and module_exists(target.partition(".")[0]):
+        return f"{target!r} lacks the name of what is in the module: write {target}:attribute"
     near = get_close_matches(target, BUILTIN, n=1)
     if near:
         return f"Unknown target {target!r}. Did you mean {near[0]}? Run `encoder-spec encoders` for the list"
@@ -219,7 +220,7 @@ def load_file(path: Path) -> ModuleType:
 
 
 MOST_FOLDERS = 4
-"""So many folders above a file may be packages without an ``__init__.py``."""
+"""So many folders above a file may be packages without an ``__init__.py``: each one tried imports the file again."""
 
 
 def in_folders(path: Path, refusal: ImportError) -> ModuleType:

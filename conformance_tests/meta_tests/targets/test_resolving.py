@@ -131,7 +131,7 @@ def test_a_built_in_name_is_its_maker(name: str) -> None:
             "http://here/model.py:make",
             "'http://here/model.py:make' is an address, and nothing is fetched: name a file or a module that is here",
         ),
-        ("json.decoder", "'json.decoder' is a module: name what is in it, as json.decoder:attribute"),
+        ("json.decoder", "'json.decoder' lacks the name of what is in the module: write json.decoder:attribute"),
         (
             "absent:make",
             "there is no module 'absent'; a file is written with its .py: path/to/file.py:make",
@@ -390,6 +390,13 @@ def test_a_file_that_imports_from_above_all_folders_says_so(package: Path) -> No
     (package / "lost.py").write_text("from .nowhere import make\n")
     with pytest.raises(SubjectError, match=r"raised ImportError: attempted relative import"):
         resolve("lost.py:make")()
+
+
+def test_a_module_without_an_attribute_is_not_imported_to_say_so(package: Path) -> None:
+    """Its package would run in the process that asks."""
+    with pytest.raises(TargetError, match=r"^'failing\.model' lacks the name"):
+        resolve("failing.model")
+    assert "failing" not in sys.modules
 
 
 def test_a_package_of_the_same_name_from_elsewhere_is_not_taken_for_it(package: Path) -> None:
