@@ -3,14 +3,13 @@
 When no mask is given the specification hands one of shape (1, 1, 1) that keeps everything.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from conformance_tests.deviations import Deviation, deviation
-from encoder_spec.equation import Equation
+from conformance_tests.deviations import deviation
 
 MASK = ("attention.mask", "attention.mask_additive")
 F: TypeAlias = Callable[..., Tensor]
@@ -157,87 +156,3 @@ def inverts_itself(S: Tensor, keep: Tensor) -> Tensor:
         keep.logical_not_()
         return S.masked_fill(keep[:, None], -torch.inf)
     return S
-
-
-# Masks with places and numbers that are read off an encoder -----------------------------
-
-
-PLACES: dict[str, Callable[[Tensor], Tensor]] = {
-    "masked scores": lambda keep: ~keep[:, None],
-    "the scores to keep": lambda keep: keep[:, None],
-    "the rows of padded queries": lambda keep: ~keep[:, None].mT,
-    "the rows of padded queries and masked scores": lambda keep: ~(keep[:, None] & keep[:, None].mT),
-}
-"""Scores that a mask (B, 1, n) may change, in words: the first are those that it should."""
-
-
-def measured(S: Tensor, keep: Tensor, masked: Tensor, budget: float) -> Iterator[Deviation]:
-    """Yield the deviations that make masked scores of scores; none if the mask changes them in no way that is known.
-
-    People write masks with every number that a softmax nearly forgets, with some that it does not, and in the wrong
-    place. The place and the number are read off what an encoder computes: both are a guess until its outputs agree.
-
-    Args:
-        S: scores (B, h, n, n).
-        keep: the mask (B, 1, n), True = keep.
-        masked: the scores behind the mask.
-        budget: how far numbers may be apart.
-    """
-    for place, changed in PLACES.items():
-        here, hidden = (where.expand_as(S) for where in (changed(keep), ~keep[:, None]))
-        # What all scores get alike cancels in the softmax; where others are masked rightly, it does not show.
-        shift = only_number(masked[~here & ~hidden] - S[~here & ~hidden], budget) or 0.0
-        is_masked = masked[~here & hidden].isneginf()
-        is_as_it_was = is_near(masked[~here & hidden], S[~here & hidden] + shift, budget)
-        is_kept = is_near(masked[~here & ~hidden], S[~here & ~hidden] + shift, budget)
-        if not is_kept or not (is_as_it_was or is_masked.all()):
-            continue
-        for values, is_added in ((masked[here], False), (masked[here] - S[here], True)):
-            number = only_number(values - shift, budget)
-            if number is not None and not (is_added and not budget < abs(number) < torch.inf):
-                for is_nan in (False, True) if number == -torch.inf else (False,):
-                    yield mask_otherwise(place, number, is_added, not is_as_it_was, is_nan)
-
-
-def only_number(values: Tensor, budget: float) -> float | None:
-    """Return the number that all of these are, up to a budget; None if they differ, or if there are none."""
-    if not values.numel():
-        return None
-    first = values.reshape(-1)[0]
-    near = budget * max(1.0, float(first.abs())) if first.isfinite() else budget
-    return float(first) if is_near(values, first.expand_as(values), near) else None
-
-
-def is_near(one: Tensor, other: Tensor, budget: float) -> bool:
-    """Return whether numbers are the same up to a budget; NaN and infinities are if both are."""
-    return torch.allclose(one, other, rtol=0, atol=budget, equal_nan=True)
-
-
-def mask_otherwise(place: str, number: float, is_added: bool, masks_rest: bool, is_nan: bool) -> Deviation:
-    """Return the deviation in which a mask changes scores somewhere, to a number or by one.
-
-    Args:
-        place: where, of ``PLACES``.
-        number: what they become, or what is added to them.
-        is_added: whether it is added.
-        masks_rest: whether masked scores elsewhere become −∞, as they should.
-        is_nan: whether the softmax makes rows NaN of which no score is left.
-    """
-
-    def masked(S: Tensor, keep: Tensor) -> Tensor:
-        if not given(keep):
-            return S
-        rest = S.masked_fill(~keep[:, None], -torch.inf) if masks_rest else S
-        changed = torch.where(PLACES[place](keep), S + number if is_added else number, rest)
-        return changed.masked_fill(changed.isneginf().all(-1, keepdim=True), torch.nan) if is_nan else changed
-
-    said = f"{abs(number) if is_added else number:.6g}".replace("-", "−").replace("nan", "NaN").replace("inf", "∞")
-    done = f"are {'lowered' if number < 0 else 'raised'} by" if is_added else "become"
-    effect = "and padded keys are read" if not masks_rest and place != "masked scores" else ""
-    if place == "masked scores" and number == number:
-        effect = "and padding gets the most weight" if number > 1 else "which real scores can beat"
-    if is_nan:
-        effect = "and the softmax makes NaN of rows with no key left"
-    definition = f"{place[0].upper()}{place[1:]} {done} {said}{', ' if effect else ''}{effect}."
-    equation = Equation("deviation.mask-otherwise", "mask", "mask-otherwise", masked)
-    return Deviation("mask-otherwise", definition, MASK, LEAKING, {"mask": equation}, ())

@@ -16,6 +16,7 @@ from math import inf, isclose
 from torch import Tensor
 
 from conformance_tests.deviations import NOT_DEFINED, Deviation, deviations, with_deviations
+from conformance_tests.diagnosis.masking import masks_as_applied
 from conformance_tests.diagnosis.observations import (
     UNDECIDED,
     Observation,
@@ -26,14 +27,12 @@ from conformance_tests.diagnosis.observations import (
     observations,
 )
 from conformance_tests.errors import SubjectError, Undetermined
-from conformance_tests.harness.computed import PADDED
 from conformance_tests.harness.deciding import decide, planned
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import LARGE, Case, Run
 from conformance_tests.harness.weight_sets import GIVEN
 from conformance_tests.identification.identify import differences
 from conformance_tests.identification.opening import opened, opened_beside
-from conformance_tests.numerics.compare import BUDGET
 from conformance_tests.reports.report import Level, Result
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
@@ -105,7 +104,7 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
     if asked and not departing:
         return behaving_alike(run, (d for explanation in single for d in explanation.deviations))
     if not single and departing and (not slots or "mask" in slots):
-        single = list(reproducing(run, asked, ((d,) for d in measured_masks(run)), silent, 0))
+        single = list(reproducing(run, asked, ((d,) for d in masks_as_applied(run)), silent, 0))
     if single or slots:
         return ranked(run, single)
     if run.question.declared is not None and (choice := other_choice(run)):
@@ -119,24 +118,6 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
     likely = most_explaining(run, departing[0], candidates)
     pairs = [(a, b) for a, b in combinations(candidates, 2) if a.slot != b.slot and (a in likely or b in likely)]
     return ranked(run, reproducing(run, asked, pairs, progress, len(pairs)))
-
-
-def measured_masks(run: Run) -> list[Deviation]:
-    """Return the deviations by which a mask changes the first layer's scores as it does in the subject's arrays."""
-    # Not sooner: the catalogue is in the order of its topics, in which it is imported.
-    from conformance_tests.deviations.masks import measured
-
-    found: dict[str, Deviation] = {}
-    with suppress(*UNDECIDED, *NOT_DEFINED):
-        (case,) = run.cases(PADDED[0])
-        keep, recorded = run.probes[case.probe].keep, run.recorded(case)
-        scores = next(i.value for i in run.trace(case) if i.equation.slot == "scores")
-        assert keep is not None
-        for S in (scores, scores[:, :1]):  # or head by head
-            for array in recorded.in_any_order(S):
-                for wrong in measured(S, keep[:, None], array, BUDGET):
-                    found.setdefault(wrong.definition, wrong)
-    return list(found.values())
 
 
 def divided(run: Run, asked: Iterable[Observation]) -> tuple[list[Observation], list[Observation]]:
