@@ -81,7 +81,7 @@ def test_output_agrees_with_padding(run: Run) -> None:
 @decides("ENC-4", level="agreement")
 def test_output_without_gradients_agrees_too(run: Run) -> None:
     """Without gradients (in torch, on the fast path) Z equals the specification's too, with and without padding."""
-    for case in run.cases(*(FAST if run.subject.takes_mask else FAST[:1])):
+    for case in run.cases(*FAST):
         run.demand_agreeing(case._replace(gradients=True))
         run.demand_agreement(case)
 
@@ -114,7 +114,7 @@ def test_samples_of_a_batch_are_independent(run: Run) -> None:
 @decides("ENC-6", level="black-box")
 def test_input_and_mask_are_left_unchanged(run: Run) -> None:
     """After a call, the arrays that were handed in hold what they held."""
-    for case in run.cases(Case(), Case(gradients=False), *(PADDED if run.subject.takes_mask else ())):
+    for case in run.cases(Case(), Case(gradients=False), *PADDED):
         probe = run.probes[case.probe]
         before = probe.copy()
         run.encode(case, probe)

@@ -114,6 +114,22 @@ def end_alone(S: Tensor, keep: Tensor) -> Tensor:
     return S.masked_fill(~(torch.arange(S.shape[-1]) < lengths)[:, None], -torch.inf)
 
 
+@deviation("mask-behind-a-class-token", MASK, LEAKING, "commonly seen")
+def behind_class_token(S: Tensor, keep: Tensor) -> Tensor:
+    """The mask is moved one position to the right, as if a class token stood before, which there is not."""
+    if not given(keep):
+        return S
+    return S.masked_fill(~torch.cat([torch.ones_like(keep[..., :1]), keep[..., :-1]], -1)[:, None], -torch.inf)
+
+
+@deviation("mask-of-one-token-too-many", MASK, LEAKING, "commonly seen")
+def one_too_many(S: Tensor, keep: Tensor) -> Tensor:
+    """The mask is made of the number of tokens and lets one position more through: it compares with ≤."""
+    if not given(keep):
+        return S
+    return S.masked_fill(~(torch.arange(S.shape[-1]) <= keep.sum(-1, keepdim=True))[:, None], -torch.inf)
+
+
 @deviation("mask-causal", MASK, ("ENC-11", "MASK-1", "MASK-4"), "huggingface/transformers#42820")
 def causal(S: Tensor, keep: Tensor) -> Tensor:
     """No query reads a later key, as in a decoder."""

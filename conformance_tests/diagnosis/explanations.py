@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
-from math import inf, isclose
+from math import inf, isclose, isfinite, isinf, isnan
 
 from torch import Tensor
 
@@ -51,6 +51,10 @@ FIRST_OF_TWO = 6
 
 SAME_AMOUNT = 1e-6
 """How far, relatively, two errors may lie apart that come from the same wrong equation."""
+
+
+SAME_ORDER = 10.0
+"""How many times larger one of two errors may be where both are random, or a kind of defect has no fixed amount."""
 
 
 @dataclass(frozen=True)
@@ -262,8 +266,18 @@ def in_words(result: Result) -> str:
     return re.sub(r"\d+", "", result.message)
 
 
+def is_another_amount(one: float, other: float) -> bool:
+    """Return whether two errors are of different orders, or one is a number and the other is not."""
+    if not isfinite(one) or not isfinite(other):
+        return isnan(one) != isnan(other) or isinf(one) != isinf(other)
+    return max(one, other) > SAME_ORDER * min(one, other) > 0
+
+
 def amounts_alike(run: Run, failed: Mapping[str, Result]) -> bool | None:
-    """Return whether a run fails these requirements by equal amounts; None if it fails others, or not all of them."""
+    """Return whether a run fails these requirements by equal amounts.
+
+    None if it fails others, or not all of them, or some by an amount of another order.
+    """
     alike = True
     # The first one that differs ends the search.
     for check, id in sorted(planned(run, Level.GRADIENT), key=lambda item: item[1] not in failed):
@@ -273,6 +287,8 @@ def amounts_alike(run: Run, failed: Mapping[str, Result]) -> bool | None:
         if id in failed:
             amounts = result.error or 0.0, failed[id].error or 0.0
             if not any(amounts) and in_words(result) != in_words(failed[id]):
+                return None
+            if is_another_amount(*amounts):
                 return None
             alike &= isclose(*amounts, rel_tol=SAME_AMOUNT)
     return alike

@@ -98,6 +98,7 @@ def masks_between(S: Tensor, keep: Tensor, masked: Tensor, budget: float) -> Ite
         here, hidden = (chosen.expand_as(S) for chosen in (where(keep), ~keep[:, None]))
         # What all scores get alike cancels in the softmax; where others are masked rightly, it does not show.
         shift = only_number(masked[~here & ~hidden] - S[~here & ~hidden], budget) or 0.0
+        shift = shift if abs(shift) > budget else 0.0
         if not is_near(masked[~here & ~hidden], S[~here & ~hidden] + shift, budget):
             continue
         elsewhere = masked[~here & hidden]

@@ -34,9 +34,7 @@ class Observation:
 
 def observations(run: Run) -> Iterator[Observation]:
     """Yield what can be compared, the quickest first; what a subject refuses is left out."""
-    masked = run.subject.takes_mask
-    cases = run.cases(*UNPADDED, *(PADDED if masked else ()), *(FAST if masked else FAST[:1]), *LARGE)
-    for case in cases:
+    for case in run.cases(*UNPADDED, *PADDED, *FAST, *LARGE):
         try:
             yield Observation(case, (run.output(case),))
         except UNDECIDED:

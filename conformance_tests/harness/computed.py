@@ -95,7 +95,7 @@ UNPADDED = (
     Case(probe="many"),
 )
 PADDED = (Case(probe="scattered"), Case(probe="right"))
-LARGE = (Case(probe="long"), Case(probe="crowd"))
+LARGE = tuple(Case(probe=name) for name in ("long", "crowd", "ragged-long", "ragged-crowd"))
 FAST = tuple(case._replace(gradients=False) for case in (Case(), *PADDED))
 
 LONGER = ("many", "long")
@@ -358,10 +358,10 @@ class Computed:
 
     def _can_be_asked(self, probe: str) -> bool:
         """Return whether the subject can take a probe's mask, and reads as many positions."""
-        keep = self.probes[probe].keep
-        if keep is not None:
-            return self.subject.can_hide(keep)
-        return not (probe in LONGER and self.too_long(probe))
+        positions, keep = self.probes[probe].positions, self.probes[probe].keep
+        if keep is not None and not (self.subject.takes_mask and self.subject.can_hide(keep)):
+            return False
+        return positions <= self.probes["plain"].positions or positions <= self.longest.positions
 
     @cached_property
     def documented_otherwise(self) -> Mapping[str, str]:
@@ -399,7 +399,7 @@ class Computed:
 
     def with_and_without_padding(self) -> list[Case]:
         """Return the plain case, and the padded ones where masks are taken."""
-        return self.cases(Case(), *(PADDED if self.subject.takes_mask else ()))
+        return self.cases(Case(), *PADDED)
 
     def case(self, weights: str = PERTURBED, probe: str = "plain", gradients: bool = True) -> Case:
         """Return a case, with the weights that this subject can take."""
@@ -453,7 +453,7 @@ class Computed:
     @cached_property
     def first_wrong(self) -> Case | None:
         """The first case whose output disagrees with one that the specification has; None if there is none."""
-        for case in self.cases(*UNPADDED, *(PADDED if self.subject.takes_mask else ()), *LARGE):
+        for case in self.cases(*UNPADDED, *PADDED, *LARGE):
             try:
                 self.expected(case)
                 if not self.agrees(case):
@@ -478,7 +478,7 @@ class Computed:
 
     def gradient_cases(self) -> list[Case]:
         """Return the cases in which gradients are compared."""
-        return [*self.cases(Case()), *(self.cases(*PADDED)[:1] if self.subject.takes_mask else ())]
+        return [*self.cases(Case()), *self.cases(*PADDED)[:1]]
 
     def idle_unmapped(self) -> list[str]:
         """List the subject's parameters that have no canonical path and influence nothing, though they should."""

@@ -185,7 +185,7 @@ class Settling:
             self.subject.special_ids = special_ids(graph)
             shown, graph = self._with_arguments(graph)
             if shown.is_masked_by_ids:
-                self.subject.learn_padding(self.subject.special_ids or FALSE_ID)
+                self.subject.learn_padding(self.subject.special_ids or FALSE_ID, shown.unlearned.get("E"))
             if "E_seg" in shown.codes:
                 self.subject.learn_segments(graph)
             if shown.made_for:

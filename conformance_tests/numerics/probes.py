@@ -3,7 +3,8 @@
 No two axes have the same size. One position has a tiny variance and one a large offset. Padding stands in the middle,
 on the left and on the right, and one sequence is nothing but padding. One probe is a single token; another has more
 tokens than small windows, tables and caches hold. Two are large, one in its length and one in its number of sequences:
-there work that is cut into chunks shows. h = 1, B = 1, square shapes, one length and well-scaled inputs each hide a
+there work that is cut into chunks shows. Both come with many lengths, too: there work
+that is sorted by length, or packed, shows. h = 1, B = 1, square shapes, one length and well-scaled inputs each hide a
 family of defects.
 """
 
@@ -21,7 +22,8 @@ from encoder_spec.assembly import Encoder
 UNPADDED = ("plain", "faint", "single", "extreme", "few", "many")
 PADDED = ("everything-kept", "scattered", "right", "one-all-padded", "all-end-padded")
 LARGE = ("long", "crowd")
-NAMES = (*UNPADDED, *PADDED, *LARGE)
+RAGGED = ("ragged-long", "ragged-crowd")
+NAMES = (*UNPADDED, *PADDED, *LARGE, *RAGGED)
 PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 BY_POSITION = ("given", "lookup", "vectors", "features", "features-without-bias")
 """Kinds of inputs whose second axis is that of the positions."""
@@ -255,7 +257,8 @@ class Probes:
         sizes = self.encoder.dimensions
         patch = (sizes.patch, sizes.patch_width) if self._kind.startswith("patches") else None
         probe = Probe(inputs, None, self._kind in BY_POSITION, patch)
-        return replace(probe, keep=self._keep(name, probe.positions + self._prepended))
+        keep = self._keep(name, len(inputs[0]), probe.positions + self._prepended, generator)
+        return replace(probe, keep=keep)
 
     def _sizes(self, name: str) -> tuple[int, int]:
         """Return how many sequences of how many tokens; images and signals are not shorter than the plain ones."""
@@ -267,7 +270,7 @@ class Probes:
             "long": (FEW, self.longest),
             "crowd": (CROWD, self.length),
         }
-        batch, length = sizes.get(name, (self.batch, self.length))
+        batch, length = sizes.get(name.removeprefix("ragged-"), (self.batch, self.length))
         return self._fixed(batch, length if self._kind in BY_POSITION else max(length, self.length))
 
     def _fixed(self, batch: int, length: int) -> tuple[int, int]:
@@ -305,16 +308,22 @@ class Probes:
             return ()
         return (torch.randint(self.encoder.dimensions.segments, (batch, length), generator=generator),)
 
-    def _keep(self, name: str, n: int) -> Tensor | None:
+    def _keep(self, name: str, batch: int, n: int, generator: torch.Generator) -> Tensor | None:
+        if name in RAGGED:
+            # One is whole, as the longest of a batch is. The order of many lengths is not its own inverse: what is put
+            # back in the wrong one of the two shows.
+            lengths = torch.randint(1, n + 1, (batch,), generator=generator)
+            lengths[0] = n
+            return torch.arange(n) < lengths[:, None]
         if name not in PADDED:
             return None
-        keep = torch.ones(self.batch, n, dtype=torch.bool)
+        keep = torch.ones(batch, n, dtype=torch.bool)
         if name == "scattered":
             keep[0, n // 2 : n // 2 + 2] = False
-            keep[1 % self.batch, : n // 3] = False
+            keep[1 % batch, : n // 3] = False
             keep[-1, -(n // 3) :] = False
         elif name == "right":
-            keep[1 % self.batch, n - n // 4 :] = False
+            keep[1 % batch, n - n // 4 :] = False
             keep[-1, n - n // 2 :] = False
         elif name == "one-all-padded":
             keep[1:2] = False

@@ -88,6 +88,9 @@ INPUT_IN = {SEQUENCE_FIRST: "(n, B, d_model)", FEATURES_FIRST: "(B, d_model, n)"
 MIXES = "what stands behind the encoder mixes samples: another one in the batch changes the results of all"
 """Whatever the head computes, it does so for each sample."""
 
+OTHER_ID = "positions are hidden where the id is {}, though the table of embeddings has padding_idx {}"
+"""A contradiction within an encoder: the row of padding is read, and a token in its place is not."""
+
 UNTOUCHED = tuple(map(Plain, ("nothing", "no", "positions", "random key")))
 """Values of further arguments beside which no other one is tried."""
 
@@ -117,6 +120,7 @@ class CalledSubject(Subject):
         self.segments: str | None = None
         self._no_ids: set[str] = set()
         self.padding_ids: frozenset[int] = frozenset()
+        self.stated_padding: int | None = None
         self.idle_weights: frozenset[str] = frozenset()
         self._shown_segments = ""
         self._kinds: frozenset[str] = frozenset()
@@ -322,9 +326,9 @@ class CalledSubject(Subject):
         self._given_anyhow.pop(argument, None)
         self._given_anyhow |= {argument: Plain(kind)} if kind else {}
 
-    def learn_padding(self, ids: frozenset[int]) -> None:
+    def learn_padding(self, ids: frozenset[int], stated: int | None) -> None:
         """See ``Subject``."""
-        self.padding_ids = ids
+        self.padding_ids, self.stated_padding = ids, stated
 
     def learn_idle(self, weights: Collection[str]) -> None:
         """See ``Subject``."""
@@ -442,10 +446,11 @@ class CalledSubject(Subject):
         return [name for name in (*masks, *inputs) if name not in {*self.neutral, self._mask_argument}]
 
     def departures(self) -> tuple[Finding, ...]:
-        """See ``Subject``: a mask that hides what it should keep, and one of padding that does nothing."""
+        """See ``Subject``: a mask that hides other positions than it should, and one of padding that does nothing."""
         turned = self.mask_form is not None and self.mask_form.is_turned
         found = [Finding("mask", self.mask_form.against_its_name())] if turned and self.mask_form else []
         found += [Finding("mask", f"its argument {name} is taken, and changes nothing") for name in self._mask.idle]
+        found += [Finding("mask", OTHER_ID.format(*self._mask.other_id))] if self._mask.other_id else []
         found += [Finding("head", MIXES)] if self._mixes_samples else []
         return tuple(found)
 

@@ -49,6 +49,7 @@ class MaskedCall(Protocol):
     mask_form: MaskForm | None
     neutral: dict[str, Filling]
     padding_ids: frozenset[int]
+    stated_padding: int | None
     idle_weights: frozenset[str]
     hints: Hints
 
@@ -93,6 +94,8 @@ class LearnedMask:
         idle: arguments that are called masks, are taken, and change nothing.
         stand_ins: arguments that put learned vectors in the place of tokens, and hide none.
         refusal: why no mask could be handed over.
+        other_id: an id that hides the positions at which it stands, and the one that the table of embeddings calls
+            padding, which hides nothing.
         declined: a remark that an encoder takes no masks: it has not implemented any, or reads images.
     """
 
@@ -102,6 +105,7 @@ class LearnedMask:
     idle: tuple[str, ...] = ()
     stand_ins: frozenset[str] = frozenset()
     refusal: str = ""
+    other_id: tuple[int, int] | None = None
     declined: str = ""
 
 
@@ -120,6 +124,7 @@ class MaskSearch:
         self.padded = probes["scattered"]
         self.ignored = self.refusal = self.declined = ""
         self.taken: set[str] = set()
+        self.other_id: tuple[int, int] | None = None
         self.stand_ins: frozenset[str] = frozenset()
 
     def learned(self) -> LearnedMask:
@@ -133,7 +138,7 @@ class MaskSearch:
         if form is None and idle:
             form = idle[0]
         names = tuple(found.argument for found in idle)
-        return LearnedMask(form, hides, self.ignored, names, self.stand_ins, self.refusal, self.declined)
+        return LearnedMask(form, hides, self.ignored, names, self.stand_ins, self.refusal, self.other_id, self.declined)
 
     def output(
         self, probe: Probe, form: MaskForm | None = None, refusals: list[Exception] | None = None
@@ -156,13 +161,7 @@ class MaskSearch:
             return found, False
         likely: list[MaskForm] = []
         is_open, documented = True, self.subject.documented_masks()
-        for padding, forms in (
-            ("scattered", None),
-            ("scattered", list(unforeseen_forms(arguments))),
-            ("right", list(length_forms(arguments))),
-            ("right", list(forms_behind_first(arguments))),
-            ("all-end-padded", list(forms_for_all(arguments))),
-        ):
+        for padding, forms in self._tried(arguments):
             if forms == []:
                 continue
             found, hides = self._hiding(padding, forms)
@@ -184,6 +183,15 @@ class MaskSearch:
             likely = [by_id]
         self.refusal = "" if likely or self.stand_ins else self.refusal
         return (likely[0] if likely else None), False
+
+    def _tried(self, arguments: Arguments) -> Iterator[tuple[str, list[MaskForm] | None]]:
+        """Yield probes and the forms to try with them, those under telling names first."""
+        yield "scattered", None
+        yield "scattered", list(unforeseen_forms(arguments))
+        yield "right", list(length_forms(arguments))
+        # What has been taken with an entry for each position, and hid the wrong ones, is not asked to leave one out.
+        yield "right", [form for form in forms_behind_first(arguments) if form.argument not in self.taken]
+        yield "all-end-padded", list(forms_for_all(arguments))
 
     def _hiding(self, padding: str, forms: list[MaskForm] | None = None) -> tuple[MaskForm | None, bool]:
         """Return the form that works for a probe, of those given or of those under telling names; and if it hides."""
@@ -364,9 +372,13 @@ class MaskSearch:
         if any(one is None or one.ndim != SEQUENCE for one in alone) or is_hidden(ids):
             return None
         beyond = ~keep[:, -ids.shape[1] :]
-        likely = (*range(PADDING_IDS), *sorted(self.probes.special))
-        found = (id for id in likely if is_hidden(ids.masked_fill(beyond, id)))
-        hiding = next(found, min(subject.padding_ids, default=None))
+        stated = subject.stated_padding
+        first = () if stated is None else (stated,)
+        likely = (*first, *range(PADDING_IDS), *sorted(self.probes.special))
+        found = next((id for id in likely if is_hidden(ids.masked_fill(beyond, id))), None)
+        if found is not None and stated is not None and found != stated:
+            self.other_id = found, stated
+        hiding = min(subject.padding_ids, default=None) if found is None else found
         return None if hiding is None else MaskForm(next(iter(subject.arguments())), PADDING_ID, "B n", id=hiding)
 
 

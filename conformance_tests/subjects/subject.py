@@ -191,8 +191,8 @@ class Subject:
     def give(self, argument: str, kind: str | None) -> None:
         """Give an argument ``"positions"`` or the ``"input"`` in the place of zeros from now on; None takes it back."""
 
-    def learn_padding(self, ids: frozenset[int]) -> None:
-        """Take up the ids by which its attention is seen to hide something, however rightly."""
+    def learn_padding(self, ids: frozenset[int], stated: int | None) -> None:
+        """Take up the ids by which its attention is seen to hide something, and the one that is stated as padding."""
 
     def learn_idle(self, weights: Collection[str]) -> None:
         """Take up the names of the weights without a part in what it returns for its input alone."""

@@ -72,8 +72,7 @@ def test_gradients_are_those_of_a_floating_input_and_then_of_the_parameters_by_p
 class Asked:
     """A run that answers each case with its number, and refuses some."""
 
-    def __init__(self, masked: bool = True, refused: tuple[Case, ...] = ()) -> None:
-        self.subject = SimpleNamespace(takes_mask=masked)
+    def __init__(self, refused: tuple[Case, ...] = ()) -> None:
         self.refused = refused
 
     def cases(self, *cases: Case) -> list[Case]:
@@ -106,8 +105,6 @@ def asked_of(run: Any) -> list[tuple[Case, bool]]:
 def test_outputs_of_all_cases_are_observed_and_then_gradients() -> None:
     gradients = [(Case(), True), (Case(probe="right"), True)]
     assert asked_of(Asked()) == [*((case, False) for case in (*UNPADDED, *PADDED, *FAST, *LARGE)), *gradients]
-    without_mask = [*((case, False) for case in (*UNPADDED, FAST[0], *LARGE)), *gradients]
-    assert asked_of(Asked(masked=False)) == without_mask
 
 
 def test_what_a_subject_refuses_is_left_out_and_the_rest_is_observed() -> None:
@@ -119,25 +116,16 @@ def test_an_observation_is_of_an_output_unless_it_says_otherwise() -> None:
     assert not Observation(Case(), ()).gradients
 
 
-@pytest.mark.parametrize(
-    ("masked", "cases"),
-    [(True, [Case(), *FAST]), (False, [Case(), FAST[0]])],
-)
-def test_a_subject_that_agrees_may_be_wrong_on_parts_of_these_probes(masked: bool, cases: list[Case]) -> None:
-    run: Any = SimpleNamespace(
-        subject=SimpleNamespace(takes_mask=masked),
-        case=Case,
-        cases=lambda *cases: list(cases),
-        expected=lambda case: torch.ones(1),
-    )
-    assert agreeing_cases(run) == cases
+def test_a_subject_that_agrees_may_be_wrong_on_parts_of_these_probes() -> None:
+    run: Any = SimpleNamespace(case=Case, cases=lambda *cases: list(cases), expected=lambda case: torch.ones(1))
+    assert agreeing_cases(run) == [Case(), *FAST]
 
 
 def test_nothing_is_shrunk_where_the_specification_has_no_value() -> None:
     def blocked(case: Case) -> Tensor:
         raise Blocked("a parameter is missing")
 
-    run: Any = SimpleNamespace(subject=SimpleNamespace(takes_mask=True), case=Case, cases=list, expected=blocked)
+    run: Any = SimpleNamespace(case=Case, cases=list, expected=blocked)
     assert agreeing_cases(run) == []
 
 

@@ -93,6 +93,14 @@ WRONG: dict[str, tuple[Mask, str]] = {
         lambda s, keep: s.masked_fill(~(keep & keep.mT), -math.inf),
         "padded queries are masked as well as padded keys: their rows are empty, and the softmax makes them NaN",
     ),
+    "behind a class token that there is not": (
+        lambda s, keep: s.masked_fill(~torch.cat([torch.ones_like(keep[..., :1]), keep[..., :-1]], -1), -math.inf),
+        "the mask is moved one position to the right",
+    ),
+    "made of lengths, with ≤": (
+        lambda s, keep: s.masked_fill(torch.arange(s.shape[-1]) > keep.sum(-1, keepdim=True), -math.inf),
+        "lets one position more through: it compares with ≤",
+    ),
     "not assigned": (lambda s, keep: s.masked_fill(~keep, 0) * 0 + s, "the mask is accepted and never used"),
 }
 
@@ -145,6 +153,27 @@ def test_a_mask_that_is_dropped_without_a_word_is_unused() -> None:
     target = check(SkipsFlatMasks(plain_layers())).targets[0]
     assert (target.verdict, target.departs_at) == ("nonconformant", "attention.mask")
     assert "the mask is accepted and never used" in target.diagnosis[0]["says"]
+
+
+class HidesAnId(Plain):
+    """Takes token ids, and hides the positions of one of them; its table holds a row for padding."""
+
+    def __init__(self, hidden: int, padding: int | None) -> None:
+        super().__init__(plain_layers())
+        self.table = nn.Embedding(50, 28, padding_idx=padding)
+        self.hidden = hidden
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.run(self.table(ids), (ids == self.hidden)[:, None, None])
+
+
+def test_the_id_that_is_hidden_is_the_one_that_the_table_calls_padding() -> None:
+    """Which id that is, is the encoder's choice; where it states none, any is right."""
+    for padding in (1, None):
+        assert check(HidesAnId(1, padding)).targets[0].verdict == "conformant"
+    target = check(HidesAnId(1, 0)).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", "attention.mask")
+    assert "hidden where the id is 1, though the table of embeddings has padding_idx 0" in target.diagnosis[0]["says"]
 
 
 class ByHand(PlainAttention):

@@ -1,5 +1,7 @@
 """How far a judgement looks: what was asked and answered, at which sizes, in which precisions, with whose weights."""
 
+import threading
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -33,16 +35,26 @@ class Refusing(nn.Module):
         return self.encoder(x)  # type: ignore[no-any-return]
 
 
+class Masked(Refusing):
+    """Takes a mask as well, True = keep."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if x.shape[1] > self.most:
+            raise IndexError("beyond the table")
+        return self.encoder(x, src_key_padding_mask=None if mask is None else ~mask)  # type: ignore[no-any-return]
+
+
 class Watched(nn.Module):
-    """Keeps in which dtypes and modes it was called."""
+    """Keeps in which dtypes, modes and threads it was called."""
 
     def __init__(self) -> None:
         super().__init__()
         self.encoder = encoder_of_torch()
-        self.seen: set[tuple[torch.dtype, bool]] = set()
+        self.seen: set[tuple[torch.dtype, bool, bool]] = set()
 
     def forward(self, x: Tensor) -> Tensor:
-        self.seen.add((x.dtype, torch.is_inference_mode_enabled()))
+        is_served = threading.current_thread() is not threading.main_thread()
+        self.seen.add((x.dtype, torch.is_inference_mode_enabled(), is_served))
         return self.encoder(x)  # type: ignore[no-any-return]
 
 
@@ -80,19 +92,26 @@ def test_an_encoder_is_asked_for_as_many_positions_as_it_takes(most: int, asked:
     with opened(Refusing(most), Question("torch-post-ln")) as run:
         assert run.longest.positions == asked
         assert ("beyond the table" in run.longest.refusal) == (asked < 257)
-        assert (LARGE[0] in run.cases(*LARGE)) == (asked == 257)
-        assert LARGE[1] in run.cases(*LARGE)
+        # Without a mask no sequence is padded.
+        assert run.cases(*LARGE) == [*LARGE[: asked == 257], LARGE[1]]
+
+
+@pytest.mark.parametrize(("most", "asked"), [(50, [LARGE[1], LARGE[3]]), (257, [*LARGE])])
+def test_large_inputs_are_padded_where_masks_are_taken(most: int, asked: list[Case]) -> None:
+    """Unless they are longer than what is read."""
+    with opened(Masked(most), Question("torch-post-ln")) as run:
+        assert run.cases(*LARGE) == asked
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_an_encoder_is_called_as_its_owner_calls_it(dtype: torch.dtype) -> None:
-    """In its own precision and in inference mode; what it gives there rounds as that precision does."""
+    """In its own precision, in inference mode and in another thread; there it rounds as that precision does."""
     watched = Watched().to(dtype)
     assert TorchSubject(watched).kept_in() is dtype
     with opened(watched, Question("torch-post-ln")) as run:
         watched.seen = set()
         used = run.as_used()
-        assert watched.seen == {(dtype, True)}
+        assert watched.seen == {(dtype, True, True)}
         error = float((used.got - used.want).abs().max())
         assert used.dtype is dtype
         assert error < (used.budget or 1e-12)

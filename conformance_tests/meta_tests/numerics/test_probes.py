@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.errors import Unsupported
-from conformance_tests.numerics.probes import LARGE, NAMES, PADDED, PRIMES, UNPADDED, Probe, Probes
+from conformance_tests.numerics.probes import LARGE, NAMES, PADDED, PRIMES, RAGGED, UNPADDED, Probe, Probes
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.profiles import BERT, DEIT, ROBERTA, TORCH_POST_LN, VASWANI_2017, VIT, WHISPER, Profile
@@ -51,8 +51,9 @@ def test_sizes_are_chosen_among_primes() -> None:
 
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [(name, (3, 7)) for name in NAMES if name not in ("single", "few", "many", "long", "crowd")]
-    + [("single", (3, 1)), ("few", (2, 2)), ("many", (5, 41)), ("long", (2, 257)), ("crowd", (67, 7))],
+    [(name, (3, 7)) for name in NAMES if name not in ("single", "few", "many", *LARGE, *RAGGED)]
+    + [("single", (3, 1)), ("few", (2, 2)), ("many", (5, 41)), ("long", (2, 257)), ("crowd", (67, 7))]
+    + [("ragged-long", (2, 257)), ("ragged-crowd", (67, 7))],
 )
 def test_each_probe_has_its_own_batch_and_length(name: str, shape: tuple[int, int]) -> None:
     """One token, two by two, 41 tokens in the next larger prime number of sequences, and two large ones."""
@@ -140,6 +141,21 @@ def test_padding_stands_in_the_middle_on_either_side_and_everywhere(name: str) -
     assert keep is not None
     assert keep.dtype is torch.bool
     assert keep.tolist() == KEPT[name]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ragged_sequences_end_in_padding_and_their_order_is_not_its_own_inverse(seed: int) -> None:
+    """The first is whole, and none is empty; sorted by length, ascending or descending, they do not trade places."""
+    long, crowd = (probes(seed=seed)[name].keep for name in RAGGED)
+    assert long is not None
+    assert crowd is not None
+    for keep in (long, crowd):
+        assert keep[0].all()
+        assert keep[:, 0].all()
+        assert bool((keep[:, :-1] | ~keep[:, 1:]).all())
+    for descending in (False, True):
+        order = crowd.sum(1).argsort(descending=descending, stable=True)
+        assert not torch.equal(order.argsort(), order)
 
 
 @pytest.mark.parametrize(
