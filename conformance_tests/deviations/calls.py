@@ -125,7 +125,7 @@ def raw_memory(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_no
 
 @deviation("mask-changed-in-place", STACK, "ENC-6")
 def mask_changed(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
-    """The first position of the caller's mask is set to keep."""
+    """The caller's mask is changed in place."""
     Z = encoder(keep, *inputs, input=input, layers=layers, final_norm=final_norm, head=head)
     keep[..., 0] = True
     return Z
@@ -133,7 +133,7 @@ def mask_changed(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_
 
 @deviation("input-changed-in-place", STACK, "ENC-6", "NVIDIA-NeMo/Speech#7440")
 def input_changed(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
-    """The caller's input is overwritten with its reverse."""
+    """The caller's input is changed in place."""
     Z = encoder(keep, *inputs, input=input, layers=layers, final_norm=final_norm, head=head)
     inputs[0].data.copy_(inputs[0].data.flip(-1))
     return Z
@@ -170,6 +170,17 @@ def in_full_batches(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, fin
     for layer in layers:
         Z = layer(Z, masks)
     return head(final_norm(torch.cat([Z, X[full:]])), keep)
+
+
+@deviation("sequences-put-back-by-the-order-of-the-sort", STACK, "ENC-18", "commonly seen")
+def sorted_twice(keep: Tensor, *inputs: Tensor, input: F, layers: Layers, final_norm: F, head: F) -> Tensor:
+    """Sequences are sorted by length, the longest first, and put back by the order of the sort, not by its inverse."""
+    Z = encoder(keep, *inputs, input=input, layers=layers, final_norm=final_norm, head=head)
+    if len(keep) == 1:
+        return Z
+    length = (keep[:, 0] * torch.arange(1, keep.shape[-1] + 1)).amax(dim=1)
+    order = length.argsort(descending=True, stable=True)
+    return Z[order][order]
 
 
 # Gradients -------------------------------------------------------------------------------

@@ -101,7 +101,11 @@ class ParameterMapping:
 
     def is_absent(self, path: str) -> bool:
         """Return whether the encoder has no such map, so that the identity stands in its place."""
-        return path.endswith((".W_O", ".W_2")) and path in self.sources and not self.sources[path].names
+        source = self.sources.get(path)
+        if not path.endswith((".W_O", ".W_2")) or source is None or source.names:
+            return False
+        constant = source.take()
+        return torch.equal(constant, torch.eye(len(constant), dtype=constant.dtype))
 
     def conventions(self) -> dict[str, str]:
         """Return how the parameters are stored, in words, where it is not as the equations write them."""
@@ -110,7 +114,7 @@ class ParameterMapping:
         for place, source in gammas.items():
             if source.plus:
                 found[place] = "γ is stored as γ − 1"
-            if not source.names:
+            if not source.names and bool((source.take() == 1).all()):
                 found[place] = "no parameters: γ = 1"
         networks = {path.split(".")[1]: s for path, s in self.sources.items() if path.endswith(".W_1")}
         widths = {layer: source.width for layer, source in networks.items() if source.width}

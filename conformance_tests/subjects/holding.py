@@ -71,7 +71,14 @@ def parts_of(thing: Any) -> list[tuple[Any, Any]]:
         return [("", thing.__self__)]
     if isinstance(thing, FunctionType):
         return beside(thing)
-    return list(getattr(thing, "__dict__", {}).items())
+    return [*in_slots(thing), *getattr(thing, "__dict__", {}).items()]
+
+
+def in_slots(thing: Any) -> list[tuple[str, Any]]:
+    """Return the attributes that a class reserves places for, in the order of its bases."""
+    declared = (vars(kind).get("__slots__", ()) for kind in reversed(type(thing).__mro__))
+    names = (name for each in declared for name in ((each,) if isinstance(each, str) else each))
+    return [(name, getattr(thing, name)) for name in names if not name.startswith("__") and hasattr(thing, name)]
 
 
 def beside(function: FunctionType) -> list[tuple[str, Any]]:

@@ -260,15 +260,17 @@ class MaskSearch:
         if not subject.idle_weights or "pad" in form.argument or form.argument in ESTABLISHED:
             return False
         held = subject.weights()
-        before = self.output(probe, form)
+        before, unmasked = self.output(probe, form), self.output(probe)
         subject.set_weights(with_noise(held, held.keys() - subject.idle_weights))
         try:
-            after = self.output(probe, form)
+            after, still_unmasked = self.output(probe, form), self.output(probe)
         finally:
             subject.set_weights(held)
         if keep is None or before is None or after is None or not before.shape[:2] == after.shape[:2] == keep.shape:
             return False
-        return not is_same(before[keep], after[keep])
+        # What a computation outside of torch does with its weights is not seen, and they are not idle for that.
+        have_no_part = unmasked is None or still_unmasked is None or is_same(unmasked, still_unmasked)
+        return have_no_part and not is_same(before[keep], after[keep])
 
     def _refused(self, argument: str, refusals: Sequence[Exception]) -> None:
         """Put down that an argument refused every form of mask."""

@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
 from conformance_tests.computation.graph import Graph, Operand, Recording
 from conformance_tests.subjects.calling import tensors_in
+from conformance_tests.subjects.dispatched import OperationMode, holds_others
 from conformance_tests.subjects.first_call import FirstCall, TryCall, with_output
 from conformance_tests.subjects.source_lines import source_line
 
@@ -63,13 +64,13 @@ SEVERAL = {"var_mean": ("var", "mean"), "std_mean": ("std", "mean"), "aminmax": 
 """Operations that give several reductions of the same entries, and what these are called."""
 
 
-class TorchRecording(TorchDispatchMode):
+class TorchRecording(OperationMode):
     """Records what operations read and give while it is active."""
 
     def __init__(
         self, parameters: Mapping[str, Tensor], frozen: Collection[str], constants: Mapping[str, Tensor]
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.recording = Recording()
         self._shadows: dict[Key, tuple[Tensor, Any]] = {}
         for name, tensor in parameters.items():
@@ -81,11 +82,6 @@ class TorchRecording(TorchDispatchMode):
     def graph(self) -> Graph:
         """Everything recorded so far."""
         return self.recording.graph
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Return False: nothing is compiled under this mode, and torch would import its compiler for seconds to ask."""
-        return False
 
     def known(self, operation: str, tensor: Tensor, name: str = "", *, learned: bool = False) -> None:
         """Add a leaf."""
@@ -173,20 +169,20 @@ class TorchRecording(TorchDispatchMode):
         if all(stride or length == 1 for stride, length in zip(target.stride(), target.shape, strict=True)):
             target.copy_(codes.reshape(tensor.shape))
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def ran(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the operation and record it."""
-        kwargs = kwargs or {}
+        is_written = operation._schema.is_mutable
         read = [a for a in tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
         # What is written in place is read before: by then its codes are others.
-        before = {id(a): self.codes(a).clone() if func._schema.is_mutable else self.codes(a) for a in read}
-        returned = func(*args, **kwargs)
-        results = [r for r in tree_leaves(returned) if isinstance(r, Tensor)]
-        if torch.Tag.nondeterministic_seeded in func.tags and results:
-            replace_by_mean(func.overloadpacket.__name__.rstrip("_"), args, kwargs, results)
+        before = {id(a): self.codes(a).clone() if is_written else self.codes(a) for a in read}
+        returned = operation(*args, **kwargs)
+        results = [r for r in tree_leaves(returned) if isinstance(r, Tensor) and not holds_others(type(r))]
+        if torch.Tag.nondeterministic_seeded in operation.tags and results:
+            replace_by_mean(operation.overloadpacket.__name__.rstrip("_"), args, kwargs, results)
         known = {self._key(a) for a in read}
-        if results and (func._schema.is_mutable or not all(self._key(r) in known for r in results)):
-            call = Call(func, tuple(args), kwargs, before, results[0].detach().clone(), source_line())
-            if func._schema.is_mutable:
+        if results and (is_written or not all(self._key(r) in known for r in results)):
+            call = Call(operation, args, kwargs, before, results[0].detach().clone(), source_line())
+            if is_written:
                 self._forget_other_sizes(results[0])
             self._remember(results[0], self._recorded(call))
             for place, beside in enumerate(results[1:], 1):

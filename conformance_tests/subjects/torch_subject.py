@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance_tests.computation.graph import Graph
 from conformance_tests.errors import Disagreement, Unsupported
@@ -28,6 +27,7 @@ from conformance_tests.subjects.calling import (
     input_by_name,
     tensors_in,
 )
+from conformance_tests.subjects.dispatched import Recorder
 from conformance_tests.subjects.entered import EnteredSubject
 from conformance_tests.subjects.first_call import (
     LIKELY,
@@ -557,48 +557,6 @@ def without_fast_path() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-class Recorder(TorchDispatchMode):
-    """Keeps a copy of every floating tensor that an operation returns, or changes a part of.
-
-    Args:
-        held: where parameters are held: one that is turned as a whole is not computed, and may be large.
-    """
-
-    def __init__(self, held: Iterable[int] = ()) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.held = set(held)
-        self.results: list[Tensor] = []
-        self.narrowed: torch.dtype | None = None
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Return False: nothing is compiled under this mode, and torch would import its compiler for seconds to ask."""
-        return False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the operation and keep what it returns."""
-        result = func(*args, **(kwargs or {}))
-        results = result if isinstance(result, tuple | list) else (result,)
-        # Writing into a part changes the whole.
-        wholes = [v._base for v in results if func._schema.is_mutable and getattr(v, "_base", None) is not None]
-        for value in (*results, *wholes):
-            if not isinstance(value, Tensor) or not value.is_floating_point():
-                continue
-            # An operation in place counts as a version of its argument only after it has been recorded here.
-            if value.numel() > 1 and (func._schema.is_mutable or not self._is_view_of_a_whole(value, args)):
-                self.results.append(value.detach().clone())
-            if value.dtype is torch.float32 and is_rounded(value):
-                self.narrowed = torch.float32
-        return result
-
-    def _is_view_of_a_whole(self, value: Tensor, args: Any) -> bool:
-        """Return whether a result is a view of all of a parameter, or of an argument."""
-        if any(is_same_data(value, argument) for argument in args):
-            return True
-        storage = value.untyped_storage()
-        return storage.data_ptr() in self.held and storage.nbytes() == value.numel() * value.element_size()
-
-
 def served(function: Callable[..., Any], gradients: bool) -> Callable[..., Any]:
     """Return what calls a function in another thread, in inference mode unless it records gradients.
 
@@ -612,19 +570,3 @@ def served(function: Callable[..., Any], gradients: bool) -> Callable[..., Any]:
             return executor.submit(inferring, *arguments, **named).result()
 
     return call
-
-
-def is_rounded(value: Tensor) -> bool:
-    """Return whether numbers are subject to rounding: masks, positions and lengths are whole, and so exact."""
-    finite = value[value.isfinite()]
-    return bool((finite != finite.round()).any())
-
-
-def is_same_data(value: Tensor, argument: Any) -> bool:
-    """Return whether a result is only a view of all of an argument, which has been recorded already."""
-    return (
-        isinstance(argument, Tensor)
-        and argument.numel() == value.numel()
-        and argument.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
-        and argument._version == 0
-    )

@@ -44,9 +44,12 @@ def unregistered(module: nn.Module) -> Iterator[tuple[str, nn.Module, str, Parts
     for path, owner in module.named_modules():
         for name, held in vars(owner).items():
             parts = as_parts(held) if name not in TORCHS_OWN else None
+            # A module without numbers (on the device meta) is a template, which is called with those of others.
+            if parts is None or all(p.is_meta for p in parts.parameters()):
+                continue
             # A list that hides something from torch, such as the model around it, holds parts that torch knows already.
-            inside = [] if parts is None else [*list(parts.modules())[1:], *parts.parameters()]
-            if parts is not None and [*parts.parameters()] and not known & {id(thing) for thing in inside}:
+            inside = [*list(parts.modules())[1:], *parts.parameters()]
+            if not known & {id(thing) for thing in inside}:
                 yield f"{path}.{name}" if path else name, owner, name, parts
 
 

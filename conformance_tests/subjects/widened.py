@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from conformance_tests.subjects.dispatched import OperationMode
 
 NARROW = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -24,22 +25,13 @@ def widened() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-class Widening(TorchDispatchMode):
+class Widening(OperationMode):
     """Replaces a narrower type that an operation on float64 is asked for."""
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Return False: see ``TorchRecording``."""
-        return False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def ran(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the operation."""
-        kwargs = dict(kwargs or {})
         tensors = [a for a in tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
         wide = not tensors or any(t.dtype is torch.float64 for t in tensors)
         if kwargs.get("dtype") in NARROW and wide:
             kwargs["dtype"] = torch.float64
-        return func(*args, **kwargs)
+        return operation(*args, **kwargs)

@@ -41,12 +41,14 @@ def adapt(thing: Any) -> Subject:
     if modules := modules_called(thing):
         function = entrance(thing)
         return TorchSubject(called(function, modules), function)
+    if tensors := tensors_called(thing):
+        return TorchSubject(of_tensors(tensors), entrance(thing))
     subject_of_arrays = holding_arrays(thing)
     if subject_of_arrays is not None:
         return subject_of_arrays(thing)
     raise SubjectError(
         f"{type(thing).__name__} is not an encoder: give a torch.nn.Module, an object that is called and holds modules "
-        "of torch or arrays of NumPy or JAX, or one with `weights` and `encode(x, mask)`"
+        "or tensors of torch, or arrays of NumPy or JAX, or one with `weights` and `encode(x, mask)`"
     )
 
 
@@ -59,7 +61,7 @@ def with_its_parameters(thing: Any) -> Any:
         return thing
     first, *given = thing
     function = first if callable(first) else attribute(first, "apply")
-    return partial(function, *given) if callable(function) and holding_arrays(given) is not None else thing
+    return partial(function, *given) if callable(function) and holds_numbers(given) else thing
 
 
 def called(function: Callable[..., Any], modules: Mapping[str, torch.nn.Module]) -> torch.nn.Module:
@@ -77,7 +79,12 @@ def called(function: Callable[..., Any], modules: Mapping[str, torch.nn.Module])
 
 def is_encoder_itself(thing: Any) -> bool:
     """Return whether an object computes with arrays or modules that it holds, and so makes no encoder but is one."""
-    return bool(modules_called(thing)) or holding_arrays(thing) is not None
+    return bool(modules_called(thing)) or holds_numbers(thing)
+
+
+def holds_numbers(thing: Any) -> bool:
+    """Return whether an object holds floating tensors or arrays, however deep."""
+    return bool(tensors_in(thing)) or holding_arrays(thing) is not None
 
 
 def modules_called(thing: Any) -> dict[str, torch.nn.Module]:
@@ -85,6 +92,33 @@ def modules_called(thing: Any) -> dict[str, torch.nn.Module]:
     with suppress(SubjectError):
         return held(entrance(thing), torch.nn.Module)
     return {}
+
+
+def tensors_called(thing: Any) -> dict[str, torch.Tensor]:
+    """Return the floating tensors that a function, a method or an object with an entrance computes with, by name."""
+    with suppress(SubjectError):
+        return tensors_in(entrance(thing))
+    return {}
+
+
+def tensors_in(thing: Any) -> dict[str, torch.Tensor]:
+    """Return the floating tensors with several entries that an object holds, however deep, by name."""
+    tensors = held(thing, torch.Tensor)
+    return {name: t for name, t in tensors.items() if t.is_floating_point() and t.numel() > 1 and t.is_leaf}
+
+
+def of_tensors(tensors: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+    """Return a module whose parameters are tensors, under their names: these themselves, as a function reads them."""
+    whole = torch.nn.Module()
+    for path, tensor in tensors.items():
+        *parents, name = path.split(".")
+        part = whole
+        for parent in parents:
+            if parent not in part._modules:
+                part._modules[parent] = torch.nn.Module()
+            part = part.get_submodule(parent)
+        part._parameters[name] = tensor  # type: ignore[assignment]  # torch registers no others than its own class
+    return whole
 
 
 def holding_arrays(thing: Any) -> Callable[[Any], Subject] | None:

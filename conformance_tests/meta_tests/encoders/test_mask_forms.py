@@ -160,11 +160,12 @@ class HidesAnId(Plain):
 
     def __init__(self, hidden: int, padding: int | None) -> None:
         super().__init__(plain_layers())
-        self.table = nn.Embedding(50, 28, padding_idx=padding)
+        self.table, self.places = nn.Embedding(50, 28, padding_idx=padding), nn.Embedding(300, 28)
         self.hidden = hidden
 
     def forward(self, ids: Tensor) -> Tensor:
-        return self.run(self.table(ids), (ids == self.hidden)[:, None, None])
+        x = self.table(ids) + self.places(torch.arange(ids.shape[1]))
+        return self.run(x, (ids == self.hidden)[:, None, None])
 
 
 def test_the_id_that_is_hidden_is_the_one_that_the_table_calls_padding() -> None:

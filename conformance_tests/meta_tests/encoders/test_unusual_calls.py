@@ -18,6 +18,7 @@ from conformance_tests.meta_tests.encoders import (
     unusual_masks,
     unusual_numbers,
     unusual_signals,
+    unusual_tensors,
 )
 from conformance_tests.meta_tests.judgements import Judgements
 
@@ -31,6 +32,7 @@ MODULES = (
     unusual_masks,
     unusual_numbers,
     unusual_signals,
+    unusual_tensors,
 )
 """Those that register encoders."""
 

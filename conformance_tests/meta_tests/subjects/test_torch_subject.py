@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from conformance_tests.errors import Disagreement
 from conformance_tests.numerics.probes import Probes
+from conformance_tests.subjects.dispatched import Recorder, is_rounded, is_same_data
 from conformance_tests.subjects.masks import MaskForm
 from conformance_tests.subjects.subject import Precision
-from conformance_tests.subjects.torch_subject import Recorder, TorchSubject, is_rounded, is_same_data, stating
+from conformance_tests.subjects.torch_subject import TorchSubject, stating
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.module import EncoderModule

@@ -141,7 +141,7 @@ def test_anything_else_is_no_encoder(thing: Any) -> None:
     """A list of modules, a tensor and an object with only one of the two among it."""
     said = (
         f"^{type(thing).__name__} is not an encoder: give a torch.nn.Module, "
-        r"an object that is called and holds modules of torch or arrays of NumPy or JAX, "
+        r"an object that is called and holds modules or tensors of torch, or arrays of NumPy or JAX, "
         r"or one with `weights` and `encode\(x, mask\)`$"
     )
     with pytest.raises(SubjectError, match=said):

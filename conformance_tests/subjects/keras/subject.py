@@ -14,12 +14,12 @@ from conformance_tests.errors import SubjectError
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.bridged import WithWeights
 from conformance_tests.subjects.calling import Arguments
+from conformance_tests.subjects.dispatched import Recorder
 from conformance_tests.subjects.keras.call import KerasCall, given_weights, kept_seed, quiet
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.stated import heads_of_kernels, stated_by
 from conformance_tests.subjects.subject import Subject
 from conformance_tests.subjects.torch_recording import TorchRecording
-from conformance_tests.subjects.torch_subject import Recorder
 
 BACKENDS = ("jax", "torch")
 """Backends on which a call is a function of the variables' values, with visible operations."""
