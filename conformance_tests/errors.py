@@ -54,9 +54,17 @@ class SubjectError(Exception):
     """A target that exists but neither is an encoder nor makes one: its verdict is ``error``."""
 
 
+def message(fault: BaseException) -> str:
+    """Return the message of an exception, which what is judged may have made."""
+    try:
+        return str(fault)
+    except Exception as another:
+        return f"making its message raised {type(another).__name__}"
+
+
 def one_line(fault: BaseException) -> str:
     """Return the class and the message of an exception as one line."""
-    return f"{type(fault).__name__}: {fault}".strip().split("\n")[0].removesuffix(":")
+    return f"{type(fault).__name__}: {message(fault)}".strip().split("\n")[0].removesuffix(":")
 
 
 def tells_of_memory(said: str) -> bool:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.shown import Facts
-from conformance_tests.errors import Blocked, Disagreement, Unsupported
+from conformance_tests.errors import Blocked, Disagreement, Unsupported, one_line
 from conformance_tests.harness.extent import AS_USED, DRAWN, OWN, WITH_GRADIENTS, WITHOUT_GRADIENTS, Extent
 from conformance_tests.harness.intermediates import Aligned, Recorded, align, departure
 from conformance_tests.harness.question import Question
@@ -180,7 +180,7 @@ class Computed:
         except (Disagreement, Unsupported):
             raise
         except Exception as fault:
-            reason = f"{type(fault).__name__}: {fault}".split("\n")[0]
+            reason = one_line(fault)
             if not all(x.is_contiguous() for x in probe.inputs):
                 raise Unsupported(f"no other memory order is taken: the encoder raised {reason}") from fault
             raise Disagreement(f"encoder: the subject raised {reason} [{case}]") from fault

@@ -13,6 +13,7 @@ from conformance_tests.errors import (
     SubjectError,
     Undetermined,
     Unsupported,
+    message,
     tells_of_memory,
 )
 from conformance_tests.harness.computed import Case
@@ -53,7 +54,7 @@ COMPLAINTS = (AttributeError, TypeError, IndexError, KeyError, ValueError, Asser
 
 def complains_of_input(fault: Exception) -> bool:
     """Return whether another input may be taken: not if memory ran out, or a part is not written yet."""
-    is_own = isinstance(fault, (*EXHAUSTED, NotImplementedError)) or tells_of_memory(str(fault))
+    is_own = isinstance(fault, (*EXHAUSTED, NotImplementedError)) or tells_of_memory(message(fault))
     # Authors complain with plain exceptions, too, and frameworks with their classes.
     by_framework = type(fault).__module__.partition(".")[0] in LIBRARIES
     return (isinstance(fault, COMPLAINTS) or type(fault) is Exception or by_framework) and not is_own

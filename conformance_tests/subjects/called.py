@@ -426,14 +426,16 @@ class CalledSubject(Subject):
         said = self.mask_form.against_its_name() if self.mask_form and not self.mask_form.is_turned else ""
         left = self._left_at_default()
         unjudged = f"left at the default, and not judged: {', '.join(left)}, in which no mask was found" if left else ""
-        others = {name: form for name, form in self.neutral.items() if name not in (self._mask_argument, self.segments)}
+        beside = {name: form for name, form in self.neutral.items() if name not in (self._mask_argument, self.segments)}
         given = "; ".join(
-            str(form) if isinstance(form, MaskForm) else f"{name}: {form}" for name, form in others.items()
+            str(form) if isinstance(form, MaskForm) else f"{name}: {form}" for name, form in beside.items()
         )
         in_every_call = f"given in every call, with nothing hidden: {given}" if given else ""
         before = f"judged behind the rescaling of its images, which are {self.rescaling}" if self.rescaling else ""
         ignored = f"{self._mask.ignored} changes nothing: padding is told by its id" if self._mask.ignored else ""
-        return tuple(filter(None, (self._ends(), before, said, in_every_call, unjudged, ignored, self._mask.declined)))
+        added = f"{self._mask_argument} is added to the scores: booleans are taken too, and hide nothing"
+        others = (unjudged, ignored, added if self._mask.added else "", self._mask.declined)
+        return tuple(filter(None, (self._ends(), before, said, in_every_call, *others)))
 
     def _left_at_default(self) -> list[str]:
         """Return the optional arguments that no call gives, and in which no mask was found."""

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.walking import is_even
+from conformance_tests.errors import message
 from conformance_tests.subjects.calling import (
     EXHAUSTED,
     SEGMENTS,
@@ -435,7 +436,7 @@ class Refusals:
     def add(self, attempt: Attempt, refusal: Exception) -> None:
         """Take up the last refusal."""
         tried, _ = attempt
-        said = f"{type(refusal).__name__}: {refusal}"[:LONGEST_REFUSAL]
+        said = f"{type(refusal).__name__}: {message(refusal)}"[:LONGEST_REFUSAL]
         self._said = [*self._said, said] if tried.x is self._input else [said]
         self._input = tried.x
         named = {int(number) for number in re.findall(r"\b\d{1,4}\b", said)}

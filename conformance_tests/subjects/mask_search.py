@@ -96,6 +96,7 @@ class LearnedMask:
         refusal: why no mask could be handed over.
         other_id: an id that hides the positions at which it stands, and the one that the table of embeddings calls
             padding, which hides nothing.
+        added: whether it is added to the scores, and booleans are taken too, which hide nothing when they are added.
         declined: a remark that an encoder takes no masks: it has not implemented any, or reads images.
     """
 
@@ -106,6 +107,7 @@ class LearnedMask:
     stand_ins: frozenset[str] = frozenset()
     refusal: str = ""
     other_id: tuple[int, int] | None = None
+    added: bool = False
     declined: str = ""
 
 
@@ -138,7 +140,14 @@ class MaskSearch:
         if form is None and idle:
             form = idle[0]
         names = tuple(found.argument for found in idle)
-        return LearnedMask(form, hides, self.ignored, names, self.stand_ins, self.refusal, self.other_id, self.declined)
+        added = form is not None and form.values == "additive" and self._takes_booleans(form)
+        return LearnedMask(
+            form, hides, self.ignored, names, self.stand_ins, self.refusal, self.other_id, added, self.declined
+        )
+
+    def _takes_booleans(self, form: MaskForm) -> bool:
+        """Return whether booleans of the same shape are taken as well."""
+        return self.output(self.padded, replace(form, values="keep")) is not None
 
     def output(
         self, probe: Probe, form: MaskForm | None = None, refusals: list[Exception] | None = None

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
+from conformance_tests.errors import message
 from conformance_tests.subjects.calling import EXHAUSTED, REQUIRED, Arguments
 
 EXPECTED = re.compile(r"too many values to unpack \(expected (\d+)")
@@ -135,7 +136,7 @@ def asked_by(call: Callable[[Any], Any], x: Tensor) -> dict[Key, Any]:
     except EXHAUSTED:
         return {}
     except Exception as refusal:
-        expected = EXPECTED.search(str(refusal))
+        expected = EXPECTED.search(message(refusal))
         if expected and not noting.asked:
             return dict.fromkeys(range(int(expected[1])), REQUIRED)
     return noting.asked

@@ -16,7 +16,7 @@ from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from conformance_tests.computation.graph import Graph
-from conformance_tests.errors import Disagreement, Unsupported
+from conformance_tests.errors import Disagreement, Unsupported, message
 from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.subjects.annotated import given_anyway, made_by_annotation
 from conformance_tests.subjects.calling import (
@@ -245,10 +245,10 @@ class TorchSubject(EnteredSubject):
         try:
             return self._called(positional, named, gradients=gradients)
         except RuntimeError as refusal:
-            if not (REFUSES_GRADIENTS if gradients else WANTS_GRADIENTS).search(str(refusal)):
+            if not (REFUSES_GRADIENTS if gradients else WANTS_GRADIENTS).search(message(refusal)):
                 raise
             otherwise = self._called(positional, named, gradients=not gradients)
-            self.records_gradients, self._refused_gradients = not gradients, str(refusal).partition(". ")[0]
+            self.records_gradients, self._refused_gradients = not gradients, message(refusal).partition(". ")[0]
             return otherwise
 
     def _called(self, positional: Sequence[Tensor], named: Mapping[str, Any], *, gradients: bool) -> Any:
@@ -332,8 +332,8 @@ class TorchSubject(EnteredSubject):
                 with tensors_kept(self.module):
                     return self.call_with_batch([x], named, gradients=True)
             except Exception as refusal:
-                mixes_types = mixes_types or bool(MIXED_TYPES.search(str(refusal)))
-                if MIXED_FLOATS.search(str(refusal)):
+                mixes_types = mixes_types or bool(MIXED_TYPES.search(message(refusal)))
+                if MIXED_FLOATS.search(message(refusal)):
                     mixed_floats += 1
                     if mixed_floats == MOST_MIXED:
                         raise SearchedTooLong from None

@@ -68,6 +68,18 @@ class RaisesBaseException(Harmful):
         raise Doom("of all")
 
 
+class Unprintable(LookupError):
+    def __str__(self) -> str:
+        raise ValueError
+
+    __repr__ = __str__
+
+
+class RaisesTheUnprintable(Harmful):
+    def harm(self, src: Tensor, pad: Tensor | None) -> None:
+        raise Unprintable
+
+
 class RaisesKeyboardInterrupt(Harmful):
     def harm(self, src: Tensor, pad: Tensor | None) -> None:
         raise KeyboardInterrupt

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from conformance_tests import check
-from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, plain_layers
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, layers_with, plain_layers
 
 Mask = Callable[[Tensor, Tensor], Tensor]
 """Makes masked scores of scores and a mask (B, 1, 1, n), True = keep."""
@@ -153,6 +153,26 @@ def test_a_mask_that_is_dropped_without_a_word_is_unused() -> None:
     target = check(SkipsFlatMasks(plain_layers())).targets[0]
     assert (target.verdict, target.departs_at) == ("nonconformant", "attention.mask")
     assert "the mask is accepted and never used" in target.diagnosis[0]["says"]
+
+
+class AddsItsMask(Plain):
+    """Adds whatever it is given to the scores."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.run(x, None if mask is None else mask[:, None, None].to(x))
+
+
+class Adding(PlainAttention):
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        scores = self.score(q, k) + (0.0 if hidden is None else hidden)
+        return self.out(self.merge(scores.softmax(-1) @ v))
+
+
+def test_a_mask_that_is_added_is_right_and_booleans_are_said_to_hide_nothing() -> None:
+    target = check(AddsItsMask(layers_with(Adding))).targets[0]
+    assert target.verdict == "conformant", target.notes
+    assert "mask is added to the scores: booleans are taken too, and hide nothing" in target.notes
 
 
 class HidesAnId(Plain):

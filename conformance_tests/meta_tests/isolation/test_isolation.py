@@ -54,6 +54,7 @@ READING = r", while identifying it \(reading its computation\)$"
 UNABLE = {
     "RaisesInInit": r"RaisesInInit\(\) raised ValueError: no encoder$",
     "Raises": r"raised LookupError: not here \(harmful.py:54\)$",
+    "RaisesTheUnprintable": "raised Unprintable: making its message raised ValueError",
     "RaisesBaseException": "raised Doom: of all$",
     "RaisesKeyboardInterrupt": r"the subject raised KeyboardInterrupt" + READING,
     "ExitsInInit": "raised SystemExit: usage: train.py DATA$",
