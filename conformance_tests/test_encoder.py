@@ -15,7 +15,7 @@ ROUNDED = 1e-9
 @decides("ENC-17", level="static")
 def test_parameters_are_those_that_the_equations_declare(run: Run) -> None:
     """No parameter is missing, none is too many, and each has its declared shape; the framework knows of all."""
-    hidden = [f"{name} should be an {kind}" for name, kind in run.subject.unregistered().items()]
+    hidden = [f"{name} should be {kind}" for name, kind in run.unregistered().items()]
     assert not hidden, (
         f"encoder: {', '.join(hidden)}: the framework does not know of the parameters there, "
         "which are neither trained nor saved, and not moved with the encoder"

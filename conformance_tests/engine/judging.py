@@ -244,7 +244,7 @@ def leave_open(run: Run, report: TargetReport) -> None:
     # What a call does to its input, or to other samples, is wrong in any equations, and so are parts that the framework
     # does not know of. But MH-7 is about attention alone, and what parameters there are follows from the equations.
     levels = [Level.named(r.level) for r in report.of("fail") if r.equation != "multihead"]
-    if Level.BLACK_BOX in levels or (Level.STATIC in levels and run.subject.unregistered()):
+    if Level.BLACK_BOX in levels or (Level.STATIC in levels and run.unregistered()):
         return
     report.verdict, report.requirements, report.departs_at, report.diagnosis = "undetermined", [], None, []
     report.notes.append(f"{NOTHING_REPRODUCES}, and its computation shows that {listed(unread)}")

@@ -415,6 +415,12 @@ class Computed:
         """Return the subject's own parameters by canonical path, as it keeps them."""
         return self.mapping.stated(self.weight_sets[weights])
 
+    def unregistered(self) -> dict[str, str]:
+        """Return the attributes with parameters that the framework does not know, and what each should have been."""
+        names = [name for source in self.mapping.sources.values() for name in source.names]
+        hidden = self.subject.unregistered().items()
+        return {path: kind for path, kind in hidden if any(name.startswith(f"{path}.") for name in names)}
+
     @cached_property
     def departure(self) -> tuple[Case, Aligned] | None:
         """The first case whose output is wrong, and the first intermediate that is wrong in it.

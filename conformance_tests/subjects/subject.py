@@ -136,7 +136,7 @@ class Subject:
         return {}
 
     def unregistered(self) -> dict[str, str]:
-        """Return lists of parts whose parameters the framework does not know, and what each should have been."""
+        """Return the attributes whose parameters the framework does not know, and what each should have been."""
         return {}
 
     def unmoved(self) -> set[str]:

@@ -45,7 +45,13 @@ from conformance_tests.subjects.noisy_call import NO_CALL, noisy_call
 from conformance_tests.subjects.subject import Boundary, Precision
 from conformance_tests.subjects.torch_hints import documented_masks, hints_of
 from conformance_tests.subjects.torch_recording import TorchRecording
-from conformance_tests.subjects.unregistered import plain_tensors, registered, tensors_kept
+from conformance_tests.subjects.unregistered import (
+    named_parameters,
+    parameters_in,
+    plain_tensors,
+    registered,
+    tensors_kept,
+)
 from conformance_tests.subjects.unwrapped import unwrapped
 from conformance_tests.subjects.widened import widened
 from encoder_spec.module import EncoderModule
@@ -85,7 +91,7 @@ class TorchSubject(EnteredSubject):
         self.module = module
         self._function = function
         self.device = "cpu"
-        self._kept_in = coarsest([t.dtype for t in module.parameters()])
+        self._kept_in = coarsest([t.dtype for t in parameters_in(module)])
         self._refuses_float64 = self.mixes_types = False
         self._held_to: torch.dtype | None = None
         self._refused_gradients = ""
@@ -96,7 +102,7 @@ class TorchSubject(EnteredSubject):
         self._given_anyway = given_anyway(self._made, arguments_of(states))
         with registered(module) as self._unregistered:
             self.hints = hints_of(module)
-            named = module.named_parameters(remove_duplicate=False)
+            named = named_parameters(module, by_every_name=True)
             self._frozen = {name for name, p in named if not p.requires_grad}
 
     @contextmanager
@@ -109,7 +115,7 @@ class TorchSubject(EnteredSubject):
     def _in_float64(self) -> Iterator[None]:
         tensors = self._tensors()
         originals = [(t.data, t.grad) for t in tensors]
-        frozen = [p for p in self.module.parameters() if not p.requires_grad]
+        frozen = [p for p in parameters_in(self.module) if not p.requires_grad]
         modes = {m: m.training for m in self.module.modules()}
         try:
             for t in tensors:
@@ -164,7 +170,7 @@ class TorchSubject(EnteredSubject):
                 self._is_served = False
 
     def _tensors(self) -> list[Tensor]:
-        held = chain(self.module.parameters(), self._buffers().values(), plain_tensors(self.module).values())
+        held = chain(parameters_in(self.module), self._buffers().values(), plain_tensors(self.module).values())
         return list({id(t): t for t in held}.values())
 
     def _buffers(self) -> dict[str, Tensor]:
@@ -193,12 +199,12 @@ class TorchSubject(EnteredSubject):
     def _ordinary(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Yield the parameters that are arrays of real numbers; others are left as they are."""
         behind = self.ending.behind if self.ending else ()
-        named = self.module.named_parameters(remove_duplicate=False)
+        named = named_parameters(self.module, by_every_name=True)
         return ((name, p) for name, p in named if is_ordinary(p) and name not in behind)
 
     def unknown(self) -> str:
         """See ``CalledSubject``: parameters that are sparse or complex, too."""
-        others = [name for name, p in self.module.named_parameters() if not is_ordinary(p)]
+        others = [name for name, p in named_parameters(self.module) if not is_ordinary(p)]
         reasons = [super().unknown()]
         if others:
             reasons.append(f"sparse or complex parameters are left as they are, and not judged: {', '.join(others)}")
@@ -210,7 +216,7 @@ class TorchSubject(EnteredSubject):
         return {name: b.detach().clone() for name, b in held.items() if b.is_floating_point()}
 
     def unregistered(self) -> dict[str, str]:
-        """See ``Subject``: its plain lists of modules."""
+        """See ``Subject``: modules and parameters in plain collections."""
         return self._unregistered
 
     def unmoved(self) -> set[str]:
@@ -316,7 +322,7 @@ class TorchSubject(EnteredSubject):
 
     def _watched(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> tuple[Tensor, "Recorder"]:
         """Call the module once; return its output and what was recorded of the operations."""
-        dense = (p for p in self.module.parameters() if p.layout is torch.strided)
+        dense = (p for p in parameters_in(self.module) if p.layout is torch.strided)
         recorder = Recorder(p.untyped_storage().data_ptr() for p in dense)
         with sdpa_kernel([SDPBackend.MATH]), without_fast_path(), recorder:
             output = self.encode(inputs, keep)
@@ -341,7 +347,7 @@ class TorchSubject(EnteredSubject):
 
         def recorded() -> Graph:
             with without_fast_path(), noisy_call(self, call, sizes) as (called, _, frozen):
-                recording = TorchRecording(dict(self.module.named_parameters()), frozen, self._constants())
+                recording = TorchRecording(dict(named_parameters(self.module)), frozen, self._constants())
                 parts = {name: part for name, part in self.module.named_modules() if name}
                 return recording.of_call(called, next(iter(self.arguments()), ""), call, parts)
 
@@ -483,9 +489,9 @@ def coarsest(dtypes: Iterable[torch.dtype]) -> torch.dtype:
 
 def materialise(module: nn.Module, function: Callable[..., Any] | None = None) -> None:
     """Give the parameters of lazy parts their shapes, by a first call of the module, or of what calls it."""
-    if not any(is_lazy(p) for p in module.parameters()):
+    if not any(is_lazy(p) for p in parameters_in(module)):
         return
-    known = {name: p.detach() for name, p in module.named_parameters() if not is_lazy(p)}
+    known = {name: p.detach() for name, p in named_parameters(module) if not is_lazy(p)}
 
     def call(x: Tensor, named: Mapping[str, Any]) -> Any:
         dtype = next((p.dtype for p in known.values() if p.is_floating_point()), x.dtype)
@@ -508,7 +514,7 @@ def stating(module: nn.Module, function: Callable[..., Any] | None = None) -> Ca
     of_class: Callable[..., Any] = partial(type(module).forward, module)
     if not hands_on(of_class):
         return of_class
-    largest = max(module.children(), key=lambda part: sum(p.numel() for p in part.parameters()), default=None)
+    largest = max(module.children(), key=lambda part: sum(p.numel() for p in parameters_in(part)), default=None)
     return module.forward if largest is None else stating(largest)
 
 

@@ -1,9 +1,10 @@
-"""Parts of a torch module that torch does not know: modules in a plain list, tensors as attributes.
+"""Parts of a torch module: those that torch knows, and those that it does not.
 
-They compute, but are neither moved nor cast with the module, and the modules are neither trained nor saved.
+The latter are modules and parameters in plain collections, and tensors as attributes. They compute, but are neither
+moved nor cast with the module, and the modules are neither trained nor saved.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -13,56 +14,84 @@ from torch import Tensor, nn
 TORCHS_OWN = frozenset(vars(nn.Module()))
 """Attributes of all modules, in which torch keeps the parts that it knows."""
 
-Parts = nn.ModuleList | nn.ModuleDict | nn.ParameterList
+
+def named_parameters(module: nn.Module, *, by_every_name: bool = False) -> list[tuple[str, nn.Parameter]]:
+    """Return the parameters that torch knows of, whatever the module answers when it is asked for them."""
+    return list(nn.Module.named_parameters(module, remove_duplicate=not by_every_name))
+
+
+def parameters_in(module: nn.Module) -> list[nn.Parameter]:
+    """Return these parameters without their names."""
+    return [p for _, p in named_parameters(module)]
 
 
 @contextmanager
 def registered(module: nn.Module) -> Iterator[dict[str, str]]:
-    """Let torch know of plain lists of modules in a module; afterwards it no longer does.
+    """Let torch know of the parts of a module in plain collections; afterwards it no longer does.
 
     Yields:
-        The class that each should have had, such as ``nn.ModuleList``, by the list's name.
+        What each should have been, such as an ``nn.ModuleList``, by the attribute's name.
     """
     added: list[tuple[nn.Module, str]] = []
     found: dict[str, str] = {}
     try:
         while hidden := list(unregistered(module)):
             for path, owner, name, parts in hidden:
+                found[path] = as_it_should_be(vars(owner)[name], parts)
                 # The attribute stays as it is: those of an instance come before its modules.
                 owner._modules[name] = parts
                 added.append((owner, name))
-                found[path] = f"nn.{type(parts).__name__}"
         yield found
     finally:
         for owner, name in reversed(added):
             del owner._modules[name]
 
 
-def unregistered(module: nn.Module) -> Iterator[tuple[str, nn.Module, str, Parts]]:
-    """Yield each plain list with parameters that torch does not know: path, owner, attribute, what it should be."""
-    known = {id(thing) for thing in chain(module.modules(), module.parameters())}
+def unregistered(module: nn.Module) -> Iterator[tuple[str, nn.Module, str, nn.Module]]:
+    """Yield each plain attribute with parameters that torch does not know: path, owner, name, its parts as a module."""
+    known = {id(thing) for thing in chain(module.modules(), parameters_in(module))}
     for path, owner in module.named_modules():
         for name, held in vars(owner).items():
-            parts = as_parts(held) if name not in TORCHS_OWN else None
+            parts = parts_in(held) if name not in TORCHS_OWN else None
             # A module without numbers (on the device meta) is a template, which is called with those of others.
-            if parts is None or all(p.is_meta for p in parts.parameters()):
+            if parts is None or all(p.is_meta for p in parameters_in(parts)):
                 continue
-            # A list that hides something from torch, such as the model around it, holds parts that torch knows already.
-            inside = [*list(parts.modules())[1:], *parts.parameters()]
-            if not known & {id(thing) for thing in inside}:
+            # What hides something from torch, such as the model around it, holds parts that torch knows already.
+            if not known & {id(thing) for thing in chain(parts.modules(), parameters_in(parts))}:
                 yield f"{path}.{name}" if path else name, owner, name, parts
 
 
-def as_parts(held: Any) -> Parts | None:
-    """Return what a plain collection of modules or parameters should have been; None if it is not one."""
-    if isinstance(held, dict):
-        named = all(isinstance(key, str) and key and "." not in key and not hasattr(nn.ModuleDict, key) for key in held)
-        return nn.ModuleDict(held) if held and named and all(isinstance(p, nn.Module) for p in held.values()) else None
-    if not isinstance(held, list | tuple) or not held:
-        return None
-    if all(isinstance(part, nn.Module) for part in held):
-        return nn.ModuleList(held)
-    return nn.ParameterList(held) if all(isinstance(part, nn.Parameter) for part in held) else None
+def parts_in(held: Any, around: frozenset[int] = frozenset()) -> nn.Module | None:
+    """Return a module of the modules and parameters in a collection, however nested; None if there are none.
+
+    Args:
+        held: the collection; or a module, which was set in a way that torch does not notice.
+        around: the ids of the collections that it lies in, of which it may hold one.
+    """
+    if isinstance(held, nn.Module):
+        return held
+    whole = nn.Module()
+    for name, part in entries(held) if id(held) not in around else ():
+        if isinstance(part, nn.Parameter):
+            whole._parameters[name] = part
+        elif (inner := parts_in(part, around | {id(held)})) is not None:
+            whole._modules[name] = inner
+    return whole if whole._modules or whole._parameters else None
+
+
+def entries(held: Any) -> Iterable[tuple[str, Any]]:
+    """Return the entries of a plain collection, with names as torch has them."""
+    if isinstance(held, Mapping):
+        return [(str(key).replace(".", "_"), value) for key, value in held.items()]
+    return [(str(place), value) for place, value in enumerate(held)] if isinstance(held, list | tuple) else ()
+
+
+def as_it_should_be(held: Any, parts: nn.Module) -> str:
+    """Return in words how an attribute should have been set, for torch to know of its parts."""
+    if isinstance(held, nn.Module):
+        return "an attribute set in the usual way"
+    kind = "Module" if any(parts.children()) else "Parameter"
+    return f"an nn.{kind}{'Dict' if isinstance(held, Mapping) else 'List'}"
 
 
 def plain_tensors(module: nn.Module) -> dict[str, Tensor]:

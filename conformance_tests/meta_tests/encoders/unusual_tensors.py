@@ -227,3 +227,39 @@ class ShyOfJudges(Plain):
 @excused("encoder", "ENC-19")
 def shy_of_judges() -> nn.Module:
     return ShyOfJudges(plain_layers())
+
+
+class ShowsOthers(nn.Module):
+    """Computes with layers that it hides, and shows the parameters of others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        object.__setattr__(self, "hidden", Plain(plain_layers()))
+        self.shown = Plain(plain_layers())
+
+    def named_parameters(self, *arguments: Any, **named: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        return self.shown.named_parameters(*arguments, **named)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.hidden(x, mask)  # type: ignore[no-any-return]
+
+
+@excused("encoder", "hidden should be an attribute set in the usual way")
+def shows_others() -> nn.Module:
+    return ShowsOthers()
+
+
+class NestsItsParameters(nn.Module):
+    """Keeps parameters in lists of dictionaries, which torch does not look into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = [{name: nn.Parameter(w) for name, w in weights.items()} for weights in drawn()]
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return encoded(self.layers, x, mask)
+
+
+@excused("encoder", "layers should be an nn.ModuleList")
+def nests_its_parameters() -> nn.Module:
+    return NestsItsParameters()

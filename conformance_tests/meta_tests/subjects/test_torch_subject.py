@@ -119,7 +119,7 @@ def test_weights_are_copies_by_every_name() -> None:
     weights["a"].add_(1)
     assert module.a.item() == 2
     assert subject.fixed() == {"frozen"}
-    assert subject.unregistered() == {"listed": "nn.ModuleList"}
+    assert subject.unregistered() == {"listed": "an nn.ModuleList"}
     assert subject.unmoved() == {"plain"}
 
 

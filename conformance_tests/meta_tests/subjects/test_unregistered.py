@@ -27,10 +27,13 @@ def maps() -> list[nn.Module]:
 @pytest.mark.parametrize(
     ("held", "kind"),
     [
-        (maps(), "nn.ModuleList"),
-        (tuple(maps()), "nn.ModuleList"),
-        ({"first": nn.Linear(2, 2), "second": nn.Linear(2, 2)}, "nn.ModuleDict"),
-        ([nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))], "nn.ParameterList"),
+        (maps(), "an nn.ModuleList"),
+        (tuple(maps()), "an nn.ModuleList"),
+        ({"first": nn.Linear(2, 2), "second": nn.Linear(2, 2)}, "an nn.ModuleDict"),
+        ([nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))], "an nn.ParameterList"),
+        ({"scale": nn.Parameter(torch.ones(2))}, "an nn.ParameterDict"),
+        ([[[nn.Parameter(torch.ones(2))], "words"], 3], "an nn.ModuleList"),
+        ([(nn.Linear(2, 2), nn.Parameter(torch.ones(2)))], "an nn.ModuleList"),
     ],
 )
 def test_a_plain_list_with_parameters_is_known_for_a_while(held: Any, kind: str) -> None:
@@ -43,11 +46,20 @@ def test_a_plain_list_with_parameters_is_known_for_a_while(held: Any, kind: str)
     assert list(module.state_dict()) == before == ["known.weight", "known.bias"]
 
 
+def test_a_module_that_torch_did_not_notice_is_known_for_a_while() -> None:
+    module = Holding(None)
+    vars(module)["beside"] = nn.Linear(2, 2)
+    with registered(module) as found:
+        assert found == {"beside": "an attribute set in the usual way"}
+        assert len(list(module.parameters())) == 4
+    assert len(list(module.parameters())) == 2
+
+
 def test_lists_inside_of_a_list_are_found() -> None:
     """A module in a plain list may hold a plain list of its own."""
     module = Holding([Holding(maps())])
     with registered(module) as found:
-        assert found == {"held": "nn.ModuleList", "held.0.held": "nn.ModuleList"}
+        assert found == {"held": "an nn.ModuleList", "held.0.held": "an nn.ModuleList"}
     assert len(list(module.parameters())) == 2
 
 
@@ -56,7 +68,7 @@ def test_what_torch_knows_already_is_left_alone() -> None:
     outer = Holding(None)
     outer.inner = Holding([outer])
     outer.held = [outer.known]
-    for module in (outer, Holding([nn.ReLU()]), Holding([1, "two"]), Holding({1: nn.Linear(2, 2)}), Holding([])):
+    for module in (outer, Holding([nn.ReLU()]), Holding([1, "two"]), Holding([[]]), Holding([])):
         with registered(module) as found:
             assert found == {}
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from conformance_tests.subjects.unregistered import as_parts, plain_tensors, registered, unregistered
+from conformance_tests.subjects.unregistered import parts_in, plain_tensors, registered, unregistered
 
 
 class Holding(nn.Module):
@@ -20,48 +20,49 @@ class Holding(nn.Module):
 MAP, ARRAY = nn.Linear(2, 2), nn.Parameter(torch.ones(2))
 
 
+ITSELF: list[Any] = [MAP]
+ITSELF.append(ITSELF)
+
+
 @pytest.mark.parametrize(
-    ("held", "kind"),
+    ("held", "names"),
     [
-        ([MAP], nn.ModuleList),
-        ((MAP, MAP), nn.ModuleList),
-        ([ARRAY], nn.ParameterList),
-        ((ARRAY,), nn.ParameterList),
-        ({"a": MAP}, nn.ModuleDict),
-        ({"a": MAP, "b": ARRAY}, None),
-        ({"a.b": MAP}, None),
-        ({"": MAP}, None),
-        ({"keys": MAP}, None),
-        ({3: MAP}, None),
+        ([MAP], ["0.weight"]),
+        ((MAP, MAP), ["0.weight", "1.weight"]),
+        ([ARRAY], ["0"]),
+        ({"a": MAP, "b": ARRAY}, ["b", "a.weight"]),
+        ({"a.b": MAP}, ["a_b.weight"]),
+        ({"keys": MAP}, ["keys.weight"]),
+        ({3: MAP}, ["3.weight"]),
+        ([MAP, 3], ["0.weight"]),
+        ([[MAP], (ARRAY, {"a": MAP})], ["0.0.weight", "1.0", "1.1.a.weight"]),
+        (ITSELF, ["0.weight"]),
+        (MAP, ["weight"]),
         ({}, None),
         ([], None),
-        ((), None),
-        ([MAP, 3], None),
-        ([MAP, ARRAY], None),
+        ([[], ()], None),
         ([torch.ones(2)], None),
         ("text", None),
-        (MAP, None),
         (None, None),
         ({MAP}, None),
     ],
+    ids=str,
 )
-def test_only_lists_and_dictionaries_of_nothing_else_should_have_been_parts(held: Any, kind: type | None) -> None:
-    """Keys that torch would refuse as names, and mixtures, are none."""
-    found = as_parts(held)
-    assert (type(found) if found is not None else None) is kind
-    if kind is not None:
-        assert len(found) == len(held)  # type: ignore[arg-type]
+def test_modules_and_parameters_in_lists_and_dictionaries_should_have_been_parts(
+    held: Any, names: list[str] | None
+) -> None:
+    """However nested, and whatever else is there."""
+    found = parts_in(held)
+    named = found and [name for name, _ in found.named_parameters(remove_duplicate=False) if "bias" not in name]
+    assert named == names
 
 
 def test_parts_are_found_under_the_path_of_their_owner() -> None:
     """That of the module itself has no path."""
     module = Holding([nn.Linear(2, 2)])
     module.inner = Holding({"a": nn.Linear(2, 2)})
-    found = [(path, owner, name, type(parts)) for path, owner, name, parts in unregistered(module)]
-    assert found == [
-        ("held", module, "held", nn.ModuleList),
-        ("inner.held", module.inner, "held", nn.ModuleDict),
-    ]
+    found = [(path, owner, name) for path, owner, name, _ in unregistered(module)]
+    assert found == [("held", module, "held"), ("inner.held", module.inner, "held")]
 
 
 @pytest.mark.parametrize("held", [[nn.ReLU()], [nn.Sequential()], {"a": nn.Dropout()}])
