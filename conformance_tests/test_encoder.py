@@ -88,7 +88,7 @@ def test_output_without_gradients_agrees_too(run: Run) -> None:
 
 @decides("ENC-18", level="agreement")
 def test_output_agrees_for_large_inputs(run: Run) -> None:
-    """Z equals the specification's for hundreds of positions, and for dozens of sequences."""
+    """Z equals the specification's for hundreds of positions, and for dozens of sequences, of one length or many."""
     run.demand_agreeing(run.case())
     for case in run.cases(*LARGE):
         run.demand_agreement(case)

@@ -14,7 +14,11 @@ from encoder_spec.equation import equation, requirement
     "As it is used, in the precision in which it is kept and with its own weights, the output equals the "
     "specification's up to rounding.",
 )
-@requirement("ENC-18", "The output equals the specification's for hundreds of positions and for dozens of sequences.")
+@requirement(
+    "ENC-18",
+    "The output equals the specification's for hundreds of positions and for dozens of sequences, also where their "
+    "lengths differ.",
+)
 @requirement("ENC-17", "Its parameters are those that its equations declare, with the declared shapes.")
 @requirement(
     "ENC-11",

@@ -238,8 +238,9 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanatio
     """
     failed, sets = failing(run), {name: run.parameters(name) for name in run.weight_sets}
     alike: list[Explanation] = []
-    for d in candidates:
-        module = EncoderModule(with_deviations(run.encoder, (d,)), dtype=run.subject.kept_in())
+    # The specification itself comes first: in a process that its subject has spoiled it may fail just the same.
+    for wrong in [(), *((d,) for d in candidates)]:
+        module = EncoderModule(with_deviations(run.encoder, wrong), dtype=run.subject.kept_in())
         needed = module.encoder.parameter_shapes().keys()
         if not needed <= sets[GIVEN].keys():
             continue
@@ -250,8 +251,10 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanatio
                 continue
             other.weight_sets.adopt(sets)
             amounts = amounts_alike(other, failed)
+            if amounts is not None and not wrong:
+                return []
             if amounts is not None:
-                alike.append(Explanation((d,), 0.0 if amounts else None))
+                alike.append(Explanation(wrong, 0.0 if amounts else None))
     return [e for e in alike if e.residual is not None] or alike
 
 

@@ -1,5 +1,6 @@
 """Whether a wrong equation fails what a subject fails, and by as much."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,15 +48,21 @@ def test_failures_are_listed_with_their_amounts(decided: list[str]) -> None:
         ({"A": ("pass", None), "B": ("fail", 0.5 + 1e-8), "C": ("fail", None)}, True),
         ({"A": ("pass", None), "B": ("fail", 0.5001), "C": ("fail", None)}, False),
         ({"A": ("pass", None), "B": ("fail", 0.5001), "C": ("fail", 0.0)}, False),
+        ({"A": ("pass", None), "B": ("fail", 4.9), "C": ("fail", None)}, False),
+        ({"A": ("pass", None), "B": ("fail", 5.1), "C": ("fail", None)}, None),
+        ({"A": ("pass", None), "B": ("fail", 0.04), "C": ("fail", None)}, None),
+        ({"A": ("pass", None), "B": ("fail", math.nan), "C": ("fail", None)}, None),
+        ({"A": ("pass", None), "B": ("fail", math.inf), "C": ("fail", None)}, None),
         ({"A": ("fail", None), "B": ("fail", 0.5), "C": ("fail", None)}, None),
         ({"A": ("pass", None), "B": ("pass", None), "C": ("fail", None)}, None),
     ],
-    ids=["equal", "rounded", "other-amount", "other-amount-then-none", "one-more", "one-less"],
+    ids=["equal", "rounded", "other-amount", "other-amount-then-none", "ten-times", "more", "less", "nan", "infinite"]
+    + ["one-more", "one-less"],
 )
 def test_the_same_failures_by_equal_amounts_are_alike(
     decisions: Decisions, alike: bool | None, decided: list[str]
 ) -> None:
-    """To a millionth, since sums may be taken in another order."""
+    """To a millionth, since sums may be taken in another order; errors of another order say nothing together."""
     given: Any = decisions
     assert amounts_alike(given, SUBJECTS) is alike
 

@@ -172,6 +172,16 @@ def test_what_fails_otherwise_or_needs_other_parameters_behaves_otherwise(run_wi
     assert named(behaving_alike(run_with("input-changed-in-place"), candidates)) == [["input-changed-in-place"]]
 
 
+def test_nothing_explains_what_the_specification_itself_fails(
+    run_with: RunWith, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process in which no gradient can be computed any more, for instance."""
+    candidates, run = [deviation_named("input-changed-in-place")], run_with("input-changed-in-place")
+    assert named(behaving_alike(run, candidates)) == [["input-changed-in-place"]]
+    monkeypatch.setattr(diagnosis, "amounts_alike", lambda run, failed: True)
+    assert behaving_alike(run, candidates) == []
+
+
 # Ranked --------------------------------------------------------------------------------
 
 
