@@ -1,5 +1,6 @@
 """torch modules as subjects: called both ways, in float64, with weights that are put back."""
 
+import copy
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from conformance_tests.computation.graph import Graph
-from conformance_tests.errors import Disagreement, Unsupported, message
+from conformance_tests.errors import Disagreement, SubjectError, Unsupported, message
 from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.subjects.annotated import given_anyway, made_by_annotation
 from conformance_tests.subjects.calling import (
@@ -70,6 +71,9 @@ MIXED_FLOATS = re.compile(r"double.*float|float.*double", re.IGNORECASE)
 MIXED_TYPES = re.compile(rf"{MIXED_FLOATS.pattern}|same dtype|mixed dtype", re.IGNORECASE)
 """Messages of torch where float32 and float64 meet in one operation: for sure, or perhaps."""
 
+
+ANY_WIDTH = 24
+"""The width of the input where nothing tells one: many numbers of heads divide it."""
 
 MOST_MIXED = 20
 """After so many such messages an encoder is searched for a call in another way: one with them may be refused once."""
@@ -488,18 +492,34 @@ def coarsest(dtypes: Iterable[torch.dtype]) -> torch.dtype:
 
 
 def materialise(module: nn.Module, function: Callable[..., Any] | None = None) -> None:
-    """Give the parameters of lazy parts their shapes, by a first call of the module, or of what calls it."""
-    if not any(is_lazy(p) for p in parameters_in(module)):
-        return
-    known = {name: p.detach() for name, p in named_parameters(module) if not is_lazy(p)}
+    """Give parameters that get shapes or numbers when they are needed these, by a first call of what has them.
 
-    def call(x: Tensor, named: Mapping[str, Any]) -> Any:
-        dtype = next((p.dtype for p in known.values() if p.is_floating_point()), x.dtype)
+    Raises:
+        SubjectError: if some have no numbers after that.
+    """
+    if not any(is_lazy(p) or p.is_meta for p in parameters_in(module)):
+        return
+    shapes = {name: tuple(p.shape) for name, p in named_parameters(module) if not is_lazy(p)}
+    # One that is lazy as a whole takes an input of any width.
+    known = {name: torch.zeros(shape) for name, shape in (shapes or {"": (ANY_WIDTH, ANY_WIDTH)}).items()}
+
+    def called(whole: Callable[..., Any], x: Tensor, named: Mapping[str, Any]) -> Any:
+        dtype = next((p.dtype for p in parameters_in(module) if p.is_floating_point()), x.dtype)
         cast = [t.to(dtype) if isinstance(t, Tensor) and t.is_floating_point() else t for t in (x, *named.values())]
         with torch.no_grad():
-            return (function or module)(cast[0], **dict(zip(named, cast[1:], strict=True)))
+            return whole(cast[0], **dict(zip(named, cast[1:], strict=True)))
 
-    first_call(known, {}, arguments_of(stating(module, function)), call)
+    def tried(x: Tensor, named: Mapping[str, Any]) -> Any:
+        # A call that does not go through may have given some parts shapes that others do not fit. Buffers without a
+        # shape cannot be copied.
+        shapeless = {id(b): b for b in module.buffers() if is_lazy(b)}
+        return called(function or copy.deepcopy(module, shapeless), x, named)
+
+    found = first_call(known, {}, arguments_of(stating(module, function)), tried)
+    if found is not None:
+        called(function or module, found.inputs, found.named)
+    if any(p.is_meta for p in parameters_in(module)):
+        raise SubjectError("its parameters have shapes but no numbers (the device is meta): load its weights first")
 
 
 def stating(module: nn.Module, function: Callable[..., Any] | None = None) -> Callable[..., Any]:

@@ -32,8 +32,6 @@ def adapt(thing: Any) -> Subject:
     if subject is not None:
         return subject
     if isinstance(thing, torch.nn.Module):
-        if any(p.is_meta for p in thing.parameters()):
-            raise SubjectError("its parameters have shapes but no numbers (the device is meta): load its weights first")
         return TorchSubject(thing)
     thing = with_its_parameters(thing)
     if all(attribute(thing, member) is not None for member in ("weights", "encode")):

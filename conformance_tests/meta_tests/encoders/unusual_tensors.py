@@ -263,3 +263,38 @@ class NestsItsParameters(nn.Module):
 @excused("encoder", "layers should be an nn.ModuleList")
 def nests_its_parameters() -> nn.Module:
     return NestsItsParameters()
+
+
+@unusual
+class LazyThroughout(nn.Module):
+    """Takes its width from its first input, and has a buffer that nothing fills."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.LazyLinear(24) for _ in range(4))
+        self.inwards, self.outwards = nn.LazyLinear(37), nn.LazyLinear(24)
+        self.register_buffer("unfilled", nn.UninitializedBuffer())
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        q, k, v = (map(x).unflatten(-1, (4, 6)).transpose(1, 2) for map in self.maps[:3])
+        keep = None if mask is None else mask[:, None, None]
+        heads = scaled_dot_product_attention(q, k, v, keep).transpose(1, 2).flatten(2)
+        x = layer_norm(x + self.maps[3](heads), (24,))
+        return layer_norm(x + self.outwards(self.inwards(x).relu()), (24,))
+
+
+@unusual
+class NumbersAtTheFirstCall(Plain):
+    """Has shapes alone before it is called."""
+
+    def __init__(self) -> None:
+        with torch.device("meta"):
+            super().__init__(plain_layers())
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if any(p.is_meta for p in self.parameters()):
+            self.to_empty(device="cpu")
+            for part in self.modules():
+                if isinstance(part, nn.Linear | nn.LayerNorm):
+                    part.reset_parameters()
+        return super().forward(x, mask)
