@@ -201,10 +201,10 @@ class TorchSubject(EnteredSubject):
         return {name: copies.setdefault(id(p), p.detach().to("cpu", torch.float64, copy=True)) for name, p in named}
 
     def _ordinary(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Yield the parameters that are arrays of real numbers; others are left as they are."""
+        """Yield the parameters that are arrays of real numbers; others are left as they are, whole numbers too."""
         behind = self.ending.behind if self.ending else ()
         named = named_parameters(self.module, by_every_name=True)
-        return ((name, p) for name, p in named if is_ordinary(p) and name not in behind)
+        return ((name, p) for name, p in named if is_ordinary(p) and p.is_floating_point() and name not in behind)
 
     def unknown(self) -> str:
         """See ``CalledSubject``: parameters that are sparse or complex, too."""
@@ -351,7 +351,10 @@ class TorchSubject(EnteredSubject):
 
         def recorded() -> Graph:
             with without_fast_path(), noisy_call(self, call, sizes) as (called, _, frozen):
-                recording = TorchRecording(dict(named_parameters(self.module)), frozen, self._constants())
+                learned = dict(named_parameters(self.module))
+                whole = {name: p for name, p in learned.items() if not p.is_floating_point() and is_ordinary(p)}
+                numbers = {name: p for name, p in learned.items() if name not in whole}
+                recording = TorchRecording(numbers, frozen, self._constants() | whole)
                 parts = {name: part for name, part in self.module.named_modules() if name}
                 return recording.of_call(called, next(iter(self.arguments()), ""), call, parts)
 
@@ -469,7 +472,7 @@ class TorchSubject(EnteredSubject):
 
 
 def is_ordinary(parameter: nn.Parameter) -> bool:
-    """Return whether a parameter is an array of real numbers."""
+    """Return whether a parameter is an array of real or whole numbers."""
     return parameter.layout is torch.strided and not parameter.is_complex()
 
 

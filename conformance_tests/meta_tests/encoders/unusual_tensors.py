@@ -298,3 +298,18 @@ class NumbersAtTheFirstCall(Plain):
                 if isinstance(part, nn.Linear | nn.LayerNorm):
                     part.reset_parameters()
         return super().forward(x, mask)
+
+
+@unusual
+class StatesItsSizes(Plain):
+    """Keeps sizes and switches as parameters of whole numbers, and reads them in each call."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers(depth=3))
+        self.depth = nn.Parameter(torch.tensor([3]), requires_grad=False)
+        self.alive = nn.Parameter(torch.ones(28, dtype=torch.bool), requires_grad=False)
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        for layer in self.layers[: int(self.depth)]:
+            x = layer(x, hidden) * self.alive
+        return x
