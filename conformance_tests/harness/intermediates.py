@@ -111,6 +111,14 @@ class Recorded:
         """
         return any(place > after for place in self.places_of(want))
 
+    def has_reordered(self, want: Tensor) -> bool:
+        """Return whether some array has the samples of ``want`` in another order: a batch is sorted to be packed."""
+        sums = want.flatten(1).sum(dim=1)
+        near = self.budget * want[0].numel() * max(1.0, float(want.abs().max()))
+        of_samples = self.of_size(want.numel()).unflatten(1, (len(want), -1)).sum(dim=2)
+        alike = ((of_samples.sort(dim=1).values - sums.sort().values).abs() <= near).all(dim=1)
+        return bool((alike & ((of_samples - sums).abs() > near).any(dim=1)).any())
+
     def places_of(self, want: Tensor) -> list[int]:
         """Return the places, among the arrays of its size, of those that may be ``want`` in another order of axes."""
         near = self._near(want, self.budget * max(1.0, float(want.abs().max())))

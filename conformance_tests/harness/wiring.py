@@ -96,7 +96,7 @@ def giver_to_layer(there: Departure, layer: int) -> Equation:
     layers = [place for place, step in enumerate(there.trace) if step.equation.slot == "layer"]
     X = next(step.value for step in there.trace if step.equation.slot == "input")
     another_reads_it = any(there.recorded.has(there.equation_at(other)(X)) for other in layers[1:])
-    if layer != layers[0] or another_reads_it:
+    if layer != layers[0] or another_reads_it or there.recorded.has_reordered(X):
         return there.profile["stack"]
     return there.profile["embedding_norm" if there.profile["input"].variant == "embedded" else "input"]
 

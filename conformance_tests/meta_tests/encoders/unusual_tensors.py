@@ -313,3 +313,18 @@ class StatesItsSizes(Plain):
         for layer in self.layers[: int(self.depth)]:
             x = layer(x, hidden) * self.alive
         return x
+
+
+class SortsWithoutItsMask(SortsByLength):
+    """Puts its batch back rightly, and hides what is padded in the sequences that stood there before."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is None:
+            return self.run(x, None)
+        order = mask.sum(1).argsort(descending=True, stable=True)
+        return self.run(x[order], ~mask[:, None, None])[order.argsort()]
+
+
+@excused("encoder", "ENC-18")
+def sorts_without_its_mask() -> nn.Module:
+    return SortsWithoutItsMask(plain_layers())
