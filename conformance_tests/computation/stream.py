@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import isclose
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -191,7 +192,7 @@ class Wiring:
         if factor.unique().numel() > 1:
             return Node("unknown", value, (inner,))
         if bool((factor != 1).any()):
-            inner = Node("scaled", value, (inner,), factor=float(factor.reshape(-1)[0]))
+            inner = scaled(inner, float(factor.reshape(-1)[0]), value)
         if added is None:
             return inner
         assert isinstance(added, Tensor)
@@ -352,6 +353,15 @@ class Branch(NamedTuple):
     times: float = 1.0
     norm: Norm | None = None
     is_twice: bool = False
+
+
+def scaled(node: Node, factor: float, value: Value) -> Node:
+    """Return a value times a number; twice the mean of two values is their sum."""
+    if node.kind == "sum":
+        summed = {term: times * factor * term.factor for term, times in terms(node).items()}
+        if len(summed) > 1 and all(isclose(times, 1) for times in summed.values()):
+            return Node("sum", value, tuple(replace(term, factor=1.0) if term.factor != 1 else term for term in summed))
+    return Node("scaled", value, (node,), factor=factor)
 
 
 def terms(node: Node) -> dict[Node, float]:

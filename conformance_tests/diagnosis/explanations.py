@@ -54,7 +54,7 @@ SAME_AMOUNT = 1e-6
 
 
 SAME_ORDER = 10.0
-"""How many times larger one of two errors may be where both are random, or a kind of defect has no fixed amount."""
+"""How many times larger one of two errors may be where a kind of defect has no fixed amount."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
     if not has_its_shape(run, departing[0]):
         return []  # two wrong equations that change no shape change none together
     if answers_at_random(run):
-        return behaving_alike(run, (d for d in candidates if is_random(run, d)))
+        return behaving_alike(run, (d for d in candidates if is_random(run, d)), at_random=True)
     likely = most_explaining(run, departing[0], candidates)
     pairs = [(a, b) for a, b in combinations(candidates, 2) if a.slot != b.slot and (a in likely or b in likely)]
     return ranked(run, reproducing(run, asked, pairs, progress, len(pairs)))
@@ -231,10 +231,11 @@ def most_explaining(run: Run, wrong: Observation, candidates: Sequence[Deviation
     return sorted(better, key=counts.__getitem__, reverse=True)[:FIRST_OF_TWO]
 
 
-def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanation]:
+def behaving_alike(run: Run, candidates: Iterable[Deviation], *, at_random: bool = False) -> list[Explanation]:
     """Return the deviations that fail the same requirements as the subject, and by as much if some do.
 
-    What an encoder does beside its numbers, such as writing into its input, shows in the checks alone.
+    What an encoder does beside its numbers, such as writing into its input, shows in the checks alone. Where it answers
+    ``at_random``, errors may be of any amount.
     """
     failed, sets = failing(run), {name: run.parameters(name) for name in run.weight_sets}
     alike: list[Explanation] = []
@@ -250,7 +251,7 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation]) -> list[Explanatio
             if other.stated_parameters().keys() != run.stated_parameters().keys():
                 continue
             other.weight_sets.adopt(sets)
-            amounts = amounts_alike(other, failed)
+            amounts = amounts_alike(other, failed, at_random=at_random)
             if amounts is not None and not wrong:
                 return []
             if amounts is not None:
@@ -276,10 +277,10 @@ def is_another_amount(one: float, other: float) -> bool:
     return max(one, other) > SAME_ORDER * min(one, other) > 0
 
 
-def amounts_alike(run: Run, failed: Mapping[str, Result]) -> bool | None:
+def amounts_alike(run: Run, failed: Mapping[str, Result], *, at_random: bool = False) -> bool | None:
     """Return whether a run fails these requirements by equal amounts.
 
-    None if it fails others, or not all of them, or some by an amount of another order.
+    None if it fails others, or not all of them, or, unless it is all ``at_random``, some by an amount of another order.
     """
     alike = True
     # The first one that differs ends the search.
@@ -291,7 +292,7 @@ def amounts_alike(run: Run, failed: Mapping[str, Result]) -> bool | None:
             amounts = result.error or 0.0, failed[id].error or 0.0
             if not any(amounts) and in_words(result) != in_words(failed[id]):
                 return None
-            if is_another_amount(*amounts):
+            if not at_random and is_another_amount(*amounts):
                 return None
             alike &= isclose(*amounts, rel_tol=SAME_AMOUNT)
     return alike

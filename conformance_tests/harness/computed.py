@@ -187,8 +187,11 @@ class Computed:
         mode = AS_USED if dtype else WITH_GRADIENTS if case.gradients else WITHOUT_GRADIENTS
         self.extent.add(probe, dtype or self.subject.dtype, mode, OWN if case.weights == GIVEN else DRAWN)
 
-    def as_used(self) -> Used:
+    def as_used(self, probe_name: str = "plain") -> Used:
         """Call the subject with its own weights as its owner does, and evaluate the specification beside it.
+
+        Args:
+            probe_name: the probe that it is called with.
 
         Raises:
             Unsupported: if its weights hold no numbers, or the specification itself has none in that precision; if
@@ -196,17 +199,18 @@ class Computed:
         """
         if self.without_value:
             raise Unsupported("nothing can be computed with its own weights: they hold NaN or infinity")
-        case, dtype = self.case(GIVEN, gradients=False), self.subject.kept_in()
+        case, dtype = self.case(GIVEN, probe_name, gradients=False), self.subject.kept_in()
         probe = Probes(self.encoder, self.question.seed, dtype, self.sizes, self.subject.special_ids)[case.probe]
         self.weight_sets.use(case.weights)  # while it still has the precision of the judgement
         try:
             with self.subject.as_used(), self._asking(case, probe, dtype):
-                got = self.subject.encode(probe.copy().inputs, None, gradients=False).detach().double()
+                given = probe.copy()
+                got = self.subject.encode(given.inputs, given.keep, gradients=False).detach().double()
         except Disagreement as refusal:
             raise Unsupported(f"in {name_of(dtype)}, as it is kept, {refusal}") from None
         parameters = self.parameters(case.weights)
         with self._evaluating():
-            want = with_machine_epsilon(self.encoder, dtype)(parameters, *probe.inputs)
+            want = with_machine_epsilon(self.encoder, dtype)(parameters, *probe.inputs, keep=probe.keep)
         # A part that it computes in less, whatever it is given, rounds here too.
         coarser = max(dtype, self.narrowed or dtype, key=lambda each: torch.finfo(each).eps)
         return Used(got, want, dtype, self._allowed(parameters, probe, coarser, case))

@@ -102,11 +102,12 @@ class Run(Computed):
 
     def demand_agreement_as_used(self) -> None:
         """Demand that the output equals the specification's up to rounding, called as the owner of the encoder does."""
-        used = self.as_used()
-        what = f"encoder: Z in {name_of(used.dtype)} with its own weights"
-        case = self.case(GIVEN, gradients=False)
-        times = 1.0 if used.budget is None else ROUNDING_ELSEWHERE
-        self.demand_equal(used.got, used.want, what, case, budget=used.budget, amplification=times)
+        for case in self.cases(*(case._replace(weights=GIVEN) for case in FAST)):
+            used = self.as_used(case.probe)
+            what = f"encoder: Z in {name_of(used.dtype)} with its own weights"
+            times = 1.0 if used.budget is None else ROUNDING_ELSEWHERE
+            valid = self.valid(case)
+            self.demand_equal(used.got, used.want, what, case, valid, budget=used.budget, amplification=times)
 
     def with_numbers(self, *cases: Case) -> list[Case]:
         """Return the cases for which the specification itself has numbers in the subject's precision.

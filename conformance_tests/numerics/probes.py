@@ -323,8 +323,9 @@ class Probes:
             keep[1 % batch, : n // 3] = False
             keep[-1, -(n // 3) :] = False
         elif name == "right":
-            keep[1 % batch, n - n // 4 :] = False
-            keep[-1, n - n // 2 :] = False
+            # As many as are padded in the probe before: what is kept by the number of tokens fits one of the two alone.
+            keep[1 % batch, n - n // 3 :] = False
+            keep[-1, 1 if n < 4 else n - n // 3 - 2 :] = False
         elif name == "one-all-padded":
             keep[1:2] = False
         elif name == "all-end-padded":

@@ -67,6 +67,11 @@ def test_the_same_failures_by_equal_amounts_are_alike(
     assert amounts_alike(given, SUBJECTS) is alike
 
 
+def test_errors_of_any_amount_are_alike_where_all_is_random(decided: list[str]) -> None:
+    given: Any = {"A": ("pass", None), "B": ("fail", 5.1), "C": ("fail", None)}
+    assert amounts_alike(given, SUBJECTS, at_random=True) is False
+
+
 @pytest.mark.parametrize(("said", "alike"), [("said of 3", True), ("said otherwise", None)])
 def test_what_is_no_number_is_failed_alike_in_equal_words(said: str, alike: bool | None, decided: list[str]) -> None:
     """Its numbers left out."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.functional import gelu, layer_norm, linear, scaled_dot_product_attention
 
-from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainLayer, plain_layers
 from conformance_tests.meta_tests.encoders.unusual_calls import excused, unusual
 
 Weights = list[dict[str, Tensor]]
@@ -328,3 +328,46 @@ class SortsWithoutItsMask(SortsByLength):
 @excused("encoder", "ENC-18")
 def sorts_without_its_mask() -> nn.Module:
     return SortsWithoutItsMask(plain_layers())
+
+
+class MeansTwice(PlainLayer):
+    """Adds by interpolation: twice the mean of two is their sum."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = self.norm1(2 * torch.lerp(x, self.attention(x, hidden), 0.5))
+        return self.norm2(2 * torch.lerp(x, self.feed_forward(x), 0.5))
+
+
+@unusual
+def means_twice() -> nn.Module:
+    return Plain(plain_layers(MeansTwice))
+
+
+class KeepsMasksByNumber(Plain):
+    """Keeps what it made of a mask for all that have as many tokens."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.made: dict[tuple[int, ...], Tensor] = {}
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is None:
+            return self.run(x, None)
+        return self.run(x, self.made.setdefault((*mask.shape, int(mask.sum())), ~mask[:, None, None].clone()))
+
+
+@excused("attention.mask", "ENC-3")
+def keeps_masks_by_number() -> nn.Module:
+    return KeepsMasksByNumber()
+
+
+class DropsItsMaskInInference(Plain):
+    """Uses its mask everywhere but in inference mode."""
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        return super().run(x, None if torch.is_inference_mode_enabled() else hidden)
+
+
+@excused("encoder", "ENC-19")
+def drops_its_mask_in_inference() -> nn.Module:
+    return DropsItsMaskInInference(plain_layers())

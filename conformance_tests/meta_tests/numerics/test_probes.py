@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.errors import Unsupported
-from conformance_tests.numerics.probes import LARGE, NAMES, PADDED, PRIMES, RAGGED, UNPADDED, Probe, Probes
+from conformance_tests.numerics.probes import LARGE, NAMES, PADDED, PRIMES, RAGGED, UNPADDED, Probe, Probes, Sizes
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.profiles import BERT, DEIT, ROBERTA, TORCH_POST_LN, VASWANI_2017, VIT, WHISPER, Profile
@@ -128,7 +128,7 @@ def test_no_two_probes_of_two_seeds_are_drawn_alike() -> None:
 KEPT = {
     "everything-kept": [[T] * 7, [T] * 7, [T] * 7],
     "scattered": [[T, T, T, F, F, T, T], [F, F, T, T, T, T, T], [T, T, T, T, T, F, F]],
-    "right": [[T] * 7, [T, T, T, T, T, T, F], [T, T, T, T, F, F, F]],
+    "right": [[T] * 7, [T, T, T, T, T, F, F], [T, T, T, F, F, F, F]],
     "one-all-padded": [[T] * 7, [F] * 7, [T] * 7],
     "all-end-padded": [[T, T, T, T, T, T, F]] * 3,
 }
@@ -136,11 +136,22 @@ KEPT = {
 
 @pytest.mark.parametrize("name", PADDED)
 def test_padding_stands_in_the_middle_on_either_side_and_everywhere(name: str) -> None:
-    """Of n = 7: two from 7 // 2 = 3 on; 7 // 3 = 2 at either end; 7 // 4 = 1 and 7 // 2 = 3 at the right."""
+    """Of n = 7: two from 7 // 2 = 3 on; 7 // 3 = 2 at either end, or 2 and 2 + 2 at the right; 7 // 4 = 1 in all."""
     keep = probes()[name].keep
     assert keep is not None
     assert keep.dtype is torch.bool
     assert keep.tolist() == KEPT[name]
+
+
+@pytest.mark.parametrize(("length", "kept"), [(2, 1), (3, 1), (4, 1), (5, 2), (6, 2), (7, 3)])
+def test_as_many_are_padded_in_two_probes_and_something_is_kept(length: int, kept: int) -> None:
+    """With fewer than four tokens all but one are padded in the last sequence."""
+    made = Probes(probes().encoder, 0, sizes=Sizes(3, length))
+    scattered, right = (made[name].keep for name in ("scattered", "right"))
+    assert scattered is not None
+    assert right is not None
+    assert int(right[-1].sum()) == kept
+    assert (scattered.sum() == right.sum()) == (length > 3)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -162,12 +173,12 @@ def test_ragged_sequences_end_in_padding_and_their_order_is_not_its_own_inverse(
     ("name", "padded"),
     [
         ("scattered", {0: [5, 6], 1: [0, 1, 2], 6: [8, 9, 10]}),
-        ("right", {1: [9, 10], 6: [6, 7, 8, 9, 10]}),
+        ("right", {1: [8, 9, 10], 6: [6, 7, 8, 9, 10]}),
         ("all-end-padded", {sample: [9, 10] for sample in range(7)}),
     ],
 )
 def test_longer_sequences_have_more_padding(name: str, padded: dict[int, list[int]]) -> None:
-    """Of n = 11, in 7 sequences: from 11 // 2 = 5 on; 11 // 3 = 3 at either end; 11 // 4 = 2 and 5 at the right."""
+    """Of n = 11, in 7 sequences: from 11 // 2 = 5 on; 11 // 3 = 3 at either end, or 3 and 3 + 2 at the right."""
     keep = probes(N=3, d_ff=5)[name].keep
     assert keep is not None
     assert keep.shape == (7, 11)
