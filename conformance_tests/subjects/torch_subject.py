@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.parameter import is_lazy
+from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch.overrides import TorchFunctionMode
 
 from conformance_tests.computation.graph import Graph
@@ -512,11 +512,12 @@ def materialise(module: nn.Module, function: Callable[..., Any] | None = None) -
         with torch.no_grad():
             return whole(cast[0], **dict(zip(named, cast[1:], strict=True)))
 
+    # Torch cannot copy buffers without a shape, and large parameters need not be copied.
+    shared = [t for t in (*parameters_in(module), *module.buffers()) if not isinstance(t, UninitializedParameter)]
+
     def tried(x: Tensor, named: Mapping[str, Any]) -> Any:
-        # A call that does not go through may have given some parts shapes that others do not fit. Buffers without a
-        # shape cannot be copied.
-        shapeless = {id(b): b for b in module.buffers() if is_lazy(b)}
-        return called(function or copy.deepcopy(module, shapeless), x, named)
+        # A call that does not go through may have given some parts shapes that others do not fit.
+        return called(function or copy.deepcopy(module, {id(t): t for t in shared}), x, named)
 
     found = first_call(known, {}, arguments_of(stating(module, function)), tried)
     if found is not None:
