@@ -76,12 +76,20 @@ def pytest_configure(config: pytest.Config) -> None:
             # What goes wrong inside a target that exists is for the checks to report.
             with suppress(SubjectError):
                 resolve(target)()
-        if profile != "auto":
-            from encoder_spec.profiles import profile as published
+        dtype, device = config.getoption("--encoder-dtype"), config.getoption("--encoder-device")
+        if (profile, dtype, device) != ("auto", None, "cpu"):
+            from conformance_tests.harness.question import Question
 
-            published(profile)
+            Question(profile, dtype=dtype, device=device).demand_usable()
     except (TargetError, SpecificationError) as reason:
         raise pytest.UsageError(str(reason)) from None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse a run that names an encoder and collects no check, before any is deselected: nothing would look at it."""
+    if config.getoption("--encoder") and not any("conformance_tests" in item.path.parts for item in items):
+        raise pytest.UsageError("--encoder is given, but no check was collected: add `--pyargs conformance_tests`")
 
 
 def demand_our_package() -> None:

@@ -54,6 +54,10 @@ class SubjectError(Exception):
     """A target that exists but neither is an encoder nor makes one: its verdict is ``error``."""
 
 
+MOST_ANNOUNCED = 300
+"""So many letters are quoted of what the first line of a message announces, such as the keys that are missing."""
+
+
 def message(fault: BaseException) -> str:
     """Return the message of an exception, which what is judged may have made."""
     try:
@@ -63,8 +67,11 @@ def message(fault: BaseException) -> str:
 
 
 def one_line(fault: BaseException) -> str:
-    """Return the class and the message of an exception as one line."""
-    return f"{type(fault).__name__}: {message(fault)}".strip().split("\n")[0].removesuffix(":")
+    """Return the class and the message of an exception as one line; what a colon announces follows, if it is short."""
+    line, _, rest = f"{type(fault).__name__}: {message(fault)}".strip().partition("\n")
+    announced = " ".join(rest.split()) if line.endswith(":") else ""
+    cut = announced if len(announced) <= MOST_ANNOUNCED else f"{announced[:MOST_ANNOUNCED]}…"
+    return f"{line} {cut}" if announced else line.removesuffix(":")
 
 
 def tells_of_memory(said: str) -> bool:

@@ -10,10 +10,10 @@ from typing import Any
 
 from conformance_tests.harness.question import Question
 
-IN_COMMANDS = ("profile", "expected", "dtype", "device")
+IN_COMMANDS = ("profile", "level", "expected", "dtype", "device")
 """The parts of a question that a command repeats where they are not the default, in this order; the seed always."""
 
-IN_CALLS = ("dtype", "device")
+IN_CALLS = ("level", "dtype", "device")
 """The parts that a call repeats where they are not the default, beside profile, seed and expected failures."""
 
 
@@ -22,7 +22,7 @@ def again(target: Any, question: Question) -> str:
 
     Args:
         target: as ``check`` takes it.
-        question: what was asked; a profile that is not published is given by its name only.
+        question: what was asked.
     """
     asked = {f.name: value for f in fields(question) if (value := getattr(question, f.name)) != f.default}
     name = target if isinstance(target, str) else importable(target)
@@ -30,16 +30,23 @@ def again(target: Any, question: Question) -> str:
     if name and fits_a_command:
         options = [word for option in IN_COMMANDS if option in asked for word in (f"--{option}", str(asked[option]))]
         return shlex.join(["encoder-spec", "check", name, *options, "--seed", str(question.seed)])
-    profile = question.profile if isinstance(question.profile, str) else question.profile.name
+    profile, is_published = question.profile, True
+    if not isinstance(profile, str):
+        from encoder_spec.profiles import PROFILES
+
+        is_published, profile = PROFILES.get(profile.name) is profile, profile.name
     arguments = {"profile": profile, "seed": question.seed} | {o: asked[o] for o in IN_CALLS if o in asked}
     if isinstance(question.expected, Mapping):
         arguments["expected"] = dict(question.expected)
     elif isinstance(question.expected, str | Path):
         arguments["expected"] = str(question.expected)
     judged = repr(name) if name else "encoder"
-    called = ", ".join([judged, *(f"{option}={value!r}" for option, value in arguments.items())])
+    written = {option: repr(value) for option, value in arguments.items()}
+    written |= {} if is_published else {"profile": "profile"}
+    called = ", ".join([judged, *(f"{option}={value}" for option, value in written.items())])
     lines = ["from conformance_tests import check", f"print(check({called}).to_json())"]
-    return "\n".join([*lines, *([] if name else [f"# {judged} is the object that was judged"])])
+    lines += [] if name else [f"# {judged} is the object that was judged"]
+    return "\n".join([*lines, *([] if is_published else ["# profile is the one that was asked for"])])
 
 
 def importable(target: Any) -> str:
@@ -56,4 +63,4 @@ def importable(target: Any) -> str:
         return f"{module.__name__}:{name}"
     # The folder of a lone file is on the path now, but need not be when the line is pasted.
     file = getattr(module, "__file__", None)
-    return f"{os.path.relpath(file)}:{name}" if file else ""
+    return f"{os.path.relpath(file)}:{name}" if file and Path(file).is_file() else ""

@@ -207,7 +207,9 @@ class Computed:
                 given = probe.copy()
                 got = self.subject.encode(given.inputs, given.keep, gradients=False).detach().double()
         except Disagreement as refusal:
-            raise Unsupported(f"in {name_of(dtype)}, as it is kept, {refusal}") from None
+            said = f"in {name_of(dtype)}, as it is kept, {refusal}"
+            # One that runs so, and takes masks elsewhere, has to take them here.
+            raise (Unsupported(said) if probe.keep is None else Disagreement(said)) from None
         parameters = self.parameters(case.weights)
         with self._evaluating():
             want = with_machine_epsilon(self.encoder, dtype)(parameters, *probe.inputs, keep=probe.keep)

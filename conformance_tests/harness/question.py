@@ -64,7 +64,11 @@ class Question:
         demand(
             isinstance(self.profile, str), f"a profile is a name, a .toml file or a Profile, but not {self.profile!r}"
         )
-        return profile(self.profile)
+        from conformance_tests.subjects.hints import demand_places
+
+        found = profile(self.profile)
+        demand_places(found.choices())
+        return found
 
     @cached_property
     def strongest(self) -> Level:

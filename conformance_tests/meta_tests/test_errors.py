@@ -19,6 +19,11 @@ class Silent(Exception):
     """Raised without a message."""
 
 
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise LookupError
+
+
 class Padded(Exception):
     def __str__(self) -> str:
         return "  between  "
@@ -30,6 +35,9 @@ class Padded(Exception):
         (ValueError("bad mask"), "ValueError: bad mask"),
         (ValueError("first\nsecond\nthird"), "ValueError: first"),
         (ValueError("a: b:"), "ValueError: a: b"),
+        (ValueError("missing:\n\tone, \n\ttwo"), "ValueError: missing: one, two"),
+        (ValueError("missing:\n" + 400 * "x"), f"ValueError: missing: {300 * 'x'}…"),
+        (Unprintable(), "Unprintable: making its message raised LookupError"),
         (Silent(), "Silent"),
         (Padded(), "Padded:   between"),
         (KeyError("x"), "KeyError: 'x'"),

@@ -49,7 +49,7 @@ def expected_failures(given: Expected | None) -> tuple[ExpectedFailure, ...]:
     if isinstance(given, Mapping):
         entries = [entry({"requirement": id, "reason": reason}, place) for id, reason in given.items()]
     else:
-        entries = [entry({f.name: getattr(e, f.name) for f in fields(e)}, place) for e in given]
+        entries = [entry(vars(e) if isinstance(e, ExpectedFailure) else e, place) for e in given]
     return each_once(entries, place)
 
 

@@ -1,7 +1,11 @@
 """Hints: facts that an encoder states about itself, before any experiment, and facts from its author."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+from encoder_spec.equation import places
+from encoder_spec.notation import SpecificationError
 
 
 @dataclass(frozen=True)
@@ -36,3 +40,16 @@ class Hints:
     parts: tuple[str, ...] = ()
     configured: dict[str, str | float] = field(default_factory=dict)
     output_by_input: frozenset[str] = frozenset()
+
+
+def demand_places(choices: Iterable[str]) -> None:
+    """Go on only with choices for places that there are: ``norm_final.eps``, but not ``norm_fnal.eps``.
+
+    Raises:
+        SpecificationError: for another place.
+    """
+    for choice in choices:
+        place, _, constant = choice.rpartition(".")
+        if place and place not in places():
+            known = ", ".join(sorted(places()))
+            raise SpecificationError(f"there is no place {place!r} for {constant}: choose among {known}")

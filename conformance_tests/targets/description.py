@@ -6,6 +6,7 @@ from typing import Any
 
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import Arguments
+from conformance_tests.subjects.hints import demand_places
 from conformance_tests.subjects.masks import STATEMENTS
 from conformance_tests.subjects.subject import Subject
 from conformance_tests.subjects.torch_subject import TorchSubject
@@ -58,8 +59,9 @@ def described(
     """
     for letter in parameters or {}:
         demand_letter(letter)
-    if mask is not None and mask[1] not in STATEMENTS:
-        raise SpecificationError(f"described: a mask says one of {', '.join(STATEMENTS)}, but not {mask[1]!r}")
+    if mask is not None and (not isinstance(mask, tuple) or len(mask) != 2 or mask[1] not in STATEMENTS):
+        meanings = ", ".join(STATEMENTS)
+        raise SpecificationError(f"described: a mask is an argument and one of {meanings}, in a pair, but not {mask!r}")
     if heads is not None and (not isinstance(heads, int) or heads < 1):
         raise SpecificationError(f"described: heads must be a positive integer, but is {heads!r}")
     for what, number in (("batch", batch), ("length", length)):
@@ -67,6 +69,7 @@ def described(
             raise SpecificationError(f"described: {what} must be a positive integer, but is {number!r}")
     said: dict[str, Any] = dict(choices or {})
     VASWANI_2017.replace(**said)
+    demand_places(said)
     subject = adapt(make(encoder))
     stated = said | ({"num_heads": heads} if heads else {})
     if arguments and not isinstance(subject, TorchSubject):

@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -49,6 +50,8 @@ def resolve(target: str) -> Callable[[], Any]:
         raise TargetError(f"{target!r} must have the form package.module:attribute or path/to/file.py:attribute")
     if place.endswith(".py"):
         demand_file(Path(place))
+    elif meant := in_a_file(target):
+        raise TargetError(f"{target!r} must have the form path/to/file.py:attribute: write {meant}")
     elif not module_exists(place):
         raise TargetError(f"there is no module {place!r}; a file is written with its .py: path/to/file.py:{attribute}")
 
@@ -109,7 +112,7 @@ def the_only_one(module: ModuleType, place: str) -> Any:
 
 def is_encoder(value: Any) -> bool:
     """Return whether a value is an encoder, and not a class of encoders: a module of torch, or what can encode."""
-    if inspect.isclass(value):
+    if inspect.isclass(value) or isinstance(value, str):  # a text can be encoded, too
         return False
     torch = sys.modules.get("torch")
     return (torch is not None and isinstance(value, torch.nn.Module)) or callable(attribute(value, "encode"))
@@ -142,9 +145,19 @@ STORED = (".onnx", ".safetensors")
 
 def unknown(target: str) -> str:
     """Return a message on a name that is not a target, with the nearest built-in name if one is near."""
+    if meant := in_a_file(target):
+        return f"Unknown target {target!r}. Did you mean {meant}?"
+    if Path(target).is_file():
+        return f"{target} is neither a file of Python (.py) nor an ONNX file; a stored model is named by its folder"
     # Only the package: to look for a module in it would import it, before a target has its own process.
-    if "." in target and module_exists(target.partition(".")[0]):
-        return f"{target!r} lacks the name of what is in the module: write {target}:attribute"
+    first, _, rest = target.partition(".")
+    if rest and module_exists(first):
+        spec = importlib.util.find_spec(first)
+        is_package = spec is not None and spec.submodule_search_locations is not None
+        if not is_package:
+            return f"{target!r} must have the form module:attribute: write {first}:{rest}"
+        place, _, last = target.rpartition(".")
+        return f"{target!r} lacks the name of what is in the module: write {target}:attribute, or {place}:{last}"
     near = get_close_matches(target, BUILTIN, n=1)
     if near:
         return f"Unknown target {target!r}. Did you mean {near[0]}? Run `encoder-spec encoders` for the list"
@@ -152,6 +165,13 @@ def unknown(target: str) -> str:
         f"Unknown target {target!r}. Write package.module:attribute, path/to/file.py:attribute, the path of an ONNX "
         "file or of a model's folder, or a built-in name: run `encoder-spec encoders` for the list"
     )
+
+
+def in_a_file(target: str) -> str:
+    """Return a target in the form that is meant, if a name begins with a file of Python that is there; else no text."""
+    file, ending, attribute = target.partition(".py")
+    words = re.findall(r"\w+", attribute)
+    return f"{file}{ending}:{words[0]}" if words and Path(f"{file}{ending}").is_file() else ""
 
 
 def in_files(path: Path) -> Callable[[], Any]:

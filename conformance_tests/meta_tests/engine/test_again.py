@@ -41,11 +41,11 @@ HERE = f"{__name__}:Outer"
             Question("auto", dtype="float32", device="cuda"),
             "encoder-spec check a:b --dtype float32 --device cuda --seed 0",
         ),
-        ("a:b", Question(level="static", explain=False), "encoder-spec check a:b --seed 0"),
+        ("a:b", Question(level="static", explain=False), "encoder-spec check a:b --level static --seed 0"),
     ],
 )
 def test_a_command_repeats_what_is_not_the_default_and_the_seed(target: Any, question: Question, line: str) -> None:
-    """As a shell reads it. Evidence up to the strongest and an explanation are wanted whatever was asked before."""
+    """As a shell reads it. An explanation is wanted whatever was asked before."""
     assert again(target, question) == line
 
 
@@ -53,6 +53,7 @@ def test_a_command_repeats_what_is_not_the_default_and_the_seed(target: Any, que
     ("target", "question", "call"),
     [
         ("a:b", Question(BERT), "'a:b', profile='bert', seed=0"),
+        ("a:b", Question(BERT, level="trace"), "'a:b', profile='bert', seed=0, level='trace'"),
         (
             "a:b",
             Question(seed=3, expected={"ENC-5": "it's known"}),

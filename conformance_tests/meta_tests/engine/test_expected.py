@@ -157,4 +157,4 @@ def test_unexpected_pass_has_status_1_and_is_said_clearly(tmp_path: Path) -> Non
     assert found.exit_code == 1, found.output
     assert "nonconformant" in found.stdout.splitlines()[0]
     assert "XPASS ENC-4  passes, but was expected to fail (why): remove it from the expected failures" in found.stdout
-    assert f"Again: encoder-spec check torch-post-ln --expected {file} --seed 0" in found.stdout
+    assert f"Again: encoder-spec check torch-post-ln --level agreement --expected {file} --seed 0" in found.stdout

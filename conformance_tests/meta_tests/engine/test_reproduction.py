@@ -66,6 +66,15 @@ def test_object_that_nothing_names_is_reproduced_where_it_is() -> None:
     compile(lines, "pasted", "exec")
 
 
+def test_a_profile_that_has_no_name_is_left_to_who_asked() -> None:
+    """A variable stands for it, and a remark says so; what is typed into an interpreter has no file to name."""
+    lines = again("torch-post-ln", Question(BERT.replace(name="mine", eps=1e-3))).splitlines()
+    assert lines[1:] == [
+        "print(check('torch-post-ln', profile=profile, seed=0).to_json())",
+        "# profile is the one that was asked for",
+    ]
+
+
 def test_reasons_in_a_mapping_are_reproduced_in_python() -> None:
     """No command can say them; the call gives the same unexpected pass."""
     lines = again("torch-post-ln", Question(seed=3, expected={"ENC-5": "it's known"}))

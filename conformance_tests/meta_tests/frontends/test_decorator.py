@@ -131,7 +131,7 @@ def test_failure_says_what_and_how_to_repeat_it(printed: str) -> None:
     assert "ENC-1: passes, but was expected to fail (once true): remove it from the expected failures" in printed
     assert re.search(r"^E +Departs from the specification at attention\.scores", printed, re.MULTILINE)
     assert re.search(r"^E +Diagnosis: as your encoder's computation shows, the scores are", printed, re.MULTILINE)
-    assert "encoder-spec check test_theirs.py:sound --profile torch-pre-ln --seed 0" in printed
+    assert "encoder-spec check test_theirs.py:sound --profile torch-pre-ln --level static --seed 0" in printed
     assert "decorator.py" not in printed
 
 

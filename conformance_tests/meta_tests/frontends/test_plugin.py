@@ -58,16 +58,17 @@ def test_broken_encoder_fails_and_the_requirement_is_named(tmp_path: Path) -> No
     (tmp_path / "mine.py").write_text(BROKEN)
     status, output = run_pytest(tmp_path, "--pyargs", "conformance_tests", "--encoder", "mine.py:make")
     assert status == 1, output
-    assert counted(output)["failed"] == 3
+    assert counted(output)["failed"] == 5
     assert re.search(r"MASK-1: attention\.mask: S\[[\d, ]+\] = \S+, but the spec gives -inf", output)
-    assert {"MASK-1", "MASK-2", "ENC-3"} == set(re.findall(r"^(?:E +)?([A-Z]+-\d+): ", output, re.MULTILINE))
+    failing = set(re.findall(r"^(?:E +)?([A-Z]+-\d+): ", output, re.MULTILINE))
+    assert failing == {"MASK-1", "MASK-2", "ENC-3", "ENC-18", "ENC-19"}
     assert "Traceback" not in output
     assert "demand_equal" not in output
     # The summary at the end repeats the whole message where pytest knows that it runs in CI, its first line elsewhere.
     failures = output.partition("short test summary info")[0]
-    assert failures.count("Departs from the specification at attention.mask") == 3
-    assert failures.count("the specification in which the mask is accepted and never used.") == 3
-    assert failures.count("Again: encoder-spec check mine.py:make --seed 0") == 3
+    assert failures.count("Departs from the specification at attention.mask") == 5
+    assert failures.count("the specification in which the mask is accepted and never used.") == 5
+    assert failures.count("Again: encoder-spec check mine.py:make --seed 0") == 5
 
 
 @pytest.mark.parametrize("processes", [[], ["-n", "2"]], ids=["alone", "in two processes"])
@@ -95,6 +96,8 @@ def test_encoder_that_cannot_be_judged_fails_once_and_is_skipped_elsewhere(
         (["--encoder", "absent.py:make"], "there is no file absent.py"),
         (["--encoder", "test_mine.py:make"], "test_mine.py has no attribute 'make'"),
         (["--encoder", "torch-post-ln", "--encoder-profile", "nobody"], "there is no profile 'nobody'"),
+        (["--encoder", "torch-post-ln", "--encoder-dtype", "fp16"], "there is no dtype 'fp16' here"),
+        (["--encoder", "torch-post-ln", "--encoder-device", "gpu"], "there is no device 'gpu' here"),
     ],
 )
 def test_unusable_option_is_a_usage_error_in_one_line(option: list[str], said: str, tmp_path: Path) -> None:
@@ -115,11 +118,18 @@ def test_without_an_encoder_the_package_is_collected_as_it_stands(tmp_path: Path
 
 
 def test_fixture_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
-    """A test of one's own that takes a fixture ``run`` gets one's own, with and without ``--encoder``."""
+    """A test of one's own that takes a fixture ``run`` gets one's own."""
     (tmp_path / "test_mine.py").write_text(THEIR_TEST)
-    for options in ([], ["--encoder", "torch-post-ln"]):
-        status, output = run_pytest(tmp_path, "test_mine.py", *options)
-        assert (status, counted(output)) == (0, {"passed": 1}), output
+    status, output = run_pytest(tmp_path, "test_mine.py")
+    assert (status, counted(output)) == (0, {"passed": 1}), output
+
+
+def test_an_encoder_that_no_check_looks_at_is_a_usage_error(tmp_path: Path) -> None:
+    """Tests of one's own would pass, and say nothing of it."""
+    (tmp_path / "test_mine.py").write_text(THEIR_TEST)
+    status, output = run_pytest(tmp_path, "test_mine.py", "--encoder", "torch-post-ln")
+    assert status == 4, output
+    assert "--encoder is given, but no check was collected: add `--pyargs conformance_tests`" in output
 
 
 def test_own_tests_beside_the_checks_run_too(tmp_path: Path) -> None:

@@ -167,3 +167,20 @@ def test_a_table_that_goes_on_behind_its_end_is_noticed(wraps: bool) -> None:
     with opened(WithTable(wraps), Question()) as run:
         assert run.exceeded_table == (31 if wraps else None)
         assert max(run.extent.positions, default=0) <= 31
+
+
+class RefusesPadding(Masked):
+    """Raises where anything is padded, in float32 alone."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is not None and x.dtype is torch.float32 and not mask.all():
+            raise RuntimeError("overflow")
+        return super().forward(x, mask)
+
+
+def test_a_mask_that_is_refused_only_as_the_encoder_is_kept_is_a_failure() -> None:
+    """One that refuses all calls so cannot be looked at; this one is, and fails its owner."""
+    with opened(RefusesPadding(300), Question("torch-post-ln")) as run:
+        assert run.as_used().dtype is torch.float32
+        with pytest.raises(Disagreement, match="in float32, as it is kept, encoder: the subject raised RuntimeError"):
+            run.demand_agreement_as_used()

@@ -146,7 +146,7 @@ def test_a_constant_that_is_stated_is_found_at_once(judged: Judgements) -> None:
     [
         ({"parameters": {"W_X": "x"}}, "no parameter 'W_X' in the equations; there are .*W_Q"),
         ({"parameters": {"norm_f.gamma": "norm.weight"}}, "no parameter 'norm_f.gamma' .* norm_1.gamma.*norm_final"),
-        ({"mask": ("mask", "maybe")}, "a mask says one of keep, ignore, additive, lengths, but not 'maybe'"),
+        ({"mask": ("mask", "maybe")}, r"lengths, in a pair, but not \('mask', 'maybe'\)"),
         ({"heads": 0}, "heads must be a positive integer, but is 0"),
         ({"choices": {"norm": "batch"}}, "slot norm has no variant 'batch'"),
     ],

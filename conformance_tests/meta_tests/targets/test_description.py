@@ -70,9 +70,15 @@ def test_an_encoder_is_made_and_adapted_as_by_check() -> None:
         ({"heads": "2"}, "described: heads must be a positive integer, but is '2'"),
         (
             {"mask": ("m", "hide")},
-            "described: a mask says one of keep, ignore, additive, lengths, but not 'hide'",
+            "described: a mask is an argument and one of keep, ignore, additive, lengths, in a pair, "
+            "but not ('m', 'hide')",
+        ),
+        (
+            {"mask": "mask"},
+            "described: a mask is an argument and one of keep, ignore, additive, lengths, in a pair, but not 'mask'",
         ),
         ({"choices": {"layr": "pre-ln"}}, "there is no slot or constant named 'layr'"),
+        ({"choices": {"norm_fnal.eps": 1e-3}}, "there is no place 'norm_fnal' for eps: choose among "),
         ({"choices": {"layer": "mid-ln"}}, "slot layer has no variant 'mid-ln'"),
         ({"choices": {"eps": -1}}, "eps must be a non-negative number, but is -1"),
         ({"parameters": {"W_X": "x"}}, "described: there is no parameter 'W_X' in the equations; there are "),

@@ -47,6 +47,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "mine.py").write_text(SOURCE)
     (tmp_path / "beside_it.py").write_text("value = 13\n")
     (tmp_path / "silent.py").write_text("number = 3\n")
+    (tmp_path / "weights.pt").write_text("")
     (tmp_path / "broken.py").write_text("raise ValueError('no\\nway')\n")
     (tmp_path / "leaving.py").write_text("raise SystemExit(3)\n")
     (tmp_path / "stopping.py").write_text("raise KeyboardInterrupt\n")
@@ -131,7 +132,17 @@ def test_a_built_in_name_is_its_maker(name: str) -> None:
             "http://here/model.py:make",
             "'http://here/model.py:make' is an address, and nothing is fetched: name a file or a module that is here",
         ),
-        ("json.decoder", "'json.decoder' lacks the name of what is in the module: write json.decoder:attribute"),
+        (
+            "json.decoder",
+            "'json.decoder' lacks the name of what is in the module: write json.decoder:attribute, or json:decoder",
+        ),
+        ("mine.make", "'mine.make' must have the form module:attribute: write mine:make"),
+        ("mine.py::make", "'mine.py::make' must have the form path/to/file.py:attribute: write mine.py:make"),
+        ("mine.py#make", "Unknown target 'mine.py#make'. Did you mean mine.py:make?"),
+        (
+            "weights.pt",
+            "weights.pt is neither a file of Python (.py) nor an ONNX file; a stored model is named by its folder",
+        ),
         (
             "absent:make",
             "there is no module 'absent'; a file is written with its .py: path/to/file.py:make",
@@ -411,6 +422,7 @@ ENCODERS = {
     "ready": "from torch import nn\nencoder = nn.Linear(2, 2)\ndef helper(): ...\n",
     "made": "from torch import nn\nfrom math import cos\ndef make(width=2): ...\ndef other(width): ...\n",
     "of_a_class": "from torch import nn\nclass Encoder(nn.Module): ...\nclass Options: ...\n",
+    "with_words": "STORED_IN = 'weights.pt'\ndef make(): ...\n",
     "that_encodes": "class Encoder:\n    def encode(self, x, mask): ...\n",
     "needing": "from torch import nn\nclass Encoder(nn.Module):\n    def __init__(self, width): ...\n",
     "two": "def make(): ...\ndef make_large(): ...\n",
@@ -418,7 +430,14 @@ ENCODERS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("ready", "encoder"), ("made", "make"), ("of_a_class", "Encoder"), ("that_encodes", "Encoder")]
+    ("name", "found"),
+    [
+        ("ready", "encoder"),
+        ("made", "make"),
+        ("of_a_class", "Encoder"),
+        ("with_words", "make"),
+        ("that_encodes", "Encoder"),
+    ],
 )
 def test_a_file_alone_gives_the_only_encoder_in_it(name: str, found: str, here: Path) -> None:
     """An encoder goes before what may make one; what needs arguments, or is imported, makes none."""
