@@ -37,8 +37,6 @@ def describe(run: Run, report: TargetReport) -> None:
         report.notes.append(
             f"judged with at most {run.longest.positions} tokens: more are refused: {run.longest.refusal}"
         )
-    if rows := run.exceeded_table:
-        report.notes.append(f"answers for more tokens than its table of positions has rows ({rows}): not judged there")
     if unusable := run.without_value:
         names = ", ".join(unusable[:MOST_NAMES]) + (" …" if len(unusable) > MOST_NAMES else "")
         report.notes.append(f"its own weights hold NaN or infinity ({names}): judged with others")

@@ -30,7 +30,7 @@ from conformance_tests.harness.weight_sets import (
     WeightSets,
 )
 from conformance_tests.numerics.compare import demand_equal
-from conformance_tests.numerics.probes import LONG, Probe, Probes, Sizes, sizes_in_words
+from conformance_tests.numerics.probes import Probe, Probes, Sizes, sizes_in_words
 from conformance_tests.numerics.rounding import budget
 from conformance_tests.parameters.idle import forgotten, of_any_layer
 from conformance_tests.parameters.mapping import ParameterMapping
@@ -402,24 +402,6 @@ class Computed:
                 return Longest(most, refusal)
             most = max(most, self.probes[name].positions)
         return Longest(most, "")
-
-    @cached_property
-    def exceeded_table(self) -> int | None:
-        """The rows of the subject's table of positions if it answers for more tokens than that; None if it does not.
-
-        Only a table that ends before the longest probe does is looked at: a longer one costs more than it tells.
-        """
-        rows, probes = self.encoder.dimensions.max_len, self.probes
-        if not self.encoder.profile["position"].parameters or not probes["plain"].by_position or self.sizes:
-            return None
-        if probes.longest == LONG or self.longest.refusal:
-            return None
-        beyond = Probes(self.encoder, self.question.seed, self.subject.dtype, Sizes(None, rows + 1), probes.special)
-        self.weight_sets.use(GIVEN)
-        with suppress(Exception):  # what it refuses is as it should be; what it answers is not compared with anything
-            self.subject.encode(beyond["plain"].inputs, None, gradients=False)
-            return rows
-        return None
 
     def with_and_without_padding(self) -> list[Case]:
         """Return the plain case, and the padded ones where masks are taken."""

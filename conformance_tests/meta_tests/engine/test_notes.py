@@ -97,7 +97,6 @@ def described(variants: dict[str, Any] | None = None, heads: int = 4, **facts: A
         "maps": {},
         "kept": {},
         "segments": True,
-        "exceeded_table": None,
         "remarks": [],
         "unmoved": set(),
     } | facts
@@ -116,7 +115,7 @@ def described(variants: dict[str, Any] | None = None, heads: int = 4, **facts: A
         stated_parameters=lambda: known["parameters"],
         facts=Facts(kept=known["kept"]),
         sizes=None,
-        **{name: known[name] for name in ("identified", "stored", "longest", "exceeded_table", "without_value")},
+        **{name: known[name] for name in ("identified", "stored", "longest", "without_value")},
     )
     report = TargetReport("theirs")
     describe(run, report)
@@ -205,11 +204,6 @@ def test_remarks_copies_and_refused_lengths_are_noted() -> None:
         "judged with at most 11 tokens: more are refused: it raised IndexError",
         "all layers start with the same weights: they are copies of one layer",
     ]
-
-
-def test_answers_beyond_a_table_are_noted() -> None:
-    said = "answers for more tokens than its table of positions has rows (31): not judged there"
-    assert described(exceeded_table=31).notes == [said]
 
 
 def test_weights_that_hold_no_numbers_are_named_three_at_most() -> None:

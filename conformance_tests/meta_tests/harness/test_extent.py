@@ -147,28 +147,6 @@ def test_a_region_of_mixed_precision_shows_only_as_used(run_of: Runs) -> None:
         run.demand_agreement_as_used()
 
 
-class WithTable(nn.Module):
-    """Adds a row of a table to each token: of the beginning again behind its end, or none."""
-
-    def __init__(self, wraps: bool) -> None:
-        super().__init__()
-        self.encoder, self.wraps = encoder_of_torch(), wraps
-        self.tokens, self.places = nn.Embedding(41, 12), nn.Embedding(31, 12)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        places = torch.arange(ids.shape[1])
-        x = self.tokens(ids) + self.places(places % 31 if self.wraps else places)
-        return self.encoder(x)  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize("wraps", [False, True])
-def test_a_table_that_goes_on_behind_its_end_is_noticed(wraps: bool) -> None:
-    """What is answered there is no part of the extent, since it is not compared with anything."""
-    with opened(WithTable(wraps), Question()) as run:
-        assert run.exceeded_table == (31 if wraps else None)
-        assert max(run.extent.positions, default=0) <= 31
-
-
 class RefusesPadding(Masked):
     """Raises where anything is padded, in float32 alone."""
 
