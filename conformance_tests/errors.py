@@ -67,7 +67,7 @@ def message(fault: BaseException) -> str:
 
 
 def one_line(fault: BaseException) -> str:
-    """Return the class and the message of an exception as one line; what a colon announces follows, if it is short."""
+    """Return the class and the message of an exception as one line, with the beginning of what a colon announces."""
     line, _, rest = f"{type(fault).__name__}: {message(fault)}".strip().partition("\n")
     announced = " ".join(rest.split()) if line.endswith(":") else ""
     cut = announced if len(announced) <= MOST_ANNOUNCED else f"{announced[:MOST_ANNOUNCED]}…"

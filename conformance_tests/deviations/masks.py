@@ -116,7 +116,7 @@ def end_alone(S: Tensor, keep: Tensor) -> Tensor:
 
 @deviation("mask-behind-a-class-token", MASK, LEAKING, "commonly seen")
 def behind_class_token(S: Tensor, keep: Tensor) -> Tensor:
-    """The mask is moved one position to the right, as if a class token stood before, which there is not."""
+    """The mask is moved one position to the right, as if a class token stood before the others."""
     if not given(keep):
         return S
     return S.masked_fill(~torch.cat([torch.ones_like(keep[..., :1]), keep[..., :-1]], -1)[:, None], -torch.inf)

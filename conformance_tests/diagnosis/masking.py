@@ -8,7 +8,7 @@ found is a guess until the specification with it gives the subject's outputs.
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from math import inf
+from math import inf, isnan
 
 import torch
 from torch import Tensor
@@ -36,13 +36,15 @@ def masks_as_applied(run: Run) -> list[Deviation]:
     return list(found.values())
 
 
+RIGHT_PLACE = "masked scores"
+
 PLACES: dict[str, Callable[[Tensor], Tensor]] = {
-    "masked scores": lambda keep: ~keep[:, None],
+    RIGHT_PLACE: lambda keep: ~keep[:, None],
     "the scores to keep": lambda keep: keep[:, None],
     "the rows of padded queries": lambda keep: ~keep[:, None].mT,
     "the rows of padded queries and masked scores": lambda keep: ~(keep[:, None] & keep[:, None].mT),
 }
-"""Scores that a mask (B, 1, n) may change, in words: the first are those that it should."""
+"""Scores that a mask (B, 1, n) may change, in words."""
 
 
 @dataclass(frozen=True)
@@ -103,18 +105,21 @@ def masks_between(S: Tensor, keep: Tensor, masked: Tensor, budget: float) -> Ite
             continue
         elsewhere = masked[~here & hidden]
         rest: Callable[[Tensor, Tensor], Tensor] = unmasked
+        effect = "and padded keys are read" if place != RIGHT_PLACE else ""
         if elsewhere.isneginf().all() and elsewhere.numel():
-            rest = hidden_by
+            rest, effect = hidden_by, ""
         elif not is_near(elsewhere, S[~here & hidden] + shift, budget):
             continue
         number = only_number(masked[here] - shift, budget)
         if number is not None:
-            yield mask_that(place, becoming(number), rest)
+            yield mask_that(place, becoming(number), rest, effect)
             if number == -inf:
-                yield mask_that(place, becoming(number), rest, emptied)
+                yield mask_that(
+                    place, becoming(number), rest, "and the softmax makes NaN of rows with no key left", emptied
+                )
         distance = only_number(masked[here] - S[here] - shift, budget)
         if distance is not None and budget < abs(distance) < inf:
-            yield mask_that(place, moved_by(distance), rest)
+            yield mask_that(place, moved_by(distance), rest, effect)
 
 
 def only_number(values: Tensor, budget: float) -> float | None:
@@ -135,6 +140,7 @@ def mask_that(
     place: str,
     change: Change,
     rest: Callable[[Tensor, Tensor], Tensor],
+    effect: str,
     then: Callable[[Tensor], Tensor] | None = None,
 ) -> Deviation:
     """Return the deviation in which a mask changes scores in one place.
@@ -143,6 +149,7 @@ def mask_that(
         place: where, of ``PLACES``.
         change: how.
         rest: what the scores elsewhere are, of scores and mask: ``unmasked`` or ``hidden_by``.
+        effect: what comes of it, in words; in the right place the number tells.
         then: what all of them become behind that, if anything.
     """
 
@@ -152,13 +159,8 @@ def mask_that(
         changed = torch.where(PLACES[place](keep), change.of(S), rest(S, keep))
         return then(changed) if then else changed
 
-    if place == "masked scores":
+    if place == RIGHT_PLACE and not effect and not isnan(change.number):
         effect = "and padding gets the most weight" if change.number > 1 else "which real scores can beat"
-        effect = effect if change.number == change.number else ""
-    else:
-        effect = "and padded keys are read" if rest is unmasked else ""
-    if then is emptied:
-        effect = "and the softmax makes NaN of rows with no key left"
     definition = f"{place[0].upper()}{place[1:]} {change.words}{', ' if effect else ''}{effect}."
     choices = tuple(e.id for e in equations().values() if e.slot == "mask")
     equation = Equation("deviation.mask-otherwise", "mask", "mask-otherwise", masked)

@@ -3,9 +3,8 @@
 No two axes have the same size. One position has a tiny variance and one a large offset. Padding stands in the middle,
 on the left and on the right, and one sequence is nothing but padding. One probe is a single token; another has more
 tokens than small windows, tables and caches hold. Two are large, one in its length and one in its number of sequences:
-there work that is cut into chunks shows. Both come with many lengths, too: there work
-that is sorted by length, or packed, shows. h = 1, B = 1, square shapes, one length and well-scaled inputs each hide a
-family of defects.
+there work that is cut into chunks shows. Both come with many lengths, too: there work that is sorted by length, or
+packed, shows. h = 1, B = 1, square shapes, one length and well-scaled inputs each hide a family of defects.
 """
 
 from collections.abc import Callable

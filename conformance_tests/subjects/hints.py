@@ -52,4 +52,4 @@ def demand_places(choices: Iterable[str]) -> None:
         place, _, constant = choice.rpartition(".")
         if place and place not in places():
             known = ", ".join(sorted(places()))
-            raise SpecificationError(f"there is no place {place!r} for {constant}: choose among {known}")
+            raise SpecificationError(f"unknown place {place!r} for {constant}: choose among {known}")

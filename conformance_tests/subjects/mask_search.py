@@ -142,7 +142,15 @@ class MaskSearch:
         names = tuple(found.argument for found in idle)
         added = form is not None and form.values == "additive" and self._takes_booleans(form)
         return LearnedMask(
-            form, hides, self.ignored, names, self.stand_ins, self.refusal, self.other_id, added, self.declined
+            form,
+            hides,
+            ignored=self.ignored,
+            idle=names,
+            stand_ins=self.stand_ins,
+            refusal=self.refusal,
+            other_id=self.other_id,
+            added=added,
+            declined=self.declined,
         )
 
     def _takes_booleans(self, form: MaskForm) -> bool:

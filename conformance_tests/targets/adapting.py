@@ -82,7 +82,7 @@ def is_encoder_itself(thing: Any) -> bool:
 
 def holds_numbers(thing: Any) -> bool:
     """Return whether an object holds floating tensors or arrays, however deep."""
-    return bool(tensors_in(thing)) or holding_arrays(thing) is not None
+    return bool(held_tensors(thing)) or holding_arrays(thing) is not None
 
 
 def modules_called(thing: Any) -> dict[str, torch.nn.Module]:
@@ -95,11 +95,11 @@ def modules_called(thing: Any) -> dict[str, torch.nn.Module]:
 def tensors_called(thing: Any) -> dict[str, torch.Tensor]:
     """Return the floating tensors that a function, a method or an object with an entrance computes with, by name."""
     with suppress(SubjectError):
-        return tensors_in(entrance(thing))
+        return held_tensors(entrance(thing))
     return {}
 
 
-def tensors_in(thing: Any) -> dict[str, torch.Tensor]:
+def held_tensors(thing: Any) -> dict[str, torch.Tensor]:
     """Return the floating tensors with several entries that an object holds, however deep, by name."""
     tensors = held(thing, torch.Tensor)
     return {name: t for name, t in tensors.items() if t.is_floating_point() and t.numel() > 1 and t.is_leaf}

@@ -189,7 +189,7 @@ class HidesAnId(Plain):
 
 
 def test_the_id_that_is_hidden_is_the_one_that_the_table_calls_padding() -> None:
-    """Which id that is, is the encoder's choice; where it states none, any is right."""
+    """The encoder chooses that id, and one that states none may hide any."""
     for padding in (1, None):
         assert check(HidesAnId(1, padding)).targets[0].verdict == "conformant"
     target = check(HidesAnId(1, 0)).targets[0]

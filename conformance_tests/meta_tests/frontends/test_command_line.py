@@ -66,7 +66,7 @@ UNUSABLE = {
     "check torch-post-ln --profile absent.toml": "profile file absent.toml",
     "check torch-post-ln --profile variant.toml": "slot layer has no variant 'sideways': choose among post-ln, pre-ln",
     "check torch-post-ln --profile slot.toml": "there is no slot or constant named 'shape'",
-    "check torch-post-ln --profile place.toml": "there is no place 'norm_fnal' for eps",
+    "check torch-post-ln --profile place.toml": "unknown place 'norm_fnal' for eps",
     "check torch-post-ln --profile base.toml": "base must be one of vaswani-2017",
     "check torch-post-ln --profile list.toml": "base must be one of vaswani-2017",
     "check torch-post-ln --profile several.toml": "slot activation has no variant ['gelu']: choose among relu",

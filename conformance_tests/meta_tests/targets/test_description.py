@@ -78,7 +78,7 @@ def test_an_encoder_is_made_and_adapted_as_by_check() -> None:
             "described: a mask is an argument and one of keep, ignore, additive, lengths, in a pair, but not 'mask'",
         ),
         ({"choices": {"layr": "pre-ln"}}, "there is no slot or constant named 'layr'"),
-        ({"choices": {"norm_fnal.eps": 1e-3}}, "there is no place 'norm_fnal' for eps: choose among "),
+        ({"choices": {"norm_fnal.eps": 1e-3}}, "unknown place 'norm_fnal' for eps: choose among "),
         ({"choices": {"layer": "mid-ln"}}, "slot layer has no variant 'mid-ln'"),
         ({"choices": {"eps": -1}}, "eps must be a non-negative number, but is -1"),
         ({"parameters": {"W_X": "x"}}, "described: there is no parameter 'W_X' in the equations; there are "),
