@@ -7,6 +7,8 @@ from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from conformance_tests.subjects.attributes import attribute
+
 
 def held(thing: Any, kind: Any) -> dict[str, Any]:
     """Return what of a kind an object holds, however deep, by dotted names."""
@@ -75,10 +77,10 @@ def parts_of(thing: Any) -> list[tuple[Any, Any]]:
 
 
 def in_slots(thing: Any) -> list[tuple[str, Any]]:
-    """Return the attributes that a class reserves places for, in the order of its bases."""
+    """Return the attributes that a class reserves places for, by the order of its bases; None for an empty one."""
     declared = (vars(kind).get("__slots__", ()) for kind in reversed(type(thing).__mro__))
     names = (name for each in declared for name in ((each,) if isinstance(each, str) else each))
-    return [(name, getattr(thing, name)) for name in names if not name.startswith("__") and hasattr(thing, name)]
+    return [(name, attribute(thing, name)) for name in names if not name.startswith("__")]
 
 
 def beside(function: FunctionType) -> list[tuple[str, Any]]:
