@@ -134,7 +134,7 @@ def test_every_parameter_influences_the_output(run: Run) -> None:
     """Some entry of every parameter has a gradient; the key bias cancels in the softmax and may have none."""
     felt: dict[str, bool] = {}
     for case in run.cases(Case(), Case(FAINT, "faint"), Case(GIVEN)):
-        _, by_path = run.gradients(case, run.cotangent(case))
+        by_path = run.gradients(case).by_path
         felt |= {path: felt.get(path, False) or bool(gradient.any()) for path, gradient in by_path.items()}
     idle = [path for path in felt if not felt[path] and not path.endswith("b_K") and path not in run.stored]
     idle += run.idle_unmapped()
@@ -147,8 +147,7 @@ def test_gradient_by_the_input_agrees(run: Run) -> None:
     """∂(Σ w · Z)/∂x for random w equals autograd through the specification."""
     run.demand_agreeing(*run.gradient_cases())
     for case in run.gradient_cases():
-        got, _ = run.gradients(case, run.cotangent(case))
-        want, _ = run.expected_gradients(case, run.cotangent(case))
+        got, want = run.gradients(case).by_input, run.expected_gradients(case).by_input
         if want is None:
             raise Unsupported("the input is not differentiable: it is token ids")
         assert got is not None, "encoder: no gradient reaches the input"
@@ -160,12 +159,9 @@ def test_gradients_by_the_parameters_agree(run: Run) -> None:
     """∂(Σ w · Z)/∂θ for random w equals autograd through the specification, for every parameter."""
     run.demand_agreeing(*run.gradient_cases())
     for case in run.gradient_cases():
-        _, got = run.gradients(case, run.cotangent(case))
-        _, want = run.expected_gradients(case, run.cotangent(case))
-        for path, gradient in want.items():
-            if path in run.stored:
-                continue
-            run.demand_equal(got[path], gradient, f"encoder: gradient by {path}", case, amplification=10)
+        got, want = run.gradients(case).by_path, run.expected_gradients(case).by_path
+        for path in (path for path in want if path not in run.stored):
+            run.demand_equal(got[path], want[path], run.gradient_in_words(path), case, amplification=10)
 
 
 @decides("ENC-11", level="black-box")

@@ -252,7 +252,9 @@ class Encoder:
         sizes = self.dimensions.sizes()
         return sizes[name] if name in sizes else self.profile.constant(name, path)
 
-    def __call__(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Any:
+    def __call__(
+        self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None, observe: Observer = ignore
+    ) -> Any:
         """Evaluate the encoder.
 
         Args:
@@ -261,6 +263,7 @@ class Encoder:
                 segment ids, images, features (B, n, channels), or given embeddings (B, n, d_model).
             keep: boolean, True = keep: (B, n) for keys, or (B, n, n) for each query;
                 None keeps everything.
+            observe: called with every intermediate, in order of computation.
 
         Returns:
             The hidden states (B, n, d_model), or the result of the head.
@@ -268,12 +271,12 @@ class Encoder:
         Raises:
             SpecificationError: if the parameters, the mask or the inputs do not fit.
         """
-        return self._run(parameters, inputs, everything(keep, inputs))
+        return self._run(parameters, inputs, everything(keep, inputs), observe)
 
     def trace(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Trace:
         """Evaluate the encoder and return every intermediate; the last one is its output."""
         trace = Trace()
-        self._run(parameters, inputs, everything(keep, inputs), trace.append)
+        self(parameters, *inputs, keep=keep, observe=trace.append)
         return trace
 
     def oracle(self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None) -> Any:

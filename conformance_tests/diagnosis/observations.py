@@ -15,6 +15,7 @@ from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Ca
 from conformance_tests.harness.run import Run
 from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.rounding import budget
+from conformance_tests.numerics.sketches import nothing_like, sketch
 from encoder_spec.assembly import Encoder
 
 NEAR_MISS = 10.0
@@ -51,7 +52,7 @@ def observations(run: Run) -> Iterator[Observation]:
 def gradients_of_subject(run: Run, case: Case) -> tuple[Tensor, ...]:
     """Return the subject's gradients by the input, if it is floating, and by every parameter in the order of paths."""
     run.demand_float64("gradients")
-    by_input, by_path = run.gradients(case, run.cotangent(case))
+    by_input, by_path, _ = run.gradients(case)
     return (*(() if by_input is None else (by_input,)), *(by_path[path] for path in sorted(by_path)))
 
 
@@ -97,12 +98,15 @@ def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Ten
     if not observation.gradients:
         with torch.set_grad_enabled(observation.case.gradients):
             return (encoder(parameters, *probe.inputs, keep=probe.keep).detach(),)
-    by_input, by_path = run.expected_gradients(observation.case, run.cotangent(observation.case), encoder)
+    by_input, by_path, _ = run.gradients_through(encoder, observation.case)
     learned = sorted(path for path, source in run.mapping.sources.items() if source.has_gradient)
     # A part that is used in several layers gets the sum of its gradients, whatever its name. What the wrong
     # equation has no use for may be there all the same, and gets none.
     shared = {path: encoder.home(path) for path in learned if run.weight_sets.is_one(path, encoder.home(path))}
-    of_parameters = (by_path.get(shared.get(path, path), torch.zeros_like(parameters[path])) for path in learned)
+    of_parameters = (
+        by_path[home] if (home := shared.get(path, path)) in by_path else sketch(nothing_like(parameters[path]))
+        for path in learned
+    )
     return (*(() if by_input is None else (by_input,)), *of_parameters)
 
 

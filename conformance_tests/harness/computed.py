@@ -4,10 +4,10 @@ Everything is computed when it is first asked for, and kept: a subject may be sl
 check must not ask it twice and compare it with itself.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from math import inf, isinf
 from typing import NamedTuple
 
@@ -32,10 +32,11 @@ from conformance_tests.harness.weight_sets import (
 from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.probes import Probe, Probes, Sizes, sizes_in_words
 from conformance_tests.numerics.rounding import budget
+from conformance_tests.numerics.sketches import nothing_like, sketch
 from conformance_tests.parameters.idle import forgotten, of_any_layer
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.subject import Subject, name_of
-from encoder_spec.assembly import Encoder, Trace
+from encoder_spec.assembly import Encoder, Observer, Trace, ignore
 from encoder_spec.notation import SpecificationError
 
 
@@ -76,13 +77,28 @@ class Used(NamedTuple):
         got: its output, in float64.
         want: the specification's.
         dtype: the precision in which it is kept.
-        budget: how far the two may be apart; None in float64, where it is fixed.
+        allowed: returns how far the two may be apart; None in float64, where it is fixed. A budget that is enough is
+            not derived further.
     """
 
     got: Tensor
     want: Tensor
     dtype: torch.dtype
-    budget: float | None
+    allowed: Callable[[float], float | None]
+
+
+class Gradients(NamedTuple):
+    """Gradients of a sum of an encoder's outputs.
+
+    Attributes:
+        by_input: by the input; None if it is token ids.
+        by_path: by each learned parameter, the sketch of it.
+        felt: the names of those arrays, of the encoder's own, whose gradient is not 0 throughout.
+    """
+
+    by_input: Tensor | None
+    by_path: Mapping[str, Tensor]
+    felt: frozenset[str]
 
 
 UNPADDED = (
@@ -139,6 +155,8 @@ class Computed:
         self.parameters = lru_cache(maxsize=1)(self._parameters)  # checks go through one set after the other
         self.output = cache(self._output)
         self.expected = cache(self._expected)
+        self.gradients = cache(self._gradients)
+        self.expected_gradients = cache(self._expected_gradients)
         self.recorded = cache(self._recorded)
         self.aligned = cache(self._aligned)
         self.budget = cache(self._budget)
@@ -215,16 +233,26 @@ class Computed:
             want = with_machine_epsilon(self.encoder, dtype)(parameters, *probe.inputs, keep=probe.keep)
         # A part that it computes in less, whatever it is given, rounds here too.
         coarser = max(dtype, self.narrowed or dtype, key=lambda each: torch.finfo(each).eps)
-        return Used(got, want, dtype, self._allowed(parameters, probe, coarser, case))
+        return Used(got, want, dtype, partial(self._allowed, parameters, probe, coarser, case))
 
     def _output(self, case: Case) -> Tensor:
         return self.encode(case, self.probes[case.probe])
 
     def _expected(self, case: Case) -> Tensor:
         """Return the specification's output alone: the intermediates of a large probe would fill the memory."""
-        probe = self.probes[case.probe]
+        return self.evaluated(case, self.probes[case.probe])
+
+    def evaluated(self, case: Case, probe: Probe, observe: Observer = ignore) -> Tensor:
+        """Evaluate the specification with the weights of a case.
+
+        Args:
+            case: the weights.
+            probe: what is read.
+            observe: called with every intermediate.
+        """
         with self._evaluating():
-            return self.encoder(self.parameters(case.weights), *probe.inputs, keep=probe.keep)  # type: ignore[no-any-return]
+            parameters = self.parameters(case.weights)
+            return self.encoder(parameters, *probe.inputs, keep=probe.keep, observe=observe)  # type: ignore[no-any-return]
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -245,9 +273,9 @@ class Computed:
         Raises:
             Blocked: if the subject lacks parameters that the profile needs.
         """
-        probe = self.probes[case.probe] if probe is None else probe
-        with self._evaluating():
-            return self.encoder.trace(self.parameters(case.weights), *probe.inputs, keep=probe.keep)
+        trace = Trace()
+        self.evaluated(case, self.probes[case.probe] if probe is None else probe, trace.append)
+        return trace
 
     def expected_change_without_last(self, case: Case) -> float:
         """Return by how much the specification's outputs change with the last token, where they do so least.
@@ -274,10 +302,17 @@ class Computed:
         """Derive the allowed difference of an output; return None in float64, where it is fixed."""
         return self._allowed(self.parameters(case.weights), self.probes[case.probe], self.subject.dtype, case)
 
-    def _allowed(self, parameters: Mapping[str, Tensor], probe: Probe, dtype: torch.dtype, case: Case) -> float | None:
+    def _allowed(
+        self,
+        parameters: Mapping[str, Tensor],
+        probe: Probe,
+        dtype: torch.dtype,
+        case: Case,
+        enough: float = inf,
+    ) -> float | None:
         if dtype is torch.float64:
             return None
-        allowed = budget(self.encoder, parameters, probe.inputs, probe.keep, dtype)
+        allowed = budget(self.encoder, parameters, probe.inputs, probe.keep, dtype, enough)
         if isinf(allowed):
             raise Unsupported(f"not decidable in {name_of(dtype)}: the specification itself overflows there [{case}]")
         return allowed
@@ -306,8 +341,8 @@ class Computed:
         w = torch.randn(want.shape, generator=generator, dtype=want.dtype)
         return w if valid is None else w * valid[..., None]
 
-    def gradients(self, case: Case, cotangent: Tensor) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """Return the subject's gradients of Σ cotangent · output, by input and by canonical parameter.
+    def _gradients(self, case: Case) -> Gradients:
+        """Return the subject's gradients of Σ cotangent · output.
 
         Raises:
             Unsupported: in half precision, where small gradients vanish.
@@ -316,13 +351,15 @@ class Computed:
             raise Unsupported(f"not decidable in {name_of(self.subject.dtype)}, where small gradients vanish")
         probe = self.probes[case.probe]
         with self._asking(case, probe):
-            by_input, by_name = self.subject.gradients(probe.inputs, probe.keep, cotangent)
-        return by_input, self.mapping.gradients(by_name)
+            by_input, by_name = self.subject.gradients(probe.inputs, probe.keep, self.cotangent(case))
+        by_path = {path: sketch(gradient) for path, gradient in self.mapping.gradients(by_name)}
+        return Gradients(by_input, by_path, frozenset(name for name, gradient in by_name.items() if gradient.any()))
 
-    def expected_gradients(
-        self, case: Case, cotangent: Tensor, encoder: Encoder | None = None
-    ) -> tuple[Tensor | None, Mapping[str, Tensor]]:
-        """Return the specification's gradients, or another encoder's, by autograd through its implementation.
+    def _expected_gradients(self, case: Case) -> Gradients:
+        return self.gradients_through(self.encoder, case)
+
+    def gradients_through(self, encoder: Encoder, case: Case) -> Gradients:
+        """Return an encoder's gradients of Σ cotangent · output, by autograd through its implementation.
 
         Raises:
             Unsupported: if the subject computes in less than float64: then its own cannot be compared with them.
@@ -330,14 +367,17 @@ class Computed:
         self.demand_float64("gradients")
         probe = self.probes[case.probe]
         leaves = tuple(x.clone().requires_grad_(x.is_floating_point()) for x in probe.inputs)
-        parameters = {p: v.clone().requires_grad_() for p, v in self.parameters(case.weights).items()}
-        output = (encoder or self.encoder)(parameters, *leaves, keep=probe.keep)
-        (output * cotangent).sum().backward()
-        learned = {p: v for p, v in parameters.items() if self.mapping.sources[p].has_gradient}
-        by_path = {p: torch.zeros_like(v) if v.grad is None else v.grad for p, v in learned.items()}
-        for path, row in self.facts.unlearned.items():
-            by_path[path][row] = 0
-        return leaves[0].grad, by_path
+        parameters = {p: v.detach().requires_grad_() for p, v in self.parameters(case.weights).items()}
+        output = encoder(parameters, *leaves, keep=probe.keep)
+        (output * self.cotangent(case)).sum().backward()
+        by_path = {}
+        for path, parameter in parameters.items():
+            if self.mapping.sources[path].has_gradient:
+                if parameter.grad is not None and path in self.facts.unlearned:
+                    parameter.grad[self.facts.unlearned[path]] = 0
+                by_path[path] = sketch(nothing_like(parameter) if parameter.grad is None else parameter.grad)
+            parameter.grad = None
+        return Gradients(leaves[0].grad, by_path, frozenset(path for path, gradient in by_path.items() if gradient.any()))
 
     @cached_property
     def without_value(self) -> list[str]:
@@ -495,17 +535,15 @@ class Computed:
     def idle_unmapped(self) -> list[str]:
         """List the subject's parameters that have no canonical path and influence nothing, though they should."""
         case = self.case()
-        probe = self.probes[case.probe]
-        self.weight_sets.use(case.weights)
-        _, by_name = self.subject.gradients(probe.inputs, probe.keep, self.cotangent(case))
-        fixed = self.subject.fixed()
-        learned = by_name.keys() - fixed or by_name.keys()  # an encoder that is all frozen has learned it all
+        weights, felt, fixed = self.weight_sets[case.weights], self.gradients(case).felt, self.subject.fixed()
+        learned = weights.keys() - fixed or weights.keys()  # an encoder that is all frozen has learned it all
         # An array without entries is that of a map which an option leaves out.
-        idle = [n for n in self.mapping.unmapped if n in learned and by_name[n].numel() and not by_name[n].any()]
+        idle = [n for n in self.mapping.unmapped if n in learned and weights[n].numel() and n not in felt]
         chosen = self.encoder.choices()
         empty = {"position"} if chosen.get("position", "none") == "none" else set()
         empty |= {"norm"} if "none" in (chosen.get("embedding_norm"), chosen.get("final_norm")) else set()
-        missed = forgotten(idle, self.mapping, self.weight_sets[case.weights], empty)
+        missed = forgotten(idle, self.mapping, weights, empty)
+        inputs = self.probes[case.probe].inputs
         # What a layer has for an option of the encoder its others have too, and a call may not get as far as these.
-        excused = {of_any_layer(name) for name in missed if self.subject.influences_anything(name, probe.inputs)}
+        excused = {of_any_layer(name) for name in missed if self.subject.influences_anything(name, inputs)}
         return [name for name in missed if of_any_layer(name) not in excused]

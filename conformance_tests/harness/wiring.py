@@ -74,7 +74,7 @@ def omits(there: Departure) -> Equation | None:
     if norm not in SUBLAYERS:
         return None
     try:
-        _, gradients = there.run.gradients(there.case, there.run.cotangent(there.case))
+        gradients = there.run.gradients(there.case).by_path
     except (Disagreement, Unsupported):
         return None
     felt = {path for path, gradient in gradients.items() if gradient.any()}

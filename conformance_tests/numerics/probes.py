@@ -9,6 +9,7 @@ packed, shows. h = 1, B = 1, square shapes, one length and well-scaled inputs ea
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isqrt, prod
 from typing import NamedTuple
 
@@ -35,6 +36,17 @@ LONG = 257
 
 CROWD = 67
 """The first prime beyond 64, for the same reason; more sequences than that are a matter of memory."""
+
+SLOW = 2**24
+"""From so many parameters on that each position passes, large probes have as few positions as show the same.
+
+Two thousand positions in four probes take such an encoder longer than all other probes together. One sequence shows
+what comes of its length, three positions what comes of the number of sequences, and 131 positions, the first prime
+beyond 128, what padding does among many.
+"""
+
+LONG_IF_SLOW, CROWDED_IF_SLOW = 131, 3
+"""The positions of long sequences with padding, and of each sequence in a crowd, for such an encoder."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +243,13 @@ class Probes:
         profile = self.encoder.profile
         return 0 if profile["input"].variant == "given" else len(profile["cls"].parameters)
 
+    @cached_property
+    def _is_slow(self) -> bool:
+        """True if each position passes so many parameters that hundreds of them take long."""
+        shapes = self.encoder.parameter_shapes()
+        one = sum(prod(shape) for path, shape in shapes.items() if path.startswith("layers.0."))
+        return one * self.encoder.dimensions.N >= SLOW
+
     def _grid(self, length: int) -> tuple[int, int]:
         """Return rows and columns of patches: the square that a learned table is for, else about as many as asked."""
         if self.fixed.image is not None:
@@ -269,7 +288,11 @@ class Probes:
             "long": (FEW, self.longest),
             "crowd": (CROWD, self.length),
         }
-        batch, length = sizes.get(name.removeprefix("ragged-"), (self.batch, self.length))
+        if self._is_slow:
+            few = CROWD, min(CROWDED_IF_SLOW, self.length)
+            sizes |= {"long": (1, self.longest), "crowd": few}
+            sizes |= {"ragged-long": (FEW, min(LONG_IF_SLOW, self.longest)), "ragged-crowd": few}
+        batch, length = sizes.get(name, sizes.get(name.removeprefix("ragged-"), (self.batch, self.length)))
         return self._fixed(batch, length if self._kind in BY_POSITION else max(length, self.length))
 
     def _fixed(self, batch: int, length: int) -> tuple[int, int]:

@@ -62,6 +62,7 @@ def budget(
     inputs: tuple[Tensor, ...],
     keep: Tensor | None,
     dtype: torch.dtype,
+    enough: float = math.inf,
 ) -> float:
     """Return how far an output computed in ``dtype`` may be from the specification's in float64.
 
@@ -71,9 +72,11 @@ def budget(
         inputs: likewise, or ids.
         keep: the mask, True = keep.
         dtype: of the computation.
+        enough: a budget that suffices: it grows with each way that is tried, and ways cost two evaluations each.
 
     Returns:
-        The budget, infinite where the specification itself has no number in that precision.
+        The budget, or a part of it that is enough; infinite where the specification itself has no number in that
+        precision.
     """
     with torch.no_grad():
         exact = encoder(parameters, *inputs, keep=keep)
@@ -81,6 +84,8 @@ def budget(
         scale = float(exact[valid].nan_to_num().abs().max())
         distances = [torch.finfo(dtype).eps * max(scale, 1.0)]
         for way in (Way(), *(way_of(encoder, seed) for seed in range(WAYS))):
+            if MARGIN * max(distances) >= enough:
+                break
             # A wrong equation may give other scores for multiplied queries, yet the same ones in another order.
             for one in dict.fromkeys((way.factor, 1.0)):
                 found = distance(encoder, parameters, inputs, keep, dtype, exact, replace(way, factor=one), valid)

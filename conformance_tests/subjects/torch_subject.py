@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from conformance_tests.computation.graph import Graph
 from conformance_tests.errors import Disagreement, SubjectError, Unsupported, message
 from conformance_tests.numerics.probes import Probes, Sizes
+from conformance_tests.numerics.sketches import nothing_like
 from conformance_tests.subjects.annotated import given_anyway, made_by_annotation
 from conformance_tests.subjects.calling import (
     REQUIRED,
@@ -467,7 +468,8 @@ class TorchSubject(EnteredSubject):
         if not output.requires_grad:
             raise Disagreement("the output carries no gradient: it was detached from the input and the parameters")
         (output * cotangent).sum().backward()
-        by_weight = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in self._ordinary()}
+        by_weight = {n: nothing_like(p.detach()) if p.grad is None else p.grad for n, p in self._ordinary()}
+        self.module.zero_grad()  # whoever asked has them alone now
         return leaves[0].grad, by_weight
 
 

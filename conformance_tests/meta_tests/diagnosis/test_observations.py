@@ -22,7 +22,7 @@ from conformance_tests.diagnosis.observations import (
 )
 from conformance_tests.diagnosis.shrinking import agreeing_cases
 from conformance_tests.errors import Blocked, Unsupported
-from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Case
+from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Case, Gradients
 from conformance_tests.meta_tests.diagnosis.conftest import RunWith
 
 ZEROS = torch.zeros(2, 2)
@@ -63,8 +63,7 @@ def test_gradients_are_those_of_a_floating_input_and_then_of_the_parameters_by_p
     """Token ids have none."""
     run: Any = SimpleNamespace(
         demand_float64=lambda what: None,
-        cotangent=lambda case: None,
-        gradients=lambda case, cotangent: (by_input, LEARNED),
+        gradients=lambda case: (by_input, LEARNED, frozenset()),
     )
     assert [len(gradient) for gradient in gradients_of_subject(run, Case())] == lengths
 
@@ -89,13 +88,10 @@ class Asked:
     def demand_float64(self, what: str) -> None:
         """Go on."""
 
-    def cotangent(self, case: Case) -> None:
-        return None
-
-    def gradients(self, case: Case, cotangent: None) -> tuple[None, dict[str, Tensor]]:
+    def gradients(self, case: Case) -> Gradients:
         if case in self.refused:
             raise Blocked("its output is wrong")
-        return None, LEARNED
+        return Gradients(None, LEARNED, frozenset())
 
 
 def asked_of(run: Any) -> list[tuple[Case, bool]]:

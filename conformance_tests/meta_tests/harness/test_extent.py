@@ -1,5 +1,6 @@
 """How far a judgement looks: what was asked and answered, at which sizes, in which precisions, with whose weights."""
 
+import math
 import threading
 
 import pytest
@@ -114,8 +115,8 @@ def test_an_encoder_is_called_as_its_owner_calls_it(dtype: torch.dtype) -> None:
         assert watched.seen == {(dtype, True, True)}
         error = float((used.got - used.want).abs().max())
         assert used.dtype is dtype
-        assert error < (used.budget or 1e-12)
-        assert (used.budget is None) == (dtype is torch.float64)
+        assert error < (used.allowed(math.inf) or 1e-12)
+        assert (used.allowed(math.inf) is None) == (dtype is torch.float64)
         assert run.encode(Case(), run.probes["plain"]).dtype is torch.float64
 
 
