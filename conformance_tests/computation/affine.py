@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import PLACES, Graph, Operand, Value, places
+from conformance_tests.computation.graph import PLACES, Graph, Operand, Value, View, places
 
 NONE = -1
 """In the place of a code: nothing is there."""
@@ -76,11 +76,17 @@ class Affine:
 
     def columns(self) -> Tensor:
         """Return a code for the column of each entry: that of the first entry of the weights that it multiplies."""
-        return self._of_product(lambda product, t, _, c: product.reads[1][t, 0, c])
+        return self._of_product(lambda product, t, _, c: entries_at(product.reads.forms[1], t, 0, c))
 
     def weights(self) -> Tensor:
         """Return the codes of the columns: a last axis for what they multiply."""
-        return self._of_product(lambda product, t, _, c: product.reads[1].mT[t, c])
+
+        def of_columns(product: Value, t: Tensor, _: Tensor, c: Tensor) -> Tensor:
+            columns = product.reads.forms[1]
+            assert not isinstance(columns, float)
+            return entries_at(columns, t[:, None], torch.arange(columns.shape[1]), c[:, None])
+
+        return self._of_product(of_columns)
 
     def arguments(self) -> Tensor:
         """Return the codes of the rows: a last axis for what is multiplied."""
@@ -101,6 +107,12 @@ class Affine:
             found[here] = taken
         assert found is not None
         return found.reshape(*self.entries.shape, *found.shape[1:])
+
+
+def entries_at(codes: Operand | View, *index: Tensor | int) -> Tensor:
+    """Return the codes at places along all axes, which are broadcast with each other."""
+    assert not isinstance(codes, float)
+    return codes.at(*index) if isinstance(codes, View) else codes[index]
 
 
 def affine(graph: Graph, codes: Tensor) -> Affine | None:
@@ -126,7 +138,7 @@ def affine(graph: Graph, codes: Tensor) -> Affine | None:
                 times[here] = scale[here] * sign
             entries[here] = followed.reshape(-1)[at]
             scale[here] *= factor.reshape(-1)[at] if factor.ndim else factor
-    if not all(graph.depends(p.reads[0]) and not graph.depends(p.reads[1]) for p in graph.owners(entries)):
+    if not all(map(graph.is_map, graph.owners(entries))):
         return None
     shape = codes.shape
     return Affine(graph, entries.reshape(shape), scale.reshape(shape), bias.reshape(shape), times.reshape(shape))

@@ -700,7 +700,7 @@ def read_output(graph: Graph, found: Attention, averaged: Averaged, heads: Seque
 def is_map_of(graph: Graph, reader: Value, result: Value) -> bool:
     """Return whether a value is a product of weights with the results of heads, and nothing beside them."""
     rows = reader.reads[0] if reader.operation == "product" else None
-    if not isinstance(rows, Tensor) or graph.depends(reader.reads[1]):
+    if not isinstance(rows, Tensor) or graph.depends(reader.reads.forms[1]):
         return False
     owners = graph.owners(rows)
     return result in owners and all(v.operation == "product" for v in owners)

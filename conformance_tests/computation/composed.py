@@ -35,7 +35,7 @@ def map_before(graph: Graph, product: Value) -> Affine | None:
 
     None if they do not. Maps of the same value whose results stand side by side are one map.
     """
-    if product.operation != "product" or not graph.depends(product.reads[0]) or graph.depends(product.reads[1]):
+    if not graph.is_map(product):
         return None
     rows = product.reads[0]
     assert isinstance(rows, Tensor)
@@ -62,7 +62,7 @@ def look_up_before(graph: Graph, product: Value) -> Value | None:
 
     None for other maps. One that nothing is added to widens the embeddings, which the specification has.
     """
-    if product.operation != "product" or not graph.depends(product.reads[0]) or graph.depends(product.reads[1]):
+    if not graph.is_map(product):
         return None
     rows = product.reads[0]
     assert isinstance(rows, Tensor)

@@ -66,7 +66,7 @@ def feed_forwards(graph: Graph) -> list[FeedForward]:
     """Return the feed-forward networks of a computation, in order of execution."""
     found = []
     for value in graph.values:
-        if value.operation == "product" and graph.depends(value.reads[0]) and not graph.depends(value.reads[1]):
+        if graph.is_map(value):
             network = read_feed_forward(graph, value)
             if network is not None:
                 found.append(network)

@@ -12,10 +12,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from copy import copy
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard, overload
 
 import torch
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 
 PLACES = 32
 """Bits of a code that hold the place in a value; those above hold the value's number."""
@@ -34,6 +35,99 @@ NUMBERS_OF_MASKS = 2
 
 Operand = Tensor | float
 """Something that an operation reads: the codes of an array, in the shape in which it is read, or a number."""
+
+LARGE = 2**16
+"""From so many entries on the codes of a leaf are written down where they are looked at, and not kept.
+
+A code takes as much memory as a number in float64, so that those of each view of a large encoder's weights would take
+several times as much as the encoder.
+"""
+
+
+FEW = 2**12
+"""Codes of fewer entries tell as quickly as their memory which values they belong to."""
+
+
+class View(NamedTuple):
+    """The codes of a view of a large leaf: those of the entries that its sizes and strides lead to."""
+
+    number: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    @property
+    def codes(self) -> Tensor:
+        """The codes, written down."""
+        span = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)) + 1
+        begin = (self.number << PLACES) + self.offset
+        whole = torch.arange(begin, begin + span if 0 not in self.shape else begin)
+        remember(whole, View(self.number, (span,), (1,), self.offset))
+        return whole.as_strided(self.shape, self.strides)
+
+    def at(self, *index: Tensor | int) -> Tensor:
+        """Return the codes at places along all axes, which are broadcast with each other."""
+        begin = (self.number << PLACES) + self.offset
+        steps = (place * stride for place, stride in zip(index, self.strides, strict=True))
+        return torch.as_tensor(sum(steps, begin))
+
+    def renumbered(self, number: int) -> "View":
+        """Return the same view of another value."""
+        return self._replace(number=number)
+
+
+WRITTEN_DOWN: dict[int, tuple[StorageWeakRef, View]] = {}
+"""The memory in which codes of large leaves are written down, as long as it is there.
+
+Nothing is written into it, so that each tensor in it is a view of the leaf. Below autograd tensors do not tell whether
+they are views of others.
+"""
+
+MOST_WRITTEN_DOWN = 1000
+"""So many entries may stand there before those whose memory is gone are removed."""
+
+
+def remember(whole: Tensor, view: View) -> None:
+    """Remember which view of a leaf is written down in memory."""
+    if len(WRITTEN_DOWN) > MOST_WRITTEN_DOWN:
+        for key in [key for key, (memory, _) in WRITTEN_DOWN.items() if memory.expired()]:
+            del WRITTEN_DOWN[key]
+    memory = StorageWeakRef(whole.untyped_storage())
+    WRITTEN_DOWN[memory.cdata] = memory, view
+
+
+def as_view(codes: "Operand | View") -> View | None:
+    """Return the view of a large leaf that codes were written down from; None if they are others."""
+    if not isinstance(codes, Tensor):
+        return codes if isinstance(codes, View) else None
+    # A weak reference keeps the address from being given to other memory.
+    _, whole = WRITTEN_DOWN.get(codes.untyped_storage()._cdata, (None, None))
+    if whole is None:
+        return None
+    return View(whole.number, tuple(codes.shape), codes.stride(), whole.offset + codes.storage_offset())
+
+
+class Reads(Sequence[Operand]):
+    """What a value reads: views of large leaves are written down each time that one is looked at."""
+
+    def __init__(self, operands: "Iterable[Operand | View]") -> None:
+        given = operands.forms if isinstance(operands, Reads) else operands
+        self.forms: tuple[Operand | View, ...] = tuple(as_view(each) or each for each in given)
+
+    def __len__(self) -> int:
+        return len(self.forms)
+
+    @overload
+    def __getitem__(self, place: int) -> Operand: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Operand]: ...
+
+    def __getitem__(self, place: int | slice) -> Operand | Sequence[Operand]:
+        if isinstance(place, slice):
+            return tuple(self[at] for at in range(len(self))[place])
+        form = self.forms[place]
+        return form.codes if isinstance(form, View) else form
 
 
 @dataclass(eq=False)
@@ -59,7 +153,7 @@ class Value:
 
     number: int
     operation: str
-    reads: tuple[Operand, ...]
+    reads: "Reads"
     data: Tensor
     kind: str = ""
     name: str = ""
@@ -68,10 +162,27 @@ class Value:
     learned: bool = False
     line: str = ""
 
+    def __post_init__(self) -> None:
+        self.reads = Reads(self.reads)
+
     @property
     def codes(self) -> Tensor:
         """The codes of its entries, in its shape."""
+        if self.whole is not None:
+            return self.whole.codes
         return (self.number << PLACES) + torch.arange(self.data.numel()).reshape(self.data.shape)
+
+    @property
+    def whole(self) -> View | None:
+        """A large leaf as a view of all of it."""
+        if len(self.reads) or self.data.numel() < LARGE:
+            return None
+        return View(self.number, tuple(self.data.shape), contiguous_strides(self.data.shape), 0)
+
+    @property
+    def forms(self) -> "list[Tensor | View]":
+        """The codes among what it reads, those of large leaves as views."""
+        return [form for form in self.reads.forms if isinstance(form, Tensor | View)]
 
     @property
     def where(self) -> str:
@@ -143,21 +254,30 @@ class Graph:
         changed._readers = (-1, {})
         return changed
 
+    def read_by(self, value: Value) -> set[int]:
+        """Return the numbers of the values that a value reads entries of."""
+        return {number for form in value.forms for number in self.owning(form)}
+
     def owner(self, codes: Tensor) -> Value | None:
         """Return the value that all these entries belong to; None if there are several."""
-        numbers = self._owning(codes)
+        numbers = self.owning(codes)
         return self.values[numbers[0]] if len(numbers) == 1 else None
 
     def owners(self, codes: Tensor) -> list[Value]:
         """Return the values that these entries belong to, in order of execution."""
-        return [self.values[number] for number in self._owning(codes)]
+        return [self.values[number] for number in self.owning(codes)]
 
-    def _owning(self, codes: Tensor) -> tuple[int, ...]:
+    def owning(self, codes: Tensor | View) -> tuple[int, ...]:
         """Return the numbers of the values that these entries belong to, in order.
 
         Large arrays are asked for often, under many views: the answer for a whole array is kept with it until something
         is written into it, which shows in its version as soon as no recorder stands between.
         """
+        if isinstance(codes, View):
+            return (codes.number,)
+        view = as_view(codes) if codes.numel() >= FEW else None
+        if view is not None:
+            return (view.number,)
         whole = codes if codes._base is None else codes._base
         if not self.is_complete or whole.numel() > codes.numel():
             return owning(codes)
@@ -181,9 +301,18 @@ class Graph:
             found[here] = value.data.reshape(-1)[places(codes[here])].double()
         return found
 
-    def depends(self, codes: Operand) -> bool:
+    def depends(self, codes: "Operand | View") -> bool:
         """Return whether one of these entries depends on the arguments of the call."""
+        if isinstance(codes, View):
+            return self.values[codes.number].depends
         return isinstance(codes, Tensor) and any(value.depends for value in self.owners(codes))
+
+    def is_map(self, value: Value) -> bool:
+        """Return whether a value is a product of what depends on the arguments of the call with weights."""
+        if value.operation != "product":
+            return False
+        rows, columns = value.reads.forms
+        return self.depends(rows) and not self.depends(columns)
 
     def learned(self, codes: Operand) -> bool:
         """Return whether one of these entries depends on a parameter."""
@@ -194,7 +323,7 @@ class Graph:
         if self._readers[0] != len(self.values):
             readers: dict[int, list[Value]] = {}
             for reader in self.values:
-                for number in {v.number for codes in reader.arrays for v in self.owners(codes)}:
+                for number in self.read_by(reader):
                     readers.setdefault(number, []).append(reader)
             self._readers = (len(self.values), readers)
         return self._readers[1].get(value.number, [])
@@ -212,7 +341,12 @@ class Graph:
             found.add(number)
             value = self.values[number]
             yield value
-            waiting |= {v.number for read in value.arrays for v in self.owners(read)} - found
+            waiting |= self.read_by(value) - found
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of an array whose entries lie side by side."""
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def owning(codes: Tensor) -> tuple[int, ...]:
@@ -476,7 +610,9 @@ class Recording:
         """Add a product, unless it is a map that is computed again: an activation may call it twice."""
         if self.graph.depends(columns):
             return self._added("product", (rows, columns), data, **about)
-        key = tuple((codes.shape, hash(codes.numpy().tobytes())) for codes in (rows, columns))
+        key = tuple(
+            as_view(codes) or (codes.shape, hash(codes.numpy().tobytes())) for codes in (rows, columns)
+        )
         if key not in self._maps:
             self._maps[key] = self._added("product", (rows, columns), data, **about)
         return self._maps[key]
@@ -586,6 +722,6 @@ class Recording:
             operation, kind, data = f"{COMPLEX} {operation}", "", data.real
         depends = depends or any(map(graph.depends, reads))
         learned = learned or any(map(graph.learned, reads))
-        value = Value(len(graph.values), operation, reads, data, kind, name, options or {}, depends, learned, line)
+        value = Value(len(graph.values), operation, Reads(reads), data, kind, name, options or {}, depends, learned, line)
         graph.values.append(value)
         return value.codes

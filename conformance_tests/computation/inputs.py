@@ -10,7 +10,7 @@ from conformance_tests.computation.affine import NONE, Affine, affine, of_weight
 from conformance_tests.computation.constants import NEAR, SAME
 from conformance_tests.computation.convolutions import read_convolution
 from conformance_tests.computation.feed_forward import linear, nearest_activation, unscaled
-from conformance_tests.computation.graph import PLACES, Graph, Value, places
+from conformance_tests.computation.graph import PLACES, Graph, Reads, Value, places
 from conformance_tests.computation.images import Patches, tiling
 from conformance_tests.computation.norm import CLOSE, Norm
 from conformance_tests.computation.outer_norms import read_outer_norm
@@ -253,7 +253,7 @@ def read_kinds(found: EncoderReading) -> None:
 def sum_of_weights(graph: Graph, one: Tensor, other: Tensor) -> Tensor:
     """Return the codes of a sum of weights, which stands behind everything that the encoder computes."""
     data, learned = graph.numbers(one) + graph.numbers(other), graph.learned(one) or graph.learned(other)
-    graph.values.append(Value(len(graph.values), "add", (one, other), data, "elementwise", learned=learned))
+    graph.values.append(Value(len(graph.values), "add", Reads((one, other)), data, "elementwise", learned=learned))
     return graph.values[-1].codes
 
 

@@ -11,7 +11,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import Graph, Operand, Value, places
+from conformance_tests.computation.graph import Graph, Operand, Value, View, places
 from conformance_tests.computation.rewriting import Rewriting
 
 SHARES_WEIGHTS = ("product", "look-up", "layer-norm", "rms-norm")
@@ -41,11 +41,11 @@ class Loops:
 
     def all_turns(self) -> Iterator[list[Value]]:
         """Yield the turns of each loop, in order of execution; what stands in none is a loop of one turn."""
-        read: dict[int, list[list[int]]] = {}
+        read: dict[int, list[tuple[int, ...]]] = {}
         height: dict[int, int] = {}
         at_height: dict[int, list[Value]] = {}
         for value in self._graph.values:
-            read[value.number] = [[v.number for v in self._graph.owners(codes)] for codes in value.arrays]
+            read[value.number] = [self._graph.owning(codes) for codes in value.forms]
             height[value.number] = 1 + max((height[n] for numbers in read[value.number] for n in numbers), default=0)
             at_height.setdefault(height[value.number], []).append(value)
         for _, values in sorted(at_height.items()):
@@ -68,15 +68,18 @@ class Loops:
         options = tuple(sorted((name, str(option)) for name, option in value.options.items()))
         loops = iter([tuple(sorted({self._loop[number] for number in numbers})) for numbers in read])
         # As text, since a number that is none is unlike itself.
-        reads = tuple(next(loops) if isinstance(operand, Tensor) else str(operand) for operand in value.reads)
+        forms = value.reads.forms
+        reads = tuple(next(loops) if isinstance(operand, Tensor | View) else str(operand) for operand in forms)
         # A loop in a loop runs over heads and their maps: the turns of each map are a loop by themselves.
         has_weights = value.operation in SHARES_WEIGHTS or not value.depends
-        weights = [codes for codes in value.arrays if has_weights and not self._graph.depends(codes)]
+        weights = [codes for codes in value.forms if has_weights and not self._graph.depends(codes)]
         shared = tuple(map(self._entries_of, weights))
         return value.operation, value.data.shape[-1:], options, reads, shared
 
-    def _entries_of(self, codes: Tensor) -> bytes:
+    def _entries_of(self, codes: Tensor | View) -> Hashable:
         """Return which entries of a weight these are, which each turn may make anew."""
+        if isinstance(codes, View):
+            return codes.renumbered(0)
         found: bytes = (codes if self._graph.owner(codes) is None else places(codes)).numpy().tobytes()
         return found
 
@@ -87,7 +90,7 @@ class Loops:
         """
         of_size: dict[Hashable, list[Value]] = {}
         for value in members:
-            of_size.setdefault((value.data.shape, *(codes.shape for codes in value.arrays)), []).append(value)
+            of_size.setdefault((value.data.shape, *(tuple(codes.shape) for codes in value.forms)), []).append(value)
         return [members] if len(of_size) == 1 or self._is_of_rows(members) else list(of_size.values())
 
     def _is_of_rows(self, members: Sequence[Value]) -> bool:
@@ -148,7 +151,7 @@ class Rolling(Rewriting):
         first = turns[0]
         if len(turns) == 1 or not first.depends:
             codes = self.keep(first)
-            self.now |= {turn.number: codes for turn in turns}
+            self.now.update({turn.number: codes for turn in turns})
             return
         reads = [tuple(map(self.read, turn.reads)) for turn in turns]
         if any(turn.data.shape != first.data.shape for turn in turns):
@@ -162,7 +165,7 @@ class Rolling(Rewriting):
         if "axes" in options:
             options["axes"] = tuple(axis % first.arrays[0].ndim + 1 for axis in options["axes"])
         codes = self.add(first, operands, torch.stack([turn.data for turn in turns]), options)
-        self.now |= {turn.number: mine for turn, mine in zip(turns, codes, strict=True)}
+        self.now.update({turn.number: mine for turn, mine in zip(turns, codes, strict=True)})
 
     def _side_by_side(
         self, first: Value, reads: Sequence[tuple[Operand, ...]], join: Callable[[list[Tensor]], Tensor]
@@ -188,7 +191,7 @@ class Rolling(Rewriting):
             each_one = [as_rows(x) if x.ndim == first.arrays[0].ndim else x.reshape(-1) for x in data]
             codes = self.add(first, operands, torch.cat(each_one), options)
             parts = codes.split([len(x) for x in each_one])
-        self.now |= {turn.number: mine.reshape(turn.data.shape) for turn, mine in zip(turns, parts, strict=True)}
+        self.now.update({turn.number: mine.reshape(turn.data.shape) for turn, mine in zip(turns, parts, strict=True)})
 
     def _add_product(self, turns: Sequence[Value], reads: Sequence[tuple[Operand, ...]]) -> None:
         """Add the product of all that the turns multiply: rows and columns that meet have the same t."""
@@ -209,9 +212,8 @@ class Rolling(Rewriting):
             whole[at] = data
             operands = representatives(rows, row)[which_rows], representatives(columns, column)[which_columns].mT
             codes = self.add(turns[0], operands, whole.reshape(shape), {}).reshape(-1)[at]
-        self.now |= {
-            turn.number: mine for turn, mine in zip(turns, codes.split([len(t.data) for t in turns]), strict=True)
-        }
+        mine = codes.split([len(turn.data) for turn in turns])
+        self.now.update({turn.number: part for turn, part in zip(turns, mine, strict=True)})
 
 
 def as_rows(x: Tensor) -> Tensor:

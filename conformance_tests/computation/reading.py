@@ -88,7 +88,7 @@ def reads_weights(graph: Graph, value: Value) -> bool:
 def is_mapped(graph: Graph, value: Value) -> bool:
     """Return whether the output is a map of a value, perhaps with more behind it; a residual connection is none."""
     readers = graph.readers(value)
-    maps = [v for v in readers if v.operation == "product" and not graph.depends(v.reads[1])]
+    maps = [v for v in readers if v.operation == "product" and not graph.depends(v.reads.forms[1])]
     return bool(maps) and not any(reader.operation == "add" for reader in readers)
 
 

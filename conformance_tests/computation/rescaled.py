@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import Graph, Rescaling, Value
+from conformance_tests.computation.graph import Graph, Reads, Rescaling, Value
 from conformance_tests.computation.walking import constant_along
 
 IMAGES = 4
@@ -36,7 +36,7 @@ def rescaled(graph: Graph) -> Graph:
         return graph
     # Nothing reads the images any more, and what they become is given.
     before = replace(given, operation="constant", name="", depends=False)
-    found = graph.with_values([before, replace(last, operation="argument", reads=(), kind="", name=given.name)])
+    found = graph.with_values([before, replace(last, operation="argument", reads=Reads(()), kind="", name=given.name)])
     found.rescaling = Rescaling(narrowed(factor), narrowed(offset))
     return found
 

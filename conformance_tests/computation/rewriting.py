@@ -1,13 +1,36 @@
 """Graphs made of other graphs, in which some values are put in another way."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import PLACES, Graph, Operand, Value, places
+from conformance_tests.computation.graph import PLACES, Graph, Operand, Reads, Value, View, as_view, places
+
+
+class Now(MutableMapping[int, Tensor]):
+    """Codes by the number of a value, those of large leaves written down when they are asked for."""
+
+    def __init__(self) -> None:
+        self.forms: dict[int, Tensor | View] = {}
+
+    def __getitem__(self, number: int) -> Tensor:
+        form = self.forms[number]
+        return form.codes if isinstance(form, View) else form
+
+    def __setitem__(self, number: int, codes: Tensor) -> None:
+        self.forms[number] = as_view(codes) or codes
+
+    def __delitem__(self, number: int) -> None:
+        del self.forms[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.forms)
+
+    def __len__(self) -> int:
+        return len(self.forms)
 
 
 class Rewriting:
@@ -23,10 +46,13 @@ class Rewriting:
         self.former = former
         self.graph = Graph()
         self.graph.is_complete = True
-        self.now: dict[int, Tensor] = {}
+        self.now = Now()
 
     def translated(self, codes: Tensor) -> Tensor:
         """Return the codes that entries of the former graph have."""
+        view = self._view_of_kept(as_view(codes))
+        if view is not None:
+            return view.codes
         owners = self.former.owners(codes)
         if len(owners) == 1:
             return self.now[owners[0].number].reshape(-1)[places(codes)]
@@ -36,8 +62,18 @@ class Rewriting:
             found[here] = self.now[value.number].reshape(-1)[places(codes[here])]
         return found
 
+    def _view_of_kept(self, view: View | None) -> View | None:
+        """Return a view of a large leaf as it is now, if that leaf is kept as it was; else None."""
+        now = None if view is None else self.now.forms[view.number]
+        whole = None if view is None else self.former.values[view.number].whole
+        if view is None or whole is None or not isinstance(now, View) or now != whole.renumbered(now.number):
+            return None
+        return view.renumbered(now.number)
+
     def read(self, operand: Any) -> Any:
         """Return an operand, or an option, as it is now."""
+        if isinstance(operand, View):
+            return self._view_of_kept(operand) or self.translated(operand.codes)
         return self.translated(operand) if isinstance(operand, Tensor) else operand
 
     def options(self, value: Value) -> dict[str, Any]:
@@ -46,14 +82,14 @@ class Rewriting:
 
     def keep(self, value: Value) -> Tensor:
         """Add a value as it is, and return its codes."""
-        return self.add(value, tuple(map(self.read, value.reads)), value.data, self.options(value))
+        return self.add(value, list(map(self.read, value.reads.forms)), value.data, self.options(value))
 
     def add(
-        self, like: Value, reads: tuple[Operand, ...], data: Tensor, options: Mapping[str, Any], **other: Any
+        self, like: Value, reads: Sequence[Operand | View], data: Tensor, options: Mapping[str, Any], **other: Any
     ) -> Tensor:
         """Add a value that is like one of the former graph but for some attributes, and return its codes."""
         number = len(self.graph.values)
-        self.graph.values.append(replace(like, number=number, reads=reads, data=data, options=options, **other))
+        self.graph.values.append(replace(like, number=number, reads=Reads(reads), data=data, options=options, **other))
         return self.graph.values[-1].codes
 
     def finish(self) -> Graph:

@@ -32,9 +32,11 @@ class Product(NamedTuple):
 
 def product_of_sums(graph: Graph, value: Value) -> Product | None:
     """Return the product that was meant by a product of two sums; None of another value."""
-    factors = [graph.owner(read) for read in value.arrays]
-    is_of_sums = len(factors) == 2 and all(of is not None and of.operation == "sum" and of.depends for of in factors)
-    if not is_of_sums or value.operation not in ("product", "mul"):
+    if value.operation not in ("product", "mul"):
+        return None
+    factors = [[graph.values[number] for number in graph.owning(read)] for read in value.forms]
+    are_sums = (len(of) == 1 and of[0].operation == "sum" and of[0].depends for of in factors)
+    if len(factors) != 2 or not all(are_sums):
         return None
     if value.operation == "product" and value.arrays[0].shape[-1] > 1:
         return None

@@ -11,7 +11,7 @@ from conformance_tests.computation.graph import PLACES, Graph, Value, places
 
 def is_of_data(graph: Graph, value: Value) -> bool:
     """Return whether a value is a product of two arrays of data: scores, or averages."""
-    return value.operation == "product" and all(map(graph.depends, value.reads))
+    return value.operation == "product" and all(map(graph.depends, value.reads.forms))
 
 
 def first_argument(graph: Graph) -> Value | None:

@@ -237,20 +237,20 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation], *, at_random: bool
     What an encoder does beside its numbers, such as writing into its input, shows in the checks alone. Where it answers
     ``at_random``, errors may be of any amount.
     """
-    failed, sets = failing(run), {name: run.parameters(name) for name in run.weight_sets}
+    failed, given = failing(run), run.parameters(GIVEN)
     alike: list[Explanation] = []
     # The specification itself comes first: in a process that its subject has spoiled it may fail just the same.
     for wrong in [(), *((d,) for d in candidates)]:
         module = EncoderModule(with_deviations(run.encoder, wrong), dtype=run.subject.kept_in())
         needed = module.encoder.parameter_shapes().keys()
-        if not needed <= sets[GIVEN].keys():
+        if not needed <= given.keys():
             continue
-        module.load({path: sets[GIVEN][path] for path in needed})
+        module.load({path: given[path] for path in needed})
         with suppress(Undetermined, SubjectError), opened_beside(run, module) as other:
             # Where a parameter is missing the outputs may be right; which one it is tells the deviations apart.
             if other.stated_parameters().keys() != run.stated_parameters().keys():
                 continue
-            other.weight_sets.adopt(sets)
+            other.weight_sets.adopt(run.weight_sets, run.parameters)
             amounts = amounts_alike(other, failed, at_random=at_random)
             if amounts is not None and not wrong:
                 return []

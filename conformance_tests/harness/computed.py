@@ -7,7 +7,7 @@ check must not ask it twice and compare it with itself.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from math import inf, isinf
 from typing import NamedTuple
 
@@ -152,7 +152,7 @@ class Computed:
     def __post_init__(self) -> None:
         self.extent = Extent()
         self.probes = Probes(self.encoder, self.question.seed, self.subject.dtype, self.sizes, self.subject.special_ids)
-        self.parameters = lru_cache(maxsize=1)(self._parameters)  # checks go through one set after the other
+        self.parameters = cache(self._parameters)
         self.output = cache(self._output)
         self.expected = cache(self._expected)
         self.gradients = cache(self._gradients)
@@ -163,9 +163,9 @@ class Computed:
         self.can_be_asked = cache(self._can_be_asked)
         self.too_long = cache(self._too_long)
 
-    def _parameters(self, weights: str = PERTURBED) -> dict[str, Tensor]:
+    def _parameters(self, weights: str = PERTURBED) -> Mapping[str, Tensor]:
         """Return the subject's weights by canonical path, in float64."""
-        return self.mapping.canonical(self.weight_sets[weights])
+        return self.weight_sets.parameters(weights)
 
     def encode(self, case: Case, probe: Probe) -> Tensor:
         """Call the subject on a probe that the check makes.

@@ -159,7 +159,7 @@ class Run(Computed):
         if found is None:
             return None
         other, within = found
-        return case, other, valid & (within[:, None] if valid.ndim > 1 else within)
+        return case, other.copy(), valid & (within[:, None] if valid.ndim > 1 else within)
 
     def _other_padding(self, case: Case) -> tuple[Probe, Tensor] | None:
         """Return a case's probe with other content at padded positions, and in which samples no score is too large."""

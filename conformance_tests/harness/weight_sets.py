@@ -10,13 +10,16 @@ dozens, where an activation that is cut off shows it; and with sublayers that ad
 the rest shows by itself.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+from math import nan
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from conformance_tests.errors import Unsupported
+from conformance_tests.numerics.noise import Noise, first_names
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.subject import Subject
 
@@ -42,17 +45,32 @@ FAINT_PLACES = ("norm_1", "norm_embedding", "norm_token", "norm_feature")
 """The norms that are made small for the same reason: what they give is read by the next norm."""
 
 
-Change = Callable[[str, Tensor], Tensor]
-"""Makes weights of a perturbed array and its name."""
+ROOM = 2**21
+"""Sets of an encoder with at most so many weights are kept: a dozen take 200 MB."""
+
+Adopted = Callable[[str], Mapping[str, Tensor]]
+"""Returns the arrays of a set."""
 
 
-def multiplied(_: str, w: Tensor, by: float) -> Tensor:
-    """Return a multiple of an array."""
-    return by * w
+class Recipe(NamedTuple):
+    """How an array of a set is made: of the numbers as given or as drawn, times a factor, plus an offset."""
+
+    is_drawn: bool
+    times: float = 1.0
+    plus: float = 0.0
+
+
+AS_GIVEN, AS_DRAWN = Recipe(is_drawn=False), Recipe(is_drawn=True)
+UNKNOWN = Recipe(is_drawn=True, times=nan)
 
 
 class WeightSets(Mapping[str, Mapping[str, Tensor]]):
-    """The subject's weights as given and as the suite changes them, by the subject's own names."""
+    """The subject's weights as given and as the suite changes them, by the subject's own names.
+
+    There is one array for each weight, and a set is what these arrays hold while it is in use. Of a small encoder each
+    set that has been in use is kept. A large one has no room for several: there the arrays are its own, wherever they
+    can be written into, and asking for another set changes them.
+    """
 
     def __init__(self, subject: Subject, mapping: ParameterMapping, seed: int, fixed: Collection[str] = ()) -> None:
         self.subject = subject
@@ -61,68 +79,66 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         self.fixed = {name for path in fixed for name in mapping.sources[path].names}
         # What is not to be learned and has no place among the parameters is a constant, such as a scale.
         self.fixed |= subject.fixed() & set(mapping.unmapped)
-        self.given = subject.weights()
+        self.given = subject.given()
+        self.has_room = sum(w.numel() for w in subject.held().values()) <= ROOM
+        self.held = subject.weights() if self.has_room else subject.held()
+        self.changes = 0
+        """How often the arrays have changed."""
         self._in_use = GIVEN
-        self._latest: tuple[str, Mapping[str, Tensor]] | None = None
+        self._made: dict[str, Recipe] = {}
+        self._kept: dict[str, Mapping[str, Tensor]] = {}
+        self._adopted: Adopted | None = None
 
     @cached_property
-    def _sets(self) -> Mapping[str, Callable[[], Mapping[str, Tensor]]]:
-        """Functions that make the sets: a large encoder has no room for all of them at once."""
-        try:
-            self.subject.set_weights(self.given)
-        except Unsupported:
-            return {GIVEN: lambda: self.given}
-        perturbed = self.perturbed()
-        places = self.mapping.names_of(*FAINT_LETTERS) | self.mapping.names_at(*FAINT_PLACES)
-        small = self._with_equals(places) - self.fixed
-        sharpened = self._with_equals(self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K"))
-        loud = self._with_equals(self.mapping.names_of("W_1", "b_1"))
-        moved = self._with_equals(self.mapping.names_of("b_O", "b_2") or self.mapping.names_of("W_O", "W_2"))
-        changes: dict[str, tuple[Collection[str], Change]] = {
-            PERTURBED: ((), lambda _, w: w),
-            FAINT: (small, lambda _, w: 1e-4 * w),
-            OFFSET: (moved, lambda name, w: w + self._offset(name)),
-            **{sharp: (sharpened, partial(multiplied, by=times)) for sharp, times in SHARPNESS.items()},
-            LOUD: (loud, partial(multiplied, by=30)),
-            **{name: (self._last_maps(sublayers), partial(multiplied, by=0.0)) for name, sublayers in SILENCED.items()},
-        }
-        return {GIVEN: lambda: self.given} | {
-            name: partial(self._changed, perturbed, *c) for name, c in changes.items()
-        }
+    def _first_names(self) -> dict[str, str]:
+        """The first name of the array that each name stands for."""
+        return first_names(self.held)
 
-    def _changed(self, weights: Mapping[str, Tensor], names: Collection[str], change: "Change") -> Mapping[str, Tensor]:
-        """Return weights of which some are changed, as the subject can hold them."""
-        return self.subject.rounded({n: change(n, w) if n in names else w for n, w in weights.items()})
+    @cached_property
+    def _noise(self) -> Noise:
+        return Noise(self.seed, {name: self.held[name].shape for name in dict.fromkeys(self._first_names.values())})
+
+    @cached_property
+    def _sets(self) -> Mapping[str, Mapping[str, Recipe]]:
+        """The recipe of each array, by set and by the first name of the array."""
+        names = list(dict.fromkeys(self._first_names.values()))
+        given = dict.fromkeys(names, AS_GIVEN)
+        try:
+            self.subject.set_weights(self.held)
+        except Unsupported:
+            return {GIVEN: given}
+        fixed = {self._first_names[name] for name in self.fixed}
+        drawn = {name: AS_GIVEN if name in fixed else AS_DRAWN for name in names}
+        places = self.mapping.names_of(*FAINT_LETTERS) | self.mapping.names_at(*FAINT_PLACES)
+        moved = self.mapping.names_of("b_O", "b_2") or self.mapping.names_of("W_O", "W_2")
+        sharpened = self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K")
+
+        def changed(own: Iterable[str], change: Callable[[str], Mapping[str, float]]) -> dict[str, Recipe]:
+            changing = {self._first_names[name] for name in own}
+            return {name: how._replace(**change(name)) if name in changing else how for name, how in drawn.items()}
+
+        def multiplied(own: Iterable[str], by: float) -> dict[str, Recipe]:
+            return changed(own, lambda _: {"times": by})
+
+        return {
+            GIVEN: given,
+            PERTURBED: drawn,
+            FAINT: multiplied(places - self.fixed, 1e-4),
+            OFFSET: changed(moved, lambda name: {"plus": self._offset(name)}),
+            **{sharp: multiplied(sharpened, times) for sharp, times in SHARPNESS.items()},
+            LOUD: multiplied(self.mapping.names_of("W_1", "b_1"), 30),
+            **{name: multiplied(self._last_maps(parts) - self.fixed, 0) for name, parts in SILENCED.items()},
+        }
 
     def _last_maps(self, sublayers: Collection[str]) -> set[str]:
-        last = self.mapping.names_of(*(letter for sublayer in sublayers for letter in LAST_MAPS[sublayer]))
-        return self._with_equals(last) - self.fixed
-
-    def _with_equals(self, names: Collection[str]) -> set[str]:
-        """Return these names and those that share memory with one of them, which must stay equal to it."""
-        memory = {id(self.given[name]) for name in names}
-        return {name for name, w in self.given.items() if id(w) in memory}
-
-    def perturbed(self) -> dict[str, Tensor]:
-        """Draw maps anew with standard deviation 0.8/√(what they read), so that attention is far from uniform.
-
-        Vectors are moved by 0.3 from what they were, and from 0 where they held no number. Weights that share memory
-        stay equal.
-        """
-        generator = torch.Generator().manual_seed(self.seed)
-        drawn: dict[int, Tensor] = {}
-        for name, w in self.given.items():
-            if id(w) not in drawn:
-                noise = torch.randn(w.shape, generator=generator, dtype=torch.float64)
-                reads = self._reads.get(name, w.shape[-1] if w.ndim else 1)
-                drawn[id(w)] = finite(w) + 0.3 * noise if w.ndim < 2 else 0.8 / max(reads, 1) ** 0.5 * noise
-        return {name: w if name in self.fixed else drawn[id(w)] for name, w in self.given.items()}
+        return self.mapping.names_of(*(letter for sublayer in sublayers for letter in LAST_MAPS[sublayer]))
 
     @cached_property
     def _reads(self) -> dict[str, int]:
-        """The number of entries that each map of the layers reads, by the subject's own names."""
-        maps = self.mapping.canonical(self.given)
-        return {name: len(maps[p]) for p, s in self.mapping.sources.items() if ".W_" in p for name in s.names}
+        """The number of entries that each map of the layers reads, by the first name of its array."""
+        maps = {p: s for p, s in self.mapping.sources.items() if ".W_" in p}
+        reads = {name: len(self.mapping.at(p, self.held)) for p, s in maps.items() for name in s.names}
+        return {self._first_names[name]: size for name, size in reads.items()}
 
     def _offset(self, name: str) -> float:
         """Return the offset of a bias, or of a map: a sum of n random entries is about as large as √n."""
@@ -136,34 +152,138 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
     def is_one(self, path: str, other: str) -> bool:
         """Return whether the subject keeps the same arrays at two canonical paths."""
         here, there = (
-            [id(self.given[name]) for name in self.mapping.sources[p].names] if p in self.mapping.sources else []
+            [self._first_names[name] for name in self.mapping.sources[p].names] if p in self.mapping.sources else []
             for p in (path, other)
         )
         return here == there
 
-    def adopt(self, sets: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Judge with these weights, by the subject's own names, instead of those that the seed makes."""
-        own = {name: {own: weights[own] for own in self.given} for name, weights in sets.items()}
-        self._sets = {name: partial(own.__getitem__, name) for name in own}
-        self._latest = None
+    def adopt(self, names: Iterable[str], weights: Adopted) -> None:
+        """Judge with other weights than those that the seed makes.
+
+        Args:
+            names: the sets that there are.
+            weights: returns the arrays of a set, by the subject's own names; it may have more.
+        """
+        self._sets = {name: {} for name in names}
+        self._adopted, self._kept, self._in_use = weights, {}, ""
 
     def use(self, name: str) -> None:
         """Give the subject the weights of this name."""
-        if name != self._in_use:
-            self.subject.set_weights(self[name])
-            self._in_use = name
+        if name == self._in_use:
+            return
+        if not self.has_room:
+            self._make(name)
+        self._in_use = name
+        self.subject.set_weights(self[name])
 
     def __getitem__(self, name: str) -> Mapping[str, Tensor]:
-        if self._latest is None or self._latest[0] != name:
-            self._latest = None  # before another takes its room
-            self._latest = name, self._sets[name]()
-        return self._latest[1]
+        if not self.has_room:
+            self.use(name)
+            return self.held
+        if name not in self._kept:
+            self._make(name)
+            self._kept[name] = self._copied()
+        return self._kept[name]
+
+    def _make(self, name: str) -> None:
+        """Let the arrays hold this set: each is written that is not what it should be."""
+        self.changes += 1
+        if self._adopted is not None:
+            of_set = self._adopted(name)
+            for own in self._first_names.values():
+                self.held[own].copy_(of_set[own])
+            return
+        recipes = self._sets[name]
+        written = [own for own, how in recipes.items() if self._made.get(own, AS_GIVEN) != how]
+        for own in written:
+            self._write(own, recipes[own], self.held[own])
+        self._made |= {own: recipes[own] for own in written}
+        rounded = self.subject.rounded(self.held) if name != GIVEN else self.held
+        for own in written:
+            if rounded[own] is not self.held[own]:
+                self.held[own].copy_(rounded[own])
+
+    def _write(self, own: str, recipe: Recipe, into: Tensor) -> None:
+        """Write an array as a recipe says.
+
+        What is drawn is for maps a standard deviation of 0.8/√(what they read), so that attention is far from uniform;
+        vectors are moved by 0.3 from what they were, and from 0 where they held no number.
+        """
+        if not recipe.is_drawn:
+            into.copy_(self.given[own])
+        else:
+            self._noise.write(own, into)
+            if into.ndim < 2:
+                into.mul_(0.3).add_(finite(self.given[own]))
+            else:
+                into.mul_(0.8 / max(self._reads.get(own, into.shape[-1]), 1) ** 0.5)
+        if recipe.times != 1:
+            into.mul_(recipe.times)
+        if recipe.plus:
+            into.add_(recipe.plus)
+
+    def are_untouched(self) -> bool:
+        """Return whether the encoder's own arrays hold what was written into them: not where it changes them itself."""
+        if self.has_room or self.subject.dtype is not torch.float64 or self._adopted is not None:
+            return True
+        for own, recipe in self._sets[self._in_use].items():
+            again = torch.empty_like(self.held[own])
+            self._write(own, recipe, again)
+            if not torch.equal(again.nan_to_num(), self.held[own].nan_to_num()):
+                return False
+        return True
+
+    def keep_apart(self) -> None:
+        """Hold the weights in memory of their own from now on: the encoder changes what it has."""
+        self.held = self._copied()
+        self._made = dict.fromkeys(self._first_names.values(), UNKNOWN)
+        self._in_use = ""
+
+    def _copied(self) -> dict[str, Tensor]:
+        copies = {own: self.held[own].clone() for own in self._first_names.values()}
+        return {own: copies[first] for own, first in self._first_names.items()}
+
+    def parameters(self, name: str, mapping: ParameterMapping | None = None) -> Mapping[str, Tensor]:
+        """Return the weights of a set by canonical path, as the mapping reads them or another one."""
+        mapping = mapping or self.mapping
+        return mapping.canonical(self[name]) if self.has_room else CanonicalWeights(self, name, mapping)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sets  # to make it would take long
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._sets)
 
     def __len__(self) -> int:
         return len(self._sets)
+
+
+class CanonicalWeights(Mapping[str, Tensor]):
+    """The weights of a set by canonical path, as a mapping reads them: in use from when one is asked for.
+
+    What is returned is the encoder's own memory, where that holds it so; another set changes it.
+    """
+
+    def __init__(self, sets: WeightSets, name: str, mapping: ParameterMapping) -> None:
+        self.sets = sets
+        self.name = name
+        self.mapping = mapping
+        self._taken: tuple[int, Mapping[str, Tensor]] = (-1, {})
+
+    def __getitem__(self, path: str) -> Tensor:
+        weights = self.sets[self.name]
+        if self._taken[0] != self.sets.changes:
+            self._taken = self.sets.changes, self.mapping.canonical(weights)
+        return self._taken[1][path]
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.mapping.sources
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.mapping.sources)
+
+    def __len__(self) -> int:
+        return len(self.mapping.sources)
 
 
 def finite(w: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ class Evidence:
     def read_as(self, mapping: ParameterMapping) -> list[Experiment]:
         """Return these calls with the parameters read in another way."""
         return [
-            replace(e, parameters=mapping.canonical(self.sets[case.weights]))
+            replace(e, parameters=self.sets.parameters(case.weights, mapping))
             for e, case in zip(self.experiments, self.cases, strict=True)
         ]
 
@@ -72,7 +72,7 @@ class Calls:
         self.subject = subject
         self.seed = seed
         self.has_head = has_head
-        self.weights = subject.weights()
+        self.weights = subject.held()
         self.sets: WeightSets | None = None
         self.sizes: Sizes | None = None
         self.narrowed: torch.dtype | None = None
@@ -98,6 +98,8 @@ class Calls:
         some = [Case(PERTURBED), Case(FAINT, "faint"), Case(GIVEN)] if PERTURBED in sets else []
         cases = some or [Case(GIVEN), Case(GIVEN, "faint")]
         experiments = [self.experiment(mapping, sets, probes, case) for case in cases]
+        if not sets.are_untouched():
+            sets.keep_apart()
         recorded = self.recording(sets, cases[0], experiments[0])
         if recorded is None and PERTURBED in sets:
             # Outputs alone decide: with some sublayers silent they tell the others apart.
@@ -179,7 +181,7 @@ class Calls:
         if not self.has_head:
             demand_hidden_states(output, probes.encoder, mapping)
         given = probes[case.probe].inputs  # the encoder may have written into those that it got
-        return Experiment(mapping.canonical(sets[case.weights]), given, output.double(), self.subject.dtype)
+        return Experiment(sets.parameters(case.weights), given, output.double(), self.subject.dtype)
 
     def takes_tokens(self, x: Tensor) -> bool:
         """Return whether it can be called with ids, though no parameter is known as their table."""

@@ -375,7 +375,7 @@ class Settling:
         return next((t for t in fitting if layout_of(t)), None)
 
     def _stored(self, mapping: ParameterMapping) -> dict[str, str]:
-        return stored_sinusoids(mapping, self.weights, self.subject.fixed())
+        return stored_sinusoids(mapping, self.subject.given(), self.subject.fixed())
 
     def _trial(self, read: Reading) -> Trial:
         """Return a reading together with calls with weights that it suggests."""

@@ -70,7 +70,12 @@ class ParameterMapping:
 
     def canonical(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the subject's weights by canonical path."""
-        return {path: s.made_of(s.take(*(weights[name] for name in s.names))) for path, s in self.sources.items()}
+        return {path: self.at(path, weights) for path in self.sources}
+
+    def at(self, path: str, weights: Mapping[str, Tensor]) -> Tensor:
+        """Return the subject's weight at a canonical path."""
+        source = self.sources[path]
+        return source.made_of(source.take(*(weights[name] for name in source.names)))
 
     def stated(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the parameters that the encoder has, by canonical path, as it keeps them."""

@@ -21,7 +21,7 @@ def stored_sinusoids(mapping: ParameterMapping, weights: Mapping[str, Tensor], f
     found = {}
     for path, source in mapping.sources.items():
         if path == "P" and set(source.names) <= frozen:
-            layout = layout_of(mapping.canonical(weights)[path])
+            layout = layout_of(mapping.at(path, weights))
             if layout:
                 found[path] = layout
     return found

@@ -254,7 +254,7 @@ class CalledSubject(Subject):
         batches = [1] if self.one_by_one else [batch] if batch else BATCHES
         arguments = self.open_arguments()
         wanted = of_one_sequence(call) if self.one_by_one else call
-        held, shape = (self.weights(), self.kept()), self.stated_shape()
+        held, shape = (self.held(), self.kept()), self.stated_shape()
         # What told the length of an earlier call may stand behind the end of the encoder.
         known = self.first_sizes.length if self.first_sizes else None
         numbers = [*self.numbers(), *([] if known is None else [known])]

@@ -112,7 +112,7 @@ class EnteredSubject(CalledSubject):
         arguments = self.arguments()
         if required(arguments) or not arguments:
             return None  # it is called with nothing else
-        likely = map(drawn, islice(inputs_of(self.weights(), BATCHES[0], LENGTH), MOST_WIDTHS))
+        likely = map(drawn, islice(inputs_of(self.held(), BATCHES[0], LENGTH), MOST_WIDTHS))
         return structure_of(next(iter(arguments)), self.asked_of, map(self.handed_out, likely))
 
 

@@ -20,6 +20,7 @@ from torch import Tensor
 from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import message
+from conformance_tests.numerics.noise import Noise, first_names
 from conformance_tests.subjects.calling import (
     EXHAUSTED,
     SEGMENTS,
@@ -191,12 +192,12 @@ NOISE = 0.2
 
 def with_noise(weights: Mapping[str, Tensor], frozen: Collection[str]) -> dict[str, Tensor]:
     """Return weights with noise, but for frozen ones, which are constants; arrays with two names stay one."""
-    generator = torch.Generator().manual_seed(0)
+    noise = Noise(0, {name: weights[name].shape for name in first_names(weights).values()})
     noisy: dict[int, Tensor] = {}
     for name, w in weights.items():
         if id(w) not in noisy:
-            noise = NOISE * torch.randn(w.shape, generator=generator, dtype=torch.float64)
-            noisy[id(w)] = w if name in frozen or not w.is_floating_point() else w + noise
+            is_constant = name in frozen or not w.is_floating_point()
+            noisy[id(w)] = w if is_constant else noise.of(name, w.shape).mul_(NOISE).add_(w)
     return {name: noisy[id(w)] for name, w in weights.items()}
 
 

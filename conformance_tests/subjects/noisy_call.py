@@ -29,7 +29,7 @@ def noisy_call(
     Raises:
         Unsupported: if no call is found that it accepts.
     """
-    held, frozen = subject.weights(), subject.fixed()
+    held, frozen = subject.held(), subject.fixed()
     if frozen >= held.keys():
         frozen = set()  # an encoder that is all frozen has learned it all
     called = subject.first_call(call, sizes or Sizes())
@@ -42,9 +42,6 @@ def noisy_call(
     subject.in_one_axis = called.in_one_axis
     subject.ids_apart = called.inputs.ndim == SEQUENCE and not called.inputs.is_floating_point()
     subject.takes_numbers = called.inputs.ndim < SEQUENCE and called.inputs.is_floating_point()
-    try:
-        noisy = with_noise(held, frozen)
-        subject.set_weights(noisy)
+    noisy = with_noise(held, frozen)
+    with subject.holding(noisy):
         yield called, noisy, frozen
-    finally:
-        subject.set_weights(held)

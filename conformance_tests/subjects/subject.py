@@ -238,6 +238,18 @@ class Subject:
         """Return the arrays of the encoder by its own names, in float64."""
         raise NotImplementedError
 
+    def given(self) -> Mapping[str, Tensor]:
+        """Return the arrays as the encoder came, by its own names, in float64; asked for while it has them."""
+        return self.weights()
+
+    def held(self) -> dict[str, Tensor]:
+        """Return arrays that hold its weights, by its own names, in float64; one with two names is one object.
+
+        They are the encoder's own where these can be written into. In any case ``set_weights`` makes it compute with
+        what they hold.
+        """
+        return self.weights()
+
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
         """Return the hidden states (B, n, d_model), with or without gradients being recorded."""
         raise NotImplementedError
@@ -245,6 +257,16 @@ class Subject:
     def set_weights(self, values: Mapping[str, Tensor]) -> None:
         """Give the encoder other weights, by its own names."""
         raise Unsupported("the subject's weights cannot be set")
+
+    @contextmanager
+    def holding(self, values: Mapping[str, Tensor]) -> Iterator[None]:
+        """Compute with other weights, by its own names; afterwards with those that it had."""
+        before = self.weights()
+        self.set_weights(values)
+        try:
+            yield
+        finally:
+            self.set_weights(before)
 
     def rounded(self, values: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return weights as the encoder can hold them, in float64; arrays with two names stay one."""

@@ -15,7 +15,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from conformance_tests.computation.graph import Graph, Operand, Recording
+from conformance_tests.computation.graph import (
+    LARGE,
+    Graph,
+    Operand,
+    Recording,
+    View,
+    as_view,
+    contiguous_strides,
+)
 from conformance_tests.subjects.calling import tensors_in
 from conformance_tests.subjects.dispatched import OperationMode, holds_others
 from conformance_tests.subjects.first_call import FirstCall, TryCall, with_output
@@ -72,7 +80,7 @@ class TorchRecording(OperationMode):
     ) -> None:
         super().__init__()
         self.recording = Recording()
-        self._shadows: dict[Key, tuple[Tensor, Any]] = {}
+        self._shadows: dict[Key, tuple[Tensor | View, Any]] = {}
         for name, tensor in parameters.items():
             self.known("parameter", tensor, name, learned=name not in frozen)
         for name, tensor in constants.items():
@@ -86,7 +94,9 @@ class TorchRecording(OperationMode):
     def known(self, operation: str, tensor: Tensor, name: str = "", *, learned: bool = False) -> None:
         """Add a leaf."""
         if self._key(tensor) not in self._shadows:
-            self._remember(tensor, self.recording.leaf(operation, tensor.detach().clone(), name, learned=learned))
+            is_large = operation == "parameter" and tensor.numel() >= LARGE
+            data = tensor.detach() if is_large else tensor.detach().clone()
+            self._remember(tensor, self.recording.leaf(operation, data, name, learned=learned))
 
     def of_call(self, called: FirstCall, first: str, call: TryCall, parts: Mapping[str, nn.Module]) -> Graph:
         """Return the computation of a call, with attention unfused.
@@ -129,7 +139,8 @@ class TorchRecording(OperationMode):
 
     def codes(self, tensor: Tensor) -> Tensor:
         """Return the codes of a tensor; what nothing has given yet is a constant."""
-        if self._key(tensor) not in self._shadows or bool((self._on_shadow(tensor) == UNKNOWN).any()):
+        known = self._shadows.get(self._key(tensor))
+        if known is None or (isinstance(known[0], Tensor) and bool((self._on_shadow(tensor) == UNKNOWN).any())):
             data, written = tensor.detach().clone(), self._written_otherwise(tensor)
             new = self.recording.other("view", written, data) if written else self.recording.leaf("constant", data)
             self._remember(tensor, new)
@@ -139,7 +150,8 @@ class TorchRecording(OperationMode):
         """Return the codes in the memory of a tensor that stand for entries of another size."""
         storage, own = self._key(tensor)
         beside = [self._shadows.get((storage, size)) for size in SIZES if size != own]
-        codes = [found[0][found[0] != UNKNOWN] for found in beside if found is not None]
+        shadows = [as_codes(found[0]) for found in beside if found is not None]
+        codes = [shadow[shadow != UNKNOWN] for shadow in shadows]
         return [known for known in codes if known.numel()]
 
     def _forget_other_sizes(self, written: Tensor) -> None:
@@ -155,6 +167,9 @@ class TorchRecording(OperationMode):
 
     def _on_shadow(self, tensor: Tensor) -> Tensor:
         shadow, _ = self._shadows[self._key(tensor)]
+        if isinstance(shadow, View):
+            offset = shadow.offset + tensor.storage_offset()
+            return View(shadow.number, tuple(tensor.shape), tensor.stride(), offset).codes
         return shadow.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
     def _remember(self, tensor: Tensor, codes: Tensor) -> None:
@@ -163,7 +178,12 @@ class TorchRecording(OperationMode):
         What is there already goes on in another shadow: values that were read before have the former one.
         """
         key, size = self._key(tensor), tensor.untyped_storage().nbytes() // tensor.element_size()
-        former = self._shadows[key][0].clone() if key in self._shadows else torch.full((size,), UNKNOWN)
+        view = as_view(codes)
+        is_whole = tensor.is_contiguous() and tensor.numel() == size == codes.numel()
+        if view is not None and is_whole and view.strides == contiguous_strides(view.shape):
+            self._shadows[key] = view._replace(shape=(size,), strides=(1,)), tensor.untyped_storage()
+            return
+        former = as_codes(self._shadows[key][0]).clone() if key in self._shadows else torch.full((size,), UNKNOWN)
         self._shadows[key] = former, tensor.untyped_storage()
         target = self._on_shadow(tensor)
         if all(stride or length == 1 for stride, length in zip(target.stride(), target.shape, strict=True)):
@@ -465,6 +485,11 @@ BY_NAME: tuple[tuple[Collection[str], Callable[[TorchRecording, Call], Tensor]],
     (("convolution",), TorchRecording._convolution),
 )
 """How operations are recorded whose kind torch does not tell."""
+
+
+def as_codes(shadow: Tensor | View) -> Tensor:
+    """Return the codes of a shadow."""
+    return shadow.codes if isinstance(shadow, View) else shadow
 
 
 def replace_by_mean(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], drawn: Sequence[Tensor]) -> None:

@@ -102,6 +102,7 @@ class TorchSubject(EnteredSubject):
         self._refused_gradients = ""
         self._is_served = False
         self._further = 0
+        self._originals: dict[int, Tensor] = {}
         states = stating(module, function)
         self._made = made_by_annotation(states)
         self._given_anyway = given_anyway(self._made, arguments_of(states))
@@ -120,6 +121,7 @@ class TorchSubject(EnteredSubject):
     def _in_float64(self) -> Iterator[None]:
         tensors = self._tensors()
         originals = [(t.data, t.grad) for t in tensors]
+        self._originals = {id(t): t.data for t in tensors}
         frozen = [p for p in parameters_in(self.module) if not p.requires_grad]
         modes = {m: m.training for m in self.module.modules()}
         try:
@@ -131,6 +133,7 @@ class TorchSubject(EnteredSubject):
             in_evaluation(self.module)
             yield
         finally:
+            self._originals = {}
             for t, (data, grad) in zip(tensors, originals, strict=True):
                 t.grad = None
                 t.data = data
@@ -201,6 +204,29 @@ class TorchSubject(EnteredSubject):
         named = self._ordinary()
         return {name: copies.setdefault(id(p), p.detach().to("cpu", torch.float64, copy=True)) for name, p in named}
 
+    @contextmanager
+    def holding(self, values: Mapping[str, Tensor]) -> Iterator[None]:
+        """See ``Subject``: in other memory, so that what was recorded of it stays what it was."""
+        held = [(name, p, p.data) for name, p in self._ordinary()]
+        try:
+            for name, p, data in held:
+                p.data = values[name].to(data)
+            yield
+        finally:
+            for _, p, data in held:
+                p.data = data
+
+    def given(self) -> Mapping[str, Tensor]:
+        """See ``Subject``: each is cast when it is asked for."""
+        return Originals({name: self._originals.get(id(p), p.detach()) for name, p in self._ordinary()})
+
+    def held(self) -> dict[str, Tensor]:
+        """See ``Subject``: in float64, the memory of the parameters."""
+        if self.dtype is not torch.float64 or self.device != "cpu":
+            return self.weights()
+        aliases: dict[int, Tensor] = {}
+        return {name: aliases.setdefault(id(p), p.detach()) for name, p in self._ordinary()}
+
     def _ordinary(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Yield the parameters that are arrays of real numbers; others are left as they are, whole numbers too."""
         behind = self.ending.behind if self.ending else ()
@@ -232,7 +258,8 @@ class TorchSubject(EnteredSubject):
         """See ``Subject``."""
         with torch.no_grad():
             for name, p in self._ordinary():
-                p.copy_(values[name])
+                if values[name].data_ptr() != p.data_ptr():
+                    p.copy_(values[name])
 
     def stated_arguments(self) -> Arguments:
         """See ``EnteredSubject``: those of the forward method that states them.
@@ -471,6 +498,22 @@ class TorchSubject(EnteredSubject):
         by_weight = {n: nothing_like(p.detach()) if p.grad is None else p.grad for n, p in self._ordinary()}
         self.module.zero_grad()  # whoever asked has them alone now
         return leaves[0].grad, by_weight
+
+
+class Originals(Mapping[str, Tensor]):
+    """Arrays of any floating type, each of which is copied to float64 when it is asked for."""
+
+    def __init__(self, arrays: Mapping[str, Tensor]) -> None:
+        self._arrays = arrays
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._arrays[name].detach().to("cpu", torch.float64, copy=True)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
 
 
 def is_ordinary(parameter: nn.Parameter) -> bool:

@@ -37,14 +37,36 @@ class Holder(Subject):
     """A subject that keeps the weights which it is given, and counts how often."""
 
     def __init__(self, given: Mapping[str, Tensor]) -> None:
-        self.given = dict(given)
-        self.held: list[Mapping[str, Tensor]] = []
+        self.own = dict(given)
+        self.times_set = 0
 
     def weights(self) -> dict[str, Tensor]:
-        return self.given
+        return copied(self.own)
 
     def set_weights(self, values: Mapping[str, Tensor]) -> None:
-        self.held.append(values)
+        self.times_set += 1
+        self.own = copied(values)
+
+
+class InPlace(Holder):
+    """One whose own arrays can be written into."""
+
+    def given(self) -> Mapping[str, Tensor]:
+        return copied(self.own)
+
+    def held(self) -> dict[str, Tensor]:
+        return self.own
+
+    def set_weights(self, values: Mapping[str, Tensor]) -> None:
+        self.times_set += 1
+        for name, w in values.items():
+            self.own[name].copy_(w)
+
+
+def copied(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copy arrays; one with two names stays one."""
+    copies: dict[int, Tensor] = {}
+    return {name: copies.setdefault(id(w), w.clone()) for name, w in weights.items()}
 
 
 class Fixed(Holder):
@@ -59,6 +81,15 @@ class Halved(Holder):
 PATHS = ("W_Q", "W_K", "W_V", "W_O", "b_O", "W_1", "W_2", "norm_1.gamma")
 
 
+@pytest.fixture(params=[Holder, InPlace])
+def holder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[Holder]:
+    """A small subject, whose sets are kept, and a large one, whose own arrays hold one set after the other."""
+    kind: type[Holder] = request.param
+    if kind is InPlace:
+        monkeypatch.setattr("conformance_tests.harness.weight_sets.ROOM", 0)
+    return kind
+
+
 def weight_sets(
     kind: type[Holder] = Holder, without: tuple[str, ...] = (), fixed: tuple[str, ...] = (), tied: bool = False
 ) -> WeightSets:
@@ -71,32 +102,35 @@ def weight_sets(
     if tied:
         given["w_v"] = given["w_q"]
     sources = {f"layers.0.{path}": Source((path.lower(),), as_it_is) for path in PATHS if path not in without}
-    holder: Any = kind(given)
-    return WeightSets(holder, ParameterMapping(sources, ()), 5, fixed)
+    subject: Any = kind(given)
+    return WeightSets(subject, ParameterMapping(sources, ()), 5, fixed)
 
 
 def ratios(sets: WeightSets, name: str) -> dict[str, float]:
     """By what factor each array of a set differs from the perturbed one, where it does."""
-    factors = {own: (w / sets[PERTURBED][own]).mean().item() for own, w in sets[name].items()}
+    perturbed = copied(sets[PERTURBED])
+    factors = {own: (w / perturbed[own]).mean().item() for own, w in sets[name].items()}
     return {own: round(factor, 9) for own, factor in factors.items() if factor != 1}
 
 
-def test_given_weights_are_the_first_of_all_sets() -> None:
-    sets = weight_sets()
+def test_given_weights_are_the_first_of_all_sets(holder: type[Holder]) -> None:
+    sets = weight_sets(holder)
     all_sets = [GIVEN, PERTURBED, FAINT, OFFSET, KEEN, SHARP, SHARPEST, LOUD, SILENT, NO_ATTENTION, NO_FFN]
     assert list(sets) == all_sets
     assert len(sets) == len(all_sets)
-    assert sets[GIVEN] is sets.given
+    for name in (PERTURBED, GIVEN):
+        sets.use(name)
+    assert all(torch.equal(w, sets.given[own]) for own, w in sets[GIVEN].items())
 
 
 def test_a_subject_whose_weights_cannot_be_changed_has_those_given_alone() -> None:
     assert list(weight_sets(Fixed)) == [GIVEN]
 
 
-def test_maps_are_drawn_anew_and_vectors_are_moved() -> None:
+def test_maps_are_drawn_anew_and_vectors_are_moved(holder: type[Holder]) -> None:
     """0.8/√4 = 0.4 times what the generator of the seed draws, and 2 + 0.3 times it, in the order of the names."""
     generator = torch.Generator().manual_seed(5)
-    for name, w in weight_sets()[PERTURBED].items():
+    for name, w in weight_sets(holder)[PERTURBED].items():
         noise = torch.randn(w.shape, generator=generator, dtype=torch.float64)
         torch.testing.assert_close(w, 0.4 * noise if w.ndim == 2 else 2 + 0.3 * noise, msg=name)
 
@@ -114,29 +148,32 @@ def test_maps_are_drawn_anew_and_vectors_are_moved() -> None:
         (NO_FFN, {"w_2": 0}),
     ],
 )
-def test_a_set_scales_the_arrays_that_it_is_about(name: str, changed: dict[str, float]) -> None:
+def test_a_set_scales_the_arrays_that_it_is_about(
+    name: str, changed: dict[str, float], holder: type[Holder]
+) -> None:
     """Queries and keys, inner features, or what the norms read."""
-    assert ratios(weight_sets(), name) == changed
+    assert ratios(weight_sets(holder), name) == changed
 
 
-def test_the_offset_is_in_the_bias_or_in_the_map_where_there_is_none() -> None:
+def test_the_offset_is_in_the_bias_or_in_the_map_where_there_is_none(holder: type[Holder]) -> None:
     """10⁴ in a bias; 5000/√4 = 2500 in each entry of a map that reads four."""
     for without, moved in (((), {"b_o": 1e4}), (("b_O",), {"w_o": 2500.0, "w_2": 2500.0})):
-        sets = weight_sets(without=without)
-        shifts = {own: (w - sets[PERTURBED][own]).mean().item() for own, w in sets[OFFSET].items()}
+        sets = weight_sets(holder, without=without)
+        perturbed = copied(sets[PERTURBED])
+        shifts = {own: (w - perturbed[own]).mean().item() for own, w in sets[OFFSET].items()}
         assert {own: round(shift, 6) for own, shift in shifts.items() if shift} == moved
 
 
-def test_tied_arrays_stay_equal() -> None:
+def test_tied_arrays_stay_equal(holder: type[Holder]) -> None:
     """The values use the array of the queries: where those are sharpened, they are."""
-    sets = weight_sets(tied=True)
-    assert all(weights["w_v"].equal(weights["w_q"]) for weights in sets.values())
+    sets = weight_sets(holder, tied=True)
+    assert all(sets[name]["w_v"].equal(sets[name]["w_q"]) for name in sets)
     assert ratios(sets, SHARP) == {"w_q": 24, "w_k": 24, "w_v": 24}
 
 
-def test_what_is_fixed_is_neither_drawn_nor_made_small() -> None:
-    sets = weight_sets(fixed=("layers.0.norm_1.gamma",))
-    assert sets[PERTURBED]["norm_1.gamma"] is sets.given["norm_1.gamma"]
+def test_what_is_fixed_is_neither_drawn_nor_made_small(holder: type[Holder]) -> None:
+    sets = weight_sets(holder, fixed=("layers.0.norm_1.gamma",))
+    assert sets[PERTURBED]["norm_1.gamma"].equal(sets.given["norm_1.gamma"])
     assert ratios(sets, FAINT) == {"w_o": 1e-4, "b_o": 1e-4, "w_2": 1e-4}
     assert sets.is_fixed("layers.0.norm_1.gamma")
     assert not sets.is_fixed("layers.0.W_Q")
@@ -151,29 +188,60 @@ def test_weights_are_those_that_the_precision_can_hold() -> None:
     assert not any(w.equal(w.bfloat16().double()) for w in exact.values())
 
 
-def test_one_array_at_two_paths_is_one() -> None:
+def test_one_array_at_two_paths_is_one(holder: type[Holder]) -> None:
     """Equal values do not make it one, nor does a path that is not there."""
-    sets = weight_sets(tied=True)
+    sets = weight_sets(holder, tied=True)
     assert sets.is_one("layers.0.W_Q", "layers.0.W_V")
     assert not sets.is_one("layers.0.W_Q", "layers.0.W_K")
     assert not sets.is_one("layers.0.W_Q", "layers.1.W_Q")
 
 
-def test_a_set_is_given_to_the_subject_once_and_only_when_it_changes() -> None:
+def test_a_set_is_given_to_the_subject_once_and_only_when_it_changes(holder: type[Holder]) -> None:
     """The subject begins with the weights as given."""
-    sets = weight_sets()
-    held = sets.subject.held  # type: ignore[attr-defined]
-    perturbed = sets[PERTURBED]
-    held.clear()
-    for name in (GIVEN, PERTURBED, PERTURBED, GIVEN):
+    sets = weight_sets(holder)
+    subject: Any = sets.subject
+    assert PERTURBED in sets
+    before = subject.times_set
+    for name, times in ((GIVEN, 0), (PERTURBED, 1), (PERTURBED, 1), (GIVEN, 2)):
         sets.use(name)
-    assert [weights is perturbed for weights in held] == [True, False]
-    assert held[-1] is sets.given
+        assert subject.times_set - before == times
+        assert all(torch.equal(w, sets[name][own]) for own, w in subject.own.items())
 
 
-def test_adopted_weights_take_the_place_of_those_made_and_leave_out_what_is_not_there() -> None:
-    sets = weight_sets()
-    sets.adopt({GIVEN: {own: 3 * w for own, w in sets.given.items()} | {"other": torch.ones(1)}})
+def test_the_parameters_of_a_set_are_in_use_from_when_one_is_asked_for(holder: type[Holder]) -> None:
+    """What was asked for before belongs to its own set again as soon as it is asked for again."""
+    sets = weight_sets(holder)
+    one, other = sets.parameters(PERTURBED), sets.parameters(KEEN)
+    first = one["layers.0.W_Q"].clone()
+    assert torch.allclose(other["layers.0.W_Q"], 8 * first)
+    assert torch.equal(one["layers.0.W_Q"], first)
+    assert set(one) == {f"layers.0.{path}" for path in PATHS}
+    assert len(one) == len(PATHS)
+    assert "layers.0.W_Q" in one
+    assert "W_Q" not in one
+
+
+def test_a_large_encoder_that_changes_its_own_weights_is_noticed_and_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("conformance_tests.harness.weight_sets.ROOM", 0)
+    sets = weight_sets(InPlace)
+    sets.use(PERTURBED)
+    want = copied(sets[PERTURBED])
+    assert sets.are_untouched()
+    subject: Any = sets.subject
+    subject.own["w_o"][0, 0] += 1
+    assert not sets.are_untouched()
+    sets.keep_apart()
+    assert all(torch.equal(w, want[own]) for own, w in sets[PERTURBED].items())
+    subject.own["w_o"][0, 0] += 1
+    assert all(torch.equal(w, want[own]) for own, w in sets[PERTURBED].items())
+
+
+def test_adopted_weights_take_the_place_of_those_made_and_leave_out_what_is_not_there(holder: type[Holder]) -> None:
+    sets = weight_sets(holder)
+    given = {own: w.clone() for own, w in sets.given.items()}
+    sets.adopt([GIVEN], lambda _: {own: 3 * w for own, w in given.items()} | {"other": torch.ones(1)})
     assert list(sets) == [GIVEN]
-    assert list(sets[GIVEN]) == list(sets.given)
-    assert all(w.equal(3 * sets.given[own]) for own, w in sets[GIVEN].items())
+    assert list(sets[GIVEN]) == list(given)
+    assert all(w.equal(3 * given[own]) for own, w in sets[GIVEN].items())

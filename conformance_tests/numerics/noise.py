@@ -1,0 +1,72 @@
+"""Random numbers for arrays: the same for a seed, and for large arrays without drawing each number anew."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import prod
+
+import torch
+from torch import Tensor
+
+from conformance_tests.numerics.sketches import LARGE
+
+BLOCK = 2**20 + 7
+"""So many numbers are drawn for all large arrays together; a prime, so that no two rows of one begin at the same place.
+
+To draw each number of a large encoder anew takes longer than a call of it. A large array reads the block from a place
+of its own on, round and round: no two arrays are equal, and no two rows.
+"""
+
+APART = 611_953
+"""From one array's beginning in the block to that of the next: a prime near BLOCK/√3, so that few lie near each other."""
+
+
+class Noise:
+    """Standard normal numbers for arrays with names.
+
+    Args:
+        seed: the same one gives the same numbers.
+        shapes: those of the arrays, by name; small ones are drawn in this order.
+    """
+
+    def __init__(self, seed: int, shapes: Mapping[str, Sequence[int]]) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self._seed = seed
+        self._begins: dict[str, int] = {}
+        self._small: dict[str, Tensor] = {}
+        for place, (name, shape) in enumerate(shapes.items()):
+            if prod(shape) >= LARGE:
+                self._begins[name] = place * APART % BLOCK
+            else:
+                self._small[name] = torch.randn(tuple(shape), generator=generator, dtype=torch.float64)
+
+    def write(self, name: str, into: Tensor) -> None:
+        """Write the numbers of an array into memory of its shape, in float64."""
+        if name in self._small:
+            into.copy_(self._small[name])
+            return
+        if not into.is_contiguous():
+            into.copy_(self.of(name, into.shape))
+            return
+        flat, block, begin, done = into.view(-1), block_of(self._seed), self._begins[name], 0
+        while done < len(flat):
+            some = min(BLOCK - begin, len(flat) - done)
+            flat[done : done + some] = block[begin : begin + some]
+            begin, done = 0, done + some
+
+    def of(self, name: str, shape: Sequence[int]) -> Tensor:
+        """Return the numbers of an array, in float64."""
+        numbers = torch.empty(tuple(shape), dtype=torch.float64)
+        self.write(name, numbers)
+        return numbers
+
+
+def first_names(arrays: Mapping[str, Tensor]) -> dict[str, str]:
+    """Return the first name of the array that each name stands for: one with two names is one object."""
+    first: dict[int, str] = {}
+    return {name: first.setdefault(id(w), name) for name, w in arrays.items()}
+
+
+@lru_cache(maxsize=2)
+def block_of(seed: int) -> Tensor:
+    """Return the numbers that large arrays read: (BLOCK,), float64."""
+    return torch.randn(BLOCK, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
