@@ -234,10 +234,15 @@ class Graph:
         self.result: int | None = None
         self.rescaling: Rescaling | None = None
         self.parts: list[tuple[str, Tensor]] = []
-        self.recorded: Graph = self
+        self._recorded: Graph | None = None
         self.translated: Callable[[Tensor], Tensor] = lambda codes: codes
         self.is_complete = False
         self._readers: tuple[int, dict[int, list[Value]]] = (-1, {})
+
+    @property
+    def recorded(self) -> "Graph":
+        """The graph that this one was made of, which is itself if it was made of none."""
+        return self if self._recorded is None else self._recorded
 
     def up_to(self, output: Tensor) -> "Graph":
         """Return the same values with other codes as the output."""

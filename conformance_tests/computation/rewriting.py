@@ -1,6 +1,6 @@
 """Graphs made of other graphs, in which some values are put in another way."""
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -33,24 +33,29 @@ class Now(MutableMapping[int, Tensor]):
         return len(self.forms)
 
 
-class Rewriting:
-    """Builds a graph from a former one, in an order in which what is read comes first.
+class Translation:
+    """The codes that a graph has for those of a former one.
 
     Attributes:
         former: the graph that is read.
-        graph: the graph that is built.
         now: the codes that each value of the former graph has in the other one, in its shape.
     """
 
     def __init__(self, former: Graph) -> None:
         self.former = former
-        self.graph = Graph()
-        self.graph.is_complete = True
         self.now = Now()
 
-    def translated(self, codes: Tensor) -> Tensor:
+    def view(self, view: View | None) -> View | None:
+        """Return a view of a large leaf as it is now, if that leaf is kept as it was; else None."""
+        now = None if view is None else self.now.forms[view.number]
+        whole = None if view is None else self.former.values[view.number].whole
+        if view is None or whole is None or not isinstance(now, View) or now != whole.renumbered(now.number):
+            return None
+        return view.renumbered(now.number)
+
+    def __call__(self, codes: Tensor) -> Tensor:
         """Return the codes that entries of the former graph have."""
-        view = self._view_of_kept(as_view(codes))
+        view = self.view(as_view(codes))
         if view is not None:
             return view.codes
         owners = self.former.owners(codes)
@@ -62,18 +67,35 @@ class Rewriting:
             found[here] = self.now[value.number].reshape(-1)[places(codes[here])]
         return found
 
-    def _view_of_kept(self, view: View | None) -> View | None:
-        """Return a view of a large leaf as it is now, if that leaf is kept as it was; else None."""
-        now = None if view is None else self.now.forms[view.number]
-        whole = None if view is None else self.former.values[view.number].whole
-        if view is None or whole is None or not isinstance(now, View) or now != whole.renumbered(now.number):
-            return None
-        return view.renumbered(now.number)
+    def behind(self, earlier: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """Return the translation of codes of a still earlier graph.
+
+        It knows nothing of the graph that has it: what refers to each other stays in memory until nobody knows when.
+        """
+        return lambda codes: self(earlier(codes))
+
+
+class Rewriting:
+    """Builds a graph from a former one, in an order in which what is read comes first.
+
+    Attributes:
+        former: the graph that is read.
+        graph: the graph that is built.
+        translated: gives the codes that entries of the former graph have in the other one.
+        now: those of each value of the former graph, in its shape.
+    """
+
+    def __init__(self, former: Graph) -> None:
+        self.former = former
+        self.graph = Graph()
+        self.graph.is_complete = True
+        self.translated = Translation(former)
+        self.now = self.translated.now
 
     def read(self, operand: Any) -> Any:
         """Return an operand, or an option, as it is now."""
         if isinstance(operand, View):
-            return self._view_of_kept(operand) or self.translated(operand.codes)
+            return self.translated.view(operand) or self.translated(operand.codes)
         return self.translated(operand) if isinstance(operand, Tensor) else operand
 
     def options(self, value: Value) -> dict[str, Any]:
@@ -99,8 +121,8 @@ class Rewriting:
         graph.parts = [(name, self.translated(codes)) for name, codes in former.parts]
         for number, line in former.disturbed.items():
             graph.disturbed |= {v.number: line for v in graph.owners(self.now[number])}
-        graph.recorded, graph.rescaling = former.recorded, former.rescaling
-        graph.translated = lambda codes: self.translated(former.translated(codes))
+        graph._recorded, graph.rescaling = former.recorded, former.rescaling
+        graph.translated = self.translated.behind(former.translated)
         return graph
 
 

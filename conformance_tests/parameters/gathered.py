@@ -52,8 +52,8 @@ def source_of(graph: Graph, codes: Tensor, weights: Mapping[str, Tensor]) -> Sou
     entries = undone.entries
     owners = [v for v in graph.owners(entries) if v.number]  # 0 is the number 0, which stands in any array
     if owners and all(v.name in weights for v in owners):
-        names, held = tuple(v.name for v in owners), entries[entries >> PLACES > 0].unique()
-        kept = gather(held, owners) if bool((entries >> PLACES == 0).any()) else None
+        names, is_held = tuple(v.name for v in owners), entries >> PLACES > 0
+        kept = None if bool(is_held.all()) else gather(entries[is_held].unique(), owners)
         return Source(names, gather(entries, owners), undone.times, undone.plus, kept)
     if any(v.learned for v in owners):
         return None
