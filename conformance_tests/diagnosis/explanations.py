@@ -16,6 +16,7 @@ from math import inf, isclose, isfinite, isinf, isnan
 from torch import Tensor
 
 from conformance_tests.deviations import NOT_DEFINED, Deviation, deviations, with_deviations
+from conformance_tests.diagnosis.first_layer import FirstLayer
 from conformance_tests.diagnosis.masking import masks_as_applied
 from conformance_tests.diagnosis.observations import (
     UNDECIDED,
@@ -100,15 +101,16 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
         slots: where the subject is known to depart: deviations of these slots alone are tried, each by itself.
     """
     known = (d for d in deviations().values() if not slots or d.slot in slots)
-    candidates = [d for d in known if d.applies(run.encoder.profile)]
+    candidates = [d for d in known if d.applies(run.encoder.profile) and is_used(run.encoder, d)]
     departing, agreeing = divided(run, observations(run))
     # A candidate that is wrong is nearly always wrong on the first of them; large probes take their time.
     asked = sorted([*departing, *agreeing], key=lambda observed: observed.case in LARGE)
-    single = list(reproducing(run, asked, ((d,) for d in candidates), progress, len(candidates))) if asked else []
+    first = FirstLayer(run, (departing or asked)[0]) if asked else None
+    single = list(reproducing(run, asked, ((d,) for d in candidates), first, progress, len(candidates)))
     if asked and not departing:
         return behaving_alike(run, (d for explanation in single for d in explanation.deviations))
     if not single and departing and (not slots or "mask" in slots):
-        single = list(reproducing(run, asked, ((d,) for d in masks_as_applied(run)), silent, 0))
+        single = list(reproducing(run, asked, ((d,) for d in masks_as_applied(run)), None, silent, 0))
     if single or slots:
         return ranked(run, single)
     if run.question.declared is not None and (choice := other_choice(run)):
@@ -119,9 +121,15 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
         return []  # two wrong equations that change no shape change none together
     if answers_at_random(run):
         return behaving_alike(run, (d for d in candidates if is_random(run, d)), at_random=True)
-    likely = most_explaining(run, departing[0], candidates)
+    likely = most_explaining(run, departing[0], candidates, first)
     pairs = [(a, b) for a, b in combinations(candidates, 2) if a.slot != b.slot and (a in likely or b in likely)]
-    return ranked(run, reproducing(run, asked, pairs, progress, len(pairs)))
+    return ranked(run, reproducing(run, asked, pairs, first, progress, len(pairs)))
+
+
+def is_used(encoder: Encoder, deviation: Deviation) -> bool:
+    """Return whether a deviation changes an equation or a constant that an encoder uses: no other explains anything."""
+    wrong = with_deviations(encoder, (deviation,))
+    return wrong.whole != encoder.whole or wrong.profile["sharing"] != encoder.profile["sharing"]
 
 
 def divided(run: Run, asked: Iterable[Observation]) -> tuple[list[Observation], list[Observation]]:
@@ -186,18 +194,23 @@ def reproducing(
     run: Run,
     asked: Sequence[Observation],
     candidates: Iterable[tuple[Deviation, ...]],
+    first: FirstLayer | None,
     progress: Progress,
     number: int,
 ) -> Iterator[Explanation]:
-    """Yield the candidates with which the specification gives every observation."""
-    for tried, wrong in enumerate(candidates):
+    """Yield the candidates with which the specification gives every observation; of some the first layer says no."""
+    for tried, wrong in enumerate(candidates if asked else ()):
         progress(tried, number)
+        if first is not None and not first.may_show(wrong):
+            continue
         residual = largest_difference(run, with_deviations(run.encoder, wrong), asked)
         if residual is not None:
             yield Explanation(wrong, residual)
 
 
-def most_explaining(run: Run, wrong: Observation, candidates: Sequence[Deviation]) -> list[Deviation]:
+def most_explaining(
+    run: Run, wrong: Observation, candidates: Sequence[Deviation], first: FirstLayer | None
+) -> list[Deviation]:
     """Return the deviations that explain more alone than the specification does: two together may explain all.
 
     More of its intermediates stand among the subject's, and fewer are missing there: one that leaves steps out has
@@ -205,8 +218,7 @@ def most_explaining(run: Run, wrong: Observation, candidates: Sequence[Deviation
     """
     if wrong.gradients:
         return []
-    case, output = wrong.case, wrong.got[0]
-    probe, parameters = run.probes[case.probe], run.parameters(case.weights)
+    case, output, first = wrong.case, wrong.got[0], first or FirstLayer(run, wrong)
     try:
         recorded = run.recorded(case)
     except UNDECIDED:
@@ -215,7 +227,7 @@ def most_explaining(run: Run, wrong: Observation, candidates: Sequence[Deviation
     def explained(encoder: Encoder) -> tuple[float, float]:
         """Return two numbers, both of which are larger the more is explained."""
         try:
-            trace = encoder.trace(parameters, *probe.copy().inputs, keep=probe.keep)
+            trace = first.trace(encoder)
         except NOT_DEFINED:
             return -inf, -inf
         if recorded is None:

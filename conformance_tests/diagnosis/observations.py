@@ -93,12 +93,18 @@ def budget_of(run: Run, encoder: Encoder, case: Case) -> float:
 
 def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Tensor, ...]:
     """Evaluate an encoder where the subject was observed."""
+    if encoder is run.encoder and not observation.gradients:
+        return (run.expected(observation.case),)
     probe = run.probes[observation.case.probe].copy()
     parameters = run.parameters(observation.case.weights)
     if not observation.gradients:
         with torch.set_grad_enabled(observation.case.gradients):
             return (encoder(parameters, *probe.inputs, keep=probe.keep).detach(),)
-    by_input, by_path, _ = run.gradients_through(encoder, observation.case)
+    by_input, by_path, _ = (
+        run.expected_gradients(observation.case)
+        if encoder is run.encoder
+        else run.gradients_through(encoder, observation.case)
+    )
     learned = sorted(path for path, source in run.mapping.sources.items() if source.has_gradient)
     # A part that is used in several layers gets the sum of its gradients, whatever its name. What the wrong
     # equation has no use for may be there all the same, and gets none.

@@ -34,12 +34,14 @@ class Unusable(click.ClickException):
 
 
 def settle_process() -> None:
-    """Let a termination end a run as Ctrl-C does; write ? for what the encoding of a terminal has no letter for."""
+    """Let a termination end a run as Ctrl-C does; write ? for what a terminal has no letter for; let threads sleep."""
     with suppress(ValueError):  # in another thread than the main one
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    # Threads that wait in a loop take from other processes what they gain here. It is read when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def forget_output() -> None:

@@ -151,6 +151,7 @@ class Computed:
 
     def __post_init__(self) -> None:
         self.extent = Extent()
+        self.leaves_its_input: dict[Case, bool] = {}
         self.probes = Probes(self.encoder, self.question.seed, self.subject.dtype, self.sizes, self.subject.special_ids)
         self.parameters = cache(self._parameters)
         self.output = cache(self._output)
@@ -236,10 +237,18 @@ class Computed:
         return Used(got, want, dtype, partial(self._allowed, parameters, probe, coarser, case))
 
     def _output(self, case: Case) -> Tensor:
-        return self.encode(case, self.probes[case.probe])
+        probe = self.probes[case.probe]
+        output = self.encode(case, probe)
+        self.leaves_its_input[case] = probe.equals(self.probes[case.probe])
+        return output
 
     def _expected(self, case: Case) -> Tensor:
-        """Return the specification's output alone: the intermediates of a large probe would fill the memory."""
+        """Return the specification's output alone: the intermediates of a large probe would fill the memory.
+
+        It computes the same with gradients and without.
+        """
+        if not case.gradients:
+            return self.expected(case._replace(gradients=True))
         return self.evaluated(case, self.probes[case.probe])
 
     def evaluated(self, case: Case, probe: Probe, observe: Observer = ignore) -> Tensor:
@@ -276,6 +285,12 @@ class Computed:
         trace = Trace()
         self.evaluated(case, self.probes[case.probe] if probe is None else probe, trace.append)
         return trace
+
+    def trace_of(self, encoder: Encoder, case: Case) -> Trace:
+        """Return the intermediates of another encoder than the specification's, in a case."""
+        probe = self.probes[case.probe].copy()
+        with torch.no_grad():
+            return encoder.trace(self.parameters(case.weights), *probe.inputs, keep=probe.keep)
 
     def expected_change_without_last(self, case: Case) -> float:
         """Return by how much the specification's outputs change with the last token, where they do so least.

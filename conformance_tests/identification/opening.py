@@ -20,11 +20,16 @@ from conformance_tests.targets.adapting import adapt
 from encoder_spec.module import EncoderModule
 
 
+SEVERAL_THREADS = 2**24
+"""From so many weights on a call takes long enough for several threads to share it."""
+
+
 @contextmanager
-def single_thread() -> Iterator[None]:
-    """Compute on one thread: probes are small, and the order of sums is then always the same."""
+def threads_for(subject: Subject) -> Iterator[None]:
+    """Compute on one thread, unless the encoder is large: probes are small, and threads would wait for each other."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    if sum(w.numel() for w in subject.held().values()) < SEVERAL_THREADS:
+        torch.set_num_threads(1)
     try:
         yield
     finally:
@@ -53,7 +58,7 @@ def opened(thing: Any, question: Question, doing: Doing = untold) -> Iterator[Ru
         published = {n: float(value) for n, value in question.declared.choices().items() if n.endswith("eps")}
         kept: dict[str, Any] = {name: subject.as_kept(value) for name, value in published.items()}
         question = replace(question, profile=question.declared.replace(**kept))
-    with single_thread(), subject.borrowed(), ExitStack() as stack:
+    with subject.borrowed(), threads_for(subject), ExitStack() as stack:
         if question.precision.dtype is torch.float32:
             # It may run in float32 alone. Half precision is tried later: it is too coarse to tell variants apart.
             subject.hold_to(torch.float32)
@@ -91,7 +96,7 @@ def opened_beside(run: Run, module: EncoderModule) -> Iterator[Run]:
     """
     subject = adapt(module)
     question = Question(run.encoder.profile, seed=run.question.seed)
-    with single_thread(), subject.borrowed(), subject.computing_in(BEST):
+    with subject.borrowed(), threads_for(subject), subject.computing_in(BEST):
         mapping = canonical_names(subject.weights())
         subject.learn(Probes(run.encoder, question.seed))
         sets = WeightSets(subject, mapping, question.seed)

@@ -9,7 +9,6 @@ packed, shows. h = 1, B = 1, square shapes, one length and well-scaled inputs ea
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import isqrt, prod
 from typing import NamedTuple
 
@@ -193,6 +192,13 @@ def sizes_in_words(sizes: Sizes) -> str:
     return sequences if length is None else f"{sequences} of {length} positions"
 
 
+def is_slow(encoder: Encoder) -> bool:
+    """Return whether each position passes so many parameters that hundreds of them take long."""
+    shapes = encoder.parameter_shapes()
+    one = sum(prod(shape) for path, shape in shapes.items() if path.startswith("layers.0."))
+    return one * encoder.dimensions.N >= SLOW
+
+
 class Probes:
     """The probes for an encoder, made from a seed and always the same for it, with numbers that ``dtype`` can hold.
 
@@ -243,13 +249,6 @@ class Probes:
         profile = self.encoder.profile
         return 0 if profile["input"].variant == "given" else len(profile["cls"].parameters)
 
-    @cached_property
-    def _is_slow(self) -> bool:
-        """True if each position passes so many parameters that hundreds of them take long."""
-        shapes = self.encoder.parameter_shapes()
-        one = sum(prod(shape) for path, shape in shapes.items() if path.startswith("layers.0."))
-        return one * self.encoder.dimensions.N >= SLOW
-
     def _grid(self, length: int) -> tuple[int, int]:
         """Return rows and columns of patches: the square that a learned table is for, else about as many as asked."""
         if self.fixed.image is not None:
@@ -288,7 +287,7 @@ class Probes:
             "long": (FEW, self.longest),
             "crowd": (CROWD, self.length),
         }
-        if self._is_slow:
+        if is_slow(self.encoder):
             few = CROWD, min(CROWDED_IF_SLOW, self.length)
             sizes |= {"long": (1, self.longest), "crowd": few}
             sizes |= {"ragged-long": (FEW, min(LONG_IF_SLOW, self.longest)), "ragged-crowd": few}
