@@ -9,6 +9,7 @@
 #   make bench   measure ratios, side by side in one run
 #   make matrix  run every deviation as a subject, and put on file what notices it
 #   make resolution   measure which deviations each precision can tell from rounding, and put it on file
+#   make catalogue   put on file what the lists of the command line show
 #   make mutants   change the equations in one place after the other, and put on file which test notices it
 #   make room-mutants   change a sample of places of the suite's rooms, and put on file which fast test notices it
 #   make seeds   judge correct encoders with many seeds, and put on file how near they come to an alarm
@@ -34,7 +35,7 @@ CONSTRAINTS := $(if $(TORCH),$(VENV)/constraints.txt,constraints.txt)
 FRAMEWORKS := .venv-frameworks/bin
 FRAMEWORKS_READY := .venv-frameworks/.ready
 
-.PHONY: setup check test test-all coverage docs serve lint bench matrix resolution mutants room-mutants seeds frameworks wheel release
+.PHONY: setup check test test-all coverage docs serve lint bench matrix resolution catalogue mutants room-mutants seeds frameworks wheel release
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -107,6 +108,9 @@ matrix: $(READY)
 
 resolution: $(READY)
 	$(BIN)/python -m conformance_tests.quality.resolution
+
+catalogue: $(READY)
+	$(BIN)/python -m conformance_tests.frontends.catalogue
 
 mutants: $(READY)
 	$(BIN)/python -m conformance_tests.meta_tests.measurements.mutants

@@ -120,9 +120,9 @@ def known_targets() -> Iterable[str]:
 
 def known_profiles() -> Iterable[str]:
     """Return the published profiles."""
-    from encoder_spec.profiles import PROFILES
+    from conformance_tests.frontends import catalogue
 
-    return PROFILES
+    return [profile.name for profile in catalogue.listed(catalogue.Profile)]
 
 
 def known_choices() -> Iterable[str]:
@@ -132,23 +132,23 @@ def known_choices() -> Iterable[str]:
 
 def known_equations() -> Iterable[str]:
     """Return the ids of the equations."""
-    from encoder_spec.equation import equations
+    from conformance_tests.frontends import catalogue
 
-    return equations()
+    return [equation.id for equation in catalogue.listed(catalogue.Equation)]
 
 
 def known_requirements() -> Iterable[str]:
     """Return the ids of the requirements."""
-    from encoder_spec.equation import requirements
+    from conformance_tests.frontends import catalogue
 
-    return requirements()
+    return [requirement.id for requirement in catalogue.listed(catalogue.Requirement)]
 
 
 def known_deviations() -> Iterable[str]:
     """Return the ids of the deviations."""
-    from conformance_tests.deviations import deviations
+    from conformance_tests.frontends import catalogue
 
-    return deviations()
+    return [deviation.id for deviation in catalogue.listed(catalogue.Deviation)]
 
 
 def known_sizes() -> Iterable[str]:

@@ -1,18 +1,20 @@
-"""Lists of what the specification holds, in a terminal: the commands without a target."""
+"""Lists of what the specification holds, in a terminal: the commands without a target.
 
-import inspect
+What they show comes from ``catalogue``, as a rule without torch.
+"""
+
+import ast
+import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
-from rich.syntax import Syntax
+from rich.console import Console
 from rich.text import Text
 
-from conformance_tests.harness.checks import registry
-from conformance_tests.quality import traceability as trace
+from conformance_tests.frontends import catalogue
 from conformance_tests.reports.terminal import console, print_table
-from encoder_spec import equation as spec
-from encoder_spec import profiles as published
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.notation import SYMBOLS, SpecificationError
 
@@ -34,7 +36,7 @@ def choose(kind: str, name: str, known: Sequence[str]) -> str:
 
 def equations(id: str | None) -> None:
     """List the equations, or show one."""
-    known = spec.equations()
+    known = {e.id: e for e in catalogue.listed(catalogue.Equation)}
     if id is None:
         print_table(
             console(),
@@ -52,32 +54,47 @@ def equations(id: str | None) -> None:
         out.print(Text(f"    {name}: ({', '.join(shape)})"))
     for letter in sorted(letters, key=list(SYMBOLS).index):
         out.print(Text(f"    {letter}: {SYMBOLS[letter].meaning}", "dim"))
-    out.print(Syntax(source_of(e), "python", theme="ansi_light", background_color="default", word_wrap=True))
+    print_code(out, implementation(e.code))
     for note in e.notes:
         out.print(Text(note), soft_wrap=True)
-    for r in spec.requirements().values():
+    for r in catalogue.listed(catalogue.Requirement):
         if r.equation == e.id:
             out.print(Text.assemble((r.id, "bold"), f"  {r.statement}"), soft_wrap=True)
 
 
-def source_of(e: spec.Equation) -> str:
-    """Return the code of an implementation without its decorators and docstring."""
-    import ast
+def source(place: str) -> str:
+    """Return the code of the function at a place such as ``encoder_spec/attention.py::scores``."""
+    file, _, name = place.partition("::")
+    text = (catalogue.ROOT / file).read_text(encoding="utf-8")
+    function = next(f for f in ast.walk(ast.parse(text)) if isinstance(f, ast.FunctionDef) and f.name == name)
+    first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+    return textwrap.dedent("".join(text.splitlines(keepends=True)[first - 1 : function.end_lineno]))
 
-    tree = ast.parse(textwrap.dedent(inspect.getsource(e.function)))
+
+def implementation(place: str) -> str:
+    """Return the code of the function at a place without its decorators and docstring."""
+    tree = ast.parse(source(place))
     function = tree.body[0]
     assert isinstance(function, ast.FunctionDef)
     function.decorator_list = []
-    function.body = function.body[1:]
+    function.body = function.body[ast.get_docstring(function) is not None :]
     return ast.unparse(tree)
+
+
+def print_code(out: Console, code: str) -> None:
+    """Print code with its syntax in colours."""
+    from rich.syntax import Syntax
+
+    out.print(Syntax(code, "python", theme="ansi_light", background_color="default", word_wrap=True))
 
 
 def requirements(id: str | None) -> None:
     """List the requirements, or show one."""
-    known = spec.requirements()
+    known = {r.id: r for r in catalogue.listed(catalogue.Requirement)}
+    checks = catalogue.listed(catalogue.Check)
     out = console()
     if id is None:
-        levels = {q: str(c.level) for c in registry().checks.values() for q in c.requirements}
+        levels = {q: c.level for c in checks for q in c.requirements}
         print_table(
             out,
             ("requirement", "equation", "evidence", "statement"),
@@ -87,18 +104,15 @@ def requirements(id: str | None) -> None:
     r = known[choose("requirements", id.upper(), list(known))]
     out.print(Text.assemble((r.id, "bold"), f"  {r.statement}"), soft_wrap=True)
     out.print(Text(f"equation {r.equation}{' · proved with SymPy' if r.algebraic else ''}", "dim"))
-    for check in registry().checks.values():
+    for check in checks:
         if r.id in check.requirements:
             out.print(Text(f"decided by {check.name} ({check.level})", "dim"))
-            code = inspect.getsource(check.function)
-            out.print(Syntax(code, "python", theme="ansi_light", background_color="default", word_wrap=True))
+            print_code(out, source(check.code))
 
 
 def deviations(id: str | None) -> None:
     """List the catalogue of deviations, or show one with its code and what notices it."""
-    from conformance_tests.deviations import deviations as catalogue
-
-    known = catalogue()
+    known = {d.id: d for d in catalogue.listed(catalogue.Deviation)}
     out = console()
     if id is None:
         rows = [(d.id, d.slot, " ".join(d.noticed_by), d.definition) for d in known.values()]
@@ -108,9 +122,8 @@ def deviations(id: str | None) -> None:
     out.print(Text.assemble((d.id, "bold"), f"  {d.definition}"), soft_wrap=True)
     out.print(Text(f"mistaken for {', '.join(d.of)} · noticed by {', '.join(d.noticed_by)}", "dim"), soft_wrap=True)
     for name, wrong in d.replaces.items():
-        if isinstance(wrong, spec.Equation):
-            code = source_of(wrong)
-            out.print(Syntax(code, "python", theme="ansi_light", background_color="default", word_wrap=True))
+        if isinstance(wrong, str):
+            print_code(out, implementation(wrong))
         else:
             out.print(Text(f"    {name} = {wrong:g}"))
     if d.evidence:
@@ -122,11 +135,10 @@ def matrix(id: str | None) -> None:
 
     Where nothing is diagnosed, what fails are the requirements that must notice it; the others were not decided.
     """
-    from conformance_tests.deviations import deviations as catalogue
     from conformance_tests.quality import kill_matrix, kills
 
     if id is not None:
-        choose("deviations", id, list(catalogue()))
+        choose("deviations", id, [d.id for d in catalogue.listed(catalogue.Deviation)])
     rows = [row for row in kill_matrix.on_file() if id in (None, row.deviation)]
     explained = {(row.deviation, row.within) for row in rows}
     print_table(
@@ -151,36 +163,58 @@ def matrix(id: str | None) -> None:
 def profiles(name: str | None) -> None:
     """List the profiles, or show one with its choice for every slot."""
     if name is None:
-        first = published.VASWANI_2017.choices()
+        known = catalogue.listed(catalogue.Profile)
+        first = known[0]
         rows = []
-        for p in published.PROFILES.values():
-            differs = [f"{k}={v}" for k, v in p.choices().items() if v != first[k]]
+        for p in known:
+            differs = [f"{k}={v}" for k, v in p.choices.items() if v != first.choices[k]]
             rows.append((p.name, p.source, ", ".join(differs) or "the choice that the others are compared with"))
-        print_table(console(), ("profile", "source", "differs from vaswani-2017 in"), rows)
+        print_table(console(), ("profile", "source", f"differs from {first.name} in"), rows)
         return
-    p = published.profile(name)
+    p = profile(name)
     out = console()
     out.print(Text.assemble((p.name, "bold"), f"  {p.source}"))
-    print_table(out, ("slot or constant", "choice"), [(k, str(v)) for k, v in p.choices().items()])
+    print_table(out, ("slot or constant", "choice"), [(k, str(v)) for k, v in p.choices.items()])
     if p.sizes:
         out.print(Text("its base model: " + ", ".join(f"{letter}={size}" for letter, size in p.sizes.items()), "dim"))
+
+
+def profile(name: str) -> catalogue.Profile:
+    """Return the published profile of this name, or the one that a ``.toml`` file describes.
+
+    Raises:
+        SpecificationError: if there is no such profile, or the file does not describe one.
+    """
+    if name.endswith(".toml"):
+        return catalogue.described(catalogue.choice(name))
+    known = {p.name: p for p in catalogue.listed(catalogue.Profile)}
+    return known[choose("profiles", name, list(known))]
 
 
 def count(name: str, settings: Sequence[str]) -> None:
     """Print what an encoder costs, as formulas and numbers."""
     sizes = {"n": 128, "B": 1} | dict(map(setting, settings))
     n, B = sizes.pop("n"), sizes.pop("B")
-    profile = published.profile(name)
-    dimensions = Dimensions().replace(**(dict(profile.sizes) | sizes))
-    from encoder_spec.cost import report
-
-    rows = report(profile, dimensions, n, B)
-    shown = ", ".join(f"{letter}={size}" for letter, size in {**dimensions.sizes(), "n": n, "B": B}.items())
+    counted = profile(name)
+    dimensions = Dimensions().replace(**(dict(counted.sizes) | sizes))
+    sizes = {**dimensions.sizes(), "n": n, "B": B}
     out = console()
-    out.print(Text.assemble((profile.name, "bold"), f"  {shown}"), soft_wrap=True)
-    print_table(
-        out, ("quantity", "part", "formula", "number"), [(r.quantity, r.part, r.text, f"{r.number:,}") for r in rows]
-    )
+    shown = ", ".join(f"{letter}={size}" for letter, size in sizes.items())
+    out.print(Text.assemble((counted.name, "bold"), f"  {shown}"), soft_wrap=True)
+    usual = dimensions.h * dimensions.d_k == dimensions.h * dimensions.d_v == dimensions.d_model
+    formulas = [(c.quantity, c.part, c.customary if usual else c.formula) for c in catalogue.costs(name)]
+    rows = [(quantity, part, formula, f"{value(formula, sizes):,}") for quantity, part, formula in formulas]
+    print_table(out, ("quantity", "part", "formula", "number"), rows)
+
+
+def value(formula: str, sizes: Mapping[str, int]) -> int | float:
+    """Return the value of a formula as people read it, such as ``4·d_model² + n/2``, for these sizes by letter."""
+    digits = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+    powers = re.sub(r"[⁰¹²³⁴⁵⁶⁷⁸⁹]+", lambda power: f"**{power[0].translate(digits)}", formula)
+    exact = re.sub(r"\b\d+\b", r"Fraction(\g<0>)", powers.replace("·", "*"))
+    letters = {letter: Fraction(size) for letter, size in sizes.items()}
+    number = Fraction(eval(exact, {"__builtins__": {}, "Fraction": Fraction}, letters))
+    return int(number) if number.denominator == 1 else float(number)
 
 
 def size_letters() -> list[str]:
@@ -207,6 +241,9 @@ def setting(text: str) -> tuple[str, int]:
 
 def traceability() -> None:
     """Print the table, then its holes; exit with 1 if there are any."""
+    from conformance_tests.quality import traceability as trace
+    from encoder_spec.equation import requirements
+
     out = console()
     print_table(
         out,
@@ -226,5 +263,5 @@ def traceability() -> None:
     holes = trace.holes()
     for hole in holes:
         out.print(Text.assemble(("HOLE ", "bold red"), hole), soft_wrap=True)
-    out.print(f"{len(trace.rows())} equations, {len(spec.requirements())} requirements, {len(holes)} holes")
+    out.print(f"{len(trace.rows())} equations, {len(requirements())} requirements, {len(holes)} holes")
     sys.exit(1 if holes else 0)

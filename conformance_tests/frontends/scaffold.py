@@ -109,7 +109,7 @@ def new_equation(id: str, slot: str) -> list[str]:
         *(f"wrote {path}" for path in written),
         f"Fill in what is marked {FILL_IN} and state {number}; `encoder-spec traceability` lists what is left.",
         f"Then name a way to get it wrong: `encoder-spec new deviation ID --of {id} --noticed-by {number}`.",
-        "`make test`, `make lint`, `make docs` and `make mutants` must pass.",
+        "`make catalogue` puts it into the lists; `make test`, `make lint`, `make docs` and `make mutants` must pass.",
     ]
 
 
@@ -155,6 +155,7 @@ def new_deviation(id: str, of: Sequence[str], noticed_by: Sequence[str]) -> list
     return [
         f"wrote {path}",
         f"Fill in what is marked {FILL_IN}; `encoder-spec traceability` lists what is left.",
+        "`make catalogue` puts it into the lists.",
         "Then `make matrix` judges it in every profile, and `make resolution` in every precision.",
         f"`encoder-spec deviations {id} --matrix` shows which requirements noticed it.",
     ]
@@ -202,6 +203,7 @@ def new_profile(name: str, base: str, choices: Mapping[str, str]) -> list[str]:
     return [
         f"wrote {path}",
         f"Fill in what is marked {FILL_IN}; `encoder-spec profiles {name}` shows the whole choice.",
+        "`make catalogue` puts it into the lists.",
         "Then `make test`, and `make matrix`: every deviation that applies must be noticed in it.",
     ]
 

@@ -1,12 +1,12 @@
-"""The code from which the kill matrix was computed, in a few characters.
+"""The sources from which a file was computed, in a few characters.
 
-Comments, docstrings, empty lines and what is imported from where among our own modules do not count, because they
-change no outcome.
+For the kill matrix, comments, docstrings, empty lines and what is imported from where among our own modules do not
+count, because they change no outcome. For the catalogue of the lists every line counts.
 """
 
 import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -24,11 +24,21 @@ SOURCES = (
 
 def fingerprint() -> str:
     """Return a hash of the code of all equations, checks and deviations."""
+    return hash_of(SOURCES, code_of)
+
+
+def hash_of(sources: Iterable[tuple[Path, str]], lines: Callable[[str], Iterable[str]]) -> str:
+    """Return a hash of source files.
+
+    Args:
+        sources: folders, each with a pattern for the files in it.
+        lines: returns the lines of a source that count.
+    """
     digest = sha256()
-    for folder, pattern in SOURCES:
+    for folder, pattern in sources:
         for file in sorted(folder.glob(pattern)):
             digest.update(file.relative_to(folder).as_posix().encode())
-            digest.update("\n".join(code_of(file.read_text(encoding="utf-8"))).encode())
+            digest.update("\n".join(lines(file.read_text(encoding="utf-8"))).encode())
     return digest.hexdigest()[:16]
 
 

@@ -1,17 +1,25 @@
-"""Lists of what the specification holds, as they are printed where there is no terminal."""
+"""Lists of what the specification holds, as they are printed where there is no terminal.
 
+They are compared without their order, which in this process depends on what was imported first: ``test_catalogue``
+holds the order.
+"""
+
+import inspect
 import re
+import textwrap
 
 import pytest
 from click.testing import CliRunner
 
 from conformance_tests.deviations import deviations
-from conformance_tests.frontends import listing
+from conformance_tests.frontends import catalogue, listing
 from conformance_tests.frontends.command_line import main
 from conformance_tests.harness.checks import registry
 from conformance_tests.quality import kill_matrix, kills, traceability
 from conformance_tests.targets.builtin import BUILTIN, Builtin
-from encoder_spec.equation import equations, requirements
+from encoder_spec.cost import report
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.equation import TOPICS, Equation, equations, requirements
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import PROFILES
 
@@ -36,7 +44,7 @@ def table(*arguments: str, status: int = 0) -> list[list[str]]:
 def test_all_equations_are_listed() -> None:
     header, *rows = table("equations")
     assert header == ["equation", "slot", "variant", "what it is"]
-    assert rows == [[e.id, e.slot, e.variant, e.title] for e in equations().values()]
+    assert sorted(rows) == sorted([e.id, e.slot, e.variant, e.title] for e in equations().values())
 
 
 def test_all_requirements_are_listed_with_the_evidence_that_decides_them() -> None:
@@ -44,7 +52,6 @@ def test_all_requirements_are_listed_with_the_evidence_that_decides_them() -> No
     header, *rows = table("requirements")
     assert header == ["requirement", "equation", "evidence", "statement"]
     by_id = {row[0]: row[1:3] for row in rows}
-    assert list(by_id) == list(requirements())
     levels = {id: str(c.level) for c in registry().checks.values() for id in c.requirements}
     assert by_id == {r.id: [r.equation, levels.get(r.id, "on the specification")] for r in requirements().values()}
     assert by_id["ATT-3"] == ["attention.scores", "trace"]
@@ -54,7 +61,8 @@ def test_all_requirements_are_listed_with_the_evidence_that_decides_them() -> No
 def test_all_deviations_are_listed_with_what_notices_them() -> None:
     header, *rows = table("deviations")
     assert header == ["deviation", "slot", "noticed by", "what it computes"]
-    assert [row[:3] for row in rows] == [[d.id, d.slot, " ".join(d.noticed_by)] for d in deviations().values()]
+    wanted = sorted([d.id, d.slot, " ".join(d.noticed_by)] for d in deviations().values())
+    assert sorted(row[:3] for row in rows) == wanted
 
 
 def test_all_profiles_are_listed_with_their_differences_from_the_first() -> None:
@@ -89,7 +97,7 @@ def test_an_equation_is_shown_with_formula_code_letters_and_requirements() -> No
     below = lines[2 + len(formula) :]
     assert below[:2] == ["    gamma: (d_model)", "    beta: (d_model)"]
     assert below[2].startswith("    d_model: ")
-    code = listing.source_of(e).splitlines()
+    code = listing.implementation("encoder_spec/norm.py::layer_norm").splitlines()
     assert below[3 : 3 + len(code)] == [line.rstrip() for line in code if line.strip()]
     own = [f"{r.id}  {r.statement}" for r in requirements().values() if r.equation == e.id]
     assert below[-len(own) :] == own
@@ -97,10 +105,36 @@ def test_an_equation_is_shown_with_formula_code_letters_and_requirements() -> No
 
 
 def test_the_code_of_an_equation_is_its_body() -> None:
-    assert listing.source_of(equations()["attention.scores"]) == (
+    assert listing.implementation("encoder_spec/attention.py::scores") == (
         "def scores(Q: Float[Tensor, 'B h n d_k'], K: Float[Tensor, 'B h n d_k']) -> Float[Tensor, 'B h n n']:\n"
         "    return Q @ K.mT / math.sqrt(Q.shape[-1])"
     )
+
+
+def test_the_code_of_a_function_without_docstring_is_whole() -> None:
+    """The four that `input_with` makes have none; their first statement forms the sum."""
+    code = listing.implementation("conformance_tests/deviations/embedding.py::embedded").splitlines()
+    assert code[1].startswith("    X = form(")
+    assert printed("deviations", "position-subtracted")[2:4] == [line.rstrip() for line in code[:2]]
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_code_at_a_place_is_the_code_that_python_has(topic: str) -> None:
+    """That of every equation, deviation and check of a topic, decorators and docstring included."""
+    functions = [
+        *(e.function for e in equations().values() if e.topic == topic),
+        *(
+            wrong.function
+            for d in deviations().values()
+            for wrong in d.replaces.values()
+            if isinstance(wrong, Equation) and d.of[0].partition(".")[0] == topic
+        ),
+        *(c.function for c in registry().checks.values() if c.name.startswith(f"test_{topic}::")),
+    ]
+    assert len(functions) > 5
+    for function in functions:
+        code = textwrap.dedent(inspect.getsource(inspect.unwrap(function)))
+        assert listing.source(catalogue.place(function)) == code
 
 
 def test_a_requirement_is_shown_with_the_checks_that_decide_it() -> None:
@@ -184,6 +218,37 @@ def test_an_encoder_is_counted_in_formulas_and_numbers() -> None:
     assert rows[2] == ["parameters", "attention", "4·d_model² + 4·d_model", "288"]
     default = printed("count")[0]
     assert {"n=128", "B=1", "d_model=512"} <= set(default.replace(",", "").split())
+
+
+@pytest.mark.parametrize(
+    ("formula", "value"),
+    [
+        ("0", 0),
+        ("4·d_model² + 4·d_model", 4 * 49 + 4 * 7),
+        ("d_ff - 2·d_model", -3),
+        ("2·d_ff·d_model/(h·(d_k + d_v))", 2 * 11 * 7 / 32),
+        ("1/3 + n/6", 1),
+        ("3/2", 1.5),
+        ("n¹⁰", 1_048_576),
+        ("B³", (10**9 + 7) ** 3),
+    ],
+)
+def test_the_value_of_a_formula_is_exact(formula: str, value: float) -> None:
+    """Of 154/32 = 4.8125 nothing is lost, thirds and sixths add up to a whole, and no size is too large."""
+    sizes = {"d_model": 7, "d_ff": 11, "h": 2, "d_k": 3, "d_v": 13, "n": 4, "B": 10**9 + 7}
+    found = listing.value(formula, sizes)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_numbers_are_those_that_sympy_computes(name: str) -> None:
+    """In customary widths of the heads and in others, of which one crossover is no whole number."""
+    for sizes in ({}, {"d_model": 60, "h": 4, "N": 3}, {"d_model": 13, "h": 3, "d_k": 5, "d_v": 7, "d_ff": 11}):
+        dimensions = Dimensions().replace(**{**PROFILES[name].sizes, **sizes})
+        words = [word for letter, size in {**sizes, "n": 17, "B": 2}.items() for word in ("--set", f"{letter}={size}")]
+        rows = [re.split(r"\s{2,}", line.strip()) for line in printed("count", "--profile", name, *words)[3:]]
+        wanted = report(PROFILES[name], dimensions, n=17, B=2)
+        assert rows == [[r.quantity, r.part, r.text, f"{r.number:,}"] for r in wanted]
 
 
 @pytest.mark.parametrize(

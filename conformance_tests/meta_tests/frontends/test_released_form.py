@@ -58,6 +58,7 @@ def test_wheel_holds_both_packages_and_not_the_suites_own_tests(wheel: Path) -> 
     names = zipfile.ZipFile(wheel).namelist()
     assert {"encoder_spec/py.typed", "conformance_tests/py.typed"} <= set(names)
     assert {"encoder_spec/attention.py", "encoder_spec/oracle/attention.py"} <= set(names)
+    assert "conformance_tests/frontends/catalogue.json" in names
     assert {"conformance_tests/test_attention.py", "conformance_tests/conftest.py"} <= set(names)
     assert [n for n in names if n.endswith("/licenses/LICENSE")]
     assert [n for n in names if n.startswith("conformance_tests/meta_tests")] == []
@@ -87,6 +88,8 @@ def test_installed_specification_is_readable(installed: Path, empty: Path) -> No
     """An equation with its code; a base layer's 3,152,384 parameters; a gate that needs no test of the suite's own."""
     scores = call(installed / "encoder-spec", "equations", "attention.scores", cwd=empty)
     assert (scores.returncode, "Q @ K.mT" in scores.stdout) == (0, True), scores.stderr
+    current = "from conformance_tests.frontends import catalogue; print(bool(catalogue.on_file()))"
+    assert call(installed / "python", "-c", current, cwd=empty).stdout == "True\n", "lists are derived with torch"
     cost = call(installed / "encoder-spec", "count", "--profile", "torch-post-ln", cwd=empty)
     assert (cost.returncode, "3,152,384" in cost.stdout) == (0, True), cost.stderr
     table = call(installed / "encoder-spec", "traceability", cwd=empty)

@@ -203,7 +203,7 @@ def test_an_equation_has_five_halves(added: dict[str, list[str]]) -> None:
         f"Fill in what is marked {FILL_IN} and state {number}; `encoder-spec traceability` lists what is left.",
         "Then name a way to get it wrong: "
         f"`encoder-spec new deviation ID --of ffn.relu_squared --noticed-by {number}`.",
-        "`make test`, `make lint`, `make docs` and `make mutants` must pass.",
+        "`make catalogue` puts it into the lists; `make test`, `make lint`, `make docs` and `make mutants` must pass.",
     ]
 
 
