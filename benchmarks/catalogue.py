@@ -67,7 +67,7 @@ PROCESSES = {
     "reference": script("reference", effort=QUICK),
     "allclose small": script("allclose", "small", of_version=False),
     "allclose middle": script("allclose", "middle", of_version=False),
-    "torch's test classes": script("test_classes", of_version=False, needs="expecttest"),
+    "torch's test classes": script("torch_tests", of_version=False, needs="expecttest"),
     "transformers' tests": script("transformers_tests", effort=LARGE, of_version=False, needs="transformers"),
     **{f"check small_wrong_{defect}": check(f"small_wrong_{defect}", status=1) for defect in DEFECTS},
     **{f"check middle_wrong_{defect}": check(f"middle_wrong_{defect}", effort=LARGE, status=1) for defect in DEFECTS},

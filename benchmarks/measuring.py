@@ -91,16 +91,19 @@ class Samples:
         machine = pyperf.Run([1.0]).get_metadata()
         kept = {name: machine[name] for name in ("cpu_model_name", "cpu_count", "platform") if name in machine}
         return pyperf.BenchmarkSuite(
-            pyperf.Benchmark(
-                pyperf.Run(
-                    [value],
-                    metadata=kept | {"name": f"{process} · {what}", "unit": UNITS.get(what, "second")},
-                    collect_metadata=False,
+            [
+                pyperf.Benchmark(
+                    [
+                        pyperf.Run(
+                            [value],
+                            metadata=kept | {"name": f"{process} · {what}", "unit": UNITS.get(what, "second")},
+                            collect_metadata=False,
+                        )
+                        for value in values
+                    ]
                 )
-                for value in values
-            )
-            for (process, what), values in self.values.items()
-            if all(value > 0 for value in values)
+                for (process, what), values in self.values.items()
+            ]
         )
 
 
