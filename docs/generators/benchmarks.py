@@ -26,8 +26,8 @@ LEAD = (
 MEASURED = (
     "The floor is a fresh process that imports torch, makes the encoder and runs it forwards and backwards once, in "
     "float64 on one thread. A check is a whole process too, on one thread and at full level. It judges without a "
-    "worker, since the system states processor time and memory of single processes. The two run in turns. A round divides one "
-    "by the other; the table shows the median of the rounds, and the least and the greatest beside it.",
+    "worker, since the system states processor time and memory of single processes. The two run in turns. A round "
+    "divides one by the other; the table shows the median of the rounds, and the least and the greatest beside it.",
     "Processor time is divided, since other work on the machine changes it least. The column of the clock shows the "
     "same ratio of the time that went by; where a benchmark runs several processes, the ratio is that of the clock. "
     "Peak memory is what the operating system states of the process.",
