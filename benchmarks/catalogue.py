@@ -127,6 +127,10 @@ FIGURES = (
         )
         for size in ("middle", "bert_base", "deep")
     ),
+    *(
+        Figure(f"peak of {SIZES[size]} in GB", Quantity(f"check {size}", PEAK), GB)
+        for size in ("middle", "bert_base", "deep")
+    ),
     Figure("peak of 24×1024 / 5.5 GB", Quantity("check deep", PEAK), 5.5 * GB, target=1.0),
     Figure(
         "static level of 10¹² parameters beyond 2×24 / import torch",

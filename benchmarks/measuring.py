@@ -38,6 +38,9 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 BYTES_PER_UNIT = 1 if sys.platform == "darwin" else 1024
 """The unit in which the system states peak memory."""
 
+MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+"""The memory of this machine in bytes."""
+
 
 @dataclass(frozen=True)
 class Process:
@@ -49,7 +52,7 @@ class Process:
         of_version: whether it runs the suite, so that each version has a sample of its own.
         status: the exit status with which it ends where it did its work.
         needs: a package without which it cannot run.
-        space: the most bytes of address space that it may have, where it should allocate next to nothing.
+        space: the most bytes of address space that it may have: what needs more fails, and leaves the machine alone.
     """
 
     arguments: tuple[str, ...]
@@ -57,7 +60,7 @@ class Process:
     of_version: bool = True
     status: int = 0
     needs: str = ""
-    space: int = resource.RLIM_INFINITY
+    space: int = MEMORY
 
 
 QUICK, USUAL, LARGE = 0, 1, 2
