@@ -6,7 +6,8 @@
 #   make docs    build the site into site/, strictly
 #   make serve   show the site while you write
 #   make lint    ruff, mypy, unused code, the imports between rooms, and the words
-#   make bench   measure ratios, side by side in one run
+#   make bench   measure ratios, side by side in one run, and put them on file; ARGS=--large measures large encoders too
+#   make bench-guard   compare the ratios that take seconds with the version on file; fails if one grew by a third
 #   make matrix  run every deviation as a subject, and put on file what notices it
 #   make resolution   measure which deviations each precision can tell from rounding, and put it on file
 #   make catalogue   put on file what the lists of the command line show
@@ -20,7 +21,7 @@
 #   make release VERSION=x.y.z   write the changelog, set the version, commit and tag; DRY_RUN=1 shows what it would do
 #
 # With TORCH=2.5.0 or TORCH=newest a target runs in a separate environment with that torch in the place of the
-# pinned one; ARGS is handed to pytest, as in make test-all ARGS="--splits 4 --group 1".
+# pinned one; ARGS is handed to pytest, as in make test-all ARGS="--splits 4 --group 1", or to the benchmarks.
 
 # Every test of a command starts an interpreter, which would compile torch and SymPy anew where this is set.
 export PYTHONDONTWRITEBYTECODE :=
@@ -35,7 +36,7 @@ CONSTRAINTS := $(if $(TORCH),$(VENV)/constraints.txt,constraints.txt)
 FRAMEWORKS := .venv-frameworks/bin
 FRAMEWORKS_READY := .venv-frameworks/.ready
 
-.PHONY: setup check test test-all coverage docs serve lint bench matrix resolution catalogue mutants room-mutants seeds frameworks wheel release
+.PHONY: setup check test test-all coverage docs serve lint bench bench-guard matrix resolution catalogue mutants room-mutants seeds frameworks wheel release
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -100,7 +101,10 @@ lint: $(READY)
 	$(BIN)/python -m conformance_tests.meta_tests.prose
 
 bench: $(READY)
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-guard: $(READY)
+	$(BIN)/python -m benchmarks.guard
 
 matrix: $(READY)
 	$(BIN)/python -m conformance_tests.quality.kill_matrix

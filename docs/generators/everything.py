@@ -1,6 +1,7 @@
 """Everything that is generated: ``pages()`` gives every page, ``scripts()`` the data of those that scripts enliven."""
 
 from generators import (
+    benchmarks,
     calculator,
     deviations,
     diagrams,
@@ -28,6 +29,7 @@ def pages() -> dict[str, str]:
         "kill-matrix.md": kills.page(),
         **encoders.pages(),
         "precision.md": precision.page(),
+        "benchmarks.md": benchmarks.page(),
         "errata.md": errata.page(),
         "equations-and-requirements.md": overview.page(),
         "sources.md": sources.page(),
