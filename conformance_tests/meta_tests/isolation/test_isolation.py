@@ -321,7 +321,7 @@ AGREES = Result("ENC-2", "encoder", "test_encoder::agreement", "agreement", "pas
 class FaultyWorker:
     """Answers as a worker does, of which the suite fails on the target ``broken``."""
 
-    def __init__(self, memory: float) -> None:
+    def __init__(self, memory: float | None, share: int) -> None:
         self.answers: list[dict[str, object]] = []
 
     def ask(self, target: str, **_: object) -> None:
@@ -331,6 +331,9 @@ class FaultyWorker:
 
     def answer(self, seconds: float) -> dict[str, object]:
         return self.answers.pop(0)
+
+    def kill(self) -> None:
+        """Nothing runs."""
 
     def end(self) -> None:
         """Nothing runs."""
