@@ -7,7 +7,6 @@ encoder-spec installed, also in one with its own package ``conformance_tests`` i
 """
 
 import os
-from contextlib import suppress
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -40,6 +39,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DTYPE",
         help="precision to judge in: float64 (where the encoder can, the default), float32, bfloat16, float16",
     )
+    group.addoption(
+        "--encoder-timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="time limit for each step: import, making, identification, and each check",
+    )
+    group.addoption("--encoder-memory", type=float, metavar="GIB", help="memory that an encoder may allocate, on Linux")
     group.addoption("--encoder-device", default="cpu", metavar="DEVICE", help="device to judge on, as torch names it")
 
 
@@ -50,6 +57,20 @@ def pytest_configure_node(node: Any) -> None:
     if FOLDER not in stash:
         stash[FOLDER] = TemporaryDirectory(prefix="encoder-spec-", ignore_cleanup_errors=True)
     node.workerinput[SHARED] = stash[FOLDER].name
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process of pytest-xdist whole encoders, where some are named: one that it has judged is its own."""
+    if not config.getoption("--encoder") or config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByEncoder(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid.rpartition("[")[2]
+
+    return ByEncoder(config, log)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -67,15 +88,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if not targets:
         return
     demand_our_package()
-    from conformance_tests.errors import SubjectError, TargetError
-    from conformance_tests.targets.resolving import resolve
+    from conformance_tests.errors import TargetError
+    from conformance_tests.isolation.supervisor import demand_usable
     from encoder_spec.notation import SpecificationError
 
     try:
         for target in targets:
-            # What goes wrong inside a target that exists is for the checks to report.
-            with suppress(SubjectError):
-                resolve(target)()
+            demand_usable(target)  # what shows when it is imported is for the checks to report
         dtype, device = config.getoption("--encoder-dtype"), config.getoption("--encoder-device")
         if (profile, dtype, device) != ("auto", None, "cpu"):
             from conformance_tests.harness.question import Question

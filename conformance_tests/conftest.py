@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance_tests.frontends.judged import Judged
+from conformance_tests.frontends.judged import Judged, JudgedByName
 from conformance_tests.harness.checks import REGISTRY, Check
 from conformance_tests.harness.question import Question
+from conformance_tests.isolation.supervisor import Limits
 from encoder_spec.notation import SpecificationError
 
 DEFAULT_ENCODERS = ("reference", "torch-post-ln", "torch-pre-ln")
@@ -42,7 +43,8 @@ def run(request: pytest.FixtureRequest) -> Judged:
     """Provide the encoder that ``--encoder`` names, which is judged when a check asks for it."""
     option = request.config.getoption
     question = Question(option("--encoder-profile"), dtype=option("--encoder-dtype"), device=option("--encoder-device"))
-    return Judged(request.param, question, request.param)
+    limits = Limits(option("--encoder-timeout"), option("--encoder-memory"))
+    return JudgedByName(request.param, question, request.param, limits=limits)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,7 +4,6 @@ Nothing heavy is imported before it is needed, so that help and usage errors are
 """
 
 import errno
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterable
@@ -44,13 +43,6 @@ def settle_process() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
-def forget_output() -> None:
-    """Write nothing more to standard output, whose reader is gone."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    with suppress(OSError, ValueError):
-        os.dup2(nothing, sys.stdout.fileno())
-
-
 class Group(click.Group):
     """Commands whose every failure ends in one line and the documented exit status."""
 
@@ -68,7 +60,9 @@ class Group(click.Group):
             click.echo("interrupted", err=True)
             ctx.exit(SUITE_FAILED)
         except BrokenPipeError:
-            forget_output()
+            from conformance_tests.reports.files import forget
+
+            forget(sys.stdout)
             ctx.exit(CONFORMANT)
         except (TargetError, SpecificationError) as problem:
             raise Unusable("\nError: ".join(str(problem).split("\n"))) from None
@@ -170,6 +164,24 @@ class Amount(click.FloatRange):
         return number if isfinite(number) else self.fail(f"{number} is not an amount.", param, ctx)
 
 
+class Jobs(click.IntRange):
+    """A number of targets; ``auto`` is the number of cores that this process may use."""
+
+    name = "number of targets"
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """See ``click.IntRange``."""
+        if value == "auto":
+            from conformance_tests.isolation.process import usable_cores
+
+            return usable_cores()
+        number: int = super().convert(value, param, ctx)
+        return number
+
+
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that `check` and `identify` share."""
 
@@ -188,7 +200,16 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--memory",
         metavar="GIB",
         type=Amount(),
-        help="Memory that a target may allocate, on Linux; by default three quarters of what is free.",
+        help="Memory that a target may allocate, on Linux; by default its share in three quarters of what is free.",
+    )
+    @click.option(
+        "-j",
+        "--jobs",
+        default=1,
+        show_default=True,
+        metavar="NUMBER|auto",
+        type=Jobs(),
+        help="Number of targets to judge at the same time; auto is the number of cores.",
     )
     @click.option(
         "--in-process",
@@ -196,10 +217,14 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Run targets in this process, where a debugger finds them: no limits, and what they print is shown.",
     )
     @wraps(command)
-    def with_options(*args: Any, timeout: float, memory: float | None, in_process: bool, **options: Any) -> Any:
+    def with_options(
+        *args: Any, timeout: float, memory: float | None, jobs: int, in_process: bool, **options: Any
+    ) -> Any:
         from conformance_tests.isolation.supervisor import Limits
 
-        return command(*args, limits=None if in_process else Limits(timeout, memory), **options)
+        if in_process and jobs > 1:
+            raise click.UsageError("--in-process judges one target after the other: leave out --jobs.")
+        return command(*args, limits=None if in_process else Limits(timeout, memory, jobs), **options)
 
     return with_options
 
@@ -269,13 +294,10 @@ def check(
         from conformance_tests.reports import terminal, written
 
         console = terminal.console(beside_a_report=STANDARD_OUTPUT in wanted.values())
-        with terminal.progress(enabled=not quiet) as show:
-            judgement = judge.judge(names, Question(**options), show)
+        with terminal.Screen(console, quiet=quiet, verbose=verbose) as screen:
+            judgement = judge.judge(names, Question(**options), screen)
     report = judgement.report
-    try:
-        terminal.print_report(console, report, quiet=quiet, verbose=verbose)
-    except BrokenPipeError:
-        forget_output()  # who reads has read enough; files are written all the same
+    terminal.print_sum(console, report, quiet=quiet)
     for form, file in wanted.items():
         write(file, written(report, form))
     if judgement.fault is not None:

@@ -11,12 +11,16 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from conformance_tests.errors import TargetError
 from conformance_tests.harness.question import Question
 from conformance_tests.reports.report import Result, TargetReport
+
+if TYPE_CHECKING:
+    from conformance_tests.isolation.supervisor import Limits
 
 SHARED = "ENCODER_SPEC_SHARED"
 """The environment variable by which the plugin names the folder; it is unset where pytest runs in one process."""
@@ -45,13 +49,14 @@ class Judged:
             TargetError: if the target's name cannot be used.
             SpecificationError: if the question cannot be asked.
         """
+        file = self._file
+        return self.judge() if file is None else shared(file, self.judge)
+
+    def judge(self) -> TargetReport:
+        """Judge the encoder."""
         from conformance_tests.engine.judging import check_all
 
-        def judge() -> TargetReport:
-            return check_all([self.target], self.question).targets[0]
-
-        file = self._file
-        return judge() if file is None else shared(file, judge)
+        return check_all([self.target], self.question).targets[0]
 
     @property
     def complaint(self) -> str:
@@ -103,6 +108,30 @@ class Judged:
         """The file for the report, if there is a folder that processes share: none elsewhere than on this machine."""
         folder = Path(os.environ.get(SHARED, ""))
         return folder / f"{sha256(self.name.encode()).hexdigest()}.json" if folder.name and folder.is_dir() else None
+
+
+@dataclass(eq=False)
+class JudgedByName(Judged):
+    """An encoder that is known by its name, and is judged in a separate process: there it can end no other item.
+
+    Attributes:
+        limits: the part of the machine that it may use.
+    """
+
+    limits: "Limits" = field(kw_only=True)
+
+    def judge(self) -> TargetReport:
+        """Judge the encoder; a name that proves unusable has a report that says so."""
+        from conformance_tests.isolation.supervisor import Workers
+
+        try:
+            with Workers(self.limits) as workers:
+                judgement = workers.judge([self.target], self.question)
+        except TargetError as unusable:
+            return TargetReport(self.target, notes=[str(unusable)])
+        if judgement.fault is not None:
+            raise judgement.fault
+        return judgement.report.targets[0]
 
 
 def shared(file: Path, judge: Callable[[], TargetReport]) -> TargetReport:

@@ -31,6 +31,9 @@ BOOT = (
 SUBREAPER = 36
 """``PR_SET_CHILD_SUBREAPER`` of ``prctl``: orphans below this process become its children."""
 
+QUIET = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Variables of the environment with which threads that wait for work leave their cores to other processes."""
+
 AVAILABLE = sys.platform == "linux"
 
 
@@ -51,6 +54,7 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                env=QUIET | os.environ,
                 start_new_session=True,
             )
         atexit.register(self.end)

@@ -45,6 +45,11 @@ def warm() -> None:
         ForkServer.running()
 
 
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def working_directory() -> str:
     """Return the folder in which this process stands; nothing if it has been deleted."""
     with suppress(FileNotFoundError):
@@ -59,14 +64,20 @@ def fresh() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        env=forking.QUIET | os.environ,
         start_new_session=True,
     )
 
 
 class Worker:
-    """A child process that judges a target."""
+    """A child process that judges a target.
 
-    def __init__(self, memory: float | None) -> None:
+    Args:
+        memory: GiB that the target may allocate; None for its share in three quarters of what is free.
+        share: the number of targets that share this memory.
+    """
+
+    def __init__(self, memory: float | None, share: int = 1) -> None:
         self._said: deque[str] = deque(maxlen=64)
         self._answers: SimpleQueue[bytes | None] = SimpleQueue()
         self._process = ForkServer.running().fork() if forking.AVAILABLE else fresh()
@@ -83,7 +94,8 @@ class Worker:
         self._ready = False
         key = new_key()
         self._signing = Signing(key)
-        self._write({"key": key, "path": path, "folder": here, "environment": dict(os.environ), "memory": memory})
+        start = {"path": path, "folder": here, "environment": dict(os.environ), "memory": memory, "share": share}
+        self._write({"key": key, **start})
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -129,8 +141,8 @@ class Worker:
             self._ready = True
         self._write(request)
 
-    def answer(self, seconds: float) -> dict[str, Any]:
-        """Wait for the next answer.
+    def answer(self, seconds: float | None) -> dict[str, Any]:
+        """Wait for the next answer, so many seconds or as long as it takes.
 
         Raises:
             Lost: if it does not come in time, or never will.

@@ -7,9 +7,12 @@ subject prints is not shown; of a subject that ended its process the last line i
 import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from threading import Lock
 from typing import Any, Protocol, Self
 
 from conformance_tests.engine.reproduction import again
@@ -18,10 +21,12 @@ from conformance_tests.harness.question import Question
 from conformance_tests.isolation.process import Worker, warm
 from conformance_tests.reports.expected import apply_expected, expected_failures
 from conformance_tests.reports.report import Level, Report, Result, TargetReport, verdict_of
-from conformance_tests.reports.watching import Progress, silent
+from conformance_tests.reports.watching import Display, Progress
 from conformance_tests.targets.resolving import module_exists, resolve
 
 DEFAULT_QUESTION = Question()
+
+UNSEEN = Display()
 
 ATTEMPTS = 2
 """How many workers one target may cost before the rest of its checks is blocked."""
@@ -29,16 +34,18 @@ ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class Limits:
-    """The part of the machine that a target may use.
+    """The part of the machine that targets may use.
 
     Attributes:
         timeout: seconds for every step: import, making, identification, and each check.
-        memory: GiB that a target may allocate, on systems that can limit it (Linux); None for three quarters of
-            what is free.
+        memory: GiB that a target may allocate, on systems that can limit it (Linux); None for its share in three
+            quarters of what is free.
+        jobs: targets that are judged at the same time.
     """
 
     timeout: float = 60.0
     memory: float | None = None
+    jobs: int = 1
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ DEFAULT_LIMITS = Limits()
 class Judge(Protocol):
     """Judges targets by their names."""
 
-    def judge(self, targets: list[str], question: Question, progress: Progress = silent) -> Judgement:
+    def judge(self, targets: list[str], question: Question, display: Display = UNSEEN) -> Judgement:
         """Judge targets as ``engine.judging.check_all`` does.
 
         Raises:
@@ -74,6 +81,7 @@ class Followed:
         doing: what the worker does.
         loss: how a worker was lost.
         judged: the whole report but for the explanation of its failures, as soon as there is one.
+        fault: why there is no report, or not all of one, if that is not for the subject to answer.
     """
 
     report: TargetReport
@@ -82,6 +90,7 @@ class Followed:
     doing: str = "importing"
     loss: str = ""
     judged: TargetReport | None = None
+    fault: TargetError | WorkerFault | None = None
 
     def take(self, answer: dict[str, Any], progress: Progress) -> None:
         """Keep what an answer holds."""
@@ -177,6 +186,8 @@ JUDGED = ("conformant", "nonconformant")
 AS_DECIDED = {"xfail": "fail", "xpass": "pass"}
 """How results were decided that are expected to fail."""
 
+INTERRUPTED = "interrupted"
+
 NOT_BEGUN = "interrupted before it was begun"
 
 FINAL = {"report", "unusable", "fault"}
@@ -184,81 +195,127 @@ FINAL = {"report", "unusable", "fault"}
 
 
 class Workers:
-    """Judges targets one after the other, each in a separate process."""
+    """Judges targets in separate processes, as many at the same time as the limits allow."""
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self.limits = limits
-        self._worker: Worker | None = None
+        self._running: set[Worker] = set()
+        self._ended = False
+        self._changing = Lock()
 
     def __enter__(self) -> Self:
         warm()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end_worker()
+        self._end_workers()
 
-    def _end_worker(self) -> None:
-        """End the worker, if there is one, and all that it has started."""
-        if self._worker is not None:
-            self._worker.end()
-        self._worker = None
+    def _end_workers(self) -> None:
+        """End all workers, with what they have started, and begin no other one."""
+        with self._changing:
+            self._ended = True
+            for worker in self._running:
+                worker.kill()
 
-    def judge(self, targets: list[str], question: Question, progress: Progress = silent) -> Judgement:
+    def judge(self, targets: list[str], question: Question, display: Display = UNSEEN) -> Judgement:
         """See ``Judge``. Ctrl-C ends the run; a fault of the suite and a wrong name cost that target alone."""
-        report = Report(question.seed)
-        faults: list[TargetError | WorkerFault] = []
-        for place, name in enumerate(targets):
-            begun = time.perf_counter()
-            followed = Followed(TargetReport(name), question)
-            try:
-                self._judge(followed, question, progress)
-            except TargetError as unusable:
-                faults.append(unusable)
-                continue
-            except WorkerFault as fault:
-                faults.append(fault)
-                followed.end(f"encoder-spec itself failed on this target{place_of(fault)}: please report it")
-            except KeyboardInterrupt as interrupt:
-                followed.end("interrupted")
-                left = [
-                    TargetReport(other, notes=["interrupted before it was begun"]) for other in targets[place + 1 :]
-                ]
-                return Judgement(Report(question.seed, [*report.targets, followed.report, *left]), interrupt)
-            followed.report.seconds = followed.report.seconds or round(time.perf_counter() - begun, 3)
-            report.targets.append(followed.report)
+        self._ended = False
+        jobs = max(1, min(self.limits.jobs, len(targets)))
+        every = [Followed(TargetReport(name), question) for name in targets]
+        interrupt = None
+        pool = ThreadPoolExecutor(jobs)
+        judging = deque([(followed, pool.submit(self._judge, followed, jobs, display)) for followed in every])
+        try:
+            show_in_order(judging, display)
+        except KeyboardInterrupt as caught:
+            interrupt = caught
+            pool.shutdown(wait=False, cancel_futures=True)
+            self._end_workers()
+            show_in_order(judging, display)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            self._end_workers()
+        faults = [followed.fault for followed in every if followed.fault is not None]
         worst = next((f for f in faults if isinstance(f, WorkerFault)), None) or all_unusable(faults)
+        report = Report(question.seed, [f.report for f in every if not isinstance(f.fault, TargetError)])
         if worst is not None and not report.targets:
             raise worst
-        return Judgement(report, worst)
+        return Judgement(report, interrupt or worst)
 
-    def _judge(self, followed: Followed, question: Question, progress: Progress) -> None:
+    def _judge(self, followed: Followed, share: int, display: Display) -> None:
+        """Judge a target; what is wrong with its name, or with the suite, is kept with it."""
+        begun = time.perf_counter()
+        try:
+            with display.row() as progress:
+                self._attempt(followed, share, progress)
+        except TargetError as unusable:
+            followed.fault = unusable
+        except WorkerFault as fault:
+            followed.fault = fault
+            followed.end(f"encoder-spec itself failed on this target{place_of(fault)}: please report it")
+        followed.report.seconds = followed.report.seconds or round(time.perf_counter() - begun, 3)
+
+    def _attempt(self, followed: Followed, share: int, progress: Progress) -> None:
         for _ in range(ATTEMPTS):
             try:
-                last = self._follow(followed, question, progress)
+                last = self._follow(followed, share, progress)
                 if "unusable" in last:
                     raise TargetError(last["unusable"])
                 if "fault" in last:
                     raise WorkerFault(last["fault"])
                 followed.finish(TargetReport.from_data(last["report"]))
             except Lost as loss:
+                if self._ended:
+                    followed.end(INTERRUPTED)
+                    return
                 followed.lose(str(loss))
                 if not followed.undecided:
                     break
             else:
                 return
-            finally:
-                self._end_worker()
         followed.give_up()
 
-    def _follow(self, followed: Followed, question: Question, progress: Progress) -> dict[str, Any]:
-        """Let the worker judge a target; return its last answer."""
-        worker = self._worker = Worker(self.limits.memory)
-        decided = [asdict(r) for r in followed.report.requirements]
-        worker.ask(target=followed.report.target, question=question.in_words(), decided=decided)
-        followed.doing = "importing"
-        while not FINAL.intersection(answer := worker.answer(self.limits.timeout)):
-            followed.take(answer, progress)
-        return answer
+    def _follow(self, followed: Followed, share: int, progress: Progress) -> dict[str, Any]:
+        """Let a worker judge a target; return its last answer."""
+        with self._worker(share) as worker:
+            decided = [asdict(r) for r in followed.report.requirements]
+            worker.ask(target=followed.report.target, question=followed.question.in_words(), decided=decided)
+            followed.doing = "importing"
+            while not FINAL.intersection(answer := worker.answer(self.limits.timeout)):
+                followed.take(answer, progress)
+            return answer
+
+    @contextmanager
+    def _worker(self, share: int) -> Iterator[Worker]:
+        """Start a worker, and end it with all that it has started.
+
+        Raises:
+            Lost: if the run has ended.
+        """
+        with self._changing:
+            if self._ended:
+                raise Lost(INTERRUPTED)
+            worker = Worker(self.limits.memory, share)
+            self._running.add(worker)
+        try:
+            yield worker
+        finally:
+            worker.end()
+            with self._changing:
+                self._running.discard(worker)
+
+
+def show_in_order(judging: deque[tuple[Followed, Future[None]]], display: Display) -> None:
+    """Show the report of each target as soon as it is there, and all before it; take the target out of the queue."""
+    while judging:
+        followed, end = judging[0]
+        try:
+            end.result()
+        except CancelledError:
+            followed.report.notes.append(NOT_BEGUN)
+        if not isinstance(followed.fault, TargetError):
+            display.judged(followed.report)
+        judging.popleft()
 
 
 def all_unusable(faults: Sequence[Exception]) -> TargetError | None:
@@ -292,11 +349,15 @@ def demand_usable(target: str) -> None:
 class ThisProcess:
     """Judges targets in this process, without limits: a debugger finds them, and what they print is shown."""
 
-    def judge(self, targets: list[str], question: Question, progress: Progress = silent) -> Judgement:
+    def judge(self, targets: list[str], question: Question, display: Display = UNSEEN) -> Judgement:
         """See ``Judge``."""
         from conformance_tests.engine.judging import check_all
 
-        return Judgement(check_all(targets, question, progress))
+        with display.row() as progress:
+            report = check_all(targets, question, progress)
+        for target in report.targets:
+            display.judged(target)
+        return Judgement(report)
 
 
 def judge_of(targets: Iterable[str], limits: Limits | None) -> AbstractContextManager[Judge]:

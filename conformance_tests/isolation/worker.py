@@ -5,7 +5,7 @@ one line of JSON each; those of the answers are signed. Both are moved away befo
 subject is loaded: a subject reads nothing, and what it prints goes where standard error
 goes, to the parent's drain.
 
-The request names a target; the answers are what is being done, then every result as it is
+A request names a target; the answers are what is being done, then every result as it is
 decided, then the whole report. The memory limit counts private writable memory
 (``RLIMIT_DATA``), not addresses, of which CUDA reserves more than any machine has. It
 needs Linux; elsewhere, and on Windows in any case, there is none.
@@ -15,12 +15,15 @@ import errno
 import faulthandler
 import json
 import os
+import pickle
 import signal
 import sys
 import threading
 import traceback
+from base64 import b64decode, b64encode
 from dataclasses import asdict
 from pathlib import Path
+from pkgutil import resolve_name
 from queue import SimpleQueue
 from typing import Any, NoReturn
 
@@ -87,7 +90,7 @@ class Channel:
 
 
 def main() -> NoReturn:
-    """Judge one target, and end this process."""
+    """Judge one target, and end this process; or serve calls of the suite's own functions until the parent ends it."""
     channel = Channel()
     last_words = os.dup(2)
     faulthandler.enable(last_words, all_threads=False)
@@ -106,14 +109,37 @@ def main() -> NoReturn:
     from conformance_tests.harness.checks import registry
 
     registry()
-    allowed = int(start["memory"] * 2**30) if start["memory"] else free_memory() * 3 // 4
+    allowed = int(start["memory"] * 2**30) if start["memory"] else free_memory() * 3 // 4 // start["share"]
     channel.send(ready=True)
     request = channel.receive()
+    if "call" in request:
+        serve(request, channel)
     limit_memory(allowed)
     answer = judged(request, channel, allowed)
     limit_memory(None)
     channel.send(**answer)
     os._exit(0)
+
+
+def serve(request: dict[str, Any], channel: Channel) -> NoReturn:
+    """Apply a function of the suite to the item of each request, and return what it returns, or the traceback."""
+    while True:
+        try:
+            answer = {"returned": packed(resolve_name(request["call"])(unpacked(request["item"])))}
+        except Exception:
+            answer = {"fault": traceback.format_exc()}
+        channel.send(**answer)
+        request = channel.receive()
+
+
+def packed(value: Any) -> str:
+    """Return a value as text, for a process of the suite's own."""
+    return b64encode(pickle.dumps(value)).decode()
+
+
+def unpacked(text: str) -> Any:
+    """Return the value of a text; it must come from a process that runs no target."""
+    return pickle.loads(b64decode(text))
 
 
 def judged(request: dict[str, Any], channel: Channel, allowed: int) -> dict[str, Any]:

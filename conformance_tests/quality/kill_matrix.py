@@ -7,18 +7,16 @@ anew. ``kills`` covers the other published profiles to which a deviation applies
 """
 
 import json
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.deviations.look_alikes import look_alikes
+from conformance_tests.isolation.calls import in_workers
 from conformance_tests.quality.fingerprint import fingerprint
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
@@ -121,22 +119,20 @@ def row(case: Case) -> Row:
     return Row(*case, target.verdict, tuple(r.id for r in target.of("fail")), target.departs_at, diagnosis)
 
 
-def computed(wanted: Iterable[Case], workers: int, progress: Callable[[int, int], None]) -> list[Row]:
-    """Judge these cases, of deviations or look-alikes, in several processes."""
-    return in_processes(row, wanted, workers, progress)
+def computed(wanted: Iterable[Case]) -> list[Row]:
+    """Judge these cases, of deviations or look-alikes, in worker processes."""
+    return measured("kill matrix", row, list(wanted))
 
 
-def in_processes(
-    function: Callable[[T], R], items: Iterable[T], workers: int, progress: Callable[[int, int], None]
-) -> list[R]:
-    """Apply a function to each item, in several processes."""
-    listed = list(items)
-    # Fresh processes: under test, this one checks the shapes of every call, which takes its time.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        found = []
-        for done, one in enumerate(pool.map(function, listed, chunksize=4)):
+def measured(what: str, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Apply a function to each item in worker processes, and show how many are done."""
+    from conformance_tests.reports.terminal import Screen, console
+
+    found = []
+    with Screen(console()) as screen, screen.row() as show:
+        for one in in_workers(function, items):
             found.append(one)
-            progress(done + 1, len(listed))
+            show(what, len(found), len(items))
     return found
 
 
@@ -195,10 +191,7 @@ def idle(killing: set[str]) -> list[str]:
 
 def main() -> None:
     """Compute the whole matrix and put it on file; exit with 1 if it shows a fault."""
-    from conformance_tests.reports.terminal import progress
-
-    with progress(enabled=True) as show:
-        rows = computed(cases(), os.cpu_count() or 1, lambda done, of: show("kill matrix", done, of))
+    rows = computed(cases())
     write(rows)
     found = list(faults(rows))
     print("\n".join([*found, f"{len(deviations())} deviations, {len(rows)} rows, {len(found)} faults"]))

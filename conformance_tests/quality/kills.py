@@ -6,9 +6,8 @@ must notice it. It decides the others only if none of these fails. ``kills.json`
 """
 
 import json
-import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +16,7 @@ from conformance_tests.deviations import deviations
 from conformance_tests.errors import Refused, SubjectError, one_line
 from conformance_tests.harness.question import Question
 from conformance_tests.quality.fingerprint import fingerprint
-from conformance_tests.quality.kill_matrix import deviating, gets_wrong, in_processes
+from conformance_tests.quality.kill_matrix import deviating, gets_wrong, measured
 from conformance_tests.reports.report import Level
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import PROFILES
@@ -77,9 +76,9 @@ def killed_by(case: Case) -> tuple[str, ...]:
         return (one_line(fault),)
 
 
-def computed(workers: int, progress: Callable[[int, int], None]) -> Kills:
-    """Run every case, in several processes."""
-    found = zip(cases(), in_processes(killed_by, cases(), workers, progress), strict=True)
+def computed() -> Kills:
+    """Run every case, in worker processes."""
+    found = zip(cases(), measured("every profile", killed_by, cases()), strict=True)
     by_deviation = groupby(found, key=lambda item: item[0][0])
     return {id: {within: failed for (_, within), failed in group} for id, group in by_deviation}
 
@@ -126,10 +125,7 @@ def nothing_to_see(id: str, within: str) -> bool:
 
 def main() -> None:
     """Run every case and put what fails on file; exit with 1 if a deviation survives somewhere."""
-    from conformance_tests.reports.terminal import progress
-
-    with progress(enabled=True) as show:
-        kills = computed(os.cpu_count() or 1, lambda done, of: show("every profile", done, of))
+    kills = computed()
     write(kills)
     found = list(faults(kills))
     print("\n".join([*found, f"{sum(map(len, kills.values()))} deviations in profiles, {len(found)} faults"]))

@@ -4,7 +4,6 @@
 """
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from conformance_tests.deviations import Deviation, deviations
-from conformance_tests.quality.kill_matrix import SMALL, gets_wrong, in_processes, slot_named_by
+from conformance_tests.quality.kill_matrix import SMALL, gets_wrong, measured, slot_named_by
 from conformance_tests.quality.kills import can_be_called
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
@@ -103,11 +102,7 @@ def on_file() -> list[Row]:
 
 def main() -> None:
     """Judge the sample and put it on file; the number of pairs may be given."""
-    from conformance_tests.reports.terminal import progress
-
-    pairs = list(drawn(*map(int, sys.argv[1:2])))
-    with progress(enabled=True) as show:
-        rows = in_processes(judged, pairs, os.cpu_count() or 1, lambda done, of: show("pairs", done, of))
+    rows = measured("pairs", judged, list(drawn(*map(int, sys.argv[1:2]))))
     write(rows)
     noticed = sum(r.verdict == "nonconformant" for r in rows)
     both, first = sum(r.names_both for r in rows), sum(r.names_first for r in rows)

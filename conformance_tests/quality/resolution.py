@@ -6,11 +6,8 @@ below the budget of bfloat16 cannot be seen in bfloat16, and a pass at that prec
 """
 
 import json
-import os
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import cache
-from multiprocessing import get_context
 
 import torch
 
@@ -23,10 +20,18 @@ from conformance_tests.harness.run import Run
 from conformance_tests.identification.opening import opened
 from conformance_tests.numerics.compare import BUDGET, difference_at
 from conformance_tests.numerics.rounding import budget
-from conformance_tests.quality.kill_matrix import SMALL, cases, deviating, settings
+from conformance_tests.quality.kill_matrix import SMALL, cases, deviating, measured, settings
 from conformance_tests.subjects.subject import DTYPES, name_of
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
+
+PART = 16
+"""Number of measurements that a process makes in one go."""
+
+
+def resolved_together(places: list[tuple[str, str]]) -> list[Resolved]:
+    """Measure several deviations, each in its profile."""
+    return list(map(resolved, places))
 
 
 def resolved(place: tuple[str, str]) -> Resolved:
@@ -72,11 +77,9 @@ def budgets(within: str, case: Case) -> dict[str, float]:
 def main() -> None:
     """Compute every effect and put it on file."""
     places = sorted({(deviation, within) for deviation, within, _ in cases()}, key=lambda place: place[1])
-    found = []
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        for one in pool.map(resolved, places, chunksize=16):  # of one profile mostly, whose budgets are then known
-            found.append(one)
-            print(f"{len(found)} of {len(places)}", end="\r", flush=True)
+    # Those of one part mostly share a profile, whose budgets are then known.
+    parts = [places[begin : begin + PART] for begin in range(0, len(places), PART)]
+    found = [one for part in measured("resolution", resolved_together, parts) for one in part]
     in_order = {deviation: place for place, (deviation, _, _) in enumerate(cases())}
     found.sort(key=lambda one: (in_order[one.deviation], one.within))
     lines = ",\n ".join(json.dumps(asdict(one), ensure_ascii=False) for one in found)

@@ -1,7 +1,10 @@
 """Files for reports."""
 
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from encoder_spec.notation import SpecificationError
 
@@ -28,6 +31,13 @@ def demand_writable(*files: Path) -> None:
                 path.unlink()
         except OSError as fault:
             raise SpecificationError(f"{path} cannot be written: {fault.strerror}") from None
+
+
+def forget(stream: IO[str]) -> None:
+    """Write nothing more to a stream, whose reader is gone."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    with suppress(OSError, ValueError):
+        os.dup2(nothing, stream.fileno())
 
 
 def write(path: Path, text: str) -> None:

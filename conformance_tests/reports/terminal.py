@@ -1,20 +1,24 @@
 """The report as a person reads it in a terminal."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import StringIO
+from typing import Self
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
 from conformance_tests.reports import arranged
 from conformance_tests.reports.arranged import SIZES, TELLING, closeness
-from conformance_tests.reports.printable import line, printable, printable_target
+from conformance_tests.reports.files import forget
+from conformance_tests.reports.printable import line, printable_target
 from conformance_tests.reports.report import Report, TargetReport
+from conformance_tests.reports.watching import Display, Progress
 
 WIDTH = 120
 """Columns where nothing says how many there are."""
@@ -38,11 +42,12 @@ MARK = {"pass": "", "fail": "✗", "xfail": "~", "xpass": "✓", "unsupported": 
 
 
 class Terminal(Console):
-    """Standard output, or standard error; that nobody reads it is told to who writes."""
+    """Standard output, or standard error; a reader that has read enough ends nothing."""
 
     def on_broken_pipe(self) -> None:
         """See ``Console``, which would end the program."""
-        raise
+        self.quiet = True
+        forget(self.file)
 
 
 def console(*, beside_a_report: bool = False) -> Console:
@@ -57,14 +62,44 @@ def console(*, beside_a_report: bool = False) -> Console:
     return out
 
 
-@contextmanager
-def progress(enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a bar on standard error while the checks run; show nothing if it is not a terminal."""
-    err = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-    with Progress(*columns, console=err, transient=True, disable=not (enabled and err.is_terminal)) as bar:
-        task = bar.add_task("", total=1)
-        yield lambda what, done, of: bar.update(task, description=escape(line(what)), completed=done, total=of)
+class Screen(Display):
+    """Shows a row with a bar for each target that is being judged, and prints reports above the rows.
+
+    Rows are shown on a terminal alone: that of the reports, or standard error if these go elsewhere.
+
+    Args:
+        out: takes the reports.
+        quiet: whether there are no rows, and one line for each target.
+        verbose: whether there is one line for each requirement.
+    """
+
+    def __init__(self, out: Console, *, quiet: bool = False, verbose: bool = False) -> None:
+        self.out, self.quiet, self.verbose = out, quiet, verbose
+        live = out if out.is_terminal else Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+        self._bars = Bars(*columns, console=live, transient=True, disable=quiet or not live.is_terminal)
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    @contextmanager
+    def row(self) -> Iterator[Progress]:
+        """See ``Display``; several threads may show a row each."""
+        row = self._bars.add_task("", visible=False)
+        try:
+            yield lambda what, done, of: self._bars.update(
+                row, description=escape(line(what)), completed=done, total=of, visible=True
+            )
+        finally:
+            self._bars.remove_task(row)
+
+    def judged(self, report: TargetReport) -> None:
+        """See ``Display``."""
+        print_target(self.out, report, quiet=self.quiet, verbose=self.verbose)
 
 
 def print_table(out: Console, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -77,17 +112,28 @@ def print_table(out: Console, header: Sequence[str], rows: Iterable[Sequence[str
 
 def print_report(out: Console, report: Report, *, quiet: bool, verbose: bool) -> None:
     """Print one table for each target, and a closing line over all."""
-    for target in printable(report).targets:
-        out.print(headline(target), soft_wrap=True)
-        if quiet:
-            if target.verdict in ("error", "undetermined"):
-                out.print(Text.assemble(*(f"  {note}\n" for note in target.notes[:1])), end="", soft_wrap=True)
-            continue
-        out.print(details(target))
-        if target.requirements:
-            out.print(by_requirement(target) if verbose else by_topic(target))
-        print_failures(out, target)
-        out.print()
+    for target in report.targets:
+        print_target(out, target, quiet=quiet, verbose=verbose)
+    print_sum(out, report, quiet=quiet)
+
+
+def print_target(out: Console, target: TargetReport, *, quiet: bool, verbose: bool) -> None:
+    """Print the table of one target."""
+    target = printable_target(target)
+    out.print(headline(target), soft_wrap=True)
+    if quiet:
+        if target.verdict in ("error", "undetermined"):
+            out.print(Text.assemble(*(f"  {note}\n" for note in target.notes[:1])), end="", soft_wrap=True)
+        return
+    out.print(details(target))
+    if target.requirements:
+        out.print(by_requirement(target) if verbose else by_topic(target))
+    print_failures(out, target)
+    out.print()
+
+
+def print_sum(out: Console, report: Report, *, quiet: bool) -> None:
+    """Print how many targets are conformant."""
     if len(report.targets) > 1 or not quiet:
         conformant = sum(t.verdict == "conformant" for t in report.targets)
         out.print(f"{conformant} of {len(report.targets)} conformant · seed {report.seed}")

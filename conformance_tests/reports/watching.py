@@ -1,6 +1,7 @@
 """Progress of a judgement in whichever process: the steps, and the results as they are decided."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from conformance_tests.reports.report import Result, TargetReport
@@ -11,6 +12,17 @@ Progress = Callable[[str, int, int], None]
 
 def silent(_what: str, _done: int, _of: int) -> None:
     """Show no progress."""
+
+
+class Display:
+    """Shows a run over several targets; this one shows nothing."""
+
+    def row(self) -> AbstractContextManager[Progress]:
+        """Open a row for progress; each target that is being judged has one."""
+        return nullcontext(silent)
+
+    def judged(self, report: TargetReport) -> None:
+        """Show the report of a target; reports come in the order of the targets."""
 
 
 class Watcher:

@@ -1,7 +1,5 @@
 """Other computations of the same equations are not taken for deviations."""
 
-import os
-
 import pytest
 
 from conformance_tests.deviations import Deviation
@@ -39,7 +37,7 @@ def judged() -> dict[str, list[Row]]:
         for within in [fitting(look_alike)]
         for judged_as in (within, AUTO)
     ]
-    rows = computed(cases, os.cpu_count() or 1, lambda _done, _of: None)
+    rows = computed(cases)
     return {id: [r for r in rows if r.deviation == id] for id in look_alikes()}
 
 

@@ -15,13 +15,14 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from conformance_tests.errors import TargetError
-from conformance_tests.frontends import command_line
 from conformance_tests.frontends.command_line import LEVELS, main
 from conformance_tests.harness.question import Question
 from conformance_tests.isolation import supervisor
+from conformance_tests.isolation.process import usable_cores
 from conformance_tests.isolation.supervisor import Judgement, Limits
 from conformance_tests.reports import FORMATS, terminal
 from conformance_tests.reports.report import Level, Report, TargetReport
+from conformance_tests.reports.watching import Display
 from conformance_tests.targets.builtin import runnable
 
 
@@ -78,6 +79,9 @@ UNUSABLE = {
     "check torch-post-ln --profile eps.toml": "eps must be a non-negative number, but is 'small'",
     "check torch-post-ln --profile broken.toml": "profile file broken.toml",
     "check torch-post-ln --profile latin.toml": "profile file latin.toml",
+    "check torch-post-ln --jobs 0": "0 is not in the range",
+    "check torch-post-ln --jobs many": "'many' is not a valid number of targets",
+    "check torch-post-ln --jobs 2": "--in-process judges one target after the other: leave out --jobs",
     "check torch-post-ln --level strongest": "'strongest' is not one of 'static'",
     "check torch-post-ln --device nowhere": "there is no device 'nowhere' here",
     "check torch-post-ln --device meta": "there is no device 'meta' here",
@@ -149,7 +153,7 @@ class Scripted:
         self.asked.append((list(targets), limits))
         yield self
 
-    def judge(self, targets: list[str], question: Question, progress: Any = None) -> Judgement:
+    def judge(self, targets: list[str], question: Question, display: Display = supervisor.UNSEEN) -> Judgement:
         self.asked.append(question)
         reports = [
             TargetReport(
@@ -157,6 +161,8 @@ class Scripted:
             )
             for name in targets
         ]
+        for report in reports:
+            display.judged(report)
         return Judgement(Report(question.seed, reports), self.fault)
 
 
@@ -194,15 +200,21 @@ def test_a_question_is_asked_as_the_options_say(judge: Scripted) -> None:
     assert judge.asked == [(["fine"], Limits(60.0, None)), Question()]
     judge.asked.clear()
     options = "--profile bert --level trace --seed 5 --expected known.toml --dtype float32 --device cuda"
-    run("check", "fine", "wrong", *options.split(), "--timeout", "2.5", "--memory", "3")
+    run("check", "fine", "wrong", *options.split(), "--timeout", "2.5", "--memory", "3", "--jobs", "4")
     question = Question("bert", "trace", 5, Path("known.toml"), "float32", "cuda")
-    assert judge.asked == [(["fine", "wrong"], Limits(2.5, 3.0)), question]
+    assert judge.asked == [(["fine", "wrong"], Limits(2.5, 3.0, 4)), question]
     judge.asked.clear()
     run("check", "fine", "--in-process", "--timeout", "2.5")
     assert judge.asked == [(["fine"], None), Question()]
     judge.asked.clear()
     run("identify", "fine", "--seed", "5", "--in-process")
     assert judge.asked == [(["fine"], None), Question(level="static", seed=5)]
+
+
+@pytest.mark.parametrize("command", ["check", "identify"])
+def test_there_are_as_many_jobs_as_cores_if_it_says_so(command: str, judge: Scripted) -> None:
+    run(command, "fine", "-j", "auto")
+    assert judge.asked[0] == (["fine"], Limits(jobs=usable_cores()))
 
 
 def test_without_a_target_all_built_in_ones_are_judged_that_can_run_here(judge: Scripted) -> None:
@@ -257,13 +269,11 @@ def test_a_reader_that_has_seen_enough_costs_no_file(
     judge: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The status is that of the verdicts."""
-
-    def closed(*_: Any, **__: Any) -> None:
-        raise BrokenPipeError
-
-    monkeypatch.setattr(terminal, "print_report", closed)
-    monkeypatch.setattr(command_line, "forget_output", lambda: None)
-    assert run("check", "fine", "--json", str(tmp_path / "report.json")).exit_code == 0
+    closed, writing = os.pipe()
+    os.close(closed)
+    with os.fdopen(writing, "w") as file:
+        monkeypatch.setattr(terminal, "console", lambda **_: terminal.Terminal(file=file))
+        assert run("check", "fine", "--json", str(tmp_path / "report.json")).exit_code == 0
     assert (tmp_path / "report.json").exists()
 
 
@@ -271,7 +281,7 @@ def test_a_full_disk_is_no_fault_of_the_suite(judge: Scripted, monkeypatch: pyte
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(terminal, "print_report", full)
+    monkeypatch.setattr(terminal, "print_target", full)
     result = run("check", "fine")
     assert (result.exit_code, result.stderr) == (2, "Error: nothing more can be written: No space left on device\n")
 

@@ -89,12 +89,28 @@ def test_encoder_that_cannot_be_judged_fails_once_and_is_skipped_elsewhere(
     assert (tmp_path / "made").read_text() == "made "
 
 
+def test_an_encoder_is_judged_by_one_process_of_several_and_ends_none(tmp_path: Path) -> None:
+    """Two processes, as on two machines: each gets whole encoders. Those that crash or hang fail one item."""
+    (tmp_path / "mine.py").write_text("import os, time\ncrash = lambda: os._exit(3)\nhang = lambda: time.sleep(1000)\n")
+    names = ["reference", "mine.py:crash", "torch-pre-ln", "mine.py:nobody", "mine.py:hang"]
+    encoders = [word for name in names for word in ("--encoder", name)]
+    spread = ["--dist", "load", "--tx", "2*popen", "-v", "--encoder-timeout", "30"]
+    status, output = run_pytest(tmp_path, "--pyargs", "conformance_tests", *encoders, *spread)
+    assert status == 1, output
+    ran = set(re.findall(r"^\[(gw\d)\] .*test_\w+\[(.+)\] *$", output, re.MULTILINE))
+    assert sorted(name for _, name in ran) == sorted(names)  # each in one process
+    assert {process for process, _ in ran} == {"gw0", "gw1"}
+    assert counted(output)["failed"] == 3
+    assert output.count("mine.py:hang: error; the subject hung: nothing came back within 30 s") == 1
+    assert output.count("mine.py:crash: error; the subject ended its process with exit status 3") == 1
+    assert output.count("mine.py:nobody: error; mine.py has no attribute 'nobody'") == 1
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [
         (["--encoder", "nobody"], "Unknown target 'nobody'"),
         (["--encoder", "absent.py:make"], "there is no file absent.py"),
-        (["--encoder", "test_mine.py:make"], "test_mine.py has no attribute 'make'"),
         (["--encoder", "torch-post-ln", "--encoder-profile", "nobody"], "there is no profile 'nobody'"),
         (["--encoder", "torch-post-ln", "--encoder-dtype", "fp16"], "there is no dtype 'fp16' here"),
         (["--encoder", "torch-post-ln", "--encoder-device", "gpu"], "there is no device 'gpu' here"),

@@ -1,6 +1,7 @@
 """The command line with workers: what it says and its exit status where targets are imported in processes."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -136,6 +137,20 @@ def test_statuses_say_whether_every_target_is_conformant(folder: Path) -> None:
     assert run("check", "-q", "targets.py:broken").exit_code == 1
     result = run("check", "-q", "torch-post-ln", "targets.py:broken", "--level", "agreement")
     assert (result.exit_code, "1 of 2 conformant" in result.stdout) == (1, True)
+
+
+def test_the_report_is_the_same_whatever_the_number_of_jobs(folder: Path) -> None:
+    """In the order of the targets, byte for byte but for the seconds: sound, broken, crashing and unusable ones."""
+    (folder / "ends.py").write_text("import os\nmake = lambda: os._exit(3)\n")
+    targets = ["targets.py:broken", "ends.py:make", "targets.py:fine", "targets.py:text", "torch-pre-ln", "targets:nil"]
+    reports = []
+    for jobs in ("1", "3"):
+        result = run("check", *targets, "--jobs", jobs, "--json", f"{jobs}.json")
+        assert result.exit_code == 2  # one has no such attribute
+        without_seconds = re.compile(r"\b\d+\.\d+ s\b|\"seconds\": [\d.]+")
+        reports.append([without_seconds.sub("", t) for t in (result.output, (folder / f"{jobs}.json").read_text())])
+    assert reports[0] == reports[1]
+    assert [t["target"] for t in json.loads((folder / "3.json").read_text())["targets"]] == targets[:-1]
 
 
 def test_module_is_the_command(folder: Path) -> None:

@@ -274,6 +274,23 @@ def test_interrupted_command_reports_what_was_decided(tmp_path: Path) -> None:
     assert is_gone(worker)
 
 
+def test_interrupt_ends_all_targets_that_are_being_judged(tmp_path: Path) -> None:
+    """Two hang, a third waits for its turn; nothing of them runs on."""
+    hanging = "import os, time, pathlib; pathlib.Path({0!r}).write_text(str(os.getpid())); time.sleep(1000)"
+    for name in "ab":
+        (tmp_path / f"{name}.py").write_text(hanging.format(f"{name} hangs"))
+    targets = ["a.py:make", "b.py:make", "reference"]
+    command = [sys.executable, "-m", "conformance_tests", "check", "-j", "2", *targets, "--json", "report.json"]
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, preexec_fn=heard) as process:
+        workers = [wait_for(tmp_path / f"{name} hangs") for name in "ab"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 3
+    found = json.loads((tmp_path / "report.json").read_text())["targets"]
+    assert [t["notes"] for t in found] == [["interrupted"], ["interrupted"], ["interrupted before it was begun"]]
+    assert all(map(is_gone, workers))
+
+
 def test_worker_ends_with_its_parent(tmp_path: Path) -> None:
     """However the parent ends: here by SIGKILL, which it cannot handle, while the subject hangs."""
     command = [sys.executable, "-m", "conformance_tests", "check", f"{PLACE}HangsInInit"]
@@ -321,7 +338,7 @@ AGREES = Result("ENC-2", "encoder", "test_encoder::agreement", "agreement", "pas
 class FaultyWorker:
     """Answers as a worker does, of which the suite fails on the target ``broken``."""
 
-    def __init__(self, memory: float) -> None:
+    def __init__(self, memory: float | None, share: int) -> None:
         self.answers: list[dict[str, object]] = []
 
     def ask(self, target: str, **_: object) -> None:
@@ -331,6 +348,9 @@ class FaultyWorker:
 
     def answer(self, seconds: float) -> dict[str, object]:
         return self.answers.pop(0)
+
+    def kill(self) -> None:
+        """Nothing runs."""
 
     def end(self) -> None:
         """Nothing runs."""

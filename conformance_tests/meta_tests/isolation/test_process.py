@@ -305,10 +305,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Worker]]:
     """Start processes that run this program in the place of a worker's, and end them after the test."""
     workers: list[Worker] = []
 
-    def start(program: str, memory: float | None = None) -> Worker:
+    def start(program: str, memory: float | None = None, share: int = 1) -> Worker:
         monkeypatch.setattr(forking, "AVAILABLE", False)
         monkeypatch.setattr(process, "BOOT", program)
-        workers.append(Worker(memory))
+        workers.append(Worker(memory, share))
         return workers[-1]
 
     yield start
@@ -321,12 +321,12 @@ def test_a_worker_is_told_the_path_and_its_memory_and_then_asked(
 ) -> None:
     """The current folder has its name on the path, and is told as well: a worker may stand elsewhere."""
     monkeypatch.setattr(sys, "path", ["", "/theirs"])
-    worker = started(ECHO, 2.5)
+    worker = started(ECHO, 2.5, 3)
     worker.ask(target="a", decided=[])
     told = worker.answer(10)
     assert told.pop("environment") == dict(os.environ)
     assert len(told.pop("key")) == len(KEY)
-    assert told == {"path": [str(Path.cwd()), "/theirs"], "folder": str(Path.cwd()), "memory": 2.5}
+    assert told == {"path": [str(Path.cwd()), "/theirs"], "folder": str(Path.cwd()), "memory": 2.5, "share": 3}
     assert worker.answer(10) == {"target": "a", "decided": []}
 
 

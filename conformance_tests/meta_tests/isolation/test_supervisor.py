@@ -1,8 +1,12 @@
 """What becomes of a target whose worker answers, is lost, or fails: decided results stay, the rest is blocked."""
 
-from collections.abc import Callable
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -12,6 +16,7 @@ from conformance_tests.harness.question import Question
 from conformance_tests.isolation import supervisor
 from conformance_tests.isolation.supervisor import (
     ATTEMPTS,
+    UNSEEN,
     Followed,
     Judgement,
     Limits,
@@ -21,6 +26,7 @@ from conformance_tests.isolation.supervisor import (
     place_of,
 )
 from conformance_tests.reports.report import Report, Result, TargetReport
+from conformance_tests.reports.watching import Display, Progress
 
 STATIC = Result("FFN-9", "ffn", "test_ffn::test", "static", "pass")
 TRACE = Result("ATT-3", "attention.scores", "test_attention::test", "trace", "blocked")
@@ -164,13 +170,16 @@ class Scripted:
     """Answers as a worker does, by a script for each target."""
 
     started = 0
-    running = 0
+    running: ClassVar[list["Scripted"]] = []
+    meeting: ClassVar[threading.Barrier]
 
-    def __init__(self, memory: float | None) -> None:
+    def __init__(self, memory: float | None, share: int) -> None:
         type(self).started += 1
-        type(self).running += 1
+        self.running.append(self)
         self.memory = memory
+        self.share = share
         self.script: list[Any] = []
+        self.killed = threading.Event()
 
     def ask(self, target: str, question: dict[str, Any], decided: list[Any]) -> None:
         known = [r["id"] for r in decided]
@@ -183,8 +192,25 @@ class Scripted:
             "unusable": [{"unusable": "no such profile"}],
             "fault": [{"fault": "ZeroDivisionError"}],
             "crashing": self.crashing(known),
-            "interrupted": [KeyboardInterrupt()],
+            "interrupted": [self.interrupt],
+            "waiting": [decided, self.wait],
+            "meeting": [self.meet, decided, fine],
+            "meeting too": [self.meet, decided, fine],
         }[target]
+
+    def interrupt(self) -> dict[str, Any]:
+        """Ctrl-C while the target is judged, which then waits for its end."""
+        os.kill(os.getpid(), signal.SIGINT)
+        return self.wait()
+
+    def wait(self) -> dict[str, Any]:
+        assert self.killed.wait(10)
+        raise Lost("was killed")
+
+    def meet(self) -> dict[str, Any]:
+        """Go on only when another target is judged at the same time."""
+        self.meeting.wait(10)
+        return {"doing": "meeting: all", "done": 1, "of": self.share}
 
     @staticmethod
     def crashing(decided: list[str]) -> list[Any]:
@@ -203,11 +229,14 @@ class Scripted:
         answer = self.script.pop(0)
         if isinstance(answer, BaseException):
             raise answer
-        found: dict[str, Any] = answer
+        found: dict[str, Any] = answer() if callable(answer) else answer
         return found
 
+    def kill(self) -> None:
+        self.killed.set()
+
     def end(self) -> None:
-        type(self).running -= 1
+        self.running.remove(self)
 
 
 @pytest.fixture
@@ -222,10 +251,10 @@ def judged(told: list[TargetReport], monkeypatch: pytest.MonkeyPatch) -> Callabl
     monkeypatch.setattr(supervisor, "Worker", Scripted)
     monkeypatch.setattr(supervisor, "warm", lambda: None)
 
-    def judge(*targets: str) -> Any:
-        Scripted.started = 0
-        with Workers(Limits(5, 2)) as workers:
-            judgement = workers.judge(list(targets), Question(seed=3))
+    def judge(*targets: str, jobs: int = 1, display: Display = UNSEEN) -> Any:
+        Scripted.started, Scripted.meeting = 0, threading.Barrier(2)
+        with Workers(Limits(5, 2, jobs)) as workers:
+            judgement = workers.judge(list(targets), Question(seed=3), display)
         told.extend(judgement.report.targets)
         return [t.verdict for t in judgement.report.targets], Scripted.started, judgement.fault
 
@@ -234,13 +263,13 @@ def judged(told: list[TargetReport], monkeypatch: pytest.MonkeyPatch) -> Callabl
 
 def test_each_target_has_a_worker_that_is_ended_behind_it(judged: Callable[..., Any]) -> None:
     assert judged("fine", "fine") == (["conformant", "conformant"], 2, None)
-    assert Scripted.running == 0
+    assert Scripted.running == []
 
 
 def test_lost_target_costs_the_others_nothing(judged: Callable[..., Any]) -> None:
     """Nothing was left to decide, so that no second worker is tried for it."""
     assert judged("lost", "fine") == (["error", "conformant"], 2, None)
-    assert Scripted.running == 0
+    assert Scripted.running == []
     assert ATTEMPTS == 2
 
 
@@ -284,6 +313,66 @@ def test_interrupt_ends_the_run_and_keeps_what_was_judged(judged: Callable[..., 
     assert [t.notes for t in told] == [[], ["interrupted"], ["interrupted before it was begun"]]
 
 
+class Kept(Display):
+    """Keeps what is shown, in order."""
+
+    def __init__(self) -> None:
+        self.shown: list[Any] = []
+        self.open = 0
+        self.most = 0
+
+    @contextmanager
+    def row(self) -> Iterator[Progress]:
+        self.open += 1
+        self.most = max(self.most, self.open)
+        yield lambda *said: self.shown.append(said)
+        self.open -= 1
+
+    def judged(self, report: TargetReport) -> None:
+        self.shown.append(report.target)
+
+
+def test_as_many_targets_are_judged_at_the_same_time_as_there_are_jobs(judged: Callable[..., Any]) -> None:
+    """Two wait for each other. Each has a row, and half of the memory; a third job finds no target."""
+    kept = Kept()
+    assert judged("meeting", "meeting too", jobs=3, display=kept)[0] == ["conformant", "conformant"]
+    assert kept.shown[:2] == [("meeting: all", 1, 2)] * 2
+    assert (kept.shown[2:], kept.most, kept.open) == (["meeting", "meeting too"], 2, 0)
+
+
+def test_reports_come_in_the_order_of_the_targets_whatever_ends_first(judged: Callable[..., Any]) -> None:
+    """The second ends while the first waits for the third; each is shown once all before it have been."""
+    kept = Kept()
+    verdicts, _, _ = judged("meeting", "fine", "lost", "meeting too", jobs=2, display=kept)
+    assert verdicts == ["conformant", "conformant", "error", "conformant"]
+    assert [s for s in kept.shown if isinstance(s, str)] == ["meeting", "fine", "lost", "meeting too"]
+
+
+def test_interrupt_ends_all_that_are_being_judged_and_keeps_those_that_were(
+    judged: Callable[..., Any], told: list[TargetReport]
+) -> None:
+    """One behind an unfinished one, too. What was decided of an unfinished one stays; all are shown, in order."""
+    kept = Kept()
+    verdicts, started, fault = judged("waiting", "fine", "interrupted", "fine", jobs=2, display=kept)
+    assert (verdicts, started, type(fault)) == (["error", "conformant", "error", "error"], 3, KeyboardInterrupt)
+    assert [t.notes for t in told] == [["interrupted"], [], ["interrupted"], ["interrupted before it was begun"]]
+    assert told[0].requirements == [AGREES]
+    assert kept.shown == ["waiting", "fine", "interrupted", "fine"]
+    assert Scripted.running == []
+
+
+def test_what_cannot_be_shown_ends_the_run(judged: Callable[..., Any]) -> None:
+    """The disk is full, say: nothing else is begun, and nothing runs on."""
+
+    class Full(Display):
+        def judged(self, report: TargetReport) -> None:
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        judged("fine", "waiting", "fine", display=Full())
+    assert Scripted.running == []
+
+
 def test_a_target_that_cannot_be_used_costs_the_others_nothing(judged: Callable[..., Any]) -> None:
     """It has no verdict; without any other, nothing was asked."""
     verdicts, _, fault = judged("fine", "unusable", "fine")
@@ -302,12 +391,16 @@ def test_judge_is_this_process_where_there_are_no_limits() -> None:
 def test_this_process_judges_as_the_engine_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same targets, question and progress; a fault of the suite is not caught here."""
     asked: list[Any] = []
+    judged = Report(3, [TargetReport("a"), TargetReport("b")])
 
     def check_all(*question: Any) -> Report:
         asked.append(question)
-        return Report(3)
+        return judged
 
     monkeypatch.setattr(judging, "check_all", check_all)
-    question, heard = Question(seed=3), lambda what, done, of: None
-    assert ThisProcess().judge(["a", "b"], question, heard) == Judgement(Report(3), None)
-    assert asked == [(["a", "b"], question, heard)]
+    question, kept = Question(seed=3), Kept()
+    assert ThisProcess().judge(["a", "b"], question, kept) == Judgement(judged, None)
+    (targets, asks, progress), shown = asked[0], kept.shown
+    assert (targets, asks, shown) == (["a", "b"], question, ["a", "b"])
+    progress("a: ATT-3", 1, 2)
+    assert kept.shown[2:] == [("a: ATT-3", 1, 2)]

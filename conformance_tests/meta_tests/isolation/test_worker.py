@@ -224,8 +224,15 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Sent, list[A
     done: list[Any] = []
 
     def serve(memory: float | None, **start: Any) -> tuple[Sent, list[Any]]:
-        usual = {"key": "ab", "path": [], "folder": str(Path.cwd()), "environment": dict(os.environ), "memory": memory}
-        sent = Sent(usual | start, {"target": "a"})
+        usual = {
+            "key": "ab",
+            "path": [],
+            "folder": str(Path.cwd()),
+            "environment": dict(os.environ),
+            "memory": memory,
+            "share": 1,
+        }
+        sent = Sent(usual | {"memory": memory, "share": 1} | start, {"target": "a"})
         monkeypatch.setattr(worker, "Channel", lambda: sent)
         with pytest.raises(Ended):
             worker.main()
@@ -260,8 +267,11 @@ def test_a_worker_says_that_it_is_ready_judges_one_target_and_ends(
 def test_three_quarters_of_the_free_memory_are_allowed_where_nobody_says_how_much(
     serving: Callable[..., tuple[Sent, list[Any]]],
 ) -> None:
+    """Targets that are judged at the same time share it."""
     _, done = serving(None)
     assert done[0] == 3000
+    _, done = serving(None, share=3)
+    assert done[4] == 1000
 
 
 def test_the_parents_path_is_searched_behind_the_standard_library(

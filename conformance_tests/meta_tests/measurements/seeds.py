@@ -6,17 +6,15 @@ beside the site, whose page on precision shows it.
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from conformance_tests.engine.judging import check
+from conformance_tests.isolation.calls import in_workers
 from conformance_tests.meta_tests.encoders.catalogue import all_tutorials
 from conformance_tests.targets.builtin import reference, torch_encoder
 from encoder_spec.profiles import PROFILES
@@ -118,12 +116,11 @@ def main() -> None:
         if name.startswith(options.of) and done.get((name, dtype), 0) < seeds
     ]
     found = []
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        for one in pool.map(sweep, todo):
-            found.append(one)
-            what = f"alarm with seeds {one.alarms}" if one.alarms else f"largest error {one.largest:.3f} of its budget"
-            print(f"{len(found)} of {len(todo)}: {one.encoder} in {one.dtype}: {what}", flush=True)
-            write((kept | {(s.encoder, s.dtype): s for s in found}).values())
+    for one in in_workers(sweep, todo):
+        found.append(one)
+        what = f"alarm with seeds {one.alarms}" if one.alarms else f"largest error {one.largest:.3f} of its budget"
+        print(f"{len(found)} of {len(todo)}: {one.encoder} in {one.dtype}: {what}", flush=True)
+        write((kept | {(s.encoder, s.dtype): s for s in found}).values())
     sys.exit(any(s.alarms for s in found))
 
 

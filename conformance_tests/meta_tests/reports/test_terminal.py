@@ -1,8 +1,10 @@
 """What a terminal shows, part by part, in a console that records it."""
 
 import io
+import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -219,9 +221,9 @@ def test_a_pipe_has_no_colours_and_lines_of_120(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_no_progress_is_shown_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither asked for nor not."""
-    for enabled in (True, False):
-        with terminal.progress(enabled) as advance:
+    """Neither for a quiet report nor for another."""
+    for quiet in (True, False):
+        with terminal.Screen(terminal.console(), quiet=quiet) as screen, screen.row() as advance:
             advance("ATT-1", 1, 3)
     assert capsys.readouterr() == ("", "")
 
@@ -229,17 +231,47 @@ def test_no_progress_is_shown_where_no_terminal_is(capsys: pytest.CaptureFixture
 def test_progress_on_a_terminal_shows_what_is_done(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On standard error, with the text made harmless; not where it is not wanted."""
+    """On standard error, where the report goes elsewhere; with the text made harmless; not where it is not wanted."""
     monkeypatch.setattr(terminal, "Console", lambda stderr: Console(stderr=stderr, force_terminal=True, width=100))
-    with terminal.progress(True) as advance:
+    with terminal.Screen(terminal.console()) as screen, screen.row() as advance:
         advance("[b]ATT-1\x07[/b]", 2, 3)
+        screen._bars.refresh()
     out, err = capsys.readouterr()
     assert out == ""
     assert r"[b]ATT-1\x07[/b]" in err
     assert re.search(r"2/3(?!\w)", err)
-    with terminal.progress(False) as advance:
+    with terminal.Screen(terminal.console(), quiet=True) as screen, screen.row() as advance:
         advance("ATT-1", 2, 3)
     assert capsys.readouterr() == ("", "")
+
+
+def test_targets_in_progress_have_a_row_each_and_reports_stand_above_them() -> None:
+    """On a terminal that takes both. What is printed begins where the two rows stood, and these follow it."""
+    held = io.StringIO()
+    out = Console(file=held, force_terminal=True, width=60, highlight=False)
+    with terminal.Screen(out, quiet=False) as screen, screen.row() as one, screen.row() as other:
+        one("a: ATT-1", 1, 3)
+        other("b: ATT-2", 2, 3)
+        screen._bars.refresh()
+        rows = held.getvalue().rpartition("\x1b[2K")[2]
+        assert [line.split()[0] for line in rows.splitlines()] == ["a:", "b:"]
+        held.truncate(0)
+        terminal.print_target(out, replace(JUDGED, target="done"), quiet=True, verbose=False)
+        written = re.sub(r"\x1b\[[\d;]*m", "", held.getvalue().lstrip("\0"))
+    up_and_erase = "\r\x1b[2K\x1b[1A\x1b[2K"
+    assert written.startswith(f"{up_and_erase}done  ")
+    assert [line.split()[0] for line in written.removeprefix(up_and_erase).splitlines()] == ["done", "a:", "b:"]
+
+
+def test_a_reader_that_is_gone_ends_nothing() -> None:
+    """`head` has read enough after the first line; the pipe then takes whatever is written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as file:
+        out = terminal.Terminal(file=file)
+        out.print("nobody reads this")
+        assert out.quiet
+        file.write("nor this")
 
 
 def test_a_report_says_what_failed_with_an_empty_line_behind_each_target() -> None:
