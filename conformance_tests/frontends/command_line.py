@@ -7,8 +7,8 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import wraps
 from io import TextIOWrapper
 from math import isfinite
@@ -20,6 +20,7 @@ from click.shell_completion import CompletionItem
 
 from conformance_tests.errors import TargetError
 from conformance_tests.reports import FORMATS
+from conformance_tests.subjects.spread.launched import processes_launched, rank_launched
 from encoder_spec import __version__
 from encoder_spec.notation import SpecificationError
 
@@ -191,7 +192,8 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--in-process",
         is_flag=True,
-        help="Run targets in this process, where a debugger finds them: no limits, and what they print is shown.",
+        help="Run targets in this process, where a debugger finds them: no limits, and what they print is shown. "
+        "So it is under torchrun, which starts the processes over which an encoder is spread.",
     )
     @wraps(command)
     def with_options(*args: Any, timeout: float, memory: float | None, in_process: bool, **options: Any) -> Any:
@@ -253,7 +255,7 @@ def check(
     Exit status: 0 every target is conformant, 1 some target is not or is undetermined,
     2 the command or a target's name could not be used, 3 the suite itself failed.
     """
-    from conformance_tests.reports.files import STANDARD_OUTPUT, demand_writable, write
+    from conformance_tests.reports.files import STANDARD_OUTPUT, demand_writable
 
     files = {form: options.pop(form) for form in FORMATS}
     wanted = {form: file for form, file in files.items() if file is not None}
@@ -264,21 +266,50 @@ def check(
 
     names = list(dict.fromkeys(targets or runnable()))
     with judge_of(names, limits) as judge:
-        from conformance_tests.reports import terminal, written
+        from conformance_tests.reports import terminal
 
         console = terminal.console(beside_a_report=STANDARD_OUTPUT in wanted.values())
-        with terminal.progress(enabled=not quiet) as show:
+        with terminal.progress(enabled=not quiet and rank_launched() == 0) as show:
             judgement = judge.judge(names, Question(**options), show)
     report = judgement.report
+    with shown_by_rank_0(report) as is_shown_here:
+        if is_shown_here:
+            show_report(console, report, wanted, quiet=quiet, verbose=verbose)
+    if judgement.fault is not None:
+        raise judgement.fault
+    ctx.exit(CONFORMANT if report.verdict == "conformant" else NOT_CONFORMANT)
+
+
+def show_report(console: Any, report: Any, wanted: Mapping[str, Path], *, quiet: bool, verbose: bool) -> None:
+    """Print a report, and write it in the formats that are wanted, each into its file."""
+    from conformance_tests.reports import terminal, written
+    from conformance_tests.reports.files import write
+
     try:
         terminal.print_report(console, report, quiet=quiet, verbose=verbose)
     except BrokenPipeError:
         forget_output()  # who reads has read enough; files are written all the same
     for form, file in wanted.items():
         write(file, written(report, form))
-    if judgement.fault is not None:
-        raise judgement.fault
-    ctx.exit(CONFORMANT if report.verdict == "conformant" else NOT_CONFORMANT)
+
+
+@contextmanager
+def shown_by_rank_0(report: Any) -> Iterator[bool]:
+    """Yield whether this process shows a report: of several that a launcher started, the first one does.
+
+    The others end after it. One that could not make its part of an encoder says so itself: it may have met nobody.
+    """
+    if processes_launched() == 1:
+        yield True
+        return
+    rank = rank_launched()
+    for target in report.targets if rank else ():
+        if target.verdict == "error":
+            click.echo(f"rank {rank}: {target.target}: {'; '.join(target.notes)}", err=True)
+    yield rank == 0
+    from conformance_tests.subjects.spread.ranks import wait_for_rank_0
+
+    wait_for_rank_0()
 
 
 @main.command()
@@ -297,8 +328,9 @@ def identify(ctx: click.Context, targets: tuple[str, ...], limits: Any, seed: in
 
         console = terminal.console()
         judgement = judge.judge(list(dict.fromkeys(targets)), Question(level="static", seed=seed))
-    for target in judgement.report.targets:
-        terminal.print_variant(console, target)
+    with shown_by_rank_0(judgement.report) as is_shown_here:
+        for target in judgement.report.targets if is_shown_here else ():
+            terminal.print_variant(console, target)
     if judgement.fault is not None:
         raise judgement.fault
     identified = all(t.profile.get("identified") for t in judgement.report.targets)

@@ -6,7 +6,6 @@ the processes found each other: it can be read when no collective is possible an
 """
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -19,6 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from conformance_tests.errors import SubjectError, one_line
+from conformance_tests.subjects.spread.launched import processes_launched, rank_launched
 
 PATIENCE = timedelta(seconds=60)
 """So long a rank waits for the others where all do the same at the same time."""
@@ -35,21 +35,9 @@ END = "end"
 _meetings = count()
 
 
-def processes_started() -> int:
-    """Return how many processes a launcher such as torchrun says that it has started; 1 without one."""
-    told = os.environ.get("WORLD_SIZE", "")
-    return int(told) if told.isdigit() else 1
-
-
 def is_spread() -> bool:
     """Return whether this process is one of several in an initialised process group."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-
-
-def own_rank() -> int:
-    """Return the rank of this process: in the process group, or else as a launcher says."""
-    told = os.environ.get("RANK", "")
-    return dist.get_rank() if is_spread() else int(told) if told.isdigit() else 0
 
 
 def meet(refusal: str = "") -> None:
@@ -61,7 +49,7 @@ def meet(refusal: str = "") -> None:
     Raises:
         SubjectError: if another rank could not make its part, or there is no process group to be spread over.
     """
-    started = processes_started()
+    started = processes_launched()
     if not is_spread():
         if started > 1 and not refusal:
             raise SubjectError(
@@ -96,7 +84,7 @@ def wait_for_rank_0() -> None:
     if default_store.cache_info().currsize == 0:
         return  # they never met
     with suppress(RuntimeError):
-        if own_rank() == 0:
+        if rank_launched() == 0:
             default_store().set("encoder-spec/shown", "")
         else:
             default_store().wait(["encoder-spec/shown"], PATIENCE)

@@ -220,6 +220,11 @@ class SpreadSubject(TorchSubject):
         found = [Finding("stack", DIFFER.format(rank, by)) for rank, by in list(self.differing.items())[:1]]
         return (*super().departures(), *found)
 
+    def unknown(self) -> str:
+        """See ``Subject``: what differs between the ranks in some call keeps it from being judged conformant."""
+        differ = [DIFFER.format(rank, by) for rank, by in list(self.differing.items())[:1]]
+        return "; ".join(filter(None, (super().unknown(), *differ)))
+
     def conventions(self) -> dict[str, str]:
         """See ``Subject``: and over how many processes it is spread."""
         return super().conventions() | {"spread": f"over {self.ranks.size} processes"}
