@@ -258,7 +258,8 @@ def check(
     from conformance_tests.reports.files import STANDARD_OUTPUT, demand_writable
 
     files = {form: options.pop(form) for form in FORMATS}
-    wanted = {form: file for form, file in files.items() if file is not None}
+    # Of processes that a launcher started together, the first one alone writes.
+    wanted = {form: file for form, file in files.items() if file is not None and rank_launched() == 0}
     demand_writable(*wanted.values())
     from conformance_tests.harness.question import Question
     from conformance_tests.isolation.supervisor import judge_of
@@ -297,18 +298,17 @@ def show_report(console: Any, report: Any, wanted: Mapping[str, Path], *, quiet:
 def shown_by_rank_0(report: Any) -> Iterator[bool]:
     """Yield whether this process shows a report: of several that a launcher started, the first one does.
 
-    The others end after it. One that could not make its part of an encoder says so itself: it may have met nobody.
+    The others end after it. One that is in no process group, or left it, says in one line what it met.
     """
     if processes_launched() == 1:
         yield True
         return
-    rank = rank_launched()
-    for target in report.targets if rank else ():
-        if target.verdict == "error":
-            click.echo(f"rank {rank}: {target.target}: {'; '.join(target.notes)}", err=True)
-    yield rank == 0
-    from conformance_tests.subjects.spread.ranks import wait_for_rank_0
+    from conformance_tests.subjects.spread.ranks import is_spread, wait_for_rank_0
 
+    rank = rank_launched()
+    for target in report.targets if rank and not is_spread() else ():
+        click.echo(f"rank {rank}: {target.target}: {'; '.join([target.verdict, *target.notes])}", err=True)
+    yield rank == 0
     wait_for_rank_0()
 
 

@@ -5,6 +5,7 @@ differs from the right one in one method.
 """
 
 import math
+import os
 from typing import Any
 
 import torch
@@ -14,7 +15,10 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-WIDTH, HEADS, INNER = 24, 4, 40
+from conformance_tests.subjects.subject import Subject
+from conformance_tests.targets.description import described
+
+WIDTH, HEADS, INNER = 32, 4, 40
 
 
 def in_a_group() -> int:
@@ -88,6 +92,14 @@ class WithoutSum(RowParallel):
 
     def forward(self, x: Tensor) -> Tensor:
         return nn.functional.linear(x, self.weight, self.bias)
+
+
+class BiasOnRankZero(RowParallel):
+    """The other ranks never hear of the bias that rank 0 adds behind the sum."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = Summed.apply(nn.functional.linear(x, self.weight))
+        return y + self.bias if dist.get_rank() == 0 else y
 
 
 class Layer(nn.Module):
@@ -172,6 +184,101 @@ def network_not_summed() -> nn.Module:
 def nothing_summed() -> nn.Module:
     """Return an encoder in which no rank hears of another."""
     return Encoder(out=WithoutSum, down=WithoutSum)
+
+
+def bias_on_rank_0_alone() -> nn.Module:
+    """Return an encoder of which rank 0 alone returns what it should: its last bias reaches nobody else."""
+    encoder = Encoder()
+    encoder.layers[-1].fc2 = BiasOnRankZero(INNER, WIDTH)
+    return encoder
+
+
+def heads_stated() -> Subject:
+    """Return the encoder whose heads are divided along their features, with the number of heads stated."""
+    return described(Encoder(CutInside), heads=HEADS)
+
+
+def pieces_alike() -> nn.Module:
+    """Return an encoder whose ranks begin with the same numbers in their pieces, as drawn with one seed."""
+    encoder = Encoder()
+    with torch.no_grad():
+        for p in encoder.parameters():
+            dist.broadcast(p, 0)
+    return encoder
+
+
+# Misuse ------------------------------------------------------------------------------------
+
+
+def without_a_group() -> nn.Module:
+    """Return an encoder that is spread over nothing."""
+    return PlainEncoder()
+
+
+def refused_on_one_rank() -> nn.Module:
+    """Make an encoder on rank 0, which waits for rank 1."""
+    in_a_group()
+    if dist.get_rank():
+        raise ValueError("no shard for this rank")
+    dist.barrier()
+    return Encoder()
+
+
+class RaisesOnRankOne(RowParallel):
+    """Rank 1 raises where the others wait for it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if dist.get_rank() == 1:
+            raise ValueError("this rank is out of luck")
+        return super().forward(x)
+
+
+def raises_on_one_rank() -> nn.Module:
+    """Return an encoder whose ranks do not meet."""
+    return Encoder(out=RaisesOnRankOne)
+
+
+class EndsOnRankOne(RowParallel):
+    """Rank 1 ends."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if dist.get_rank() == 1:
+            os._exit(17)
+        return super().forward(x)
+
+
+def ends_on_one_rank() -> nn.Module:
+    """Return an encoder one of whose processes ends in a call."""
+    return Encoder(out=EndsOnRankOne)
+
+
+def untold_axis() -> nn.Module:
+    """Return an encoder with a square piece of a map: no side of it tells where it is cut."""
+    encoder = Encoder()
+    for layer in encoder.layers:
+        layer.fc1 = ColumnParallel(WIDTH, WIDTH * dist.get_world_size())
+        layer.fc2 = RowParallel(WIDTH * dist.get_world_size(), WIDTH)
+    return encoder
+
+
+def stated_axis() -> Subject:
+    """Return that encoder with its axes stated."""
+    cut = {"layers.{l}.fc1.weight": 0, "layers.{l}.fc1.bias": 0, "layers.{l}.fc2.weight": 1}
+    return described(untold_axis(), cut=cut)
+
+
+def megatron_axis() -> nn.Module:
+    """Return that encoder with the attributes by which Megatron says what it cuts."""
+    encoder = untold_axis()
+    for layer in encoder.layers:
+        for p, axis in ((layer.fc1.weight, 0), (layer.fc1.bias, 0), (layer.fc2.weight, 1)):
+            p.tensor_model_parallel, p.partition_dim = True, axis
+    return encoder
+
+
+def uneven_heads() -> Subject:
+    """Return an encoder with a number of heads that no even number of processes divides."""
+    return described(Encoder(), heads=3)
 
 
 class Plain(nn.Module):

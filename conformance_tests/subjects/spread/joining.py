@@ -1,4 +1,4 @@
-"""How the pieces of each array lie: what the arrays and their author say, else what differs, else an experiment.
+"""The places of the pieces of each array: stated by it or its author, seen by what differs, or found by experiment.
 
 Tensors that are distributed by torch say it themselves. Plain ones, as in code in the manner of Megatron, are told by
 three facts: a copy is the same in all processes; the axis that is cut is not that of the hidden states; and where a
@@ -7,7 +7,7 @@ piece is changed in one process, the processes still return the same.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from conformance_tests.errors import SubjectError, Undetermined
@@ -83,7 +83,9 @@ def axes_stated(stated: Mapping[str, int], held: Mapping[str, Held]) -> dict[str
     return found
 
 
-def cuts_of(held: Mapping[str, Held], stated: Mapping[str, int], is_piece: Callable[[str], bool]) -> dict[str, Cut | None]:
+def cuts_of(
+    held: Mapping[str, Held], stated: Mapping[str, int], is_piece: Callable[[str], bool]
+) -> dict[str, Cut | None]:
     """Return how the pieces of each array lie; None where each process holds all of it, or it says so itself.
 
     Args:
@@ -122,9 +124,9 @@ def cuts_of(held: Mapping[str, Held], stated: Mapping[str, int], is_piece: Calla
     return {name: each.cut(axes[name]) for name, each in held.items()}
 
 
-def hidden_width(shapes: "Sequence[tuple[int, ...]] | object") -> int:
+def hidden_width(shapes: Iterable[tuple[int, ...]]) -> int:
     """Return the size that most arrays have: each map of an encoder reads or gives the hidden states."""
-    counts = Counter(length for shape in shapes for length in set(shape))  # type: ignore[attr-defined]
+    counts = Counter(length for shape in shapes for length in set(shape))
     return counts.most_common(1)[0][0] if counts else 0
 
 

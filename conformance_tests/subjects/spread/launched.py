@@ -1,4 +1,4 @@
-"""What a launcher such as torchrun says to each process that it starts. Nothing here imports torch."""
+"""Facts that a launcher such as torchrun tells each process that it starts. Nothing here imports torch."""
 
 import os
 

@@ -20,14 +20,14 @@ from conformance_tests.subjects.unregistered import named_parameters, plain_tens
 
 
 class Cut(NamedTuple):
-    """How the pieces of an array lie side by side: along which axis, and how long each is, by rank."""
+    """The place of an array's pieces side by side: their axis, and the length of each, by rank."""
 
     axis: int
     lengths: tuple[int, ...]
 
 
 class Piece(NamedTuple):
-    """What a process says of the array that it holds under a name.
+    """The answer of a process about the array that it holds under a name.
 
     Attributes:
         shape: that of the array here.
@@ -44,10 +44,9 @@ class Piece(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What a call gives on one rank: the leaves of its structure, and what was recorded of the operations."""
+    """The leaves of what a call gives on one rank, and what was recorded of the operations."""
 
     leaves: list[Any]
-    structure: Any
     recorded: list[Tensor]
 
 
@@ -61,6 +60,7 @@ class Part:
 
     Attributes:
         whole: on rank 0, the whole arrays by name, from which pieces are shared out.
+        structure: that of what the last call gave.
         cuts: how the pieces of each array lie; None if each process holds all of it, or it says so itself.
     """
 
@@ -70,10 +70,11 @@ class Part:
         with registered(module):
             self.parameters = dict(named_parameters(module, by_every_name=True))
         self.whole: Mapping[str, Tensor] = {}
+        self.structure: Any = None
         self.cuts: Mapping[str, Cut | None] = {}
         self._graphs: dict[int, tuple[list[Tensor | None], list[Tensor]]] = {}
         self._kept: dict[int, Tensor] = {}
-        self._buffers: list[tuple[dict[str, Tensor | None], str, Tensor | None]] = []
+        self._buffers: list[tuple[dict[str, Any], str, Tensor | None]] = []
         self._modes: dict[nn.Module, bool] = {}
         self._frozen: list[nn.Parameter] = []
 
@@ -166,15 +167,20 @@ class Part:
         self._set(lambda t: t.to(device, dtype if t.is_floating_point() else t.dtype, copy=True))
 
     def _set(self, changed: Callable[[Tensor], Tensor]) -> None:
-        """Put what is made of the numbers that were kept into every tensor of the module; each stays the same object,
-        but for buffers.
+        """Put what is made of the numbers that were kept into every tensor of the module.
+
+        Each stays the same object, but for buffers.
         """
+
+        def made(t: Tensor) -> Tensor:
+            return changed(self._kept.get(id(t), t))
+
         self._graphs.clear()
         for p in self.parameters.values():
             p.grad = None
         with registered(self.module):
             # Torch asks for each parameter by itself; those that gather their pieces take up the new ones.
-            self.module._apply(lambda t: changed(self._kept.get(id(t), t)))
+            self.module._apply(made)
             for t in plain_tensors(self.module).values():
                 t.data = changed(self._kept[id(t)])
         for held, name, original in self._buffers:
@@ -209,11 +215,11 @@ class Part:
             leaves, _ = tree_flatten((arguments, named))
             inputs = [x if isinstance(x, Tensor) and x.requires_grad else None for x in leaves]
             returned = tree_map(whole_value, (self.function or self.module)(*arguments, **named))
-        outputs, structure = tree_flatten(returned)
+        outputs, self.structure = tree_flatten(returned)
         if modes["gradients"]:
             self._graphs[number] = inputs, [x for x in outputs if isinstance(x, Tensor) and x.requires_grad]
         plain = [x.detach().cpu() if isinstance(x, Tensor) else x for x in outputs]
-        return Output(plain, structure, recorder.results)
+        return Output(plain, recorder.results)
 
     def backward(self, number: int, cotangents: Sequence[Tensor]) -> list[Tensor | None]:
         """Run the backward pass of a call; return the gradients of its inputs, in their order."""
@@ -229,7 +235,7 @@ class Part:
 class PartRecorder(Recorder):
     """Keeps what every operation returns but views of parameters: as many arrays on each rank, in the same order."""
 
-    def _is_view_of_a_whole(self, value: Tensor, args: Any) -> bool:
+    def _is_view_of_a_whole(self, value: Tensor, args: Any) -> bool:  # noqa: ARG002
         """Return whether a result is a view of a parameter. A view of something else counts, whatever was written."""
         return value.untyped_storage().data_ptr() in self.held
 
@@ -262,8 +268,9 @@ def digest(array: Tensor) -> str:
 
 
 def stated_axis(parameter: Tensor) -> int | None:
-    """Return the axis along which a parameter says that it is cut, as those of Megatron do; −1 if it says that it is
-    whole, None if it says nothing.
+    """Return the axis along which a parameter says that it is cut, as those of Megatron do.
+
+    It is −1 for one that says that it is whole, and None for one that says nothing.
     """
     is_cut = getattr(parameter, "tensor_model_parallel", None)
     if not isinstance(is_cut, bool):
@@ -293,4 +300,3 @@ def forget_gathered(module: nn.Module) -> None:
                 parameter.all_gather_outputs = []
                 vars(parameter).pop("_unsharded_param", None)
             group._init_mp_dtypes()
-

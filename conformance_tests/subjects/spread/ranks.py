@@ -1,6 +1,6 @@
 """The processes that an encoder is spread over: rank 0 gives orders, and all follow them at the same time.
 
-What the encoder does between its ranks goes through groups of its own. Orders and answers have others, so that no
+What the encoder does between its ranks goes through its own groups. Orders and answers have others, so that no
 collective of the encoder meets one of the suite. Faults that keep a rank from answering stand in the store in which
 the processes found each other: it can be read when no collective is possible any more.
 """
@@ -28,6 +28,9 @@ BETWEEN_ORDERS = timedelta(days=7)
 
 MADE = "made"
 """What a rank writes into the store that has made its part of an encoder; another writes why it could not."""
+
+CLOSED = "Connection closed by peer"
+"""What gloo says where a process has ended, or left the group."""
 
 END = "end"
 """The order after which there are no more."""
@@ -59,17 +62,23 @@ def meet(refusal: str = "") -> None:
         return
     store, rank, here = default_store(), dist.get_rank(), f"encoder-spec/made/{next(_meetings)}"
     places = {other: f"{here}/{other}" for other in range(dist.get_world_size()) if other != rank}
-    store.set(f"{here}/{rank}", refusal or MADE)
     if refusal:
-        part_company()  # who waits for this rank meets that its connections are closed
+        # One that was raised elsewhere before may be what ended the connections that this rank waited on.
+        first = [(other, store.get(place).decode()) for other, place in places.items() if store.check([place])]
+        store.set(f"{here}/{rank}", refusal)
+        part_company()
+        for other, told in first:
+            if told not in (MADE, refusal):
+                raise SubjectError(f"on rank {other}, {told}")
+        return
+    store.set(f"{here}/{rank}", MADE)
     for other, place in places.items():
         with suppress(RuntimeError):
-            if not refusal:
-                store.wait([place], PATIENCE)
+            store.wait([place], PATIENCE)
         told = store.get(place).decode() if store.check([place]) else ""
-        if not told and not refusal:
+        if not told:
             raise SubjectError(f"rank {other} has not made its part of the encoder within {in_seconds(PATIENCE)}")
-        if told not in ("", MADE, refusal):
+        if told != MADE:
             raise SubjectError(f"on rank {other}, {told}")
 
 
@@ -185,7 +194,7 @@ class Ranks:
         if whole is None:
             dist.recv(piece := torch.empty_like(like, memory_format=torch.contiguous_format), 0, group=self._answers)
             return piece
-        own, *others = whole.split(list(lengths), dim=axis)
+        own, *others = torch.split(whole, list(lengths), dim=axis)
         for rank, piece in enumerate(others, 1):
             dist.send(piece.contiguous(), rank, group=self._answers)
         return own
@@ -228,6 +237,7 @@ class Ranks:
             speak()
         except RuntimeError as fault:
             met = own or f"the others could not be reached: {one_line(fault)}"
+            met = "another process has ended" if CLOSED in met else met
             if own:
                 with suppress(RuntimeError):
                     self._store.set(f"{self._place}/{self.rank}", own)
@@ -249,4 +259,3 @@ class Ranks:
 def order_in_words(order: str) -> str:
     """Return what a rank does on an order, as a part of a sentence."""
     return {"call": "calling the encoder", "backward": "the backward pass"}.get(order, f"to {order} its part")
-

@@ -56,6 +56,7 @@ class SpreadSubject(TorchSubject):
     def __init__(self, module: nn.Module, function: Callable[..., Any] | None = None) -> None:
         super().__init__(module, function)
         self.differing: dict[int, float] = {}
+        self._is_told = False
         self._numbers, self._number = count(), 0
         self._done_with: list[int] = []
         self._sent: dict[str, tuple[Any, ...]] = {}
@@ -86,7 +87,7 @@ class SpreadSubject(TorchSubject):
         }
         called = self._function or self.module.forward
         self.module, self._function = twin(self.module, joined), None
-        self.module.forward = wraps(called)(partial(self._call_everywhere))  # type: ignore[method-assign]
+        self.module.forward = wraps(called)(partial(self._call_everywhere))
         self.part.whole = {name: joined[id(p)] for name, p in self.part.parameters.items()}
 
     def _everywhere(self, order: str, *given: Any, heard: bool = False) -> Any:
@@ -129,14 +130,18 @@ class SpreadSubject(TorchSubject):
         shapes = {name: torch.zeros(p.shape) for name, p in self.part.parameters.items()}
 
         def tried(x: Tensor, named: Mapping[str, Any]) -> Any:
-            given = [t.to(dtype) if isinstance(t, Tensor) and t.is_floating_point() else t for t in (x, *named.values())]
+            given = [
+                t.to(dtype) if isinstance(t, Tensor) and t.is_floating_point() else t for t in (x, *named.values())
+            ]
             output = self._called_by_all((given[0],), dict(zip(named, given[1:], strict=True)), gradients=False)[0]
-            return tree_unflatten(output.leaves, output.structure)
+            return tree_unflatten(output.leaves, self.part.structure)
 
         found = first_call(shapes, {}, arguments_of(stating(self.module, self._function)), tried)
         if found is None:
             return None
-        cast = {k: v.to(dtype) if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in found.named.items()}
+        cast = {
+            k: v.to(dtype) if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in found.named.items()
+        }
         x = found.inputs
         return (x.to(dtype) if x.is_floating_point() else x,), cast
 
@@ -170,7 +175,7 @@ class SpreadSubject(TorchSubject):
             array.clone()
         returned = iter(given)
         filled = [next(returned) if isinstance(x, Tensor) else x for x in call.output.leaves]
-        return tree_unflatten(filled, call.output.structure)
+        return tree_unflatten(filled, call.structure_of_output)
 
     def _share_out_changes(self) -> None:
         """Give every rank its pieces of the arrays that were changed since the last time."""
@@ -203,7 +208,7 @@ class SpreadSubject(TorchSubject):
         self._everywhere("cast", self.dtype, self.device)
         self._sent.clear()
 
-    def computation(self, sizes: Sizes | None = None) -> Graph:
+    def computation(self, sizes: Sizes | None = None) -> Graph:  # noqa: ARG002
         """See ``Subject``: the operations of one process are those of no whole encoder."""
         raise Unsupported("it is spread over processes, none of which computes all of it")
 
@@ -217,13 +222,17 @@ class SpreadSubject(TorchSubject):
 
     def departures(self) -> tuple[Finding, ...]:
         """See ``Subject``: ranks that return different things."""
-        found = [Finding("stack", DIFFER.format(rank, by)) for rank, by in list(self.differing.items())[:1]]
-        return (*super().departures(), *found)
+        self._is_told = bool(self.differing)
+        return (*super().departures(), *(Finding("stack", says) for says in self._differ()))
+
+    def _differ(self) -> list[str]:
+        """Return in words that the ranks return different things, if they do."""
+        return [DIFFER.format(rank, by) for rank, by in list(self.differing.items())[:1]]
 
     def unknown(self) -> str:
         """See ``Subject``: what differs between the ranks in some call keeps it from being judged conformant."""
-        differ = [DIFFER.format(rank, by) for rank, by in list(self.differing.items())[:1]]
-        return "; ".join(filter(None, (super().unknown(), *differ)))
+        untold = [] if self._is_told else self._differ()
+        return "; ".join(filter(None, (super().unknown(), *untold)))
 
     def conventions(self) -> dict[str, str]:
         """See ``Subject``: and over how many processes it is spread."""
@@ -243,7 +252,8 @@ class Call:
     def __init__(self, subject: SpreadSubject, leaves: list[Any], structure: Any, is_watched: bool) -> None:
         self.subject, self.leaves, self.structure, self.is_watched = subject, leaves, structure, is_watched
         self.records_gradients = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
-        self.output = Output([], None, [])
+        self.output = Output([], [])
+        self.structure_of_output: Any = None
         self.recorded: list[Tensor] = []
         self.number = -1
 
@@ -260,7 +270,7 @@ class Call:
         arguments, named = tree_unflatten(leaves, self.structure)
         subject = self.subject
         outputs = subject._called_by_all(arguments, named, gradients=gradients, recorded=self.is_watched)
-        self.number, self.output = subject._number, outputs[0]
+        self.number, self.output, self.structure_of_output = subject._number, outputs[0], subject.part.structure
         subject.differing |= apart(outputs)
         self.recorded = together([output.recorded for output in outputs])
         # The graphs of a call are kept on every rank as long as it can be differentiated here.
@@ -269,10 +279,10 @@ class Call:
 
 
 class Everywhere(torch.autograd.Function):
-    """What all ranks compute, as one operation: of what is given, and of the whole arrays."""
+    """The computation of all ranks as one operation: of what is given, and of the whole arrays."""
 
     @staticmethod
-    def forward(ctx: Any, call: Call, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, call: Call, *tensors: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG004
         """Return the tensors that rank 0 gives."""
         ctx.call, ctx.given = call, sum(isinstance(x, Tensor) for x in call.leaves)
         with _disable_current_modes():  # what each rank does is recorded there
@@ -336,10 +346,11 @@ def twin(module: nn.Module, joined: Mapping[int, nn.Parameter]) -> nn.Module:
     """
     # A module that gathers its parameters has a class that cannot be made anew.
     kind = next(each for each in type(module).__mro__ if not issubclass(each, FSDPModule))
-    made = object.__new__(kind)
+    made: Any = object.__new__(kind)
     plain = {name: x.clone() if isinstance(x, Tensor) and x.is_leaf else x for name, x in vars(module).items()}
     vars(made).update(plain | {name: value for name, value in vars(nn.Module()).items() if "hooks" in name})
     made._parameters = {name: p if p is None else joined[id(p)] for name, p in module._parameters.items()}
     made._buffers = {name: b if b is None else b.detach().clone() for name, b in module._buffers.items()}
     made._modules = {name: None if part is None else twin(part, joined) for name, part in module._modules.items()}
-    return made
+    whole: nn.Module = made
+    return whole
