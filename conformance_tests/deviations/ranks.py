@@ -164,7 +164,7 @@ def without_sums(id: str, says: str, of: str, noticed_by: tuple[str, ...], ranks
         "ffn": network_of_ranks(ranks, summed="ffn" not in missing),
     }
     replaces = {slot: Equation(f"deviation.{id}", slot, id, function) for slot, function in functions.items()}
-    enter(Deviation(id, says, (of,), noticed_by, replaces, SUM))
+    enter(Deviation(id, says, (of,), noticed_by, replaces, SUM, ranks))
 
 
 for ranks in RANKS:
@@ -174,6 +174,7 @@ for ranks in RANKS:
         "MH-4",
         BIAS,
         definition=f"Each of {ranks} processes adds the output projection's bias before their sum.",
+        ranks=ranks,
     )(bias_of_output(ranks))
     deviation(
         f"ffn-bias-on-each-of-{ranks}-ranks",
@@ -181,6 +182,7 @@ for ranks in RANKS:
         "FFN-6",
         BIAS,
         definition=f"Each of {ranks} processes adds the feed-forward network's last bias before their sum.",
+        ranks=ranks,
     )(bias_of_network(ranks))
     deviation(
         f"heads-cut-inside-on-{ranks}-ranks",
@@ -188,6 +190,7 @@ for ranks in RANKS:
         ("ATT-3", "ATT-10", "ENC-2"),
         HEADS,
         definition=f"Each of {ranks} processes has a part of every head's features, instead of some heads.",
+        ranks=ranks,
     )(cut_inside(ranks))
     deviation(
         f"scores-of-heads-cut-inside-on-{ranks}-ranks",
@@ -195,6 +198,7 @@ for ranks in RANKS:
         "ATT-3",
         HEADS,
         definition=f"Each head is one of {ranks} pieces of a head, by whose whole width the scores are scaled.",
+        ranks=ranks,
     )(scaled_as_whole(ranks))
     without_sums(
         f"output-not-summed-over-{ranks}-ranks",

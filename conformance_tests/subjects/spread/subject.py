@@ -69,6 +69,7 @@ class SpreadSubject(TorchSubject):
             SubjectError: if the ranks hold parts of no encoder.
         """
         self.ranks = Ranks()
+        self.processes = self.ranks.size
         self.part = Part(self.module, self._function, self.ranks)
 
     def join(self) -> None:
