@@ -11,12 +11,13 @@ from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_map
 
 from conformance_tests.subjects.dispatched import Recorder
 from conformance_tests.subjects.spread.ranks import Ranks
 from conformance_tests.subjects.torch_subject import in_evaluation, without_fast_path
-from conformance_tests.subjects.unregistered import named_parameters, plain_tensors, registered
+from conformance_tests.subjects.unregistered import named_parameters, parameters_in, plain_tensors, registered
 
 
 class Cut(NamedTuple):
@@ -206,10 +207,10 @@ class Part:
         """
         for old in done_with:
             self._graphs.pop(old, None)
-        recorder = PartRecorder(p.untyped_storage().data_ptr() for p in map(local, self.parameters.values()))
+        recorder = PartRecorder(self.module)
         with ExitStack() as stack:
             if modes["recorded"]:
-                stack.enter_context(watched(recorder))
+                stack.enter_context(watched(self.module, recorder))
             stack.enter_context(torch.inference_mode(modes["inferring"]))
             stack.enter_context(torch.set_grad_enabled(modes["gradients"]))
             leaves, _ = tree_flatten((arguments, named))
@@ -233,11 +234,20 @@ class Part:
 
 
 class PartRecorder(Recorder):
-    """Keeps what every operation returns but views of parameters: as many arrays on each rank, in the same order."""
+    """Keeps what every operation returns but parameters: as many arrays on each rank, in the same order.
+
+    Args:
+        module: whose parameters are left out, also while they are gathered for a call.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
 
     def _is_view_of_a_whole(self, value: Tensor, args: Any) -> bool:  # noqa: ARG002
         """Return whether a result is a view of a parameter. A view of something else counts, whatever was written."""
-        return value.untyped_storage().data_ptr() in self.held
+        held = {local(p).untyped_storage().data_ptr() for p in parameters_in(self.module)}
+        return value.untyped_storage().data_ptr() in held
 
 
 def local(array: Tensor) -> Tensor:
@@ -247,10 +257,21 @@ def local(array: Tensor) -> Tensor:
 
 
 @contextmanager
-def watched(recorder: Recorder) -> Iterator[None]:
-    """Record the operations of this process, with attention unfused."""
-    with sdpa_kernel([SDPBackend.MATH]), without_fast_path(), recorder:
-        yield
+def watched(module: nn.Module, recorder: Recorder) -> Iterator[None]:
+    """Record the operations of this process, with attention unfused, but not those that gather parameters."""
+    hooks = [part.register_forward_pre_hook(gather_unseen, prepend=True) for part in sharded(module)]  # type: ignore[attr-defined]
+    try:
+        with sdpa_kernel([SDPBackend.MATH]), without_fast_path(), recorder:
+            yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def gather_unseen(part: Any, _: Any) -> None:
+    """Gather the parameters of a part that is called, before it does so itself."""
+    with _disable_current_modes():
+        part.unshard()
 
 
 def whole_value(value: Any) -> Any:

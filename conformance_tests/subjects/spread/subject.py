@@ -174,6 +174,7 @@ class SpreadSubject(TorchSubject):
         given = Everywhere.apply(call, *tensors, *self.part.whole.values())  # type: ignore[no-untyped-call]
         for array in call.recorded:
             array.clone()
+        call.recorded.clear()
         returned = iter(given)
         filled = [next(returned) if isinstance(x, Tensor) else x for x in call.output.leaves]
         return tree_unflatten(filled, call.structure_of_output)
