@@ -67,6 +67,7 @@ def test_output_agrees_without_padding(run: Run) -> None:
     """Z equals the specification's, with weights as given, perturbed, faint and loud, and for one token."""
     for case in run.cases(*UNPADDED):
         run.demand_agreement(case)
+    run.expect("stack").departs_nowhere_by_itself()
 
 
 @decides("ENC-3", level="agreement")

@@ -35,6 +35,7 @@ class Deviation:
         noticed_by: requirements, at least one of which must fail in an encoder that has it.
         replaces: what it puts into a profile: an equation by slot or place, or numbers by constant.
         evidence: public threads, written ``owner/repository#number``, or where it is commonly seen.
+        ranks: the number of processes over which an encoder is spread that may have it; 0 if any encoder may.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Deviation:
     noticed_by: tuple[str, ...]
     replaces: Mapping[str, Equation | float]
     evidence: tuple[str, ...] = field(default=())
+    ranks: int = 0
 
     @property
     def slot(self) -> str:
@@ -73,6 +75,7 @@ def deviation(
     evidence: str | tuple[str, ...] = (),
     place: str = "",
     definition: str = "",
+    ranks: int = 0,
 ) -> Callable[[F], F]:
     """Put a wrong equation into the catalogue.
 
@@ -83,6 +86,7 @@ def deviation(
         evidence: where it was seen.
         place: the one use of the slot that is wrong, such as ``norm_2``; by default every use.
         definition: what it computes, if the function's docstring is another equation's text.
+        ranks: the number of processes over which an encoder is spread that may have it; 0 if any encoder may.
     """
 
     def register(function: F) -> F:
@@ -91,7 +95,7 @@ def deviation(
         legitimate = next((e for e in equations().values() if e.function is function), None)
         wrong = legitimate or Equation(f"deviation.{id}", slot, id, function)
         text = definition or (getdoc(function) or "").split("\n")[0]
-        enter(Deviation(id, text, known, tuple_of(noticed_by), {place or slot: wrong}, tuple_of(evidence)))
+        enter(Deviation(id, text, known, tuple_of(noticed_by), {place or slot: wrong}, tuple_of(evidence), ranks))
         return function
 
     return register

@@ -6,8 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conformance_tests.deviations import deviation
+from conformance_tests.deviations import deviation, ranks
 from encoder_spec.multihead import output_without_bias
+
+__all__ = ["ranks"]
 
 SPLIT, MERGE = "multihead.split", "multihead.concat"
 AFFINE, LINEAR, MULTIHEAD = "multihead.output", "multihead.output_without_bias", "multihead"

@@ -101,7 +101,8 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
         slots: where the subject is known to depart: deviations of these slots alone are tried, each by itself.
     """
     known = (d for d in deviations().values() if not slots or d.slot in slots)
-    candidates = [d for d in known if d.applies(run.encoder.profile) and is_used(run.encoder, d)]
+    applying = (d for d in known if d.applies(run.encoder.profile) and d.ranks in (0, run.subject.processes))
+    candidates = [d for d in applying if is_used(run.encoder, d)]
     departing, agreeing = divided(run, observations(run))
     # A candidate that is wrong is nearly always wrong on the first of them; large probes take their time.
     asked = sorted([*departing, *agreeing], key=lambda observed: observed.case in LARGE)

@@ -15,6 +15,7 @@ import torch
 from conformance_tests.diagnosis.explanations import explanations
 from conformance_tests.diagnosis.locating import located
 from conformance_tests.diagnosis.shrinking import smallest_failing_input
+from conformance_tests.engine.company import Company
 from conformance_tests.engine.notes import below_resolution, describe
 from conformance_tests.engine.reproduction import again
 from conformance_tests.errors import Departs, Disagreement, SubjectError, TargetError, Undetermined, one_line
@@ -30,6 +31,7 @@ from conformance_tests.reports.watching import Progress, Showing, Watcher, silen
 from conformance_tests.subjects.attributes import attribute
 from conformance_tests.subjects.guard import Guard, GuardedSubject
 from conformance_tests.subjects.source_lines import with_line
+from conformance_tests.subjects.spread import ranks
 from conformance_tests.subjects.subject import BEST, Subject, name_of
 from conformance_tests.targets.adapting import adapt
 from conformance_tests.targets.resolving import make, resolve
@@ -135,11 +137,23 @@ def check_one(
         watcher: sees what is being done and decided.
         decided: results of an earlier run, which are taken over.
     """
-    begun = perf_counter()
     report = TargetReport(target.name, requirements=list(decided))
+    company = Company()
+    try:
+        check_in_company(target, question, watcher, company, report)
+    finally:
+        company.share(report)
+    return report
+
+
+def check_in_company(
+    target: Target, question: Question, watcher: Watcher, company: Company, report: TargetReport
+) -> None:
+    """Judge one target, together with other processes if it is spread over them; see ``check_one``."""
+    begun = perf_counter()
     guard = Guard()
     try:
-        judge(target, question, watcher, guard, report)
+        judge(target, question, watcher, guard, company, report)
     except Departs as found:
         tell_departures(found, target, question, report)
     except Undetermined as reason:
@@ -153,7 +167,6 @@ def check_one(
         report.notes.append(whose_fault(fault, guard))
     report.notes += guard.notes()
     report.seconds = round(perf_counter() - begun, 3)
-    return report
 
 
 def whose_fault(fault: Exception, guard: Guard) -> str:
@@ -171,14 +184,20 @@ def whose_fault(fault: Exception, guard: Guard) -> str:
     raise fault
 
 
-def judge(target: Target, question: Question, watcher: Watcher, guard: Guard, report: TargetReport) -> None:
+def judge(
+    target: Target, question: Question, watcher: Watcher, guard: Guard, company: Company, report: TargetReport
+) -> None:
     """Load, identify, verify and explain one target, and write into its report what comes of it.
 
     Raises:
         Undetermined, SubjectError, Disagreement: if it cannot be judged.
     """
     with guard.kept_random_state():
-        subject = GuardedSubject(loaded(target, question, watcher, guard), guard)
+        own = loaded(target, question, watcher, guard)
+        if not company.meet(own, guard):
+            company.follow(report)
+            return
+        subject = GuardedSubject(own, guard)
         with opened(subject, question, lambda part: watcher.doing(f"{target.name}: identifying, {part}", 0, 1)) as run:
             report.dtype = name_of(subject.dtype)
             describe(run, report)
@@ -265,10 +284,14 @@ def loaded(target: Target, question: Question, watcher: Watcher, guard: Guard) -
             step = "making"
             watcher.doing(f"{target.name}: {step}", 0, 1)
             subject = adapt(make(thing))
-    except (TargetError, SubjectError, Undetermined):
+    except (TargetError, SubjectError, Undetermined) as reason:
+        ranks.meet(str(reason))
         raise
     except Exception as fault:
-        raise SubjectError(f"{step} the encoder raised {one_line(fault)}") from fault
+        refusal = f"{step} the encoder raised {one_line(fault)}"
+        ranks.meet(refusal)
+        raise SubjectError(refusal) from fault
+    ranks.meet()
     watcher.doing(f"{target.name}: identifying", 0, 1)
     return subject
 
@@ -308,7 +331,7 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
             matching = explanations(
                 coarse,
                 lambda done, of: watcher.doing(f"{report.target}: explaining", done, of),
-                {finding.slot for finding in shown},
+                {finding.slot for finding in shown} - {"stack"},
             )
     if shown:
         report.departs_at = by_value

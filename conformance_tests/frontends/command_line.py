@@ -6,8 +6,8 @@ Nothing heavy is imported before it is needed, so that help and usage errors are
 import errno
 import signal
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import wraps
 from io import TextIOWrapper
 from math import isfinite
@@ -19,6 +19,7 @@ from click.shell_completion import CompletionItem
 
 from conformance_tests.errors import TargetError
 from conformance_tests.reports import FORMATS
+from conformance_tests.subjects.spread.launched import processes_launched, rank_launched
 from encoder_spec import __version__
 from encoder_spec.notation import SpecificationError
 
@@ -33,14 +34,12 @@ class Unusable(click.ClickException):
 
 
 def settle_process() -> None:
-    """Let a termination end a run as Ctrl-C does; write ? for what a terminal has no letter for; let threads sleep."""
+    """Let a termination end a run as Ctrl-C does; write ? for what the encoding of a terminal has no letter for."""
     with suppress(ValueError):  # in another thread than the main one
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
-    # Threads that wait in a loop take from other processes what they gain here. It is read when torch is imported.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 class Group(click.Group):
@@ -214,7 +213,8 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--in-process",
         is_flag=True,
-        help="Run targets in this process, where a debugger finds them: no limits, and what they print is shown.",
+        help="Run targets in this process, where a debugger finds them: no limits, and what they print is shown. "
+        "So it is under torchrun, which starts the processes over which an encoder is spread.",
     )
     @wraps(command)
     def with_options(
@@ -283,7 +283,8 @@ def check(
     from conformance_tests.reports.files import STANDARD_OUTPUT, demand_writable, write
 
     files = {form: options.pop(form) for form in FORMATS}
-    wanted = {form: file for form, file in files.items() if file is not None}
+    # Of processes that a launcher started together, the first one alone writes.
+    wanted = {form: file for form, file in files.items() if file is not None and rank_launched() == 0}
     demand_writable(*wanted.values())
     from conformance_tests.harness.question import Question
     from conformance_tests.isolation.supervisor import judge_of
@@ -292,17 +293,39 @@ def check(
     names = list(dict.fromkeys(targets or runnable()))
     with judge_of(names, limits) as judge:
         from conformance_tests.reports import terminal, written
+        from conformance_tests.reports.watching import Display
 
         console = terminal.console(beside_a_report=STANDARD_OUTPUT in wanted.values())
         with terminal.Screen(console, quiet=quiet, verbose=verbose) as screen:
-            judgement = judge.judge(names, Question(**options), screen)
+            judgement = judge.judge(names, Question(**options), screen if rank_launched() == 0 else Display())
     report = judgement.report
-    terminal.print_sum(console, report, quiet=quiet)
-    for form, file in wanted.items():
-        write(file, written(report, form))
+    with shown_by_rank_0(report) as is_shown_here:
+        if is_shown_here:
+            terminal.print_sum(console, report, quiet=quiet)
+            for form, file in wanted.items():
+                write(file, written(report, form))
     if judgement.fault is not None:
         raise judgement.fault
     ctx.exit(CONFORMANT if report.verdict == "conformant" else NOT_CONFORMANT)
+
+
+
+@contextmanager
+def shown_by_rank_0(report: Any) -> Iterator[bool]:
+    """Yield whether this process shows a report: of several that a launcher started, the first one does.
+
+    The others end after it. One that is in no process group, or left it, says in one line what it met.
+    """
+    if processes_launched() == 1:
+        yield True
+        return
+    from conformance_tests.subjects.spread.ranks import is_spread, wait_for_rank_0
+
+    rank = rank_launched()
+    for target in report.targets if rank and not is_spread() else ():
+        click.echo(f"rank {rank}: {target.target}: {'; '.join([target.verdict, *target.notes])}", err=True)
+    yield rank == 0
+    wait_for_rank_0()
 
 
 @main.command()
@@ -321,8 +344,9 @@ def identify(ctx: click.Context, targets: tuple[str, ...], limits: Any, seed: in
 
         console = terminal.console()
         judgement = judge.judge(list(dict.fromkeys(targets)), Question(level="static", seed=seed))
-    for target in judgement.report.targets:
-        terminal.print_variant(console, target)
+    with shown_by_rank_0(judgement.report) as is_shown_here:
+        for target in judgement.report.targets if is_shown_here else ():
+            terminal.print_variant(console, target)
     if judgement.fault is not None:
         raise judgement.fault
     identified = all(t.profile.get("identified") for t in judgement.report.targets)

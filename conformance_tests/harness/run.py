@@ -72,10 +72,12 @@ class Run(Computed):
     @property
     def departs_at(self) -> str | None:
         """The id of the first equation that is wrong; None if all outputs agree or no intermediates are shown."""
-        if self.facts.findings:
-            return earliest(self.encoder.profile[finding.slot].id for finding in self.facts.findings)
+        # Of what shows in the whole output alone, the intermediates tell where it begins.
+        places = [finding.slot for finding in self.facts.findings if finding.slot != "stack"]
+        if places:
+            return earliest(self.encoder.profile[slot].id for slot in places)
         if self.departure is None:
-            return None
+            return self.encoder.profile["stack"].id if self.facts.findings else None
         case, first = self.departure
         misread = self.misread(case)
         return (misread.giver if misread else first.spec.equation).id
@@ -314,6 +316,15 @@ class ExpectedValue:
                 self._demand_formed(here, case)
         if undecided is not None:
             raise undecided
+        return self
+
+    def departs_nowhere_by_itself(self) -> Self:
+        """Expect that no departure in this slot was seen beside the numbers.
+
+        Raises:
+            Disagreement: if one was.
+        """
+        self._demand_nothing_found()
         return self
 
     def _demand_nothing_found(self) -> None:

@@ -22,6 +22,7 @@ from conformance_tests.isolation.process import Worker, warm
 from conformance_tests.reports.expected import apply_expected, expected_failures
 from conformance_tests.reports.report import Level, Report, Result, TargetReport, verdict_of
 from conformance_tests.reports.watching import Display, Progress
+from conformance_tests.subjects.spread.launched import processes_launched
 from conformance_tests.targets.resolving import module_exists, resolve
 
 DEFAULT_QUESTION = Question()
@@ -363,9 +364,11 @@ class ThisProcess:
 def judge_of(targets: Iterable[str], limits: Limits | None) -> AbstractContextManager[Judge]:
     """Return what judges these targets: worker processes, or this process if there are no limits.
 
+    Processes that a launcher started together are those over which an encoder is spread: it is judged in them.
+
     Raises:
         TargetError: if a name cannot be used, as far as that shows without running anything.
     """
     for name in targets:
         demand_usable(name)
-    return nullcontext(ThisProcess()) if limits is None else Workers(limits)
+    return nullcontext(ThisProcess()) if limits is None or processes_launched() > 1 else Workers(limits)

@@ -111,10 +111,13 @@ def deviating(deviation: Deviation, within: str) -> EncoderModule:
 def row(case: Case) -> Row:
     """Judge one case."""
     from conformance_tests.engine.judging import check
+    from conformance_tests.targets.adapting import adapt
 
     id, within, judged_as = case
     wrong = (deviations() | look_alikes())[id]
-    target = check(deviating(wrong, within), profile=settings().get(judged_as, AUTO)).targets[0]
+    subject = adapt(deviating(wrong, within))
+    subject.processes = wrong.ranks or 1
+    target = check(subject, profile=settings().get(judged_as, AUTO)).targets[0]
     diagnosis = tuple(dict.fromkeys(d["deviation"] for d in target.diagnosis))
     return Row(*case, target.verdict, tuple(r.id for r in target.of("fail")), target.departs_at, diagnosis)
 

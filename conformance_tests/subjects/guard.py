@@ -352,6 +352,11 @@ class GuardedSubject(Subject):
         return self._subject.records_gradients
 
     @property
+    def processes(self) -> int:  # type: ignore[override]
+        """The number of processes over which the encoder is spread."""
+        return self._subject.processes
+
+    @property
     def dtype(self) -> torch.dtype:  # type: ignore[override]
         """The precision in which the encoder computes."""
         return self._subject.dtype

@@ -25,6 +25,8 @@ class Hints:
         stated: the choices and sizes that its author states, by name: these must turn out true.
         configured: those of the choices that a configuration or a flag states, which are held against the computation.
         output_by_input: weights whose class documents that they are output × input, as that of nn.Linear is.
+        cut: of an encoder that is spread over processes, the axis along which each array is cut, by name with ``{l}``
+            for the layer; −1 for one that each process holds as a whole.
         parts: parts without parameters that no slot of the specification covers, such as rotary positions.
     """
 
@@ -37,6 +39,7 @@ class Hints:
     length: int = 0
     arguments: dict[str, Any] = field(default_factory=dict)
     stated: dict[str, str | float] = field(default_factory=dict)
+    cut: dict[str, int] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
     configured: dict[str, str | float] = field(default_factory=dict)
     output_by_input: frozenset[str] = frozenset()

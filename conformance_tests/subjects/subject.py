@@ -84,6 +84,8 @@ class Subject:
     """Ids of tokens that its computation is seen to compare its input with: such as that of padding."""
     mixes_types: bool = False
     """True if its first call was refused for numbers of two precisions, and recorded with all of them in one."""
+    processes: int = 1
+    """The number of processes over which it is spread."""
     records_gradients: bool | None = None
     """True if it runs only while gradients are recorded, as with hooks on them; False if only while none are."""
 

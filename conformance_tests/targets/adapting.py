@@ -15,6 +15,7 @@ from conformance_tests.subjects.calling import entrance
 from conformance_tests.subjects.held_arrays import HeldArraysSubject, held_arrays
 from conformance_tests.subjects.holding import held
 from conformance_tests.subjects.ready_made import ready_made
+from conformance_tests.subjects.spread.ranks import is_spread
 from conformance_tests.subjects.subject import Subject
 from conformance_tests.subjects.torch_subject import TorchSubject
 
@@ -32,15 +33,15 @@ def adapt(thing: Any) -> Subject:
     if subject is not None:
         return subject
     if isinstance(thing, torch.nn.Module):
-        return TorchSubject(thing)
+        return of_torch(thing)
     thing = with_its_parameters(thing)
     if all(attribute(thing, member) is not None for member in ("weights", "encode")):
         return AdaptedSubject(thing)
     if modules := modules_called(thing):
         function = entrance(thing)
-        return TorchSubject(called(function, modules), function)
+        return of_torch(called(function, modules), function)
     if tensors := tensors_called(thing):
-        return TorchSubject(of_tensors(tensors), entrance(thing))
+        return of_torch(of_tensors(tensors), entrance(thing))
     subject_of_arrays = holding_arrays(thing)
     if subject_of_arrays is not None:
         return subject_of_arrays(thing)
@@ -48,6 +49,15 @@ def adapt(thing: Any) -> Subject:
         f"{type(thing).__name__} is not an encoder: give a torch.nn.Module, an object that is called and holds modules "
         "or tensors of torch, or arrays of NumPy or JAX, or one with `weights` and `encode(x, mask)`"
     )
+
+
+def of_torch(module: torch.nn.Module, function: Callable[..., Any] | None = None) -> Subject:
+    """Return the subject for a torch module, of which several processes may each hold a part."""
+    if is_spread():
+        from conformance_tests.subjects.spread.subject import SpreadSubject
+
+        return SpreadSubject(module, function)
+    return TorchSubject(module, function)
 
 
 def with_its_parameters(thing: Any) -> Any:

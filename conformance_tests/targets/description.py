@@ -8,6 +8,7 @@ from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import Arguments
 from conformance_tests.subjects.hints import demand_places
 from conformance_tests.subjects.masks import STATEMENTS
+from conformance_tests.subjects.spread.ranks import is_spread
 from conformance_tests.subjects.subject import Subject
 from conformance_tests.subjects.torch_subject import TorchSubject
 from conformance_tests.targets.adapting import adapt
@@ -33,6 +34,7 @@ def described(
     batch: int | None = None,
     length: int | None = None,
     arguments: Mapping[str, Any] | None = None,
+    cut: Mapping[str, int] | None = None,
 ) -> Subject:
     """Return an encoder with the facts that its author states.
 
@@ -52,6 +54,8 @@ def described(
         batch: the number of sequences, if a call takes one alone.
         length: the number of positions, if a call takes one alone.
         arguments: values of further arguments, which every call of a torch module gets: ``{"task": 0}``.
+        cut: of a module that is spread over processes, the axis along which a parameter is cut, by the encoder's own
+            name with ``{l}`` for the layer; −1 for one that each process holds as a whole: ``{"blocks.{l}.alpha": 0}``.
 
     Raises:
         SpecificationError: if there is no such letter, meaning of a mask, slot, variant or constant.
@@ -74,6 +78,8 @@ def described(
     stated = said | ({"num_heads": heads} if heads else {})
     if arguments and not isinstance(subject, TorchSubject):
         raise SpecificationError("described: arguments are stated of torch modules alone: wrap any other in a function")
+    if cut and not is_spread():
+        raise SpecificationError("described: cut is stated of encoders alone that are spread over several processes")
     if isinstance(subject, CalledSubject):
         demand_arguments(arguments or {}, subject.arguments())
     known = subject.hints
@@ -87,6 +93,7 @@ def described(
         batch=batch or 0,
         length=length or 0,
         arguments=dict(arguments or {}),
+        cut=dict(cut or {}),
     )
     return subject
 

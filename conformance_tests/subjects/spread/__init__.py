@@ -1,0 +1,1 @@
+"""Torch modules that are spread over processes: tensor parallel, fully sharded."""
