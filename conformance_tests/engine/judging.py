@@ -15,7 +15,7 @@ import torch
 from conformance_tests.diagnosis.explanations import explanations
 from conformance_tests.diagnosis.locating import located
 from conformance_tests.diagnosis.shrinking import smallest_failing_input
-from conformance_tests.engine.notes import below_resolution, describe
+from conformance_tests.engine.notes import below_resolution, describe, describe_shapes
 from conformance_tests.engine.reproduction import again
 from conformance_tests.errors import Departs, Disagreement, SubjectError, TargetError, Undetermined, one_line
 from conformance_tests.harness.deciding import decide, departures, planned
@@ -57,7 +57,7 @@ class Target:
         target = str(target) if isinstance(target, Path) else target
         repro = again(target, question)
         if isinstance(target, str):
-            return cls(target, resolve(target), repro)
+            return cls(target, resolve(target, by_shapes=question.strongest is Level.STATIC), repro)
         return cls(attribute(target, "__name__", type(target).__name__), lambda: target, repro)
 
 
@@ -180,18 +180,22 @@ def judge(target: Target, question: Question, watcher: Watcher, guard: Guard, re
     with guard.kept_random_state():
         subject = GuardedSubject(loaded(target, question, watcher, guard), guard)
         with opened(subject, question, lambda part: watcher.doing(f"{target.name}: identifying, {part}", 0, 1)) as run:
-            report.dtype = name_of(subject.dtype)
-            describe(run, report)
-            report.notes.extend(below_resolution(report.dtype))
+            if question.strongest is Level.STATIC:
+                describe_shapes(run, report)
+            else:
+                report.dtype = name_of(subject.dtype)
+                describe(run, report)
+                report.notes.extend(below_resolution(report.dtype))
             if question.precision == BEST and subject.dtype is run.narrowed:
                 report.notes.append(f"computes a part in {report.dtype} whatever it is given: judged in {report.dtype}")
-            verify(run, target, guard, watcher, report)
+            if not question.variant_alone:
+                verify(run, target, guard, watcher, report)
             report.extent = run.extent.as_data()
             known = question.known_failures
             report.requirements, notes = apply_expected(report.requirements, known, target.name, target.repro)
             report.notes.extend(notes)
             report.level, report.verdict = verdict_of(report.requirements, question.strongest)
-            if unknown := subject.unknown():
+            if unknown := run.subject.unknown():
                 report.notes.append(unknown)
                 report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
             unexplained = replace(report, notes=[*report.notes], explained=False)
@@ -290,6 +294,10 @@ def verify(run: Run, target: Target, guard: Guard, watcher: Watcher, report: Tar
 def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
     """Write into the report of a subject that failed where it departs, and which deviation it has."""
     if not report.of("fail"):
+        return
+    if run.question.strongest is Level.STATIC:
+        report.explained = False
+        report.departs_at = located(None, [], report.of("fail"), run.encoder)
         return
     by_value, matching = run.departs_at, []
     smallest = smallest_failing_input(run)

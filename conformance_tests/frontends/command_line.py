@@ -86,8 +86,9 @@ def main() -> None:
     """Check whether an encoder computes the published equations of the Transformer encoder.
 
     TARGET is package.module:attribute, path/to/file.py:attribute, a file with one
-    encoder in it, or a built-in encoder (see `encoder-spec encoders`). The attribute
-    is an encoder or a function without required arguments that makes one.
+    encoder in it, an ONNX file, the folder of a model, or a built-in encoder (see
+    `encoder-spec encoders`). The attribute is an encoder or a function without
+    required arguments that makes one.
     """
 
 
@@ -226,7 +227,7 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
     default="gradient",
     show_default=True,
     type=click.Choice(LEVELS),
-    help="Strongest evidence to look for.",
+    help="Strongest evidence to look for; static runs nothing, and reads names and shapes alone.",
 )
 @click.option(
     "--expected",
@@ -296,7 +297,7 @@ def identify(ctx: click.Context, targets: tuple[str, ...], limits: Any, seed: in
         from conformance_tests.reports import terminal
 
         console = terminal.console()
-        judgement = judge.judge(list(dict.fromkeys(targets)), Question(level="static", seed=seed))
+        judgement = judge.judge(list(dict.fromkeys(targets)), Question(variant_alone=True, seed=seed))
     for target in judgement.report.targets:
         terminal.print_variant(console, target)
     if judgement.fault is not None:

@@ -10,7 +10,8 @@ dozens, where an activation that is cut off shows it; and with sublayers that ad
 the rest shows by itself.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from functools import cached_property, partial
 
 import torch
@@ -135,11 +136,24 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
 
     def is_one(self, path: str, other: str) -> bool:
         """Return whether the subject keeps the same arrays at two canonical paths."""
-        here, there = (
-            [id(self.given[name]) for name in self.mapping.sources[p].names] if p in self.mapping.sources else []
-            for p in (path, other)
+        return self.kept_at(path) == self.kept_at(other)
+
+    def kept_at(self, path: str) -> Hashable:
+        """Return a key of the arrays that the subject keeps at a canonical path; what it has of them is one with it.
+
+        An array that holds several layers counts as another one in each.
+        """
+        names = self.mapping.sources[path].names if path in self.mapping.sources else ()
+        return path if names in self._stacked else tuple(id(self.given[name]) for name in names)
+
+    @cached_property
+    def _stacked(self) -> set[tuple[str, ...]]:
+        """The names of arrays that hold one letter of several layers."""
+        sources = self.mapping.sources.items()
+        uses = Counter(
+            (path.split(".", 2)[2], s.names) for path, s in sources if path.startswith("layers.") and s.names
         )
-        return here == there
+        return {names for (_, names), layers in uses.items() if layers > 1}
 
     def adopt(self, sets: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Judge with these weights, by the subject's own names, instead of those that the seed makes."""

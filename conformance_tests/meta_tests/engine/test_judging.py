@@ -95,7 +95,7 @@ def test_watcher_hears_each_step_and_which_results_are_open() -> None:
     report = check_one(Target("ours", reference), Question(level="static"), watcher)
     results = report.requirements
     steps = [(r.id, done, len(results)) for done, r in enumerate(results)]
-    found_out = ("importing", "making", "identifying", "identifying, comparing it with variants")
+    found_out = ("importing", "making", "identifying")
     before = [(step, 0, 1) for step in found_out]
     assert watcher.done == [(f"ours: {what}", *n) for what, *n in [*before, *steps, ("explaining", 1, 1)]]
     still = [Result(r.id, r.equation, r.test, r.level, "blocked") for r in results]
@@ -161,7 +161,7 @@ def test_several_targets_give_one_report() -> None:
 
 
 def test_the_report_names_the_precision_and_what_it_leaves_open() -> None:
-    fine, coarse = (check(reference, level="static", dtype=dtype).targets[0] for dtype in ("float64", "bfloat16"))
+    fine, coarse = (check(reference, level="black-box", dtype=dtype).targets[0] for dtype in ("float64", "bfloat16"))
     assert (fine.dtype, fine.notes) == ("float64", [])
     assert (coarse.dtype, coarse.notes) == ("bfloat16", below_resolution("bfloat16"))
 
@@ -197,7 +197,7 @@ def test_a_precision_that_the_encoder_imposes_is_noted(
 ) -> None:
     """If it is judged there for that reason: not where somebody asked for it, nor where it computes in another one."""
     altered(narrowed=narrowed)
-    report = check(reference, level="static", dtype=dtype).targets[0]
+    report = check(reference, level="black-box", dtype=dtype).targets[0]
     note = "computes a part in float64 whatever it is given: judged in float64"
     assert report.notes == ([note] if noted else [])
 

@@ -1,0 +1,160 @@
+"""An encoder read by names and shapes alone: nothing of it runs, and what no shape tells stays open.
+
+Two choices with the same parameters look the same here: Post-LN and Pre-LN, one activation and another, any ε. What the
+encoder states of them is taken as a statement, and what it does not state is left open.
+"""
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from conformance_tests.errors import Undetermined
+from conformance_tests.harness.question import Question
+from conformance_tests.harness.run import Run
+from conformance_tests.harness.weight_sets import WeightSets
+from conformance_tests.identification.foreign_parts import listed, parts_outside
+from conformance_tests.identification.trial import Reading, otherwise_placed, with_input_of
+from conformance_tests.parameters.mapping import ParameterMapping, reading
+from conformance_tests.subjects.shapes import ShapesSubject
+from conformance_tests.subjects.subject import Subject
+from encoder_spec.assembly import Encoder
+from encoder_spec.equation import places, variants
+from encoder_spec.notation import SYMBOLS, SpecificationError
+from encoder_spec.profiles import CONSTANTS, PROFILES
+
+TABLE = "P"
+"""The table of positions, which may be learned, or hold sinusoids."""
+
+HEADS, LAYERS = SYMBOLS["h"].word, SYMBOLS["N"].word
+
+
+def read_by_shapes(subject: Subject, question: Question) -> Run:
+    """Return a run for the checks of the level ``static``; of a declared profile it holds what has parameters.
+
+    Raises:
+        Undetermined: if the parameters are those of no encoder.
+        SubjectError: if they have no shapes.
+    """
+    shapes = ShapesSubject.of(subject)
+    try:
+        mapping = reading(shapes.weights(), stated=shapes.hints.parameters)
+    except SpecificationError as reason:
+        raise Undetermined(str(reason)) from None
+    encoder, _ = Reading(mapping, shapes.weights(), shapes.hints, question.declared).open()
+    known = mapping
+    mapping = mapping.restricted(declarable(mapping, encoder, shapes))
+    if question.declared is None:
+        mapping = mapping.restricted(encoder.parameter_shapes())
+        known = mapping
+    used = {id(shapes.weights()[name]) for source in known.sources.values() for name in source.names}
+    outside = [part for part in parts_outside(mapping, shapes.hints) if id(shapes.weights().get(part)) not in used]
+    if outside:
+        shapes.left_over = f"no slot of the specification has {listed(outside)}: whether it matters, only a call tells"
+    return Run(shapes, encoder, mapping, WeightSets(shapes, mapping, question.seed), question, identified=False)
+
+
+def declarable(mapping: ParameterMapping, encoder: Encoder, subject: Subject) -> Collection[str]:
+    """Return the canonical paths that an encoder has to declare.
+
+    It does not where layers that share have an array under further names, nor where a file keeps a table of positions
+    that need not be learned.
+    """
+    weights = subject.weights()
+
+    def is_repeated(path: str) -> bool:
+        here, home = (mapping.sources.get(p) for p in (path, encoder.home(path)))
+        if here is None or home is None or here.names == home.names:
+            return False
+        return [id(weights[name]) for name in here.names] == [id(weights[name]) for name in home.names]
+
+    kept = {TABLE} if not subject.tells_constants() and TABLE not in encoder.parameter_shapes() else set()
+    return [path for path in mapping.sources if path not in kept and not is_repeated(path)]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Choices that names and shapes show of an encoder, and those that they leave open.
+
+    Attributes:
+        choices: the variants, constants and sizes that shapes show, or that the encoder states.
+        stated: the names of those that it states alone.
+        open: the names of the others, each with the variants that have the same parameters; none for a number.
+        profiles: the published profiles that have these parameters, and contradict no statement.
+    """
+
+    choices: Mapping[str, str | float]
+    stated: tuple[str, ...]
+    open: Mapping[str, list[str]]
+    profiles: tuple[str, ...]
+
+
+def shown_by_shapes(run: Run) -> Shown:
+    """Return what names and shapes show of the encoder of a run, and what they leave open."""
+    hints, encoder = run.subject.hints, run.encoder
+    kept = not run.subject.tells_constants()
+    chosen, alike = encoder.choices(), look_alikes(encoder, kept=kept)
+    numbers = [name for name in chosen if name.rpartition(".")[2] in CONSTANTS]
+    numbers += [HEADS] if not run.mapping.heads else []
+    numbers += [LAYERS] if "sharing" in alike else []
+    untold = alike | {name: [] for name in numbers}
+    said = dict(hints.choices) | {word: hints.sizes[size] for size, word in SAID.items() if size in hints.sizes}
+    # A declared profile is held to what shapes show, whatever else is stated.
+    stated = tuple(n for n in untold if n in said and chosen[n] == said[n] and run.question.declared is None)
+    left = {name: fitting for name, fitting in untold.items() if name not in stated}
+    profiles = fitting_profiles(encoder, {name: chosen[name] for name in stated}, kept=kept)
+    return Shown({n: choice for n, choice in chosen.items() if n not in left}, stated, left, tuple(profiles))
+
+
+SAID = {"h": HEADS, "N": LAYERS}
+"""The sizes that no shape may show, each with its name among choices."""
+
+
+def look_alikes(encoder: Encoder, *, kept: bool) -> dict[str, list[str]]:
+    """Return the slots of which another variant has the very same parameters, each with the variants that have.
+
+    Args:
+        encoder: what was read.
+        kept: whether its table of positions may be a constant.
+    """
+    small = with_few_layers(encoder)
+    alike = possible_shapes(small, kept=kept)
+    found: dict[str, list[str]] = {}
+    for name, choice in small.choices().items():
+        slot = name.partition("_")[0] if name in places() else name
+        if isinstance(choice, str):
+            fitting = [v for v in variants(slot) if v == choice or shapes_of(small, name, v) in alike]
+            found |= {name: fitting} if len(fitting) > 1 else {}
+    if any(shapes_of(other) in alike for other in otherwise_placed(small)):
+        found["input"] = ["given", "embedded"]  # positions may be added to vectors
+    return found
+
+
+def fitting_profiles(encoder: Encoder, stated: Mapping[str, str | float], *, kept: bool) -> Collection[str]:
+    """Return the published profiles that have the parameters of an encoder, and make the choices that it states."""
+    small = with_few_layers(encoder)
+    alike = possible_shapes(small, kept=kept)
+    sizes = SAID.values()
+    return [
+        name
+        for name, profile in PROFILES.items()
+        if shapes_of(Encoder(with_input_of(profile, small), small.dimensions)) in alike
+        and all(profile.choices().get(slot) == choice for slot, choice in stated.items() if slot not in sizes)
+    ]
+
+
+def possible_shapes(encoder: Encoder, *, kept: bool) -> list[Mapping[str, tuple[int, ...]]]:
+    """Return the shapes of parameters that another choice may have to look like an encoder."""
+    have = encoder.parameter_shapes()
+    return [have, {path: shape for path, shape in have.items() if path != TABLE}] if kept else [have]
+
+
+def with_few_layers(encoder: Encoder) -> Encoder:
+    """Return an encoder with at most two layers: which choices look alike does not depend on their number."""
+    return Encoder(encoder.profile, encoder.dimensions.replace(N=min(encoder.dimensions.N, 2)))
+
+
+def shapes_of(encoder: Encoder, slot: str = "", variant: str = "") -> Mapping[str, tuple[int, ...]]:
+    """Return the shape of each parameter, with another variant in a slot if one is given; nothing if that fits none."""
+    with suppress(SpecificationError, KeyError):
+        return (encoder.replace(**{slot: variant}) if slot else encoder).parameter_shapes()
+    return {}
