@@ -25,6 +25,7 @@ def describe(run: Run, report: TargetReport) -> None:
     if run.encoder.profile["segment"].variant == "added" and not run.subject.takes_segments():
         conventions["segments"] = FIRST_ALONE
     report.notes.extend(run.subject.remarks())
+    report.notes.extend(elsewhere(run.question.device))
     for path, layout in run.stored.items():
         chosen["position"] = layout
         report.notes.append(f"keeps its {layout} positions as a table ({path}): compared as stored")
@@ -90,6 +91,14 @@ def named(names: Sequence[str]) -> str:
     """Return the first of some names, and how many more there are."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return f"{', '.join(names[:MOST_NAMES])}{more}"
+
+
+def elsewhere(device: str) -> list[str]:
+    """Return where an encoder was judged, in a sentence; an empty list if that was on the CPU."""
+    kind = torch.device(device).type
+    if kind == "cuda":
+        return [f"judged on {device} ({torch.cuda.get_device_name(device)}), with TF32 off"]
+    return [] if kind == "cpu" else [f"judged on {device}"]
 
 
 def guesses_heads(run: Run) -> bool:

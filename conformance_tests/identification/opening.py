@@ -15,6 +15,7 @@ from conformance_tests.harness.weight_sets import FAINT, GIVEN, WeightSets
 from conformance_tests.identification.by_shapes import read_by_shapes
 from conformance_tests.identification.settling import Doing, Settling, untold
 from conformance_tests.numerics.probes import Probes
+from conformance_tests.numerics.products import full_products
 from conformance_tests.parameters.mapping import canonical_names
 from conformance_tests.reports.report import Level
 from conformance_tests.subjects.subject import BEST, Precision, Subject
@@ -60,7 +61,7 @@ def opened(thing: Any, question: Question, doing: Doing = untold) -> Iterator[Ru
         yield read_by_shapes(subject, question)
         return
     subject.materialise()
-    with single_thread(), subject.borrowed(), ExitStack() as stack:
+    with single_thread(), full_products(), subject.borrowed(), ExitStack() as stack:
         if question.precision.dtype is torch.float32:
             # It may run in float32 alone. Half precision is tried later: it is too coarse to tell variants apart.
             subject.hold_to(torch.float32)
@@ -98,7 +99,7 @@ def opened_beside(run: Run, module: EncoderModule) -> Iterator[Run]:
     """
     subject = adapt(module)
     question = Question(run.encoder.profile, seed=run.question.seed)
-    with single_thread(), subject.borrowed(), subject.computing_in(BEST):
+    with single_thread(), full_products(), subject.borrowed(), subject.computing_in(BEST):
         mapping = canonical_names(subject.weights())
         subject.learn(Probes(run.encoder, question.seed))
         sets = WeightSets(subject, mapping, question.seed)

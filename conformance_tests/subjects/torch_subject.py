@@ -241,7 +241,7 @@ class TorchSubject(EnteredSubject):
     def tables(self) -> dict[str, Tensor]:
         """See ``Subject``: its buffers, and the tensors that should be some."""
         held = self._buffers() | plain_tensors(self.module)
-        return {name: b.detach().clone() for name, b in held.items() if b.is_floating_point()}
+        return {name: b.detach().to("cpu", copy=True) for name, b in held.items() if b.is_floating_point()}
 
     def unregistered(self) -> dict[str, str]:
         """See ``Subject``: modules and parameters in plain collections."""
@@ -491,7 +491,10 @@ class TorchSubject(EnteredSubject):
         if not output.requires_grad:
             raise Disagreement("the output carries no gradient: it was detached from the input and the parameters")
         (output * cotangent).sum().backward()
-        by_weight = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in self._ordinary()}
+        by_weight = {
+            n: torch.zeros(p.shape, dtype=p.dtype) if p.grad is None else p.grad.to("cpu", copy=True)
+            for n, p in self._ordinary()
+        }
         return leaves[0].grad, by_weight
 
 
