@@ -12,9 +12,12 @@ from conformance_tests.errors import Undetermined
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Run
 from conformance_tests.harness.weight_sets import WeightSets
+from conformance_tests.identification.epsilon import OUTER_NORMS
 from conformance_tests.identification.foreign_parts import listed, parts_outside
 from conformance_tests.identification.trial import Reading, otherwise_placed, with_input_of
-from conformance_tests.parameters.mapping import ParameterMapping, reading
+from conformance_tests.parameters.evidence import said
+from conformance_tests.parameters.mapping import OTHER_END, ParameterMapping, reading
+from conformance_tests.parameters.names import words
 from conformance_tests.subjects.shapes import ShapesSubject
 from conformance_tests.subjects.subject import Subject
 from encoder_spec.assembly import Encoder
@@ -23,7 +26,10 @@ from encoder_spec.notation import SYMBOLS, SpecificationError
 from encoder_spec.profiles import CONSTANTS, PROFILES
 
 TABLE = "P"
-"""The table of positions, which may be learned, or hold sinusoids."""
+"""The table of positions: in a file, it may be learned, or hold sinusoids that are kept."""
+
+CLEARLY = 1.0
+"""So much more must the words of a norm's name speak for its place than for the other: a plain name says nothing."""
 
 HEADS, LAYERS = SYMBOLS["h"].word, SYMBOLS["N"].word
 
@@ -41,11 +47,14 @@ def read_by_shapes(subject: Subject, question: Question) -> Run:
     except SpecificationError as reason:
         raise Undetermined(str(reason)) from None
     encoder, _ = Reading(mapping, shapes.weights(), shapes.hints, question.declared).open()
-    known = mapping
-    mapping = mapping.restricted(declarable(mapping, encoder, shapes))
+    repeated = repetitions(mapping, encoder, shapes)
+    stored = [path for path, source in mapping.sources.items() if source.names]
+    if question.declared is None and any(encoder.home(path) not in (path, repeated.get(path)) for path in stored):
+        encoder, repeated = encoder.replace(sharing="none"), {}  # some arrays of a layer are its own
+    kept = {TABLE} if not shapes.tells_constants() and TABLE not in encoder.parameter_shapes() else set()
+    known, mapping = mapping, mapping.restricted(mapping.sources.keys() - repeated.keys() - kept)
     if question.declared is None:
-        mapping = mapping.restricted(encoder.parameter_shapes())
-        known = mapping
+        known = mapping = mapping.restricted(encoder.parameter_shapes())
     used = {id(shapes.weights()[name]) for source in known.sources.values() for name in source.names}
     outside = [part for part in parts_outside(mapping, shapes.hints) if id(shapes.weights().get(part)) not in used]
     if outside:
@@ -53,22 +62,16 @@ def read_by_shapes(subject: Subject, question: Question) -> Run:
     return Run(shapes, encoder, mapping, WeightSets(shapes, mapping, question.seed), question, identified=False)
 
 
-def declarable(mapping: ParameterMapping, encoder: Encoder, subject: Subject) -> Collection[str]:
-    """Return the canonical paths that an encoder has to declare.
-
-    It does not where layers that share have an array under further names, nor where a file keeps a table of positions
-    that need not be learned.
-    """
+def repetitions(mapping: ParameterMapping, encoder: Encoder, subject: Subject) -> dict[str, str]:
+    """Return the paths at which a layer has the arrays of another one under further names, each with their home."""
     weights = subject.weights()
-
-    def is_repeated(path: str) -> bool:
-        here, home = (mapping.sources.get(p) for p in (path, encoder.home(path)))
-        if here is None or home is None or here.names == home.names:
-            return False
-        return [id(weights[name]) for name in here.names] == [id(weights[name]) for name in home.names]
-
-    kept = {TABLE} if not subject.tells_constants() and TABLE not in encoder.parameter_shapes() else set()
-    return [path for path in mapping.sources if path not in kept and not is_repeated(path)]
+    found: dict[str, str] = {}
+    for path, here in mapping.sources.items():
+        home = mapping.sources.get(encoder.home(path))
+        if home is not None and here.names != home.names:
+            is_one = [id(weights[name]) for name in here.names] == [id(weights[name]) for name in home.names]
+            found |= {path: encoder.home(path)} if is_one else {}
+    return found
 
 
 @dataclass(frozen=True)
@@ -92,14 +95,14 @@ def shown_by_shapes(run: Run) -> Shown:
     """Return what names and shapes show of the encoder of a run, and what they leave open."""
     hints, encoder = run.subject.hints, run.encoder
     kept = not run.subject.tells_constants()
-    chosen, alike = encoder.choices(), look_alikes(encoder, kept=kept)
+    chosen, alike = encoder.choices(), look_alikes(encoder, kept=kept) | open_norms(run)
     numbers = [name for name in chosen if name.rpartition(".")[2] in CONSTANTS]
     numbers += [HEADS] if not run.mapping.heads else []
     numbers += [LAYERS] if "sharing" in alike else []
     untold = alike | {name: [] for name in numbers}
-    said = dict(hints.choices) | {word: hints.sizes[size] for size, word in SAID.items() if size in hints.sizes}
+    given = dict(hints.choices) | {word: hints.sizes[size] for size, word in SAID.items() if size in hints.sizes}
     # A declared profile is held to what shapes show, whatever else is stated.
-    stated = tuple(n for n in untold if n in said and chosen[n] == said[n] and run.question.declared is None)
+    stated = tuple(n for n in untold if n in given and chosen[n] == given[n] and run.question.declared is None)
     left = {name: fitting for name, fitting in untold.items() if name not in stated}
     profiles = fitting_profiles(encoder, {name: chosen[name] for name in stated}, kept=kept)
     return Shown({n: choice for n, choice in chosen.items() if n not in left}, stated, left, tuple(profiles))
@@ -127,6 +130,22 @@ def look_alikes(encoder: Encoder, *, kept: bool) -> dict[str, list[str]]:
     if any(shapes_of(other) in alike for other in otherwise_placed(small)):
         found["input"] = ["given", "embedded"]  # positions may be added to vectors
     return found
+
+
+def open_norms(run: Run) -> dict[str, list[str]]:
+    """Return the slots of norms outside of the layers that shapes leave open, each with its variants.
+
+    A norm without parameters has no shape. The only one with parameters stands behind the layers or before them, unless
+    its name says where.
+    """
+    chosen = run.encoder.choices()
+    found = {slot for slot in OUTER_NORMS.values() if chosen.get(slot) == "none"}
+    known = [place for place in OTHER_END if f"{place}.gamma" in run.mapping.sources]
+    if len(known) == 1 and chosen["input"] != "given":
+        spoken = said(words(run.mapping.sources[f"{known[0]}.gamma"].names[0]))
+        here, there = spoken.get(known[0], 0.0), spoken.get(OTHER_END[known[0]], 0.0)
+        found |= {OUTER_NORMS[place] for place in OTHER_END} if here - there < CLEARLY else set()
+    return {slot: list(variants(slot)) for slot in sorted(found)}
 
 
 def fitting_profiles(encoder: Encoder, stated: Mapping[str, str | float], *, kept: bool) -> Collection[str]:

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from conformance_tests import check, described
+from conformance_tests.meta_tests.encoders.catalogue import all_tutorials
 from conformance_tests.meta_tests.reports.test_report_files import SCHEMA
 from conformance_tests.reports.report import TargetReport
 from encoder_spec.assembly import Encoder
@@ -160,7 +161,8 @@ def test_choices_with_parameters_are_shown(profile: str) -> None:
     assert {name: mine[name] for name in shown if name != "num_layers"} == {
         name: choice for name, choice in shown.items() if name != "num_layers"
     }
-    assert {"projections", "output", "ffn", "final_norm", "d_model", "d_ff"} <= shown.keys()
+    assert {"projections", "output", "ffn", "d_model", "d_ff"} <= shown.keys()
+    assert ("final_norm" in shown) == (mine["final_norm"] == "norm")  # one without parameters has no shape
 
 
 def test_statements_fill_what_shapes_leave_open_and_are_told_apart() -> None:
@@ -280,6 +282,21 @@ def test_layers_share_what_is_one_object(place: Callable[[Callable[[], nn.Module
 DIFFERENT = PROFILES["torch-post-ln"]
 
 
+@pytest.mark.parametrize("place", [on_meta, lambda make: make()], ids=["meta", "cpu"])
+def test_a_part_that_is_used_in_every_layer_does_not_make_all_shared(
+    place: Callable[[Callable[[], nn.Module]], nn.Module],
+) -> None:
+    """One map of the feed-forward networks is one object; all else is there twice."""
+
+    def make() -> nn.Module:
+        encoder = stack()
+        encoder.layers[1].linear1 = encoder.layers[0].linear1  # type: ignore[union-attr]
+        return encoder
+
+    report = judged(place(make))
+    assert {r.id: r.message.split(",")[0] for r in report.of("fail")} == {"ENC-15": "encoder: 2 layers have 1 W_1"}
+
+
 def test_layers_in_one_array_are_not_shared() -> None:
     """Each is another part of it."""
     shapes = {"attn.qkv": (24, 72), "attn.out": (24, 24), "fc1": (24, 40), "fc2": (40, 24)}
@@ -295,6 +312,21 @@ def test_layers_in_one_array_are_not_shared() -> None:
     report = judged(Scanned())
     assert report.verdict == "conformant", report.notes
     assert report.profile["choices"].items() >= {"num_layers": 3, "sharing": "none"}.items()
+
+
+@pytest.mark.parametrize("place", [on_meta, lambda make: make()], ids=["meta", "cpu"])
+def test_shared_layers_may_have_norms_without_parameters(
+    place: Callable[[Callable[[], nn.Module]], nn.Module],
+) -> None:
+    def make() -> nn.Module:
+        encoder = shared()
+        bare = nn.LayerNorm(24, elementwise_affine=False)
+        encoder.layers[0].norm1 = encoder.layers[0].norm2 = bare  # type: ignore[union-attr]
+        return encoder
+
+    report = judged(place(make))
+    assert report.verdict == "conformant", report.notes
+    assert report.profile["choices"].items() >= {"sharing": "all", "num_layers": 2}.items()
 
 
 # Other targets -------------------------------------------------------------------------
@@ -320,3 +352,15 @@ def test_a_failure_is_repeated_at_the_level_that_was_asked_for() -> None:
     assert report.of("fail")
     assert all("level='static'" in r.repro for r in report.of("fail"))
     assert report.extent["positions"] == []
+
+
+@pytest.mark.parametrize("name", all_tutorials())
+def test_no_sound_encoder_fails_by_shapes(name: str) -> None:
+    """What names and shapes do not show keeps the verdict open, and no more; what they show is right."""
+    tutorial = all_tutorials()[name]
+    report = judged(tutorial.make)
+    assert report.verdict in ("conformant", "undetermined"), [r.message for r in report.of("fail")]
+    if report.verdict == "conformant":
+        found = report.profile["choices"]
+        wrong = {slot: found[slot] for slot, right in tutorial.choices.items() if found.get(slot, right) != right}
+        assert not wrong
