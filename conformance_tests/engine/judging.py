@@ -15,7 +15,7 @@ import torch
 from conformance_tests.diagnosis.explanations import explanations
 from conformance_tests.diagnosis.locating import located
 from conformance_tests.diagnosis.shrinking import smallest_failing_input
-from conformance_tests.engine.notes import below_resolution, describe, describe_shapes
+from conformance_tests.engine.notes import below_resolution, describe, describe_shapes, elsewhere
 from conformance_tests.engine.reproduction import again
 from conformance_tests.errors import Departs, Disagreement, SubjectError, TargetError, Undetermined, one_line
 from conformance_tests.harness.deciding import decide, departures, planned
@@ -185,9 +185,10 @@ def judge(target: Target, question: Question, watcher: Watcher, guard: Guard, re
             else:
                 report.dtype = name_of(subject.dtype)
                 describe(run, report)
-                report.notes.extend(below_resolution(report.dtype))
-            if question.precision == BEST and subject.dtype is run.narrowed:
-                report.notes.append(f"computes a part in {report.dtype} whatever it is given: judged in {report.dtype}")
+                report.notes.extend([*elsewhere(question.device), *below_resolution(report.dtype)])
+                if question.precision == BEST and subject.dtype is run.narrowed:
+                    imposed = f"computes a part in {report.dtype} whatever it is given: judged in {report.dtype}"
+                    report.notes.append(imposed)
             if not question.variant_alone:
                 verify(run, target, guard, watcher, report)
             report.extent = run.extent.as_data()

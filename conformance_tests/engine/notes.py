@@ -25,7 +25,6 @@ def describe(run: Run, report: TargetReport) -> None:
     if run.encoder.profile["segment"].variant == "added" and not run.subject.takes_segments():
         conventions["segments"] = FIRST_ALONE
     report.notes.extend(run.subject.remarks())
-    report.notes.extend(elsewhere(run.question.device))
     for path, layout in run.stored.items():
         chosen["position"] = layout
         report.notes.append(f"keeps its {layout} positions as a table ({path}): compared as stored")

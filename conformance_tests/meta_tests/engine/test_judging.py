@@ -102,6 +102,13 @@ def test_watcher_hears_each_step_and_which_results_are_open() -> None:
     assert watcher.left == [still[done:] for done in range(len(still) + 1)]
 
 
+def test_a_variant_alone_is_identified_and_nothing_is_decided() -> None:
+    """Its outputs are asked for all the same: they tell the order of the norms, which no shape shows."""
+    report = check_one(Target("ours", reference), Question(variant_alone=True))
+    assert (report.requirements, report.profile["identified"]) == ([], True)
+    assert "layer" in report.profile["choices"]
+
+
 def test_results_of_an_earlier_run_are_taken_over_and_not_decided_again() -> None:
     first = check_one(Target("ours", reference), Question(level="static"))
     kept = [r for r in first.requirements if r.id != "FFN-9"]
