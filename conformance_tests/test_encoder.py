@@ -1,5 +1,7 @@
 """Checks of chapter 10: the stack."""
 
+from collections.abc import Hashable
+
 import torch
 from torch import Tensor
 
@@ -35,15 +37,19 @@ def test_layers_share_parameters_only_where_the_variant_says_so(run: Run) -> Non
     """Changing one layer's array leaves those of the others as they are, or all are that array."""
     layers = run.encoder.dimensions.N
     want = 1 if run.encoder.profile["sharing"].variant == "all" else layers
-    distinct: dict[str, list[Tensor]] = {}
-    # Weights that nobody can change tell by where they are in memory alone.
+    distinct: dict[str, dict[Hashable, Tensor]] = {}
+    # Weights that nobody can change tell by which arrays they are alone.
     changed = PERTURBED in run.weight_sets
+    if not changed and (merged := sorted(run.subject.stored_once())):
+        raise Unsupported(
+            f"equal arrays are stored once: layers may share {merged[0]}, or only begin with equal numbers"
+        )
     for path, array in run.stated_parameters(PERTURBED if changed else GIVEN).items():
         stack, _, place = path.partition(".")
         if stack == "layers" and not run.weight_sets.is_fixed(path):
-            seen = distinct.setdefault(place.partition(".")[2], [])
-            same = (torch.equal(array, a) if changed else array.data_ptr() == a.data_ptr() for a in seen)
-            seen += [] if any(same) else [array]
+            seen = distinct.setdefault(place.partition(".")[2], {})
+            if not (changed and any(torch.equal(array, a) for a in seen.values())):
+                seen.setdefault(run.weight_sets.kept_at(path), array)
     wrong = [f"{len(arrays)} {name}" for name, arrays in distinct.items() if len(arrays) != want]
     assert not wrong, f"encoder: {layers} layers have {', '.join(wrong)}, but the spec gives {want} of each: " + (
         "is a part made once and used in every layer?" if want > 1 else "each layer has a part of its own"

@@ -79,8 +79,8 @@ class View(NamedTuple):
 WRITTEN_DOWN: dict[int, tuple[StorageWeakRef, View]] = {}
 """The memory in which codes of large leaves are written down, as long as it is there.
 
-Nothing is written into it, so that each tensor in it is a view of the leaf. Below autograd tensors do not tell whether
-they are views of others.
+Nothing is written into it, so that each tensor in it is a view of the leaf. Below autograd a tensor does not know of
+which other one it is a view.
 """
 
 MOST_WRITTEN_DOWN = 1000
@@ -104,11 +104,11 @@ def as_view(codes: "Operand | View") -> View | None:
     _, whole = WRITTEN_DOWN.get(codes.untyped_storage()._cdata, (None, None))
     if whole is None:
         return None
-    return View(whole.number, tuple(codes.shape), codes.stride(), whole.offset + codes.storage_offset())
+    return View(whole.number, tuple(codes.shape), codes.stride(), whole.offset + int(codes.storage_offset()))
 
 
 class Reads(Sequence[Operand]):
-    """What a value reads: views of large leaves are written down each time that one is looked at."""
+    """The operands of a value: views of large leaves are written down each time that one is looked at."""
 
     def __init__(self, operands: "Iterable[Operand | View]") -> None:
         given = operands.forms if isinstance(operands, Reads) else operands
@@ -615,9 +615,7 @@ class Recording:
         """Add a product, unless it is a map that is computed again: an activation may call it twice."""
         if self.graph.depends(columns):
             return self._added("product", (rows, columns), data, **about)
-        key = tuple(
-            as_view(codes) or (codes.shape, hash(codes.numpy().tobytes())) for codes in (rows, columns)
-        )
+        key = tuple(as_view(codes) or (codes.shape, hash(codes.numpy().tobytes())) for codes in (rows, columns))
         if key not in self._maps:
             self._maps[key] = self._added("product", (rows, columns), data, **about)
         return self._maps[key]
@@ -727,6 +725,8 @@ class Recording:
             operation, kind, data = f"{COMPLEX} {operation}", "", data.real
         depends = depends or any(map(graph.depends, reads))
         learned = learned or any(map(graph.learned, reads))
-        value = Value(len(graph.values), operation, Reads(reads), data, kind, name, options or {}, depends, learned, line)
+        value = Value(
+            len(graph.values), operation, Reads(reads), data, kind, name, options or {}, depends, learned, line
+        )
         graph.values.append(value)
         return value.codes

@@ -67,7 +67,7 @@ class Translation:
             found[here] = self.now[value.number].reshape(-1)[places(codes[here])]
         return found
 
-    def behind(self, earlier: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    def chained(self, earlier: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         """Return the translation of codes of a still earlier graph.
 
         It knows nothing of the graph that has it: what refers to each other stays in memory until nobody knows when.
@@ -122,7 +122,7 @@ class Rewriting:
         for number, line in former.disturbed.items():
             graph.disturbed |= {v.number: line for v in graph.owners(self.now[number])}
         graph._recorded, graph.rescaling = former.recorded, former.rescaling
-        graph.translated = self.translated.behind(former.translated)
+        graph.translated = self.translated.chained(former.translated)
         return graph
 
 

@@ -16,7 +16,7 @@ from conformance_tests.diagnosis.explanations import explanations
 from conformance_tests.diagnosis.locating import located
 from conformance_tests.diagnosis.shrinking import smallest_failing_input
 from conformance_tests.engine.company import Company
-from conformance_tests.engine.notes import below_resolution, describe
+from conformance_tests.engine.notes import below_resolution, describe, describe_shapes, elsewhere
 from conformance_tests.engine.reproduction import again
 from conformance_tests.errors import Departs, Disagreement, SubjectError, TargetError, Undetermined, one_line
 from conformance_tests.harness.deciding import decide, departures, planned
@@ -59,7 +59,7 @@ class Target:
         target = str(target) if isinstance(target, Path) else target
         repro = again(target, question)
         if isinstance(target, str):
-            return cls(target, resolve(target), repro)
+            return cls(target, resolve(target, by_shapes=question.strongest is Level.STATIC), repro)
         return cls(attribute(target, "__name__", type(target).__name__), lambda: target, repro)
 
 
@@ -199,23 +199,23 @@ def judge(
             return
         subject = GuardedSubject(own, guard)
         with opened(subject, question, lambda part: watcher.doing(f"{target.name}: identifying, {part}", 0, 1)) as run:
-            report.dtype = name_of(subject.dtype)
-            describe(run, report)
-            report.notes.extend(below_resolution(report.dtype))
-            if question.precision == BEST and subject.dtype is run.narrowed:
-                report.notes.append(f"computes a part in {report.dtype} whatever it is given: judged in {report.dtype}")
-            verify(run, target, guard, watcher, report)
-            if not run.weight_sets.are_untouched():
-                # What was computed from its weights beside it says nothing: it has changed these meanwhile.
-                run.weight_sets.keep_apart()
-                run, report.requirements = replace(run), []
-                verify(run, target, guard, watcher, report)
+            if question.strongest is Level.STATIC:
+                describe_shapes(run, report)
+            else:
+                report.dtype = name_of(subject.dtype)
+                describe(run, report)
+                report.notes.extend([*elsewhere(question.device), *below_resolution(report.dtype)])
+                if question.precision == BEST and subject.dtype is run.narrowed:
+                    imposed = f"computes a part in {report.dtype} whatever it is given: judged in {report.dtype}"
+                    report.notes.append(imposed)
+            if not question.variant_alone:
+                run = verified(run, target, guard, watcher, report)
             report.extent = run.extent.as_data()
             known = question.known_failures
             report.requirements, notes = apply_expected(report.requirements, known, target.name, target.repro)
             report.notes.extend(notes)
             report.level, report.verdict = verdict_of(report.requirements, question.strongest)
-            if unknown := subject.unknown():
+            if unknown := run.subject.unknown():
                 report.notes.append(unknown)
                 report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
             unexplained = replace(report, notes=[*report.notes], explained=False)
@@ -296,6 +296,22 @@ def loaded(target: Target, question: Question, watcher: Watcher, guard: Guard) -
     return subject
 
 
+def verified(run: Run, target: Target, guard: Guard, watcher: Watcher, report: TargetReport) -> Run:
+    """Decide every requirement, and return the run in which that was done.
+
+    Raises:
+        SubjectError: if the subject has changed the classes that decide.
+    """
+    verify(run, target, guard, watcher, report)
+    if run.weight_sets.are_untouched():
+        return run
+    # What was computed from its weights beside it says nothing: it has changed these meanwhile.
+    run.weight_sets.keep_apart()
+    report.requirements = []
+    verify(again := replace(run), target, guard, watcher, report)
+    return again
+
+
 def verify(run: Run, target: Target, guard: Guard, watcher: Watcher, report: TargetReport) -> None:
     """Decide every requirement that applies and is not decided yet.
 
@@ -318,6 +334,10 @@ def verify(run: Run, target: Target, guard: Guard, watcher: Watcher, report: Tar
 def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
     """Write into the report of a subject that failed where it departs, and which deviation it has."""
     if not report.of("fail"):
+        return
+    if run.question.strongest is Level.STATIC:
+        report.explained = False
+        report.departs_at = located(None, [], report.of("fail"), run.encoder)
         return
     by_value, matching = run.departs_at, []
     smallest = smallest_failing_input(run)

@@ -1,12 +1,16 @@
 """Notes beside the verdict of a report: the variant, and what is worth knowing of an encoder though not a fault."""
 
+from collections.abc import Sequence
+
 import torch
 
 from conformance_tests.computation.constants import WITH_CONSTANT
 from conformance_tests.deviations.resolution import on_file, unresolved
 from conformance_tests.harness.run import Run
+from conformance_tests.identification.by_shapes import shown_by_shapes
 from conformance_tests.identification.identify import nearest_profile
 from conformance_tests.numerics.probes import sizes_in_words
+from conformance_tests.parameters.names import is_beside
 from conformance_tests.reports.report import TargetReport
 from conformance_tests.subjects.segments import FIRST_ALONE
 
@@ -41,8 +45,7 @@ def describe(run: Run, report: TargetReport) -> None:
         names = ", ".join(unusable[:MOST_NAMES]) + (" …" if len(unusable) > MOST_NAMES else "")
         report.notes.append(f"its own weights hold NaN or infinity ({names}): judged with others")
     if spare := run.mapping.spare:
-        more = f" and {len(spare) - MOST_NAMES} more" if len(spare) > MOST_NAMES else ""
-        report.notes.append(f"without a part in the hidden states: {', '.join(spare[:MOST_NAMES])}{more}")
+        report.notes.append(f"without a part in the hidden states: {named(spare)}")
     if are_copies(run):
         report.notes.append("all layers start with the same weights: they are copies of one layer")
     if declared is not None:
@@ -62,6 +65,39 @@ def describe(run: Run, report: TargetReport) -> None:
     if differences:
         differ = ", ".join(f"{slot} {mine} (there {theirs})" for slot, (mine, theirs) in differences.items())
         report.notes.append(f"no published profile; the nearest is {nearest.name}, which differs in {differ}")
+
+
+def describe_shapes(run: Run, report: TargetReport) -> None:
+    """Write into the report what names and shapes tell of the variant, and what they leave open."""
+    found, declared = shown_by_shapes(run), run.question.declared
+    name = declared.name if declared is not None else "open" if found.profiles else "unpublished"
+    report.profile = {"name": name, "choices": dict(found.choices), "open": dict(found.open)}
+    arrays = {id(w): w for w in run.subject.shapes().values()}
+    number = sum(w.numel() for w in arrays.values())
+    report.notes.append(f"{number:,} parameters in {len(arrays):,} arrays, by names and shapes alone: nothing was run")
+    if spare := [name for name in run.mapping.unmapped if is_beside(name)]:
+        report.notes.append(f"beside the hidden states: {named(spare)}")
+    if declared is None:
+        report.profile["identified"] = False
+        report.notes.append(f"published profiles that fit: {', '.join(found.profiles) or 'none'}")
+    if found.stated:
+        said = ", ".join(f"{name} {found.choices[name]}" for name in found.stated)
+        report.notes.append(f"stated, and shown by no shape: {said}")
+    report.notes.append(f"open, since no shape shows it: {', '.join(found.open)}")
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more}"
+
+
+def elsewhere(device: str) -> list[str]:
+    """Return where an encoder was judged, in a sentence; an empty list if that was on the CPU."""
+    kind = torch.device(device).type
+    if kind == "cuda":
+        return [f"judged on {device} ({torch.cuda.get_device_name(device)}), with TF32 off"]
+    return [] if kind == "cpu" else [f"judged on {device}"]
 
 
 def guesses_heads(run: Run) -> bool:

@@ -6,7 +6,7 @@ Nothing heavy is imported before it is needed, so that help and usage errors are
 import errno
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from io import TextIOWrapper
@@ -81,8 +81,9 @@ def main() -> None:
     """Check whether an encoder computes the published equations of the Transformer encoder.
 
     TARGET is package.module:attribute, path/to/file.py:attribute, a file with one
-    encoder in it, or a built-in encoder (see `encoder-spec encoders`). The attribute
-    is an encoder or a function without required arguments that makes one.
+    encoder in it, an ONNX file, the folder of a model, or a built-in encoder (see
+    `encoder-spec encoders`). The attribute is an encoder or a function without
+    required arguments that makes one.
     """
 
 
@@ -253,7 +254,7 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
     default="gradient",
     show_default=True,
     type=click.Choice(LEVELS),
-    help="Strongest evidence to look for.",
+    help="Strongest evidence to look for; static runs nothing, and reads names and shapes alone.",
 )
 @click.option(
     "--expected",
@@ -309,7 +310,6 @@ def check(
     ctx.exit(CONFORMANT if report.verdict == "conformant" else NOT_CONFORMANT)
 
 
-
 @contextmanager
 def shown_by_rank_0(report: Any) -> Iterator[bool]:
     """Yield whether this process shows a report: of several that a launcher started, the first one does.
@@ -343,7 +343,7 @@ def identify(ctx: click.Context, targets: tuple[str, ...], limits: Any, seed: in
         from conformance_tests.reports import terminal
 
         console = terminal.console()
-        judgement = judge.judge(list(dict.fromkeys(targets)), Question(level="static", seed=seed))
+        judgement = judge.judge(list(dict.fromkeys(targets)), Question(variant_alone=True, seed=seed))
     with shown_by_rank_0(judgement.report) as is_shown_here:
         for target in judgement.report.targets if is_shown_here else ():
             terminal.print_variant(console, target)

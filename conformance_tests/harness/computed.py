@@ -392,7 +392,9 @@ class Computed:
                     parameter.grad[self.facts.unlearned[path]] = 0
                 by_path[path] = sketch(nothing_like(parameter) if parameter.grad is None else parameter.grad)
             parameter.grad = None
-        return Gradients(leaves[0].grad, by_path, frozenset(path for path, gradient in by_path.items() if gradient.any()))
+        return Gradients(
+            leaves[0].grad, by_path, frozenset(path for path, gradient in by_path.items() if gradient.any())
+        )
 
     @cached_property
     def without_value(self) -> list[str]:

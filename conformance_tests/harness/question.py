@@ -38,6 +38,7 @@ class Question:
             the best that the encoder can.
         device: where to judge, as torch names it.
         explain: whether a failing encoder is compared with the catalogue of deviations, to name what is wrong.
+        variant_alone: whether nothing but the variant is asked for, and no requirement is decided.
     """
 
     profile: "str | Profile" = AUTO
@@ -47,6 +48,7 @@ class Question:
     dtype: str | None = None
     device: str = "cpu"
     explain: bool = True
+    variant_alone: bool = False
 
     @cached_property
     def declared(self) -> "Profile | None":

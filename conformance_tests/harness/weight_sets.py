@@ -10,7 +10,8 @@ dozens, where an activation that is cut off shows it; and with sublayers that ad
 the rest shows by itself.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from math import nan
 from typing import NamedTuple
@@ -53,7 +54,7 @@ Adopted = Callable[[str], Mapping[str, Tensor]]
 
 
 class Recipe(NamedTuple):
-    """How an array of a set is made: of the numbers as given or as drawn, times a factor, plus an offset."""
+    """The making of an array of a set: the numbers as given or as drawn, times a factor, plus an offset."""
 
     is_drawn: bool
     times: float = 1.0
@@ -113,18 +114,18 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         moved = self.mapping.names_of("b_O", "b_2") or self.mapping.names_of("W_O", "W_2")
         sharpened = self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K")
 
-        def changed(own: Iterable[str], change: Callable[[str], Mapping[str, float]]) -> dict[str, Recipe]:
+        def changed(own: Iterable[str], change: Callable[[str, Recipe], Recipe]) -> dict[str, Recipe]:
             changing = {self._first_names[name] for name in own}
-            return {name: how._replace(**change(name)) if name in changing else how for name, how in drawn.items()}
+            return {name: change(name, how) if name in changing else how for name, how in drawn.items()}
 
         def multiplied(own: Iterable[str], by: float) -> dict[str, Recipe]:
-            return changed(own, lambda _: {"times": by})
+            return changed(own, lambda _, how: how._replace(times=by))
 
         return {
             GIVEN: given,
             PERTURBED: drawn,
             FAINT: multiplied(places - self.fixed, 1e-4),
-            OFFSET: changed(moved, lambda name: {"plus": self._offset(name)}),
+            OFFSET: changed(moved, lambda name, how: how._replace(plus=self._offset(name))),
             **{sharp: multiplied(sharpened, times) for sharp, times in SHARPNESS.items()},
             LOUD: multiplied(self.mapping.names_of("W_1", "b_1"), 30),
             **{name: multiplied(self._last_maps(parts) - self.fixed, 0) for name, parts in SILENCED.items()},
@@ -151,11 +152,24 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
 
     def is_one(self, path: str, other: str) -> bool:
         """Return whether the subject keeps the same arrays at two canonical paths."""
-        here, there = (
-            [self._first_names[name] for name in self.mapping.sources[p].names] if p in self.mapping.sources else []
-            for p in (path, other)
+        return self.kept_at(path) == self.kept_at(other)
+
+    def kept_at(self, path: str) -> Hashable:
+        """Return a key of the arrays that the subject keeps at a canonical path; what it has of them is one with it.
+
+        An array that holds several layers counts as another one in each.
+        """
+        names = self.mapping.sources[path].names if path in self.mapping.sources else ()
+        return path if names in self._stacked else tuple(self._first_names[name] for name in names)
+
+    @cached_property
+    def _stacked(self) -> set[tuple[str, ...]]:
+        """The names of arrays that hold one letter of several layers."""
+        sources = self.mapping.sources.items()
+        uses = Counter(
+            (path.split(".", 2)[2], s.names) for path, s in sources if path.startswith("layers.") and s.names
         )
-        return here == there
+        return {names for (_, names), layers in uses.items() if layers > 1}
 
     def adopt(self, names: Iterable[str], weights: Adopted) -> None:
         """Judge with other weights than those that the seed makes.
@@ -234,7 +248,7 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         return True
 
     def keep_apart(self) -> None:
-        """Hold the weights in memory of their own from now on: the encoder changes what it has."""
+        """Hold the weights in separate memory from now on: the encoder changes what it has."""
         self.held = self._copied()
         self._made = dict.fromkeys(self._first_names.values(), UNKNOWN)
         self._in_use = ""

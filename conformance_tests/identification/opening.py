@@ -12,13 +12,15 @@ from conformance_tests.harness.computed import with_machine_epsilon
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Case, Run
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, WeightSets
+from conformance_tests.identification.by_shapes import read_by_shapes
 from conformance_tests.identification.settling import Doing, Settling, untold
 from conformance_tests.numerics.probes import Probes
+from conformance_tests.numerics.products import full_products
 from conformance_tests.parameters.mapping import canonical_names
+from conformance_tests.reports.report import Level
 from conformance_tests.subjects.subject import BEST, Precision, Subject
 from conformance_tests.targets.adapting import adapt
 from encoder_spec.module import EncoderModule
-
 
 SEVERAL_THREADS = 2**24
 """From so many weights on a call takes long enough for several threads to share it."""
@@ -40,7 +42,8 @@ def threads_for(subject: Subject) -> Iterator[None]:
 def opened(thing: Any, question: Question, doing: Doing = untold) -> Iterator[Run]:
     """Make a run for an encoder: map its weights and identify its variant.
 
-    What it computes is found out in the best precision that it has; then it is judged in the one asked for.
+    At the level ``static`` it is read by names and shapes alone, and nothing of it runs.
+    Otherwise what it computes is found out in the best precision that it has; then it is judged in the one asked for.
     An encoder that computes a part of itself in a lower precision, whatever it is given, is judged in that one,
     if that explains why it disagrees, or why it cannot be called in the best one, or takes no mask there.
 
@@ -58,7 +61,11 @@ def opened(thing: Any, question: Question, doing: Doing = untold) -> Iterator[Ru
         published = {n: float(value) for n, value in question.declared.choices().items() if n.endswith("eps")}
         kept: dict[str, Any] = {name: subject.as_kept(value) for name, value in published.items()}
         question = replace(question, profile=question.declared.replace(**kept))
-    with subject.borrowed(), threads_for(subject), ExitStack() as stack:
+    if question.strongest is Level.STATIC:
+        yield read_by_shapes(subject, question)
+        return
+    subject.materialise()
+    with subject.borrowed(), threads_for(subject), full_products(), ExitStack() as stack:
         if question.precision.dtype is torch.float32:
             # It may run in float32 alone. Half precision is tried later: it is too coarse to tell variants apart.
             subject.hold_to(torch.float32)
@@ -96,7 +103,7 @@ def opened_beside(run: Run, module: EncoderModule) -> Iterator[Run]:
     """
     subject = adapt(module)
     question = Question(run.encoder.profile, seed=run.question.seed)
-    with subject.borrowed(), threads_for(subject), subject.computing_in(BEST):
+    with subject.borrowed(), threads_for(subject), full_products(), subject.computing_in(BEST):
         mapping = canonical_names(subject.weights())
         subject.learn(Probes(run.encoder, question.seed))
         sets = WeightSets(subject, mapping, question.seed)

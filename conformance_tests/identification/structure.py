@@ -1,6 +1,6 @@
 """Facts that the parameters alone show of an encoder: its sizes, and the variant of every slot that has parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from math import isqrt
@@ -151,11 +151,16 @@ def admissible(slot: str, letters: set[str]) -> list[str]:
 def is_shared(parameters: Mapping[str, Tensor], layers: set[str]) -> bool:
     """Return whether all layers use one set of arrays: a single set, or the same memory in each and nothing else."""
     paths = [f"layers.{l}.W_1" for l in layers]
-    if len({parameters[path].data_ptr() if path in parameters else 0 for path in paths}) > 1:
+    if len({in_memory(parameters[path]) if path in parameters else None for path in paths}) > 1:
         return False
     of_first = {path.split(".", 2)[2]: array for path, array in parameters.items() if path.startswith("layers.0.")}
     others = [(f"layers.{l}.{name}", array) for l in layers for name, array in of_first.items()]
-    return all(torch.equal(parameters.get(path, array), array) for path, array in others)
+    return all(array.is_meta or torch.equal(parameters.get(path, array), array) for path, array in others)
+
+
+def in_memory(w: Tensor) -> Hashable:
+    """Return a key of where an array is kept: its storage and its place there, as one on meta has no address."""
+    return w.untyped_storage()._cdata, w.storage_offset()
 
 
 def heads_sharing_maps(parameters: Mapping[str, Tensor]) -> int:

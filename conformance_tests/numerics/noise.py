@@ -13,11 +13,11 @@ BLOCK = 2**20 + 7
 """So many numbers are drawn for all large arrays together; a prime, so that no two rows of one begin at the same place.
 
 To draw each number of a large encoder anew takes longer than a call of it. A large array reads the block from a place
-of its own on, round and round: no two arrays are equal, and no two rows.
+on, round and round: no two arrays are equal, and no two rows.
 """
 
 APART = 611_953
-"""From one array's beginning in the block to that of the next: a prime near BLOCK/√3, so that few lie near each other."""
+"""From one array's beginning in the block to the next one's: a prime near BLOCK/√3, so that few lie near each other."""
 
 
 class Noise:

@@ -11,6 +11,7 @@ from functools import cache, partial
 from heapq import nlargest
 from itertools import permutations, product
 from math import prod
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -43,6 +44,15 @@ ORDER = 1e-3
 """Weight of the order of definition."""
 
 
+class Look(NamedTuple):
+    """The look of an array: the words of its name, its shape, which array of its part it is, and what is stated."""
+
+    words: Words
+    shape: tuple[int, ...]
+    kind: str
+    stated: str
+
+
 @dataclass(frozen=True)
 class Array:
     """An array of one layer, or outside of layers: a weight, or the part of it that a layer has."""
@@ -54,6 +64,11 @@ class Array:
     words: Words
     kind: str
     stated: str = ""
+
+    @property
+    def look(self) -> Look:
+        """The words, shape and kind that the array has in each layer."""
+        return Look(self.words, self.shape, self.kind, self.stated)
 
 
 @dataclass(frozen=True)
@@ -171,15 +186,7 @@ def as_stated(stated: Mapping[str, str], arrays: Sequence[Array]) -> list[Array]
 
 def with_biases(arrays: Sequence[Array]) -> list[Part]:
     """Return the parts of a layer, each with the vector that shares its words and fits its width as its bias."""
-    pairs = sorted(
-        (more, abs(i - j), i, j)
-        for (i, bias), (j, whole) in permutations(enumerate(arrays), 2)
-        if (more := words_more(bias, whole)) is not None
-    )
-    added: dict[int, int] = {}
-    for _, _, i, j in pairs:
-        if added.keys().isdisjoint((i, j)) and not {i, j} & set(added.values()):
-            added[j] = i
+    added = biases_among(tuple(a.look for a in arrays))
     parts = []
     for j, a in enumerate(arrays):
         alone = len(a.shape) == 1 and ("bias" in a.words or ("b" in a.words and "norm" not in a.words))
@@ -191,7 +198,22 @@ def with_biases(arrays: Sequence[Array]) -> list[Part]:
     return parts
 
 
-def words_more(bias: Array, whole: Array) -> int | None:
+@cache
+def biases_among(arrays: tuple[Look, ...]) -> Mapping[int, int]:
+    """Return which arrays of a layer are biases, by the place of what each is added to."""
+    pairs = sorted(
+        (more, abs(i - j), i, j)
+        for (i, bias), (j, whole) in permutations(enumerate(arrays), 2)
+        if (more := words_more(bias, whole)) is not None
+    )
+    added: dict[int, int] = {}
+    for _, _, i, j in pairs:
+        if added.keys().isdisjoint((i, j)) and not {i, j} & set(added.values()):
+            added[j] = i
+    return added
+
+
+def words_more(bias: Look, whole: Look) -> int | None:
     """Return how many words an array has beside those of its bias; None if that cannot be its bias."""
     widths = (*whole.shape, prod(whole.shape[1:]), prod(whole.shape[:-1]))
     is_map = len(whole.shape) > len(bias.shape)

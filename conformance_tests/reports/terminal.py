@@ -185,7 +185,7 @@ def by_topic(target: TargetReport) -> Table:
     for topic in arranged.by_topic(target):
         ids = Text(" ").join(Text(MARK[r.outcome] + r.id, OUTCOME_STYLE[r.outcome]) for r in topic.results)
         name = Text(topic.name, OUTCOME_STYLE[topic.worst])
-        table.add_row(name, ids, str(topic.level or "none"), closeness(topic.results))
+        table.add_row(name, ids, "none" if topic.level is None else str(topic.level), closeness(topic.results))
     return table
 
 

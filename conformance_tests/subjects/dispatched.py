@@ -38,7 +38,7 @@ def holds_others(kind: type) -> bool:
 
 
 class Recorder(OperationMode):
-    """Keeps a copy of every floating tensor that an operation returns, or changes a part of.
+    """Keeps a copy of every floating tensor that an operation returns, or changes a part of, wherever it computes.
 
     Args:
         held: where parameters are held: one that is turned as a whole is not computed, and may be large.
@@ -62,7 +62,7 @@ class Recorder(OperationMode):
                 continue
             # An operation in place counts as a version of its argument only after it has been recorded here.
             if value.numel() > 1 and (is_written or not self._is_view_of_a_whole(value, args)):
-                self.results.append(value.detach().clone())
+                self.results.append(value.detach().to("cpu", copy=True))
             if value.dtype is torch.float32 and is_rounded(value):
                 self.narrowed = torch.float32
         return result

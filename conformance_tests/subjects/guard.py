@@ -29,6 +29,7 @@ from torch.utils._device import DeviceContext
 
 from conformance_tests.errors import SubjectError
 from conformance_tests.numerics.probes import Probes
+from conformance_tests.numerics.products import read_products, write_products
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.subject import Boundary, Precision, Subject, has_values, with_values
 
@@ -113,6 +114,7 @@ SETTINGS = {
     "the default device": Setting(torch.get_default_device, write_default_device),
     "the gradient mode": Setting(torch.is_grad_enabled, torch.set_grad_enabled, kept=False),
     "the number of threads": Setting(torch.get_num_threads, torch.set_num_threads, kept=False),
+    "the precision of float32 products": Setting(read_products, write_products, kept=False),
     "deterministic algorithms": Setting(torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
     "the fast path": Setting(torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
     "autocast": Setting(
@@ -306,6 +308,7 @@ class Guard:
     def kept_random_state(self) -> Iterator[None]:
         """Put back the random numbers of Python, NumPy and torch at the end."""
         python, numpy, state = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
         try:
             yield
         finally:
@@ -314,6 +317,8 @@ class Guard:
             random.setstate(python)
             np.random.set_state(numpy)
             torch.set_rng_state(state)
+            if on_gpus:
+                torch.cuda.set_rng_state_all(on_gpus)
 
 
 class GuardedSubject(Subject):

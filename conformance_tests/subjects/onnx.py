@@ -32,6 +32,7 @@ from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.masks import tells_of_a_mask
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.onnx_recording import OnnxEvaluation, widened
+from conformance_tests.subjects.shapes import ShapesSubject
 
 SCOPES = "pkg.torch.onnx.name_scopes"
 """Property in which torch's exporter writes the modules around a node."""
@@ -99,10 +100,7 @@ class OnnxSubject(CalledSubject):
         self._values = give_each_use_its_own(self.model.graph, found)
         self._turned_maps = {use.name for use in found if use.turned}
         self._demand_open_axes()
-        norms = [n for n in self.model.graph.node if n.op_type == "LayerNormalization"]
-        epsilons = Counter(a.f for n in norms for a in n.attribute if a.name == "epsilon")
-        # The attribute holds a float32: what was written has few digits.
-        self.hints = Hints({} if not epsilons else {"eps": float(f"{epsilons.most_common(1)[0][0]:.6g}")})
+        self.hints = stated_by(self.model.graph)
 
     def _demand_open_axes(self) -> None:
         for entry in self.model.graph.input[:1]:
@@ -215,6 +213,36 @@ class OnnxSubject(CalledSubject):
         return arrays
 
 
+def shapes_in(path: Path) -> ShapesSubject:
+    """Return the shapes of the weights in a file; what is stored beside it need not be there.
+
+    Raises:
+        SubjectError: if the file is not an ONNX model.
+    """
+    graph = read(path, with_weights=False).graph
+    stored = {entry.name: entry for entry in graph.initializer}
+    found = {use.name: (use, stored[of_use(graph, use)]) for use in uses(graph)}
+    shapes = {
+        name: torch.empty(tuple(entry.dims), dtype=FLOATS[entry.data_type], device="meta")
+        for name, (_, entry) in found.items()
+    }
+    readers = Counter(entry.name for _, entry in found.values())
+    return ShapesSubject(
+        {name: shapes[name].mT if use.turned else shapes[name] for name, (use, _) in found.items()},
+        stated_by(graph),
+        stored_once={name for name, (_, entry) in found.items() if readers[entry.name] > 1},
+        tells_constants=False,
+    )
+
+
+def stated_by(graph: onnx.GraphProto) -> Hints:
+    """Return what a graph states: the ε of most of its norms."""
+    norms = [n for n in graph.node if n.op_type == "LayerNormalization"]
+    epsilons = Counter(a.f for n in norms for a in n.attribute if a.name == "epsilon")
+    # The attribute holds a float32: what was written has few digits.
+    return Hints({} if not epsilons else {"eps": float(f"{epsilons.most_common(1)[0][0]:.6g}")})
+
+
 def session(model: onnx.ModelProto, level: Any) -> Any:
     """Open a session that runs a graph; without optimisation it computes each value that stands in the graph."""
     options = onnxruntime.SessionOptions()
@@ -223,14 +251,14 @@ def session(model: onnx.ModelProto, level: Any) -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def read(path: Path) -> onnx.ModelProto:
-    """Read the model in a file, with weights that are stored beside it.
+def read(path: Path, *, with_weights: bool = True) -> onnx.ModelProto:
+    """Read the model in a file, with weights that are stored beside it unless these are not needed.
 
     Raises:
         SubjectError: if the file is not an ONNX model.
     """
     try:
-        model = onnx.load(path)
+        model = onnx.load(path, load_external_data=with_weights)
     except Exception as fault:
         raise SubjectError(f"{path} is not an ONNX model: {one_line(fault)}") from fault
     if not model.graph.input or not model.graph.node:
@@ -259,6 +287,12 @@ def uses(graph: onnx.GraphProto) -> Iterator[Use]:
             taken[telling] += 1
             numbered = telling if taken[telling] == 1 else f"{telling}_{taken[telling]}"
             yield Use(index, place, numbered, turned and place == 1)
+
+
+def of_use(graph: onnx.GraphProto, use: Use) -> str:
+    """Return the name under which the weight of a use is stored."""
+    name = str(graph.node[use.node].input[use.place])
+    return next((str(n.input[0]) for n in graph.node if n.op_type == "Identity" and n.output[0] == name), name)
 
 
 def name_of_use(node: onnx.NodeProto, place: int, name: str, reader: onnx.NodeProto | None) -> str:

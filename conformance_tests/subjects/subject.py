@@ -236,6 +236,29 @@ class Subject:
         """Return whether a weight without influence on the hidden states influences anything else that is returned."""
         return False
 
+    def materialise(self) -> None:
+        """Give numbers to parameters that get them in a first call; most have theirs already.
+
+        Raises:
+            SubjectError: if some have none after that.
+        """
+
+    def shapes(self) -> dict[str, Tensor]:
+        """Return its arrays by its own names, on the device meta: shapes without numbers.
+
+        Arrays with two names stay one.
+        """
+        with self.borrowed():
+            return without_numbers(self.weights())
+
+    def stored_once(self) -> set[str]:
+        """Return the names of weights that are kept as one array because they are equal, which need not be shared."""
+        return set()
+
+    def tells_constants(self) -> bool:
+        """Return whether constants, such as a table of sinusoids, are known from weights: in a file they may not be."""
+        return True
+
     def weights(self) -> dict[str, Tensor]:
         """Return the arrays of the encoder by its own names, in float64."""
         raise NotImplementedError
@@ -301,6 +324,12 @@ class Subject:
     ) -> tuple[Tensor | None, dict[str, Tensor]]:
         """Return the gradients of Σ cotangent · output: by the (floating) input, and by each weight."""
         raise Unsupported("the subject computes no gradients")
+
+
+def without_numbers(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return arrays on the device meta, where they have a shape and take no memory; one with two names stays one."""
+    made = {id(w): torch.empty(w.shape, dtype=w.dtype, device="meta") for w in arrays.values()}
+    return {name: made[id(w)] for name, w in arrays.items()}
 
 
 def has_values(array: Tensor) -> bool:

@@ -116,7 +116,9 @@ def parts_without_parameters(module: nn.Module) -> Iterator[str]:
     groups, layers = (attribute(configuration, name) or 1 for name in ("num_hidden_groups", "num_hidden_layers"))
     if in_turn > 1 or 1 < groups < layers:
         yield f"layers shared in turn (num_hidden_groups {groups}, inner_group_num {in_turn})"
-    parts = {name: type(part).__name__ for name, part in module.named_modules() if not [*part.parameters()]}
+    parts = {
+        name: type(part).__name__ for name, part in module.named_modules() if next(part.parameters(), None) is None
+    }
     found: list[str] = []
     for name, kind in [*parts.items(), *((name, "") for name, _ in module.named_buffers())]:
         told = any(WITHOUT_PARAMETERS.search(said) for said in (name.rpartition(".")[2], kind))

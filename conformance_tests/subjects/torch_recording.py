@@ -168,7 +168,7 @@ class TorchRecording(OperationMode):
     def _on_shadow(self, tensor: Tensor) -> Tensor:
         shadow, _ = self._shadows[self._key(tensor)]
         if isinstance(shadow, View):
-            offset = shadow.offset + tensor.storage_offset()
+            offset = shadow.offset + int(tensor.storage_offset())
             return View(shadow.number, tuple(tensor.shape), tensor.stride(), offset).codes
         return shadow.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 

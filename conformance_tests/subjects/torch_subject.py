@@ -44,7 +44,7 @@ from conformance_tests.subjects.handed_on import documentation
 from conformance_tests.subjects.holding import whole_numbers
 from conformance_tests.subjects.masks import DOCUMENTED, LENGTHS, MaskForm
 from conformance_tests.subjects.noisy_call import NO_CALL, noisy_call
-from conformance_tests.subjects.subject import Boundary, Precision
+from conformance_tests.subjects.subject import Boundary, Precision, without_numbers
 from conformance_tests.subjects.torch_hints import documented_masks, hints_of
 from conformance_tests.subjects.torch_recording import TorchRecording
 from conformance_tests.subjects.unregistered import (
@@ -92,7 +92,8 @@ class TorchSubject(EnteredSubject):
         super().__init__()
         if function is None:
             module = unwrapped(module)
-        materialise(module, function)
+        if any(map(is_lazy, parameters_in(module))):
+            call_once(module, function)
         self.module = module
         self._function = function
         self.device = "cpu"
@@ -110,6 +111,29 @@ class TorchSubject(EnteredSubject):
             self.hints = hints_of(module)
             named = named_parameters(module, by_every_name=True)
             self._frozen = {name for name, p in named if not p.requires_grad}
+
+    def materialise(self) -> None:
+        """See ``Subject``: those on the device meta."""
+        if not any(p.is_meta for p in parameters_in(self.module)):
+            return
+        call_once(self.module, self._function)
+        if any(p.is_meta for p in parameters_in(self.module)):
+            raise SubjectError(
+                "its parameters have shapes but no numbers (the device is meta): load its weights first, or judge its "
+                "shapes alone with --level static"
+            )
+
+    def shapes(self) -> dict[str, Tensor]:
+        """See ``Subject``: of the parameters as they are kept, of which none is copied.
+
+        Raises:
+            SubjectError: if some have no shape.
+        """
+        with registered(self.module):
+            parameters = dict(self._ordinary())
+        if shapeless := [name for name, p in parameters.items() if is_lazy(p)]:
+            raise SubjectError(f"{shapeless[0]} has no shape before a first call, and no call was found: call it once")
+        return without_numbers(parameters)
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
@@ -244,7 +268,7 @@ class TorchSubject(EnteredSubject):
     def tables(self) -> dict[str, Tensor]:
         """See ``Subject``: its buffers, and the tensors that should be some."""
         held = self._buffers() | plain_tensors(self.module)
-        return {name: b.detach().clone() for name, b in held.items() if b.is_floating_point()}
+        return {name: b.detach().to("cpu", copy=True) for name, b in held.items() if b.is_floating_point()}
 
     def unregistered(self) -> dict[str, str]:
         """See ``Subject``: modules and parameters in plain collections."""
@@ -495,8 +519,10 @@ class TorchSubject(EnteredSubject):
         if not output.requires_grad:
             raise Disagreement("the output carries no gradient: it was detached from the input and the parameters")
         (output * cotangent).sum().backward()
-        by_weight = {n: nothing_like(p.detach()) if p.grad is None else p.grad for n, p in self._ordinary()}
-        self.module.zero_grad()  # whoever asked has them alone now
+        by_weight = {
+            n: nothing_like(p.detach()).to("cpu") if p.grad is None else p.grad.to("cpu") for n, p in self._ordinary()
+        }
+        self.module.zero_grad()  # the caller alone has them now
         return leaves[0].grad, by_weight
 
 
@@ -539,14 +565,8 @@ def coarsest(dtypes: Iterable[torch.dtype]) -> torch.dtype:
     return max(floating, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float64)
 
 
-def materialise(module: nn.Module, function: Callable[..., Any] | None = None) -> None:
-    """Give parameters that get shapes or numbers when they are needed these, by a first call of what has them.
-
-    Raises:
-        SubjectError: if some have no numbers after that.
-    """
-    if not any(is_lazy(p) or p.is_meta for p in parameters_in(module)):
-        return
+def call_once(module: nn.Module, function: Callable[..., Any] | None = None) -> None:
+    """Give parameters that get shapes or numbers when they are needed these, by a first call, if one goes through."""
     shapes = {name: tuple(p.shape) for name, p in named_parameters(module) if not is_lazy(p)}
     # One that is lazy as a whole takes an input of any width.
     known = {name: torch.zeros(shape) for name, shape in (shapes or {"": (ANY_WIDTH, ANY_WIDTH)}).items()}
@@ -567,8 +587,6 @@ def materialise(module: nn.Module, function: Callable[..., Any] | None = None) -
     found = first_call(known, {}, arguments_of(stating(module, function)), tried)
     if found is not None:
         called(function or module, found.inputs, found.named)
-    if any(p.is_meta for p in parameters_in(module)):
-        raise SubjectError("its parameters have shapes but no numbers (the device is meta): load its weights first")
 
 
 def stating(module: nn.Module, function: Callable[..., Any] | None = None) -> Callable[..., Any]:

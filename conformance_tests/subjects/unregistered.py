@@ -49,12 +49,15 @@ def registered(module: nn.Module) -> Iterator[dict[str, str]]:
 
 def unregistered(module: nn.Module) -> Iterator[tuple[str, nn.Module, str, nn.Module]]:
     """Yield each plain attribute with parameters that torch does not know: path, owner, name, its parts as a module."""
-    known = {id(thing) for thing in chain(module.modules(), parameters_in(module))}
+    parameters = parameters_in(module)
+    known = {id(thing) for thing in chain(module.modules(), parameters)}
+    is_meta = bool(parameters) and all(p.is_meta for p in parameters)
     for path, owner in module.named_modules():
         for name, held in vars(owner).items():
             parts = parts_in(held) if name not in TORCHS_OWN else None
-            # A module without numbers (on the device meta) is a template, which is called with those of others.
-            if parts is None or all(p.is_meta for p in parameters_in(parts)):
+            # A module without numbers (on the device meta) is a template, which is called with those of others, but not
+            # in an encoder without any.
+            if parts is None or (not is_meta and all(p.is_meta for p in parameters_in(parts))):
                 continue
             # What hides something from torch, such as the model around it, holds parts that torch knows already.
             if not known & {id(thing) for thing in chain(parts.modules(), parameters_in(parts))}:

@@ -20,12 +20,14 @@ from conformance_tests.subjects.source_lines import with_line
 from conformance_tests.targets.builtin import BUILTIN
 
 
-def resolve(target: str) -> Callable[[], Any]:
+def resolve(target: str, *, by_shapes: bool = False) -> Callable[[], Any]:
     """Find what a target names, without making anything yet.
 
     Args:
         target: a built-in name, ``package.module:attribute``, ``path/to/file.py:attribute``, a file alone with one
-            encoder in it, an ONNX file, or a folder with ``config.json`` and ``safetensors``.
+            encoder in it, an ONNX file, or a folder with ``config.json`` and ``safetensors``; by shapes also one of
+            these alone.
+        by_shapes: whether names and shapes of a stored encoder are enough, and its numbers are not to be loaded.
 
     Returns:
         A function that gives the object named.
@@ -40,7 +42,7 @@ def resolve(target: str) -> Callable[[], Any]:
         if target in BUILTIN:
             return BUILTIN[target].make
         if (stored := Path(target)).suffix in STORED or (target and stored.is_dir()):
-            return in_files(stored)
+            return in_files(stored, by_shapes=by_shapes)
         if stored.suffix == ".py":
             demand_file(stored)
             return lambda: the_only_one(load_file(stored), target)
@@ -139,8 +141,14 @@ def required_by(function: Callable[..., Any]) -> list[str]:
 MOST_NAMES = 8
 """So many names of a module are listed."""
 
-STORED = (".onnx", ".safetensors")
-"""Endings of files with a stored encoder."""
+STORED = (".onnx", ".safetensors", ".json")
+"""Endings of files with a stored encoder, or a part of one."""
+
+ALONE = {
+    ".safetensors": "holds only weights: name its folder, with a config.json that describes the encoder",
+    ".json": "only describes an encoder: name its folder, with *.safetensors that hold its weights",
+}
+"""Why a part of a stored encoder is not enough to call it, by the ending of its file."""
 
 
 def unknown(target: str) -> str:
@@ -174,27 +182,27 @@ def in_a_file(target: str) -> str:
     return f"{file}{ending}:{words[0]}" if words and Path(f"{file}{ending}").is_file() else ""
 
 
-def in_files(path: Path) -> Callable[[], Any]:
+def in_files(path: Path, *, by_shapes: bool = False) -> Callable[[], Any]:
     """Find an encoder that is stored as a file or a folder.
 
     Raises:
-        TargetError: if there is none.
+        TargetError: if there is none, or, when it is loaded, if it is only a part of one.
     """
     if not path.exists():
         raise TargetError(f"there is no file {path}")
-    if path.suffix == ".safetensors":
-        raise TargetError(f"{path} holds only weights: name its folder, with a config.json that describes the encoder")
 
     def load() -> Any:
-        if path.is_dir():
+        if not by_shapes and not path.is_dir() and path.suffix in ALONE:
+            raise TargetError(f"{path} {ALONE[path.suffix]}; --level static needs no more than this file")
+        if path.is_dir() or path.suffix in ALONE:
             from conformance_tests.subjects import checkpoint
 
-            return checkpoint.load(path)
+            return checkpoint.by_shapes(path) if by_shapes else checkpoint.load(path)
         try:
-            from conformance_tests.subjects.onnx import OnnxSubject
+            from conformance_tests.subjects.onnx import OnnxSubject, shapes_in
         except ImportError as fault:
             raise SubjectError(f"{path} is run by ONNX Runtime: pip install 'encoder-spec[onnx]'") from fault
-        return OnnxSubject(path)
+        return shapes_in(path) if by_shapes else OnnxSubject(path)
 
     return load
 

@@ -139,3 +139,57 @@ def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
     called = CliRunner().invoke(main, ["check", str(tmp_path / "nowhere.onnx")])
     assert called.exit_code == 2
     assert "there is no file" in called.output
+
+
+# By shapes alone -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def drawn(tmp_path: Path) -> Path:
+    """Torch's encoder with biases that differ, in a file whose weights stand beside it."""
+    module = Masked(norm_first=True)
+    for p in module.parameters():
+        nn.init.normal_(p)
+    file = exported(module, tmp_path / "drawn.onnx")
+    onnx.save_model(onnx.load(file), tmp_path / "encoder.onnx", save_as_external_data=True, location="weights.bin")
+    return tmp_path / "encoder.onnx"
+
+
+def test_a_graph_without_its_weights_is_judged_by_shapes(drawn: Path) -> None:
+    """The file beside it is not opened, and need not be there."""
+    (drawn.parent / "weights.bin").unlink()
+    target = check(str(drawn), "torch-pre-ln", level="static").targets[0]
+    assert target.verdict == "conformant", target.notes
+    assert not target.of("unsupported")
+    found = check(str(drawn), level="static").targets[0].profile
+    assert found["choices"].items() >= {"final_norm": "norm", "num_layers": 2, "d_ff": 28, "eps": 1e-5}.items()
+    assert {"layer", "activation", "num_heads"} <= found["open"].keys()
+    assert "weights.bin" in check(str(drawn)).targets[0].notes[0]
+
+
+def test_a_graph_of_a_trillion_parameters_is_judged_by_shapes(drawn: Path) -> None:
+    """Each width is 14,000 times as large, in the file and not beside it."""
+    model = onnx.load(drawn, load_external_data=False)
+    for entry in model.graph.initializer:
+        if entry.data_type == onnx.TensorProto.FLOAT and entry.dims and max(entry.dims) > 4:
+            entry.dims[:] = [14_000 * size for size in entry.dims]
+    drawn.write_bytes(model.SerializeToString())
+    target = check(str(drawn), "torch-pre-ln", level="static").targets[0]
+    d, f = 14_000 * 20, 14_000 * 28
+    assert target.verdict == "conformant", target.notes
+    assert target.notes[0].startswith(f"{2 * (4 * d * d + 2 * d * f + 9 * d + f) + 2 * d:,} parameters")
+
+
+def test_a_graph_that_stores_equal_arrays_once_does_not_show_whether_layers_share_them(tmp_path: Path) -> None:
+    """Every γ is 1 in a module that was just made."""
+    path = exported(Masked(), tmp_path / "encoder.onnx")
+    unsupported = {r.id: r.message for r in check(str(path), level="static").targets[0].of("unsupported")}
+    assert list(unsupported) == ["ENC-15"]
+    assert "equal arrays are stored once" in unsupported["ENC-15"]
+
+
+def test_a_file_without_a_graph_is_refused_by_shapes_too(tmp_path: Path) -> None:
+    (tmp_path / "text.onnx").write_text("no graph")
+    target = check(str(tmp_path / "text.onnx"), level="static").targets[0]
+    assert target.verdict == "error"
+    assert "is not an ONNX model" in target.notes[0]

@@ -95,11 +95,18 @@ def test_watcher_hears_each_step_and_which_results_are_open() -> None:
     report = check_one(Target("ours", reference), Question(level="static"), watcher)
     results = report.requirements
     steps = [(r.id, done, len(results)) for done, r in enumerate(results)]
-    found_out = ("importing", "making", "identifying", "identifying, comparing it with variants")
+    found_out = ("importing", "making", "identifying")
     before = [(step, 0, 1) for step in found_out]
     assert watcher.done == [(f"ours: {what}", *n) for what, *n in [*before, *steps, ("explaining", 1, 1)]]
     still = [Result(r.id, r.equation, r.test, r.level, "blocked") for r in results]
     assert watcher.left == [still[done:] for done in range(len(still) + 1)]
+
+
+def test_a_variant_alone_is_identified_and_nothing_is_decided() -> None:
+    """Its outputs are asked for all the same: they tell the order of the norms, which no shape shows."""
+    report = check_one(Target("ours", reference), Question(variant_alone=True))
+    assert (report.requirements, report.profile["identified"]) == ([], True)
+    assert "layer" in report.profile["choices"]
 
 
 def test_results_of_an_earlier_run_are_taken_over_and_not_decided_again() -> None:
@@ -161,7 +168,7 @@ def test_several_targets_give_one_report() -> None:
 
 
 def test_the_report_names_the_precision_and_what_it_leaves_open() -> None:
-    fine, coarse = (check(reference, level="static", dtype=dtype).targets[0] for dtype in ("float64", "bfloat16"))
+    fine, coarse = (check(reference, level="black-box", dtype=dtype).targets[0] for dtype in ("float64", "bfloat16"))
     assert (fine.dtype, fine.notes) == ("float64", [])
     assert (coarse.dtype, coarse.notes) == ("bfloat16", below_resolution("bfloat16"))
 
@@ -197,7 +204,7 @@ def test_a_precision_that_the_encoder_imposes_is_noted(
 ) -> None:
     """If it is judged there for that reason: not where somebody asked for it, nor where it computes in another one."""
     altered(narrowed=narrowed)
-    report = check(reference, level="static", dtype=dtype).targets[0]
+    report = check(reference, level="black-box", dtype=dtype).targets[0]
     note = "computes a part in float64 whatever it is given: judged in float64"
     assert report.notes == ([note] if noted else [])
 

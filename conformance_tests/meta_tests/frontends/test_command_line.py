@@ -208,7 +208,7 @@ def test_a_question_is_asked_as_the_options_say(judge: Scripted) -> None:
     assert judge.asked == [(["fine"], None), Question()]
     judge.asked.clear()
     run("identify", "fine", "--seed", "5", "--in-process")
-    assert judge.asked == [(["fine"], None), Question(level="static", seed=5)]
+    assert judge.asked == [(["fine"], None), Question(variant_alone=True, seed=5)]
 
 
 @pytest.mark.parametrize("command", ["check", "identify"])

@@ -148,9 +148,7 @@ def test_maps_are_drawn_anew_and_vectors_are_moved(holder: type[Holder]) -> None
         (NO_FFN, {"w_2": 0}),
     ],
 )
-def test_a_set_scales_the_arrays_that_it_is_about(
-    name: str, changed: dict[str, float], holder: type[Holder]
-) -> None:
+def test_a_set_scales_the_arrays_that_it_is_about(name: str, changed: dict[str, float], holder: type[Holder]) -> None:
     """Queries and keys, inner features, or what the norms read."""
     assert ratios(weight_sets(holder), name) == changed
 

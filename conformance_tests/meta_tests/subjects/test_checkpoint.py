@@ -128,3 +128,80 @@ def test_weights_alone_are_a_usage_error(folder: Path) -> None:
     called = CliRunner().invoke(main, ["check", str(folder / "model.safetensors")])
     assert called.exit_code == 2
     assert "name its folder" in called.output
+
+
+# By shapes alone -----------------------------------------------------------------------
+
+
+def test_a_configuration_without_weights_is_judged_by_shapes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its model is made on the device meta, as transformers has it: of the folder, or of the file alone."""
+    (folder / "model.safetensors").unlink()
+    said = "its configuration alone is judged with --level static"
+    assert said in check(str(folder)).targets[0].notes[0]
+    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", None)
+    for place in (folder, folder / "config.json"):
+        target = check(str(place), "bert", level="static").targets[0]
+        assert target.verdict == "conformant", target.notes
+        choices = check(str(place), level="static").targets[0].profile["choices"]
+        assert choices.items() >= {"num_heads": 4, "num_layers": 2, "d_ff": 28, "activation": "gelu"}.items()
+
+
+def test_shapes_of_weights_are_those_of_the_configured_model(folder: Path) -> None:
+    """Two ways to the same choices; a file alone does not show whether its table of positions is learned."""
+    by_headers = check(str(folder), level="static").targets[0]
+    by_configuration = check(str(folder / "config.json"), level="static").targets[0]
+    assert by_headers.verdict == by_configuration.verdict == "conformant"
+    assert by_headers.profile["choices"] == by_configuration.profile["choices"]
+    left, fewer = by_headers.profile["open"], by_configuration.profile["open"]
+    assert {name: left[name] for name in left if name != "position"} == {n: fewer[n] for n in fewer if n != "position"}
+    assert set(left["position"]) > set(fewer["position"]) == {"learned", "learned-offset"}
+    assert by_headers.notes[0] == by_configuration.notes[0]
+
+
+def test_a_large_configuration_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tensor with numbers would be of 12·10⁶ terms for each layer and more: none is made."""
+    sizes = {"hidden_size": 102_400, "num_attention_heads": 512, "intermediate_size": 409_600, "num_hidden_layers": 8}
+    transformers.BertConfig(**sizes).save_pretrained(tmp_path)
+    made: list[torch.device] = []
+    register = torch.nn.Module.register_parameter
+
+    def registering(module: Any, name: str, parameter: Any) -> None:
+        made.extend([parameter.device] if parameter is not None else [])
+        register(module, name, parameter)
+
+    monkeypatch.setattr(torch.nn.Module, "register_parameter", registering)
+    target = check(str(tmp_path), level="static").targets[0]
+    assert target.verdict == "conformant", target.notes
+    assert int(target.notes[0].partition(" ")[0].replace(",", "")) > 10**12
+    assert {device.type for device in made} == {"meta"}
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"model_type": "nothing-known"}'])
+def test_a_configuration_of_no_model_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(text)
+    target = check(str(tmp_path), level="static").targets[0]
+    assert (target.verdict, len(target.notes)) == ("error", 1)
+    assert target.notes[0].startswith(f"transformers cannot load {tmp_path}: ")
+
+
+def test_a_configuration_needs_transformers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights do not: their headers are enough."""
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert check(str(folder), level="static").verdict == "conformant"
+    target = check(str(folder / "config.json"), level="static").targets[0]
+    assert target.notes == [
+        f"{folder / 'config.json'} is run by transformers: pip install 'encoder-spec[transformers]'"
+    ]
+
+
+def test_code_of_a_configuration_is_not_run(folder: Path) -> None:
+    """A configuration may name classes in files beside it."""
+    (folder / "model.safetensors").unlink()
+    (folder / "theirs.py").write_text("raise SystemExit('run')")
+    named = {"auto_map": {"AutoConfig": "theirs.Config", "AutoModel": "theirs.Model"}, "model_type": "theirs"}
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | named))
+    target = check(str(folder), level="static").targets[0]
+    assert target.verdict == "error"
+    assert target.notes[0].startswith(f"transformers cannot load {folder}: ")
+    assert "SystemExit" not in target.notes[0]

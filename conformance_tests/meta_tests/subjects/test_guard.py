@@ -60,6 +60,7 @@ def as_before() -> Iterator[None]:
     torch.set_default_dtype(torch.float32)
     torch.set_default_device(None)
     torch.set_grad_enabled(True)
+    torch.set_float32_matmul_precision("highest")
     torch.set_deterministic_debug_mode(0)
     torch.backends.mha.set_fastpath_enabled(True)
     torch.set_autocast_enabled("cpu", False)
@@ -83,6 +84,7 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "the default device": lambda: torch.set_default_device("meta"),
     "the gradient mode": lambda: torch.set_grad_enabled(False),
     "the number of threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    "the precision of float32 products": lambda: torch.set_float32_matmul_precision("high"),
     "deterministic algorithms": lambda: torch.set_deterministic_debug_mode("warn"),
     "the fast path": lambda: torch.backends.mha.set_fastpath_enabled(False),
     "autocast": lambda: torch.set_autocast_enabled("cpu", True),
@@ -97,7 +99,7 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "the environment": lambda: os.environ.__setitem__("SUBJECT", "1"),
 }
 
-NOT_KEPT = {"the gradient mode", "the number of threads"}
+NOT_KEPT = {"the gradient mode", "the number of threads", "the precision of float32 products"}
 """What a subject finds as the suite has it, whatever it set before."""
 
 

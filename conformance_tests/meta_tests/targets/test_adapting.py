@@ -69,12 +69,16 @@ def test_a_layer_of_a_framework_on_torch_is_one_of_the_framework(monkeypatch: py
     assert subject.subject is layer
 
 
-def test_parameters_without_numbers_are_refused() -> None:
-    """One of them is enough."""
-    module = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 7, device="meta"))
-    said = r"^its parameters have shapes but no numbers \(the device is meta\): load its weights first$"
+def test_parameters_without_numbers_are_refused_where_numbers_are_needed() -> None:
+    """One of them is enough; shapes they have."""
+    subject = adapt(nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 7, device="meta")))
+    assert [tuple(w.shape) for w in subject.shapes().values()] == [(5, 3), (5,), (7, 5), (7,)]
+    said = (
+        r"^its parameters have shapes but no numbers \(the device is meta\): load its weights first, or judge its "
+        r"shapes alone with --level static$"
+    )
     with pytest.raises(SubjectError, match=said):
-        adapt(module)
+        subject.materialise()
 
 
 class Model(nn.Module):

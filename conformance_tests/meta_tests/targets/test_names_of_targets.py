@@ -49,5 +49,6 @@ def test_built_in_names_are_targets(name: str) -> None:
 def test_weights_alone_are_refused_with_what_is_missing(tmp_path: Path) -> None:
     """The folder of the file is a target if it has a configuration."""
     (tmp_path / "model.safetensors").touch()
-    said = refusal(str(tmp_path / "model.safetensors"))
-    assert "holds only weights: name its folder, with a config.json" in said
+    load = resolve(str(tmp_path / "model.safetensors"))
+    with pytest.raises(TargetError, match=r"holds only weights: name its folder, with a config\.json"):
+        load()

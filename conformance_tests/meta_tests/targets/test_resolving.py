@@ -221,11 +221,26 @@ def test_a_parent_that_is_no_package_has_no_modules() -> None:
     assert not module_exists(".relative")
 
 
-def test_weights_alone_are_refused(here: Path) -> None:
-    (here / "model.safetensors").write_bytes(b"")
-    said = "model.safetensors holds only weights: name its folder, with a config.json that describes the encoder"
+ALONE = {
+    "model.safetensors": "holds only weights: name its folder, with a config.json that describes the encoder",
+    "config.json": "only describes an encoder: name its folder, with *.safetensors that hold its weights",
+}
+
+
+@pytest.mark.parametrize(("name", "why"), ALONE.items())
+def test_a_part_of_a_stored_encoder_is_refused_unless_its_shapes_are_enough(
+    name: str, why: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it is loaded: only then is it known what is asked of it."""
+    from conformance_tests.subjects import checkpoint
+
+    (here / name).write_bytes(b"")
+    load = resolve(name)
+    said = f"{name} {why}; --level static needs no more than this file"
     with pytest.raises(TargetError, match=f"^{re.escape(said)}$"):
-        resolve("model.safetensors")
+        load()
+    monkeypatch.setattr(checkpoint, "by_shapes", lambda path: ("shapes", path))
+    assert resolve(name, by_shapes=True)() == ("shapes", Path(name))
 
 
 def test_a_folder_is_loaded_as_a_checkpoint(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,6 +250,8 @@ def test_a_folder_is_loaded_as_a_checkpoint(here: Path, monkeypatch: pytest.Monk
     (here / "folder").mkdir()
     monkeypatch.setattr(checkpoint, "load", lambda path: ("loaded", path))
     assert resolve("folder")() == ("loaded", Path("folder"))
+    monkeypatch.setattr(checkpoint, "by_shapes", lambda path: ("shapes", path))
+    assert resolve("folder", by_shapes=True)() == ("shapes", Path("folder"))
 
 
 def test_an_onnx_file_is_loaded_by_its_subject(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +259,9 @@ def test_an_onnx_file_is_loaded_by_its_subject(here: Path, monkeypatch: pytest.M
     (here / "model.onnx").write_bytes(b"")
     fake: Any = ModuleType("conformance_tests.subjects.onnx")
     fake.OnnxSubject = lambda path: ("onnx", path)
+    fake.shapes_in = lambda path: ("shapes", path)
     monkeypatch.setitem(sys.modules, "conformance_tests.subjects.onnx", fake)
+    assert resolve("model.onnx", by_shapes=True)() == ("shapes", Path("model.onnx"))
     assert resolve("model.onnx")() == ("onnx", Path("model.onnx"))
     monkeypatch.setitem(sys.modules, "conformance_tests.subjects.onnx", None)
     said = r"^model\.onnx is run by ONNX Runtime: pip install 'encoder-spec\[onnx\]'$"
