@@ -238,7 +238,8 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
 
     def are_untouched(self) -> bool:
         """Return whether the encoder's own arrays hold what was written into them: not where it changes them itself."""
-        if self.has_room or self.subject.dtype is not torch.float64 or self._adopted is not None:
+        is_apart = self.has_room or self.subject.dtype is not torch.float64 or self._adopted is not None
+        if is_apart or PERTURBED not in self:
             return True
         for own, recipe in self._sets[self._in_use].items():
             again = torch.empty_like(self.held[own])
