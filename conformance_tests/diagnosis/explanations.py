@@ -210,7 +210,7 @@ def reproducing(
 
 
 def most_explaining(
-    run: Run, wrong: Observation, candidates: Sequence[Deviation], first: FirstLayer | None
+    run: Run, wrong: Observation, candidates: Sequence[Deviation], first: FirstLayer | None = None
 ) -> list[Deviation]:
     """Return the deviations that explain more alone than the specification does: two together may explain all.
 

@@ -200,11 +200,14 @@ def costs_of(profile: "Choice") -> Iterator[Cost]:
 
 
 def place(function: Callable[..., Any]) -> str:
-    """Return the place of a function, as pytest writes it: ``encoder_spec/attention.py::scores``."""
+    """Return the place of a function, much as pytest writes it: ``encoder_spec/attention.py::scores``.
+
+    One that another function defines has its name before it.
+    """
     import inspect
 
     code = inspect.unwrap(function).__code__
-    return f"{Path(code.co_filename).relative_to(ROOT).as_posix()}::{code.co_name}"
+    return f"{Path(code.co_filename).relative_to(ROOT).as_posix()}::{code.co_qualname.replace('.<locals>', '')}"
 
 
 DERIVED: Mapping[type[Any], Callable[[], Iterable[Any]]] = {

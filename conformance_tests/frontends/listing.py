@@ -66,7 +66,11 @@ def source(place: str) -> str:
     """Return the code of the function at a place such as ``encoder_spec/attention.py::scores``."""
     file, _, name = place.partition("::")
     text = (catalogue.ROOT / file).read_text(encoding="utf-8")
-    function = next(f for f in ast.walk(ast.parse(text)) if isinstance(f, ast.FunctionDef) and f.name == name)
+    function: ast.AST = ast.parse(text)
+    for part in name.split("."):
+        inside = (f for f in ast.walk(function) if isinstance(f, ast.FunctionDef) and f is not function)
+        function = next(f for f in inside if f.name == part)
+    assert isinstance(function, ast.FunctionDef)
     first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
     return textwrap.dedent("".join(text.splitlines(keepends=True)[first - 1 : function.end_lineno]))
 

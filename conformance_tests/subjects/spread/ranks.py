@@ -6,6 +6,7 @@ the processes found each other: it can be read when no collective is possible an
 """
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -29,8 +30,8 @@ BETWEEN_ORDERS = timedelta(days=7)
 MADE = "made"
 """What a rank writes into the store that has made its part of an encoder; another writes why it could not."""
 
-CLOSED = "Connection closed by peer"
-"""What gloo says where a process has ended, or left the group."""
+CLOSED = re.compile(r"Connection (closed|reset) by peer|Broken pipe|remote worker")
+"""What gloo says where a process has ended, or left the group: one of these, as the end is met in the middle or not."""
 
 END = "end"
 """The order after which there are no more."""
@@ -237,7 +238,7 @@ class Ranks:
             speak()
         except RuntimeError as fault:
             met = own or f"the others could not be reached: {one_line(fault)}"
-            met = "another process has ended" if CLOSED in met else met
+            met = "another process has ended" if CLOSED.search(met) else met
             if own:
                 with suppress(RuntimeError):
                     self._store.set(f"{self._place}/{self.rank}", own)
