@@ -109,6 +109,10 @@ def main() -> NoReturn:
     from conformance_tests.harness.checks import registry
 
     registry()
+    import torch
+
+    # Large encoders are judged on several threads: those that are judged at the same time share the cores, too.
+    torch.set_num_threads(max(1, torch.get_num_threads() // start["share"]))
     allowed = int(start["memory"] * 2**30) if start["memory"] else free_memory() * 3 // 4 // start["share"]
     channel.send(ready=True)
     request = channel.receive()

@@ -7,7 +7,18 @@ import torch
 from torch import Tensor
 
 from conformance_tests.errors import Unsupported
-from conformance_tests.numerics.probes import LARGE, NAMES, PADDED, PRIMES, RAGGED, UNPADDED, Probe, Probes, Sizes
+from conformance_tests.numerics.probes import (
+    LARGE,
+    NAMES,
+    PADDED,
+    PRIMES,
+    RAGGED,
+    UNPADDED,
+    Probe,
+    Probes,
+    Sizes,
+    is_slow,
+)
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.profiles import BERT, DEIT, ROBERTA, TORCH_POST_LN, VASWANI_2017, VIT, WHISPER, Profile
@@ -41,6 +52,17 @@ def test_batch_and_length_are_the_least_primes_that_no_other_axis_has(
     """B of 3, 5, 7, …, then n of 7, 11, …: never N, h, d_k, d_v, d_model, d_ff, nor n = B."""
     (x,) = probes(**sizes)["plain"].inputs
     assert x.shape == (batch, length, sizes.get("d_model", 4))
+
+
+def test_large_probes_have_fewer_positions_where_each_passes_millions_of_parameters() -> None:
+    """Six layers of 512 × 2048 have 18.9 million, more than 2²⁴; five have 15.8, and fewer."""
+    sizes = {"d_model": 512, "h": 8, "d_ff": 2048}
+    names = ("long", "crowd", "ragged-long", "ragged-crowd")
+    slow, quick = probes(N=6, **sizes), probes(N=5, **sizes)
+    assert [tuple(slow[name].inputs[0].shape[:2]) for name in names] == [(1, 257), (67, 3), (2, 131), (67, 3)]
+    assert [tuple(quick[name].inputs[0].shape[:2]) for name in names] == [(2, 257), (67, 7), (2, 257), (67, 7)]
+    assert is_slow(slow.encoder)
+    assert not is_slow(quick.encoder)
 
 
 def test_sizes_are_chosen_among_primes() -> None:

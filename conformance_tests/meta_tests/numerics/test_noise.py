@@ -1,0 +1,44 @@
+"""Random numbers for arrays: those of small ones are drawn, and large ones read one block."""
+
+import torch
+
+from conformance_tests.numerics.noise import BLOCK, Noise, block_of, first_names
+
+SHAPES = {"small": (3, 4), "large": (1200, 1000), "vector": (5,), "other": (1200, 1000)}
+
+
+def test_small_arrays_are_drawn_one_behind_the_other() -> None:
+    generator = torch.Generator().manual_seed(7)
+    noise = Noise(7, SHAPES)
+    for name in ("small", "vector"):
+        want = torch.randn(SHAPES[name], generator=generator, dtype=torch.float64)
+        assert torch.equal(noise.of(name, SHAPES[name]), want)
+
+
+def test_a_large_array_is_standard_normal_and_no_other_one_nor_are_two_rows_equal() -> None:
+    """Of 1.2 million entries: the mean is within 5/√n of 0, the variance within 5·√(2/n) of 1."""
+    noise = Noise(7, SHAPES)
+    x, other = (noise.of(name, SHAPES[name]) for name in ("large", "other"))
+    n = x.numel()
+    assert n > BLOCK
+    assert abs(float(x.mean())) < 5 / n**0.5
+    assert abs(float(x.var()) - 1) < 5 * (2 / n) ** 0.5
+    assert not torch.equal(x, other)
+    assert len({tuple(row[:3].tolist()) for row in x}) == len(x)
+
+
+def test_a_large_array_goes_on_at_the_beginning_of_the_block() -> None:
+    flat = Noise(3, {"large": (2 * BLOCK,)}).of("large", (2 * BLOCK,))
+    assert torch.equal(flat, torch.cat([block_of(3), block_of(3)]))
+
+
+def test_what_is_written_does_not_depend_on_the_order_in_memory() -> None:
+    noise = Noise(7, SHAPES)
+    turned = torch.empty(1000, 1200, dtype=torch.float64).mT
+    noise.write("large", turned)
+    assert torch.equal(turned, noise.of("large", SHAPES["large"]))
+
+
+def test_an_array_with_two_names_goes_by_the_first() -> None:
+    x, y = torch.ones(2), torch.ones(2)
+    assert first_names({"a": x, "b": y, "c": x}) == {"a": "a", "b": "b", "c": "a"}
