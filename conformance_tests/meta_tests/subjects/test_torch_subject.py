@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from contextlib import suppress
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -145,6 +147,45 @@ def test_weights_are_set_by_name() -> None:
         subject.set_weights({n: torch.full_like(w, 31) for n, w in subject.weights().items()})
         assert (module.a.item(), module.frozen.tolist()) == (31, [31, 31])
         assert module.inner.weight.tolist() == module.listed[0].weight.tolist() == [[31, 31], [31, 31]]
+
+
+def test_what_is_held_in_float64_is_the_memory_of_the_parameters() -> None:
+    """A parameter with two names is one array; what is written into it is what the module computes with."""
+    module = Small()
+    subject = TorchSubject(module)
+    with subject.borrowed():
+        held = subject.held()
+        assert held["tied"] is held["inner.weight"]
+        held["a"].fill_(5)
+        assert module.a.item() == 5
+        assert subject.given()["a"].item() == 2
+    assert module.a.item() == 2
+
+
+def test_in_another_precision_copies_are_held() -> None:
+    module = Small()
+    subject = TorchSubject(module)
+    with subject.borrowed(), subject.computing_in(Precision(torch.float32)):
+        held = subject.held()
+        assert held["a"].dtype is torch.float64
+        held["a"].fill_(5)
+        assert module.a.item() == 2
+        subject.set_weights(held)
+        assert module.a.item() == 5
+
+
+def test_other_weights_are_held_in_other_memory_for_a_while() -> None:
+    """Also where the call ends in an error."""
+    module = Small()
+    subject = TorchSubject(module)
+    with subject.borrowed():
+        before = module.a.data_ptr()
+        other = {name: w + 1 for name, w in subject.weights().items()}
+        with suppress(ZeroDivisionError), subject.holding(other):
+            assert module.a.item() == 3
+            raise ZeroDivisionError
+        assert module.a.item() == 2
+        assert module.a.data_ptr() == before
 
 
 OUTPUT = [[[3.25 + 7, 6.5 + 11], [9.75 + 7, 13 + 11]]]

@@ -1,0 +1,51 @@
+"""The first layer of a large encoder says of most deviations that they are not what it computes."""
+
+import pytest
+
+from conformance_tests.deviations import deviation_named, deviations
+from conformance_tests.diagnosis.explanations import explanations
+from conformance_tests.diagnosis.first_layer import FirstLayer
+from conformance_tests.diagnosis.observations import Observation
+from conformance_tests.harness.run import Run
+from conformance_tests.meta_tests.diagnosis.conftest import RunWith
+
+WRONG = "scores-scaled-by-d-model"
+
+
+@pytest.fixture
+def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small encoders count as large ones."""
+    monkeypatch.setattr("conformance_tests.diagnosis.first_layer.is_slow", lambda _: True)
+
+
+def looked_at(run: Run) -> FirstLayer:
+    case = run.first_wrong
+    assert case is not None
+    return FirstLayer(run, Observation(case, (run.output(case),)))
+
+
+@pytest.mark.usefixtures("_slow")
+def test_only_what_gives_its_first_layer_may_be_what_is_wrong(run_with: RunWith) -> None:
+    """Its own deviation, and those that say what is done with several layers: the first one cannot tell."""
+    first = looked_at(run_with(WRONG))
+    assert first.recorded is not None
+    assert first.may_show([deviation_named(WRONG)])
+    assert not first.may_show([deviation_named("softmax-twice")])
+    assert first.may_show([deviation_named("layers-shared")])
+    scaled = [d for d in deviations().values() if d.slot == "scores" and d.applies(first.run.encoder.profile)]
+    assert len([d for d in scaled if first.may_show([d])]) < len(scaled)
+
+
+@pytest.mark.usefixtures("_slow")
+@pytest.mark.parametrize("wrong", [WRONG, "ffn-detached", "mask-unused", "layers-shared", "residual-missing"])
+def test_the_diagnosis_is_the_same_with_that_look(wrong: str, run_with: RunWith) -> None:
+    run = run_with(wrong)
+    assert wrong in [d.id for explanation in explanations(run) for d in explanation.deviations]
+
+
+def test_a_small_encoder_is_evaluated_whole(run_with: RunWith) -> None:
+    first = looked_at(run_with(WRONG))
+    assert first.recorded is None
+    assert first.may_show([deviation_named("softmax-twice")])
+    layers = {step.path.split(".")[1] for step in first.trace(first.run.encoder) if step.path.startswith("layers.")}
+    assert layers == {str(layer) for layer in range(first.run.encoder.dimensions.N)}
