@@ -1,8 +1,7 @@
 """A torch module is borrowed, computed in other precisions, recorded and differentiated, and then as it was."""
 
-from typing import Any
-
 from contextlib import suppress
+from typing import Any
 
 import pytest
 import torch
