@@ -184,7 +184,7 @@ def test_what_an_encoder_asks_for_beside_its_input_is_named() -> None:
 
 def test_an_argument_that_was_never_given_is_named() -> None:
     """Nothing of what it does is judged, and the report says so."""
-    notes = check(AnotherInput, level="static").targets[0].notes
+    notes = check(AnotherInput, level="black-box").targets[0].notes
     assert "left at the default, and not judged: other, in which no mask was found" in notes
 
 
