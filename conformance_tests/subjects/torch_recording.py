@@ -195,6 +195,8 @@ class TorchRecording(OperationMode):
         read = [a for a in tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
         # What is written in place is read before: by then its codes are others.
         before = {id(a): self.codes(a).clone() if is_written else self.codes(a) for a in read}
+        if is_written:
+            self._keep_numbers(read)
         returned = operation(*args, **kwargs)
         results = [r for r in tree_leaves(returned) if isinstance(r, Tensor) and not holds_others(type(r))]
         if torch.Tag.nondeterministic_seeded in operation.tags and results:
@@ -209,6 +211,15 @@ class TorchRecording(OperationMode):
                 if self._key(beside) not in self._shadows:
                     self._remember(beside, self._recorded_beside(call, beside.detach().clone(), place))
         return returned
+
+    def _keep_numbers(self, read: Sequence[Tensor]) -> None:
+        """Copy the numbers of large leaves before an operation may write into their memory, which they share so far."""
+        for tensor in read:
+            shadow, _ = self._shadows.get(self._key(tensor), (None, None))
+            if isinstance(shadow, View):
+                leaf = self.graph.values[shadow.number]
+                if leaf.data.data_ptr() == tensor.untyped_storage().data_ptr():
+                    leaf.data = leaf.data.clone()
 
     def _recorded(self, call: "Call") -> Tensor:
         """Record an operation by its kind, and return the codes of its result."""

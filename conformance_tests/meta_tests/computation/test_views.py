@@ -8,6 +8,7 @@ import torch
 from conformance_tests.computation.graph import PLACES, Graph, Reads, Recording, View, as_view
 from conformance_tests.meta_tests.computation.styles import Einsum
 from conformance_tests.meta_tests.computation.test_reading import reading_of
+from conformance_tests.subjects.torch_subject import TorchSubject
 
 
 def of_torch() -> torch.nn.Module:
@@ -76,6 +77,29 @@ def test_what_a_value_reads_of_a_large_leaf_takes_no_memory() -> None:
     assert torch.equal(reads[0], codes.mT)  # type: ignore[arg-type]
     assert len(reads[:1]) == 1
     assert graph.owning(reads.forms[0]) == (1,)
+
+
+class WritesIntoItsWeights(torch.nn.Module):
+    """Clips its table where it is read, as some embeddings do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(300, 400))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        read = x @ self.table
+        with torch.no_grad():
+            self.table.mul_(0)
+        return read
+
+
+def test_the_numbers_of_a_large_leaf_are_those_that_were_read() -> None:
+    subject = TorchSubject(WritesIntoItsWeights())
+    with subject.borrowed():
+        graph = subject.computation()
+    table = next(value for value in graph.values if value.name == "table")
+    product = next(value for value in graph.values if value.operation == "product")
+    assert torch.allclose(graph.numbers(product.reads[0]) @ table.data.double(), product.data)
 
 
 @pytest.mark.parametrize("module", [Einsum(), of_torch()], ids=["einsum", "torch"])
