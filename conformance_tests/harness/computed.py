@@ -364,9 +364,9 @@ class Computed:
         """
         if self.subject.dtype not in (torch.float64, torch.float32):
             raise Unsupported(f"not decidable in {name_of(self.subject.dtype)}, where small gradients vanish")
-        probe = self.probes[case.probe]
+        probe, cotangent = self.probes[case.probe], self.cotangent(case)
         with self._asking(case, probe):
-            by_input, by_name = self.subject.gradients(probe.inputs, probe.keep, self.cotangent(case))
+            by_input, by_name = self.subject.gradients(probe.inputs, probe.keep, cotangent)
         by_path = {path: sketch(gradient) for path, gradient in self.mapping.gradients(by_name)}
         return Gradients(by_input, by_path, frozenset(name for name, gradient in by_name.items() if gradient.any()))
 
