@@ -1,6 +1,6 @@
 """What follows from walking a choice of equations: which stand where, with which parameters and constants."""
 
-from conformance_tests.meta_tests.spec.values import close, normal, random_parameters, tensor
+from conformance_tests.meta_tests.spec.values import KEEP, close, normal, random_parameters, tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import equations
@@ -84,3 +84,12 @@ def test_a_trace_tells_where_each_value_was_computed() -> None:
     assert normed == [*(f"layers.{l}.norm_{i}" for l in (0, 1) for i in (1, 2)), "norm_final"]
     assert [i.path for i in trace if i.equation.id == "residual"] == [f"layers.{l}" for l in (0, 0, 1, 1)]
     assert (trace[-1].path, trace[-1].equation.id) == ("", "encoder")
+
+
+def test_a_trace_is_of_the_masked_evaluation() -> None:
+    """Its last value is the output; without the mask that is another one."""
+    encoder = Encoder(TORCH_PRE_LN, SIZES)
+    parameters, x = random_parameters(encoder), normal(0, 2, 5, 6)
+    masked = encoder.trace(parameters, x, keep=KEEP)[-1].value
+    close(masked, encoder(parameters, x, keep=KEEP))
+    assert not masked.allclose(encoder(parameters, x))
