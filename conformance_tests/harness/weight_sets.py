@@ -157,10 +157,18 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
     def kept_at(self, path: str) -> Hashable:
         """Return a key of the arrays that the subject keeps at a canonical path; what it has of them is one with it.
 
-        An array that holds several layers counts as another one in each.
+        Of an array that holds several layers each layer has other entries, and of one that several layers share the
+        same ones. Where they are no view of it, that cannot be seen: then they count as those of this layer alone.
         """
-        names = self.mapping.sources[path].names if path in self.mapping.sources else ()
-        return path if names in self._stacked else tuple(self._first_names[name] for name in names)
+        source = self.mapping.sources.get(path)
+        names = tuple(self._first_names[name] for name in source.names) if source else ()
+        if source is None or not names:
+            return names
+        whole, *others = (self.held[name] for name in names)
+        taken = source.take(whole, *others)
+        if not others and taken.untyped_storage()._cdata == whole.untyped_storage()._cdata:
+            return names, tuple(taken.shape), taken.stride(), taken.storage_offset()
+        return path if source.names in self._stacked else names
 
     @cached_property
     def _stacked(self) -> set[tuple[str, ...]]:
