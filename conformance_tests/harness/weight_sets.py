@@ -220,7 +220,7 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         for own in written:
             self._write(own, recipes[own], self.held[own])
         self._made |= {own: recipes[own] for own in written}
-        rounded = self.subject.rounded(self.held) if name != GIVEN else self.held
+        rounded = self.subject.rounded(self.held)
         for own in written:
             if rounded[own] is not self.held[own]:
                 self.held[own].copy_(rounded[own])

@@ -62,7 +62,7 @@ class Recorder(OperationMode):
                 continue
             # An operation in place counts as a version of its argument only after it has been recorded here.
             if value.numel() > 1 and (is_written or not self._is_view_of_a_whole(value, args)):
-                self.results.append(value.detach().to("cpu", copy=True))
+                self.results.append(value.detach().clone().cpu())
             if value.dtype is torch.float32 and is_rounded(value):
                 self.narrowed = torch.float32
         return result
