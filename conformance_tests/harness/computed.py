@@ -166,7 +166,7 @@ class Computed:
 
     def _parameters(self, weights: str = PERTURBED) -> Mapping[str, Tensor]:
         """Return the subject's weights by canonical path, in float64."""
-        return self.weight_sets.parameters(weights)
+        return self.weight_sets.parameters(weights, self.mapping)
 
     def encode(self, case: Case, probe: Probe) -> Tensor:
         """Call the subject on a probe that the check makes.
