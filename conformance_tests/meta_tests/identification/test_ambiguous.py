@@ -164,4 +164,5 @@ def test_the_facts_of_the_documentation_are_those_of_the_function() -> None:
     rows = re.findall(r"^\| `(\w+)=(.+?)` \|", page, re.MULTILINE)
     assert {name for name, _ in rows} == set(signature(described).parameters) - {"encoder"}
     for name, value in rows:
-        described(with_task, **{name: literal_eval(value)})
+        if name != "cut":  # of encoders alone that are spread over several processes
+            described(with_task, **{name: literal_eval(value)})
