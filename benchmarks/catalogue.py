@@ -1,4 +1,4 @@
-"""What is measured: the processes, and the ratios of what they take.
+"""The processes that are measured, and the ratios of what they take.
 
 To add a benchmark, add its process to ``PROCESSES`` and a line to ``FIGURES``. A process that cannot run here or in
 an older version is left out with its reason.
@@ -12,7 +12,7 @@ from benchmarks.measuring import CPU, LARGE, PEAK, QUICK, USUAL, WALL, Process
 GB = 1e9
 IMPORT = "import torch"
 SECONDS = 1.4
-"""How long torch's import takes where the targets were set: a target in seconds is divided by it."""
+"""Seconds that the import of torch takes where the targets were set: a target in seconds is divided by it."""
 
 COMMAND = ("-m", "conformance_tests")
 
@@ -43,7 +43,7 @@ DEFECTS = ("scale", "activation", "epsilon", "mask")
 DEPTHS = (1, 2, 4, 8)
 LENGTHS = (32, 64, 128, 256)
 MORE = 4
-"""How many more small encoders are judged in one run: the time of one is lost in the spread of the rest."""
+"""Further small encoders that are judged in one run: the time of one is lost in the spread of the rest."""
 
 PROCESSES = {
     IMPORT: Process(("-c", "import torch"), QUICK, of_version=False),

@@ -67,7 +67,7 @@ def encoder(
     d_ff: int,
     layer: type[nn.TransformerEncoderLayer] = nn.TransformerEncoderLayer,
 ) -> nn.Module:
-    """Make torch's encoder, of its own layers or of broken ones."""
+    """Make torch's encoder, with torch's layers or with broken ones."""
     one = layer(d_model, heads, d_ff, dropout=0.0, activation="gelu", batch_first=True)
     return nn.TransformerEncoder(one, layers, enable_nested_tensor=False)
 

@@ -11,12 +11,12 @@ from statistics import median
 from benchmarks.measuring import CPU, WALL, Samples
 
 GROWTH = 4 / 3
-"""How many times as large as on file a ratio may become."""
+"""A ratio may become so many times as large as on file."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is measured of a process: ``cpu``, ``wall``, ``peak``, or a number that it prints."""
+    """A quantity of a process: ``cpu``, ``wall``, ``peak``, or a number that it prints."""
 
     process: str
     what: str
@@ -121,12 +121,12 @@ class Change:
 
     @property
     def growth(self) -> float:
-        """How many times as large it is now."""
+        """The factor by which it has grown."""
         return self.now / self.before
 
     @property
     def too_large(self) -> bool:
-        """Whether it grew by more than a third."""
+        """True if it grew by more than a third."""
         return self.growth > GROWTH
 
 

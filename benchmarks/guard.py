@@ -25,7 +25,7 @@ from benchmarks.measuring import (
 )
 
 ROUNDS, AGAIN = 3, 5
-"""How often everything is measured, and how often again where a ratio seems to have grown."""
+"""The number of rounds for everything, and of further ones where a ratio seems to have grown."""
 
 ON_FILE, NOW = "on file", "now"
 

@@ -32,7 +32,7 @@ HOURS = 3600.0
 
 CPU, WALL, PEAK = "cpu", "wall", "peak"
 UNITS = {CPU: "second", WALL: "second", PEAK: "byte", "parameters": "byte"}
-"""What the system measures of each process, and in which unit. What a process prints is added to it."""
+"""Quantities that the system measures of each process, with their units; a process may print further ones."""
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 BYTES_PER_UNIT = 1 if sys.platform == "darwin" else 1024
@@ -49,7 +49,7 @@ class Process:
     Attributes:
         arguments: what follows ``python``.
         effort: how long it takes, by which it is chosen: ``QUICK``, ``USUAL`` or ``LARGE``.
-        of_version: whether it runs the suite, so that each version has a sample of its own.
+        of_version: whether it runs the suite, so that each version is sampled separately.
         status: the exit status with which it ends where it did its work.
         needs: a package without which it cannot run.
         space: the most bytes of address space that it may have: what needs more fails, and leaves the machine alone.
@@ -65,7 +65,7 @@ class Process:
 
 QUICK, USUAL, LARGE = 0, 1, 2
 ROUNDS = (5, 3, 2)
-"""How often a process of each effort runs."""
+"""The number of runs of a process of each effort."""
 
 
 @dataclass(frozen=True)

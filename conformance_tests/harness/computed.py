@@ -93,12 +93,12 @@ class Gradients(NamedTuple):
     Attributes:
         by_input: by the input; None if it is token ids.
         by_path: by each learned parameter, the sketch of it.
-        felt: the names of those arrays, of the encoder's own, whose gradient is not 0 throughout.
+        felt: names of the subject's arrays whose gradient is not 0 throughout; empty for the specification.
     """
 
     by_input: Tensor | None
     by_path: Mapping[str, Tensor]
-    felt: frozenset[str]
+    felt: frozenset[str] = frozenset()
 
 
 UNPADDED = (
@@ -392,9 +392,7 @@ class Computed:
                     parameter.grad[self.facts.unlearned[path]] = 0
                 by_path[path] = sketch(nothing_like(parameter) if parameter.grad is None else parameter.grad)
             parameter.grad = None
-        return Gradients(
-            leaves[0].grad, by_path, frozenset(path for path, gradient in by_path.items() if gradient.any())
-        )
+        return Gradients(leaves[0].grad, by_path)
 
     @cached_property
     def without_value(self) -> list[str]:

@@ -157,8 +157,8 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
     def kept_at(self, path: str) -> Hashable:
         """Return a key of the arrays that the subject keeps at a canonical path; what it has of them is one with it.
 
-        Of an array that holds several layers each layer has other entries, and of one that several layers share the
-        same ones. Where they are no view of it, that cannot be seen: then they count as those of this layer alone.
+        Layers that one array holds have different entries of it, and layers that share an array have the same ones.
+        Only a view shows which: other entries of an array of several layers count as those of this layer alone.
         """
         source = self.mapping.sources.get(path)
         names = tuple(self._first_names[name] for name in source.names) if source else ()
@@ -266,9 +266,8 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         copies = {own: self.held[own].clone() for own in self._first_names.values()}
         return {own: copies[first] for own, first in self._first_names.items()}
 
-    def parameters(self, name: str, mapping: ParameterMapping | None = None) -> Mapping[str, Tensor]:
-        """Return the weights of a set by canonical path, as the mapping reads them or another one."""
-        mapping = mapping or self.mapping
+    def parameters(self, name: str, mapping: ParameterMapping) -> Mapping[str, Tensor]:
+        """Return the weights of a set by canonical path, as a mapping reads them; it need not be that of the sets."""
         return mapping.canonical(self[name]) if self.has_room else CanonicalWeights(self, name, mapping)
 
     def __contains__(self, name: object) -> bool:

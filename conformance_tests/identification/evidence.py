@@ -181,7 +181,7 @@ class Calls:
         if not self.has_head:
             demand_hidden_states(output, probes.encoder, mapping)
         given = probes[case.probe].inputs  # the encoder may have written into those that it got
-        return Experiment(sets.parameters(case.weights), given, output.double(), self.subject.dtype)
+        return Experiment(sets.parameters(case.weights, mapping), given, output.double(), self.subject.dtype)
 
     def takes_tokens(self, x: Tensor) -> bool:
         """Return whether it can be called with ids, though no parameter is known as their table."""

@@ -13,7 +13,6 @@ from conformance_tests.identification.experiment import Experiment
 from conformance_tests.identification.outputs import Search, nearest
 from conformance_tests.identification.search import Axes, agrees, candidates, guided
 from conformance_tests.identification.structure import admissible
-from conformance_tests.numerics.probes import is_slow
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.assembly import Encoder
 from encoder_spec.equation import variants
@@ -96,9 +95,8 @@ def identify(
         if agrees(encoder, experiments):
             return Identification(encoder, True, tried)
     closest, found = guided(start, axes, experiments[0], recorded)
-    # What the intermediates tell needs no search; they leave open few choices, and the last digits of ε. A search for
-    # these takes hundreds of evaluations, which a large encoder is spared.
-    search = nearest(closest, {} if is_slow(closest) else axes, experiments, most=2)
+    # What the intermediates tell needs no search; they leave open few choices, and the last digits of ε.
+    search = nearest(closest, axes, experiments, most=2)
     best = search.best if search.is_settled else closest
     return Identification(best, search.is_settled, tried + search.tried, found)
 

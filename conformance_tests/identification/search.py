@@ -9,6 +9,7 @@ from torch import Tensor
 from conformance_tests.harness.intermediates import Recorded, values_of
 from conformance_tests.identification.epsilon import PLACES, fitted, settled
 from conformance_tests.identification.experiment import Experiment
+from conformance_tests.numerics.probes import is_slow
 from encoder_spec.assembly import Encoder, Intermediate
 from encoder_spec.notation import SpecificationError
 
@@ -120,8 +121,11 @@ def attention_is_found(encoder: Encoder, experiment: Experiment, recorded: Recor
 
 
 def with_eps(encoder: Encoder, axes: Axes, experiments: Sequence[Experiment]) -> Encoder:
-    """Return the encoder with the constants of its norms solved for, as far as its outputs show them."""
-    for constant in PLACES:
+    """Return the encoder with the constants of its norms solved for, as far as its outputs show them.
+
+    The search takes hundreds of evaluations, which a large encoder is spared.
+    """
+    for constant in PLACES if not is_slow(encoder) else ():
         if constant in axes and not agrees(encoder, experiments):
             encoder = settled(encoder, constant, experiments)
     return encoder

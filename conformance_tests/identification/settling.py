@@ -34,7 +34,7 @@ from conformance_tests.identification.search import agrees, traced, with_eps
 from conformance_tests.identification.statements import contradicted, unused, without_its_positions
 from conformance_tests.identification.structure import admissible, as_shown
 from conformance_tests.identification.trial import Reading, Trial
-from conformance_tests.numerics.probes import MANY, Sizes, is_slow
+from conformance_tests.numerics.probes import MANY, Sizes
 from conformance_tests.parameters.gathered import gathered
 from conformance_tests.parameters.mapping import ParameterMapping, absent_outputs, canonical_names, reading
 from conformance_tests.parameters.questions import Answer, open_storage
@@ -515,8 +515,7 @@ def with_plain_final_norm(trial: Trial, found: Identification) -> tuple[Trial, I
     normed = trial.of(replace(trial.reading, mapping=trial.reading.mapping.with_constants(ones)))
     for kind in admissible("norm", {"gamma"}):
         encoder = found.encoder.replace(final_norm="norm", norm_final=kind)
-        if not is_slow(encoder):
-            encoder = with_eps(encoder, {"norm_final.eps": []}, normed.experiments)
+        encoder = with_eps(encoder, {"norm_final.eps": []}, normed.experiments)
         if agrees(encoder, normed.experiments):
             return normed, replace(found, encoder=encoder, agrees=True)
     return trial, found

@@ -573,9 +573,9 @@ def call_once(module: nn.Module, function: Callable[..., Any] | None = None) -> 
 
     def called(whole: Callable[..., Any], x: Tensor, named: Mapping[str, Any]) -> Any:
         dtype = next((p.dtype for p in parameters_in(module) if p.is_floating_point()), x.dtype)
-        cast = [t.to(dtype) if isinstance(t, Tensor) and t.is_floating_point() else t for t in (x, *named.values())]
+        first, others = in_dtype(dtype, x, named)
         with torch.no_grad():
-            return whole(cast[0], **dict(zip(named, cast[1:], strict=True)))
+            return whole(first, **others)
 
     # Torch cannot copy buffers without a shape, and large parameters need not be copied.
     shared = [t for t in (*parameters_in(module), *module.buffers()) if not isinstance(t, UninitializedParameter)]
@@ -587,6 +587,15 @@ def call_once(module: nn.Module, function: Callable[..., Any] | None = None) -> 
     found = first_call(known, {}, arguments_of(stating(module, function)), tried)
     if found is not None:
         called(function or module, found.inputs, found.named)
+
+
+def in_dtype(dtype: torch.dtype, x: Tensor, named: Mapping[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+    """Return the arguments of a call with their floating arrays in a dtype."""
+
+    def cast(given: Any) -> Any:
+        return given.to(dtype) if isinstance(given, Tensor) and given.is_floating_point() else given
+
+    return cast(x), {name: cast(given) for name, given in named.items()}
 
 
 def stating(module: nn.Module, function: Callable[..., Any] | None = None) -> Callable[..., Any]:

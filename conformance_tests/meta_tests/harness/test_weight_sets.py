@@ -209,7 +209,7 @@ def test_a_set_is_given_to_the_subject_once_and_only_when_it_changes(holder: typ
 def test_the_parameters_of_a_set_are_in_use_from_when_one_is_asked_for(holder: type[Holder]) -> None:
     """What was asked for before belongs to its own set again as soon as it is asked for again."""
     sets = weight_sets(holder)
-    one, other = sets.parameters(PERTURBED), sets.parameters(KEEN)
+    one, other = (sets.parameters(name, sets.mapping) for name in (PERTURBED, KEEN))
     first = one["layers.0.W_Q"].clone()
     assert torch.allclose(other["layers.0.W_Q"], 8 * first)
     assert torch.equal(one["layers.0.W_Q"], first)

@@ -31,7 +31,7 @@ MADE = "made"
 """What a rank writes into the store that has made its part of an encoder; another writes why it could not."""
 
 CLOSED = re.compile(r"Connection (closed|reset) by peer|Broken pipe|remote worker")
-"""What gloo says where a process has ended, or left the group: one of these, as the end is met in the middle or not."""
+"""Words of gloo where a process has ended, or left the group; which of them depends on what it was waiting for."""
 
 END = "end"
 """The order after which there are no more."""

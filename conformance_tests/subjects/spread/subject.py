@@ -31,7 +31,7 @@ from conformance_tests.subjects.spread.part import Cut, Output, Part, sharded
 from conformance_tests.subjects.spread.ranks import Ranks
 from conformance_tests.subjects.subject import Precision
 from conformance_tests.subjects.torch_hints import configured
-from conformance_tests.subjects.torch_subject import TorchSubject, stating
+from conformance_tests.subjects.torch_subject import TorchSubject, in_dtype, stating
 
 DIFFER = "rank {} returns other hidden states than rank 0 (off by {:.1e}): a sum over the processes is missing"
 """What is wrong where the ranks return different things."""
@@ -131,20 +131,15 @@ class SpreadSubject(TorchSubject):
         shapes = {name: torch.zeros(p.shape) for name, p in self.part.parameters.items()}
 
         def tried(x: Tensor, named: Mapping[str, Any]) -> Any:
-            given = [
-                t.to(dtype) if isinstance(t, Tensor) and t.is_floating_point() else t for t in (x, *named.values())
-            ]
-            output = self._called_by_all((given[0],), dict(zip(named, given[1:], strict=True)), gradients=False)[0]
+            first, others = in_dtype(dtype, x, named)
+            output = self._called_by_all((first,), others, gradients=False)[0]
             return tree_unflatten(output.leaves, self.part.structure)
 
         found = first_call(shapes, {}, arguments_of(stating(self.module, self._function)), tried)
         if found is None:
             return None
-        cast = {
-            k: v.to(dtype) if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in found.named.items()
-        }
-        x = found.inputs
-        return (x.to(dtype) if x.is_floating_point() else x,), cast
+        first, others = in_dtype(dtype, found.inputs, found.named)
+        return (first,), others
 
     def _apart_in(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[int, float] | None:
         """Return how far the other ranks are from rank 0 in a call, by rank; None if it is refused."""
