@@ -1,11 +1,11 @@
 """Wrong encoders that are spread over processes: each is wrong by how many processes share its work.
 
-Where a sum over the processes is missing, each goes on with hidden states that are its own. They are computed side by
-side here, along the batch; the encoder is judged by those of the first process.
+Where a sum over the processes is missing, each goes on with different hidden states. They are computed side by side
+here, along the batch; the encoder is judged by those of the first process.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 from jaxtyping import Float
@@ -89,7 +89,7 @@ def scaled_as_whole(ranks: int) -> Function:
 
 
 def side_by_side(ranks: int) -> Function:
-    """Return the encoder in which each process has hidden states of its own; those of the first count."""
+    """Return the encoder in which each process has separate hidden states; those of the first count."""
 
     def stack(
         keep: Tensor,
@@ -147,7 +147,9 @@ def network_of_ranks(ranks: int, *, summed: bool) -> Function:
     return network
 
 
-def without_sums(id: str, says: str, of: str, noticed_by: tuple[str, ...], ranks: int, missing: str) -> None:
+def without_sums(
+    id: str, says: str, of: str, noticed_by: tuple[str, ...], ranks: int, missing: Collection[str]
+) -> None:
     """Put an encoder into the catalogue in which some sums over the processes are missing.
 
     Args:
@@ -206,7 +208,7 @@ for ranks in RANKS:
         AFFINE,
         ("MH-4", "ENC-2"),
         ranks,
-        "output",
+        ["output"],
     )
     without_sums(
         f"ffn-not-summed-over-{ranks}-ranks",
@@ -214,7 +216,7 @@ for ranks in RANKS:
         FFN,
         ("FFN-6", "ENC-2"),
         ranks,
-        "ffn",
+        ["ffn"],
     )
     without_sums(
         f"nothing-summed-over-{ranks}-ranks",
@@ -222,5 +224,5 @@ for ranks in RANKS:
         AFFINE,
         ("MH-4", "ENC-2"),
         ranks,
-        "output, ffn",
+        ["output", "ffn"],
     )

@@ -87,6 +87,13 @@ class Used(NamedTuple):
     allowed: Callable[[float], float | None]
 
 
+class Answer(NamedTuple):
+    """The output of a call, and whether its input and its mask still hold what they held."""
+
+    output: Tensor
+    leaves_its_input: bool
+
+
 class Gradients(NamedTuple):
     """Gradients of a sum of an encoder's outputs.
 
@@ -151,10 +158,9 @@ class Computed:
 
     def __post_init__(self) -> None:
         self.extent = Extent()
-        self.leaves_its_input: dict[Case, bool] = {}
         self.probes = Probes(self.encoder, self.question.seed, self.subject.dtype, self.sizes, self.subject.special_ids)
         self.parameters = cache(self._parameters)
-        self.output = cache(self._output)
+        self.answer = cache(self._answer)
         self.expected = cache(self._expected)
         self.gradients = cache(self._gradients)
         self.expected_gradients = cache(self._expected_gradients)
@@ -236,11 +242,15 @@ class Computed:
         coarser = max(dtype, self.narrowed or dtype, key=lambda each: torch.finfo(each).eps)
         return Used(got, want, dtype, partial(self._allowed, parameters, probe, coarser, case))
 
-    def _output(self, case: Case) -> Tensor:
+    def _answer(self, case: Case) -> Answer:
+        """Call the subject in a case."""
         probe = self.probes[case.probe]
         output = self.encode(case, probe)
-        self.leaves_its_input[case] = probe.equals(self.probes[case.probe])
-        return output
+        return Answer(output, probe.equals(self.probes[case.probe]))
+
+    def output(self, case: Case) -> Tensor:
+        """Return the subject's output in a case."""
+        return self.answer(case).output
 
     def _expected(self, case: Case) -> Tensor:
         """Return the specification's output alone: the intermediates of a large probe would fill the memory.

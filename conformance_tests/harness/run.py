@@ -318,13 +318,13 @@ class ExpectedValue:
             raise undecided
         return self
 
-    def departs_nowhere_by_itself(self) -> Self:
-        """Expect that the processes of an encoder that is spread over several were not seen to depart in this slot.
+    def is_alike_in_all_processes(self) -> Self:
+        """Expect that no process of an encoder that is spread over several was seen to have another value.
 
-        The outputs are those of one of them. What else a computation shows fails the checks that are about it.
+        The outputs are those of one of them. Other findings in this slot fail the checks that are about them.
 
         Raises:
-            Disagreement: if they were.
+            Disagreement: if one was.
         """
         if self.run.subject.processes > 1:
             self._demand_nothing_found()
