@@ -72,7 +72,7 @@ def commit_on_file(file: Path = FILE) -> str:
     """Return the commit of the last entry: the one that was measured, or else the one that put the entry on file.
 
     Raises:
-        LookupError: if there is no entry, or this repository has neither commit.
+        LookupError: if nothing is on file, or neither commit is in this clone.
     """
     on_file = entries(file)
     if not on_file:

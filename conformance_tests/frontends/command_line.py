@@ -215,7 +215,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--in-process",
         is_flag=True,
         help="Run targets in this process, where a debugger finds them: no limits, and what they print is shown. "
-        "So it is under torchrun, which starts the processes over which an encoder is spread.",
+        "Under torchrun, targets always run so: it starts the processes over which an encoder is spread.",
     )
     @wraps(command)
     def with_options(

@@ -117,7 +117,7 @@ def page() -> str:
 
 
 def shown(value: float | None) -> str:
-    """A ratio with two digits behind the point; nothing where there is none."""
+    """A ratio with two decimals; nothing where there is none."""
     return "" if value is None else f"{value:.2f}"
 
 

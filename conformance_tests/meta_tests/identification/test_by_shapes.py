@@ -261,7 +261,8 @@ def shared() -> Stack:
     return Stack(nn.ModuleList([one, one]))
 
 
-SHARING = PROFILES["torch-post-ln"].replace(name="sharing", sharing="all")
+DIFFERENT = PROFILES["torch-post-ln"]
+SHARING = DIFFERENT.replace(name="sharing", sharing="all")
 
 
 @pytest.mark.parametrize("place", [on_meta, lambda make: make()], ids=["meta", "cpu"])
@@ -277,9 +278,6 @@ def test_layers_share_what_is_one_object(place: Callable[[Callable[[], nn.Module
     }
     assert [r.id for r in judged(one, DIFFERENT).of("fail")] == ["ENC-15"]
     assert "ENC-16" in [r.id for r in judged(two, SHARING).of("fail")]
-
-
-DIFFERENT = PROFILES["torch-post-ln"]
 
 
 @pytest.mark.parametrize("place", [on_meta, lambda make: make()], ids=["meta", "cpu"])

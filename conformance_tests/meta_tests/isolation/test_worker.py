@@ -232,7 +232,7 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Sent, list[A
             "memory": memory,
             "share": 1,
         }
-        sent = Sent(usual | {"memory": memory, "share": 1} | start, {"target": "a"})
+        sent = Sent(usual | start, {"target": "a"})
         monkeypatch.setattr(worker, "Channel", lambda: sent)
         with pytest.raises(Ended):
             worker.main()
