@@ -209,7 +209,7 @@ def judge(
                     imposed = f"computes a part in {report.dtype} whatever it is given: judged in {report.dtype}"
                     report.notes.append(imposed)
             if not question.variant_alone:
-                run = verified(run, target, guard, watcher, report)
+                verify(run, target, guard, watcher, report)
             report.extent = run.extent.as_data()
             known = question.known_failures
             report.requirements, notes = apply_expected(report.requirements, known, target.name, target.repro)
@@ -296,22 +296,6 @@ def loaded(target: Target, question: Question, watcher: Watcher, guard: Guard) -
     return subject
 
 
-def verified(run: Run, target: Target, guard: Guard, watcher: Watcher, report: TargetReport) -> Run:
-    """Decide every requirement, and return the run in which that was done.
-
-    Raises:
-        SubjectError: if the subject has changed the classes that decide.
-    """
-    verify(run, target, guard, watcher, report)
-    if run.weight_sets.are_untouched():
-        return run
-    # What was computed from its weights beside it says nothing: it has changed these meanwhile.
-    run.weight_sets.keep_apart()
-    report.requirements = []
-    verify(again := replace(run), target, guard, watcher, report)
-    return again
-
-
 def verify(run: Run, target: Target, guard: Guard, watcher: Watcher, report: TargetReport) -> None:
     """Decide every requirement that applies and is not decided yet.
 
@@ -336,8 +320,7 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
     if not report.of("fail"):
         return
     if run.question.strongest is Level.STATIC:
-        report.explained = False
-        report.departs_at = located(None, [], report.of("fail"), run.encoder)
+        locate(run, report)
         return
     by_value, matching = run.departs_at, []
     smallest = smallest_failing_input(run)
@@ -372,6 +355,12 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
         for wrong in explanation.deviations
     ]
     leave_open(run, report)
+
+
+def locate(run: Run, report: TargetReport) -> None:
+    """Write into the report of a subject that was never called at which equation to look: nothing more can be known."""
+    report.explained = False
+    report.departs_at = located(None, [], report.of("fail"), run.encoder)
 
 
 @contextmanager

@@ -199,9 +199,9 @@ class Computed:
         unread = [e for e in ENTRANCES & self.encoder.parameter_shapes().keys() if e not in self.mapping.sources]
         if unread:
             raise Blocked(f"the profile reads its input through {unread[0]}, which the encoder does not have")
-        self.weight_sets.use(case.weights)
         try:
-            yield
+            with self.weight_sets.in_use(case.weights):
+                yield
         except (Disagreement, Unsupported):
             raise
         except Exception as fault:

@@ -12,6 +12,7 @@ the rest shows by itself.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from math import nan
 from typing import NamedTuple
@@ -244,23 +245,31 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         if recipe.plus:
             into.add_(recipe.plus)
 
-    def are_untouched(self) -> bool:
-        """Return whether the encoder's own arrays hold what was written into them: not where it changes them itself."""
-        is_apart = self.has_room or self.subject.dtype is not torch.float64 or self._adopted is not None
-        if is_apart or PERTURBED not in self:
-            return True
-        for own, recipe in self._sets[self._in_use].items():
-            again = torch.empty_like(self.held[own])
-            self._write(own, recipe, again)
-            if not torch.equal(again.nan_to_num(), self.held[own].nan_to_num()):
-                return False
-        return True
+    @contextmanager
+    def in_use(self, name: str) -> Iterator[None]:
+        """Let the subject be called once with the weights of this name.
 
-    def keep_apart(self) -> None:
-        """Hold the weights in separate memory from now on: the encoder changes what it has."""
-        self.held = self._copied()
-        self._made = dict.fromkeys(self._first_names.values(), UNKNOWN)
-        self._in_use = ""
+        If it writes into its arrays in the call, and they are those held here, these are held in other memory from then
+        on: the specification would read what the subject has written.
+        """
+        self.use(name)
+        before = None if self.has_room else self._marks()
+        try:
+            yield
+        finally:
+            if before is not None and self._marks() != before:
+                self.held = self._copied()
+                self._made = dict.fromkeys(self._first_names.values(), UNKNOWN)
+                self._in_use = ""
+
+    def _marks(self) -> list[tuple[int, list[int]]]:
+        """Return a mark of each array, which changes where somebody writes into it.
+
+        Torch counts what is written into a parameter, but not through its ``data``. There a few entries tell: what
+        is written so changes all of an array, or its first row, which is that of padding.
+        """
+        arrays = [self.held[own] for own in dict.fromkeys(self._first_names.values())]
+        return [(0 if w.is_inference() else w._version, bits(some_entries(w))) for w in arrays]
 
     def _copied(self) -> dict[str, Tensor]:
         copies = {own: self.held[own].clone() for own in self._first_names.values()}
@@ -306,6 +315,18 @@ class CanonicalWeights(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self.mapping.sources)
+
+
+def some_entries(w: Tensor) -> Tensor:
+    """Return at most sixteen entries of an array, the first among them."""
+    for axis, size in enumerate(w.shape[-2:], max(w.ndim - 2, 0)):
+        w = w[(slice(None),) * axis + (slice(None, None, max(size // 4, 1)),)]
+    return w.reshape(-1)[:16]
+
+
+def bits(w: Tensor) -> list[int]:
+    """Return the bytes of an array: unlike its numbers, these equal themselves where one is not a number."""
+    return w.detach().contiguous().view(torch.uint8).tolist()
 
 
 def finite(w: Tensor) -> Tensor:

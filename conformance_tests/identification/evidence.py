@@ -98,8 +98,6 @@ class Calls:
         some = [Case(PERTURBED), Case(FAINT, "faint"), Case(GIVEN)] if PERTURBED in sets else []
         cases = some or [Case(GIVEN), Case(GIVEN, "faint")]
         experiments = [self.experiment(mapping, sets, probes, case) for case in cases]
-        if not sets.are_untouched():
-            sets.keep_apart()
         recorded = self.recording(sets, cases[0], experiments[0])
         if recorded is None and PERTURBED in sets:
             # Outputs alone decide: with some sublayers silent they tell the others apart.
@@ -164,9 +162,9 @@ class Calls:
             SubjectError: if it raises what no input is to blame for.
         """
         probe = probes[case.probe]
-        sets.use(case.weights)
         try:
-            output = self.subject.encode(probe.inputs, None).detach()
+            with sets.in_use(case.weights):
+                output = self.subject.encode(probe.inputs, None).detach()
         except (Disagreement, Undetermined):
             raise
         except Unsupported as reason:
@@ -193,8 +191,8 @@ class Calls:
 
     def recording(self, sets: WeightSets, first: Case, experiment: Experiment) -> Recorded | None:
         """Return the subject's intermediates in an experiment, if it shows them."""
-        sets.use(first.weights)
         try:
-            return Recorded(self.subject.record(copies(experiment.inputs), None), search_budget(self.subject.dtype))
+            with sets.in_use(first.weights):
+                return Recorded(self.subject.record(copies(experiment.inputs), None), search_budget(self.subject.dtype))
         except Unsupported:
             return None

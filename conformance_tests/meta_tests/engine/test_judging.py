@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from conformance_tests.deviations import deviations
 from conformance_tests.diagnosis.explanations import Explanation
@@ -249,3 +249,27 @@ def test_of_two_wrong_equations_each_is_named_with_the_other(monkeypatch: pytest
         }
         for one, other in (both, reversed(both))
     ]
+
+
+class Forgetful(nn.TransformerEncoder):
+    """An encoder that writes into its own weights after each call with many positions, and in no other."""
+
+    def forward(self, src: Tensor, src_key_padding_mask: Tensor | None = None) -> Tensor:
+        output = super().forward(src, src_key_padding_mask=src_key_padding_mask)
+        if src.shape[1] > 100:
+            with torch.no_grad():
+                cast("Any", self.layers[0]).linear1.weight.mul_(0.99)
+        return output
+
+
+@pytest.mark.parametrize("room", [0, 2**21], ids=["large", "small"])
+def test_an_encoder_that_writes_into_its_weights_is_compared_with_those_that_it_was_given(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large or small: of a large one the specification reads the encoder's own memory."""
+    monkeypatch.setattr("conformance_tests.harness.weight_sets.ROOM", room)
+    layer = nn.TransformerEncoderLayer(16, 2, 40, batch_first=True, dropout=0.0)
+    forgetful = Forgetful(layer, 2, enable_nested_tensor=False)
+    report = check(forgetful, explain=False).targets[0]
+    assert report.verdict == "nonconformant"
+    assert {r.id for r in report.of("fail")} == {"FFN-1", "ENC-18"}

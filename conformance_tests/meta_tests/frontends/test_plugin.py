@@ -94,7 +94,7 @@ def test_an_encoder_is_judged_by_one_process_of_several_and_ends_none(tmp_path: 
     (tmp_path / "mine.py").write_text("import os, time\ncrash = lambda: os._exit(3)\nhang = lambda: time.sleep(1000)\n")
     names = ["reference", "mine.py:crash", "torch-pre-ln", "mine.py:nobody", "mine.py:hang"]
     encoders = [word for name in names for word in ("--encoder", name)]
-    spread = ["--dist", "load", "--tx", "2*popen", "-v", "--encoder-timeout", "30"]
+    spread = ["--dist", "load", "--tx", "2*popen", "-v", "-rs", "--encoder-timeout", "30"]
     status, output = run_pytest(tmp_path, "--pyargs", "conformance_tests", *encoders, *spread)
     assert status == 1, output
     ran = set(re.findall(r"^\[(gw\d)\] .*test_\w+\[(.+)\] *$", output, re.MULTILINE))

@@ -1,6 +1,6 @@
 """The weights with which a subject is judged: what each set changes, and what stays as it was given."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -219,21 +219,34 @@ def test_the_parameters_of_a_set_are_in_use_from_when_one_is_asked_for(holder: t
     assert "W_Q" not in one
 
 
-def test_a_large_encoder_that_changes_its_own_weights_is_noticed_and_left_alone(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    "written",
+    [lambda w: w[-1].add_(1), lambda w: w.data.mul_(0.9), lambda w: w.data[0].fill_(0)],
+    ids=["a row", "all behind torch's back", "the first row behind its back"],
+)
+def test_a_large_encoder_that_writes_into_its_weights_in_a_call_leaves_those_of_the_specification_alone(
+    written: Callable[[Tensor], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """From that call on they are held in other memory; the next call has the weights of its set again."""
     monkeypatch.setattr("conformance_tests.harness.weight_sets.ROOM", 0)
     sets = weight_sets(InPlace)
-    sets.use(PERTURBED)
-    want = copied(sets[PERTURBED])
-    assert sets.are_untouched()
     subject: Any = sets.subject
-    subject.own["w_o"][0, 0] += 1
-    assert not sets.are_untouched()
-    sets.keep_apart()
-    assert all(torch.equal(w, want[own]) for own, w in sets[PERTURBED].items())
-    subject.own["w_o"][0, 0] += 1
-    assert all(torch.equal(w, want[own]) for own, w in sets[PERTURBED].items())
+    want = copied(sets[PERTURBED])
+    for _ in range(2):
+        with sets.in_use(PERTURBED):
+            assert all(torch.equal(w, want[own]) for own, w in subject.own.items())
+            written(subject.own["w_o"])
+        assert all(torch.equal(w, want[own]) for own, w in sets[PERTURBED].items())
+
+
+def test_a_large_encoder_that_writes_nothing_keeps_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conformance_tests.harness.weight_sets.ROOM", 0)
+    sets = weight_sets(InPlace)
+    subject: Any = sets.subject
+    for name in (PERTURBED, KEEN, GIVEN):
+        with sets.in_use(name):
+            subject.own["w_o"] @ subject.own["w_q"]
+    assert sets.held["w_o"] is subject.own["w_o"]
 
 
 def test_adopted_weights_take_the_place_of_those_made_and_leave_out_what_is_not_there(holder: type[Holder]) -> None:
