@@ -97,7 +97,7 @@ class Affine:
         found: Tensor | None = None
         for product in self.products:
             here = flat >> PLACES == product.number
-            _, M, N = product.data.shape
+            _, M, N = product.shape
             at = places(flat[here])
             taken = take(product, at // (M * N), at // N % M, at % N)
             if found is None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
-from conformance_tests.computation.graph import PLACES, Graph, Value, places
+from conformance_tests.computation.graph import PLACES, Graph, Value, places, with_compact
 from conformance_tests.computation.masks import (
     LARGE,
     hidden_in_words,
@@ -32,6 +32,7 @@ from conformance_tests.computation.walking import (
 ALL = slice(None)
 
 
+@with_compact("W_Q", "W_K", "W_V", "W_O")
 @dataclass(eq=False)
 class Head:
     """Codes of one head's weights: maps (K, width), biases (width), and its rows of the output map."""
@@ -107,7 +108,7 @@ def softmax_argument(graph: Graph, value: Value) -> tuple[Tensor, int] | None:
         seen.add(owner.number)
         # Where all weights are equal, so is much before them: the exponential tells where the softmax begins.
         is_told = not is_even(value.data) or any(reader.operation == "exp" for reader in graph.readers(owner))
-        alike = codes.shape == value.data.shape and owner is not value and is_told
+        alike = codes.shape == value.shape and owner is not value and is_told
         if alike and apart(graph.numbers(codes).softmax(axis), value.data) < UNNOTICED:
             return without_shift(graph, codes, axis), axis
         if owner.kind:
@@ -510,7 +511,7 @@ def in_order(vectors: Affine) -> tuple[Tensor, Tensor]:
     product = vectors.products[0]
     columns = product.reads[1]
     assert isinstance(columns, Tensor)
-    mine = places(vectors.entries.reshape(-1)) % product.data.shape[-1]
+    mine = places(vectors.entries.reshape(-1)) % product.shape[-1]
     used = mine.unique()
     first = torch.stack([(mine == column).nonzero()[0, 0] for column in used])
     return columns[0][:, used], vectors.bias.reshape(-1)[first]
@@ -529,9 +530,9 @@ def features_of(graph: Graph, vectors: Affine) -> tuple[Tensor, int] | None:
     read = graph.owner(rows)
     if read is None:
         return None
-    along = [along_axis(places(rows), read.data.shape, axis) for axis in range(read.data.ndim)]
+    along = [along_axis(places(rows), read.shape, axis) for axis in range(len(read.shape))]
     varying = [axis for axis, at in enumerate(along) if not is_constant_last(at)]
-    return (along[varying[0]], read.data.shape[varying[0]]) if len(varying) == 1 else None
+    return (along[varying[0]], read.shape[varying[0]]) if len(varying) == 1 else None
 
 
 def heads_of(graph: Graph, Q: InHeads, K: InHeads, reads: Tensor) -> list[int]:
@@ -645,7 +646,7 @@ def averaged_by(
         return None
     behind, values = (behind, values) if side == 0 else (behind.mT, values.mT)
     entries = scores.entries.reshape(-1)[places(behind)]
-    _, M, N = scores.product.data.shape
+    _, M, N = scores.product.shape
     at = places(entries)
     rows, columns = scores.product.reads
     assert isinstance(rows, Tensor)
@@ -657,7 +658,7 @@ def averaged_by(
 
 def is_summed_along(weights: Value, axis: int, codes: Tensor) -> bool:
     """Return whether weights (T, queries, keys), read by a product, have the softmax's axis along their last one."""
-    along = along_axis(places(codes), weights.data.shape, axis)
+    along = along_axis(places(codes), weights.shape, axis)
     return bool((along == along[:, :1]).all()) and (codes.shape[-1] == 1 or not is_constant_last(along))
 
 
@@ -777,7 +778,7 @@ def placed_in_heads(results: Sequence[Result], rows: Tensor, width: int) -> tupl
     for result in results:
         here = rows >> PLACES == result.product.number
         at = places(rows[here])
-        _, M, N = result.product.data.shape
+        _, M, N = result.product.shape
         t, row, column = at // (M * N), at // N % M, at % N
         query[here], inside = (row, column) if result.by_row else (column, row)
         entry[here] = torch.tensor(result.heads)[t] * width + inside

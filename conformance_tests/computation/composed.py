@@ -11,7 +11,7 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.feed_forward import feed_forwards
-from conformance_tests.computation.graph import Graph, Value, places
+from conformance_tests.computation.graph import Graph, Value, View, places
 from conformance_tests.computation.rewriting import Rewriting
 from conformance_tests.computation.walking import constant_along, is_of_data, unchanged
 
@@ -155,9 +155,9 @@ class Composing(Rewriting):
         about = {"operation": "look-up", "kind": ""}
         codes = self.add(like, (table, index), like.data.reshape(shape), {"axis": 0}, **about)
         self._looked_up.add(len(self.graph.values) - 1)
-        return codes.reshape(like.data.shape)
+        return codes.reshape(like.shape)
 
-    def _with_one_bias(self, value: Value) -> Tensor:
+    def _with_one_bias(self, value: Value) -> Tensor | View:
         """Add a value; where it adds weights to a map of a map with a bias, both biases are one.
 
         What is added to all rows of a mapped table that are looked up is added to the table.

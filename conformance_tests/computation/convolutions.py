@@ -40,7 +40,7 @@ def read_convolution(graph: Graph, codes: Tensor) -> Convolution | None:
     assert isinstance(rows, Tensor)
     assert isinstance(columns, Tensor)
     read = [value for value in graph.owners(rows) if value.depends]
-    if len(rows) > 1 or len(read) != 1 or read[0].data.ndim != len(("batch", "channels", "time")):
+    if len(rows) > 1 or len(read) != 1 or len(read[0].shape) != len(("batch", "channels", "time")):
         return None
     order, step = kernel_order(graph, rows[0], read[0])
     if order is None:
@@ -60,15 +60,15 @@ def kernel_order(graph: Graph, rows: Tensor, read: Value) -> tuple[Tensor | None
     if len(whole) < 2 or bool(graph.numbers(torch.where(mine, 0, rows)).any()):
         return None, 0
     for time in (2, 1):
-        at = along_axis(places(rows), read.data.shape, time)
-        channel = along_axis(places(rows), read.data.shape, 3 - time)
+        at = along_axis(places(rows), read.shape, time)
+        channel = along_axis(places(rows), read.shape, 3 - time)
         first = at[whole[0]]
         times = first.unique()
         step = int(at[whole[1]].min() - first.min())
         if len(times) == WIDTH and int(times[-1] - times[0]) == WIDTH - 1 and step > 0:
-            channels = read.data.shape[3 - time]
+            channels = read.shape[3 - time]
             order = ((first - times[0]) * channels + channel[whole[0]]).argsort()
-            middle = at[whole] - step * (whole[:, None] % (len(rows) // read.data.shape[0])) + 1
+            middle = at[whole] - step * (whole[:, None] % (len(rows) // read.shape[0])) + 1
             centred = bool((middle == (first - times[0])).all())
             return (order.reshape(WIDTH, channels), step) if centred else (None, 0)
     return None, 0

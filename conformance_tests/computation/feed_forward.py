@@ -12,7 +12,7 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.constants import SAME, rounded_root
-from conformance_tests.computation.graph import Graph, Value
+from conformance_tests.computation.graph import Graph, Value, with_compact
 from conformance_tests.computation.norm import CLOSE, CLOSE_IN_FLOAT32, apart
 from conformance_tests.computation.walking import read_side_by_side
 from encoder_spec.equation import variants
@@ -25,6 +25,7 @@ NEAR_BY = 0.1
 off: GELU with a wrong constant is within 0.07, and ELU, softplus, ReLU² or a sine are 0.2 or more from all variants."""
 
 
+@with_compact("W_1", "W_2", "W_G")
 @dataclass(eq=False)
 class FeedForward:
     """A feed-forward network: codes of its maps and biases, what it reads, and its activation.
@@ -91,7 +92,7 @@ def read_one_map(graph: Graph, value: Value, codes: Tensor) -> FeedForward | Non
         value: what the network gives.
         codes: its entries, with the features last.
     """
-    if not codes.ndim or codes.numel() != value.data.numel():
+    if not codes.ndim or codes.numel() != value.shape.numel():
         return None
     width = codes.shape[-1]
     network = of_rows(graph, codes.reshape(1, -1, width), value, None)
@@ -118,7 +119,7 @@ def of_rows(graph: Graph, rows: Tensor, gives: Value, W_2: Tensor | None) -> Fee
     name, order, off, is_near = nearest_activation(graph.numbers(rows), numbers)
     operations = tuple(dict.fromkeys(value.operation for value in reversed(behind)))
     # Some code computes its activation in float32, whatever it is given.
-    close = CLOSE if all(value.data.dtype is torch.float64 for value in behind) else CLOSE_IN_FLOAT32
+    close = CLOSE if all(value.dtype is torch.float64 for value in behind) else CLOSE_IN_FLOAT32
     found = [found[i] for i in order]
     gate = found[1] if len(found) > 1 else None
     root = rounded_root(name, graph.numbers(rows), [numbers[i] for i in order]) if SAME < off < NEAR_BY else None

@@ -8,11 +8,11 @@ say it. What is left are look-ups, elementwise operations, reductions and produc
 Frameworks record a graph through ``Recording``; nothing here depends on any of them.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, NamedTuple, TypeGuard, overload
+from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -33,6 +33,9 @@ ROUNDING = 1e-6
 NUMBERS_OF_MASKS = 2
 """Masks have no more different numbers than these, so that two of them may be equal and mean different things."""
 
+Key = TypeVar("Key", bound=Hashable)
+Kind = TypeVar("Kind")
+
 Operand = Tensor | float
 """Something that an operation reads: the codes of an array, in the shape in which it is read, or a number."""
 
@@ -52,7 +55,7 @@ class View(NamedTuple):
     """The codes of a view of a large leaf: those of the entries that its sizes and strides lead to."""
 
     number: int
-    shape: tuple[int, ...]
+    shape: torch.Size
     strides: tuple[int, ...]
     offset: int
 
@@ -62,7 +65,7 @@ class View(NamedTuple):
         span = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)) + 1
         begin = (self.number << PLACES) + self.offset
         whole = torch.arange(begin, begin + span if 0 not in self.shape else begin)
-        remember(whole, View(self.number, (span,), (1,), self.offset))
+        remember(whole, View(self.number, torch.Size((span,)), (1,), self.offset))
         return whole.as_strided(self.shape, self.strides)
 
     def at(self, *index: Tensor | int) -> Tensor:
@@ -104,7 +107,86 @@ def as_view(codes: "Operand | View") -> View | None:
     _, whole = WRITTEN_DOWN.get(codes.untyped_storage()._cdata, (None, None))
     if whole is None:
         return None
-    return View(whole.number, tuple(codes.shape), codes.stride(), whole.offset + int(codes.storage_offset()))
+    return View(whole.number, codes.shape, codes.stride(), whole.offset + int(codes.storage_offset()))
+
+
+def view_of(codes: Tensor) -> View | None:
+    """Return the view of one value that many codes are, however they came about; None if they are none, or few."""
+    if codes.numel() < LARGE:
+        return None
+    first = int(codes.reshape(-1)[0])
+    steps = [int(codes.select(axis, 1).reshape(-1)[0]) - first if n > 1 else 0 for axis, n in enumerate(codes.shape)]
+    view = View(first >> PLACES, codes.shape, tuple(steps), first & ((1 << PLACES) - 1))
+    return as_view(codes) or (view if min(steps) >= 0 and torch.equal(view.codes, codes) else None)
+
+
+class Codes(MutableMapping[Key, Tensor], Generic[Key]):
+    """Codes by a key: those of a view are kept as such, and written down each time that one looks at them.
+
+    ``forms`` has them as they are kept.
+    """
+
+    def __init__(self, codes: "Mapping[Key, Tensor] | None" = None) -> None:
+        self.forms: dict[Key, Tensor | View] = {}
+        self.update(codes or {})
+
+    def __getitem__(self, key: Key) -> Tensor:
+        form = self.forms[key]
+        return form.codes if isinstance(form, View) else form
+
+    def __setitem__(self, key: Key, codes: Tensor | View) -> None:
+        self.forms[key] = codes if isinstance(codes, View) else view_of(codes) or codes
+
+    def __delitem__(self, key: Key) -> None:
+        del self.forms[key]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.forms)
+
+    def __len__(self) -> int:
+        return len(self.forms)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.forms  # without writing down what is not looked at
+
+    def shapes(self) -> dict[Key, tuple[int, ...]]:
+        """Return the shape of each."""
+        return {key: tuple(form.shape) for key, form in self.forms.items()}
+
+
+def with_compact(*names: str) -> Callable[[type[Kind]], type[Kind]]:
+    """Let the objects of a class keep these attributes as ``Codes``; each may be None."""
+
+    def attribute(name: str) -> property:
+        def got(one: Any) -> Tensor | None:
+            return compact_in(one).get(name)
+
+        def put(one: Any, codes: Tensor | None) -> None:
+            if codes is None:
+                compact_in(one).pop(name, None)
+            else:
+                compact_in(one)[name] = codes
+
+        return property(got, put)
+
+    def compact_in(one: Any) -> Codes[str]:
+        codes: Codes[str] = vars(one).setdefault("compact", Codes())
+        return codes
+
+    def changed(kind: type[Kind]) -> type[Kind]:
+        for name in names:
+            setattr(kind, name, attribute(name))
+        return kind
+
+    return changed
+
+
+class Unmade(NamedTuple):
+    """The numbers of a large leaf, which are made anew where one asks for them."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+    make: Callable[[], Tensor]
 
 
 class Reads(Sequence[Operand]):
@@ -142,7 +224,7 @@ class Value:
         reads: codes in the shape in which they are read, elementwise operations' in that of the result. A product
             reads rows (T, M, K) and columns (T, K, N), and gives (T, M, N); weights are among the columns if they
             are on one side alone.
-        data: the numbers, in float64.
+        given: the numbers, in float64.
         kind: ``"elementwise"``, ``"reduction"`` or empty.
         name: of a leaf that has one.
         options: axes, ε and the like.
@@ -154,7 +236,7 @@ class Value:
     number: int
     operation: str
     reads: "Reads"
-    data: Tensor
+    given: Tensor | Unmade
     kind: str = ""
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -166,18 +248,38 @@ class Value:
         self.reads = Reads(self.reads)
 
     @property
+    def data(self) -> Tensor:
+        """The numbers, in float64."""
+        return self.given if isinstance(self.given, Tensor) else self.given.make()
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of the numbers, which need not be made for it."""
+        return self.given.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the numbers, likewise."""
+        return self.given.dtype
+
+    @property
     def codes(self) -> Tensor:
         """The codes of its entries, in its shape."""
         if self.whole is not None:
             return self.whole.codes
-        return (self.number << PLACES) + torch.arange(self.data.numel()).reshape(self.data.shape)
+        return (self.number << PLACES) + torch.arange(self.shape.numel()).reshape(self.shape)
+
+    @property
+    def form(self) -> Tensor | View:
+        """The codes of its entries, those of a large leaf as a view."""
+        return self.whole or self.codes
 
     @property
     def whole(self) -> View | None:
         """A large leaf as a view of all of it."""
-        if len(self.reads) or self.data.numel() < LARGE:
+        if len(self.reads) or self.shape.numel() < LARGE:
             return None
-        return View(self.number, tuple(self.data.shape), contiguous_strides(self.data.shape), 0)
+        return View(self.number, self.shape, contiguous_strides(self.shape), 0)
 
     @property
     def forms(self) -> "list[Tensor | View]":
@@ -196,7 +298,7 @@ class Value:
 
     def __repr__(self) -> str:
         """Return number, operation, shape and name."""
-        return f"<{self.number} {self.operation} {tuple(self.data.shape)} {self.name}>"
+        return f"<{self.number} {self.operation} {tuple(self.shape)} {self.name}>"
 
 
 class Rescaling(NamedTuple):
@@ -404,6 +506,12 @@ class Recording:
         self._maps: dict[Hashable, Tensor] = {}
         self.leaf("constant", torch.zeros(()))
 
+    def large_leaf(self, operation: str, data: Unmade, name: str = "", *, learned: bool = False) -> View:
+        """Add a leaf whose codes are not written down, and return the view of all of it."""
+        number = len(self.graph.values)
+        self.graph.values.append(Value(number, operation, Reads(()), data, name=name, learned=learned))
+        return View(number, data.shape, contiguous_strides(data.shape), 0)
+
     def leaf(self, operation: str, data: Tensor, name: str = "", *, learned: bool = False) -> Tensor:
         """Add a leaf, and return the codes of its entries; a parameter may be frozen, and so not learned.
 
@@ -463,8 +571,10 @@ class Recording:
         """Return whether an operand is more than one number that is the same in each call."""
         if not isinstance(read, Tensor):
             return False
+        if self.graph.depends(read) or self.graph.learned(read):
+            return True
         numbers = self.graph.numbers(read)
-        return self.graph.depends(read) or self.graph.learned(read) or bool((numbers != numbers.reshape(-1)[0]).any())
+        return bool((numbers != numbers.reshape(-1)[0]).any())
 
     def _kept(self, operation: str, reads: Sequence[Operand], data: Tensor) -> Tensor | None:
         """Return the operand that an operation leaves as it is; None if it leaves none so."""
@@ -568,7 +678,7 @@ class Recording:
         mean, variance = stored or (numbers.mean(1, keepdim=True), numbers.var(1, correction=0, keepdim=True))
         data = (numbers - mean) / (variance + eps).sqrt()
         owner = self.graph.owner(x)
-        whole = x if owner is None or x.unique().numel() < owner.data.numel() else owner.codes
+        whole = x if owner is None or x.unique().numel() < owner.shape.numel() else owner.codes
         order = places(x).reshape(-1) if whole is not x else torch.arange(x.numel())
 
         def arranged(given: Tensor) -> Tensor:
@@ -644,7 +754,7 @@ class Recording:
         found = numbers.argmax(-1)
         if not is_marking or found.unique().numel() < 2:
             return None
-        arguments = (v for v in self.graph.values if v.operation == "argument" and v.data.numel() == found.numel())
+        arguments = (v for v in self.graph.values if v.operation == "argument" and v.shape.numel() == found.numel())
         same = (v for v in arguments if torch.equal(v.data.reshape(-1).double(), found.reshape(-1).double()))
         return next((v.codes.reshape(found.shape) for v in same), None)
 

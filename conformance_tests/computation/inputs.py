@@ -82,10 +82,10 @@ def summands(
 
 def sequence_of(graph: Graph, value: Value | None) -> Tensor | None:
     """Return the entries of a grid of positions as the sequence (B, n, d_model) that is read of it; None of no grid."""
-    if value is None or value.data.ndim <= WITH_FEATURES:
+    if value is None or len(value.shape) <= WITH_FEATURES:
         return None
     reads = (read for later in graph.values[value.number + 1 :] for read in later.arrays)
-    samples, entries = len(value.data), value.data.numel()  # maps may read the positions of all samples in one axis
+    samples, entries = value.shape[0], value.shape.numel()  # maps may read the positions of all samples in one axis
     as_sequence = (r for r in reads if r.ndim == WITH_FEATURES and len(r) == samples and r.numel() == entries)
     return next((read for read in as_sequence if graph.owner(read) is value), None)
 
@@ -150,7 +150,7 @@ def activation_of(graph: Graph, term: Node) -> tuple[str, Node] | None:
     found = behind_activation(term)
     reads = {node.what.products[0].number if isinstance(node.what, Affine) else id(node): node for node in found}
     inner = next(iter(reads.values()), None)
-    if len(reads) != 1 or inner is None or inner.value is None or inner.value.data.numel() != term.value.data.numel():
+    if len(reads) != 1 or inner is None or inner.value is None or inner.value.shape.numel() != term.value.shape.numel():
         return None
     # A map may give its rows in another arrangement.
     codes = next(iter(paths(graph, term.value.codes, inner.value)), None)
@@ -212,7 +212,7 @@ def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
     else:
         rows = graph.numbers(index).long()
         given = first_argument(graph)
-        sequences = () if given is None else given.data.shape[:2]  # of ids, or of vectors
+        sequences = () if given is None else given.shape[:2]  # of ids, or of vectors
         if len(sequences) == 2 and rows.numel() == sequences[0] * sequences[1]:
             rows = rows.reshape(sequences)  # indices of all sequences may stand in one axis
         rows = rows.reshape(-1, rows.shape[-1])
@@ -275,7 +275,7 @@ MOST_SPECIAL = 3
 def special_ids(graph: Graph) -> frozenset[int]:
     """Return the ids with which the computation compares its input: such as that of padding, or of a mask."""
     given = first_argument(graph)
-    if given is None or given.data.is_floating_point():
+    if given is None or given.dtype.is_floating_point:
         return frozenset()
     compared = (v.reads for v in graph.values if v.operation in ("eq", "ne") and len(v.reads) == 2)
     pairs = (pair for reads in compared for pair in (reads, reads[::-1]))
@@ -328,9 +328,9 @@ def read_constant(found: EncoderReading, codes: Tensor) -> None:
         return
     owner = graph.owner(codes)
     if bool((codes == codes[:1]).all()) and len(codes) > 1:
-        of_table = owner is not None and owner.operation == "parameter" and owner.data.numel() > codes.shape[-1]
+        of_table = owner is not None and owner.operation == "parameter" and owner.shape.numel() > codes.shape[-1]
         given = first_argument(graph)
-        if of_table and given is not None and given.data.is_floating_point():
+        if of_table and given is not None and given.dtype.is_floating_point:
             # Only ids have segments; a table of several rows for anything else is one of positions.
             assert owner is not None
             read_positions(found, codes, owner.codes.reshape(-1, codes.shape[-1]))
@@ -354,18 +354,18 @@ def rows_of(table: Value, codes: Tensor) -> Tensor | None:
         table: the array that holds it.
         codes: entries (n, d_model) of some of its rows.
     """
-    shape, width = table.data.shape, codes.shape[-1]
+    shape, width = table.shape, codes.shape[-1]
     first = places(codes[0])
     along = [axis for axis in range(len(shape)) if not is_even(along_axis(first, shape, axis))]
     if len(along) == 1 and shape[along[0]] == width:
         return table.codes.movedim(along[0], -1).reshape(-1, width)
-    return table.codes.reshape(-1, width) if table.data.numel() % width == 0 else None
+    return table.codes.reshape(-1, width) if table.shape.numel() % width == 0 else None
 
 
 def by_sequence(graph: Graph, codes: Tensor) -> Tensor:
     """Return rows of all sequences that stand in one axis, one sequence behind the other or in turn, as (B, n, d)."""
     given = first_argument(graph)
-    sizes = () if given is None else given.data.shape[:2]  # of ids, or of vectors
+    sizes = () if given is None else given.shape[:2]  # of ids, or of vectors
     if codes.ndim != 2 or len(sizes) != 2 or len(codes) != sizes[0] * sizes[1]:
         return codes
     apart = codes.reshape(*sizes, -1)
@@ -531,11 +531,11 @@ def read_vectors(found: EncoderReading, factor: float, term: Node) -> None:
     if "embedding" in found.choices:
         found.findings.append(Finding("embedding", f"what is given is added more than once{term.value.where}"))
         return
-    if term.value is not first_argument(found.graph) or term.value.data.ndim != WITH_FEATURES:
+    if term.value is not first_argument(found.graph) or len(term.value.shape) != WITH_FEATURES:
         found.unread.append(f"what enters its first layer has a part that is {term}")
         return
     found.choices["embedding"] = "vectors"
-    found.sizes["d_e"] = term.value.data.shape[-1]
+    found.sizes["d_e"] = term.value.shape[-1]
     read_scale(found, factor, found.sizes["d_e"])
 
 
@@ -552,19 +552,19 @@ def read_map(found: EncoderReading, factor: float, what: Affine, given: Node) ->
     rows = product.reads[0]
     assert isinstance(rows, Tensor)
     norm = given.what if isinstance(given.what, Norm) else None
-    if norm is not None and norm.reads.shape == norm.value.data.shape:
+    if norm is not None and norm.reads.shape == norm.value.shape:
         rows = through(norm.reads, rows)
         read_norm_of(found, norm, "feature")
     owner = found.graph.owner(rows)
     if owner is None or owner.operation != "argument" or "embedding" in found.choices:
         found.unread.append(f"what enters its first layer is a map of something computed{product.where}")
-    elif owner.data.ndim == WITH_CHANNELS and len(rows) == 1:
-        patches = tiling(places(rows[0]), owner.data.shape)
+    elif len(owner.shape) == WITH_CHANNELS and len(rows) == 1:
+        patches = tiling(places(rows[0]), owner.shape)
         if patches is None:
             found.unread.append("its patches are not rectangles that tile the image")
         else:
             read_patches(found, what, patches)
-    elif owner.data.ndim in (WITH_FEATURES, OF_NUMBERS) and owner is first_argument(found.graph):
+    elif len(owner.shape) in (WITH_FEATURES, OF_NUMBERS) and owner is first_argument(found.graph):
         read_features(found, factor, what, rows, owner)
     else:
         found.unread.append(f"what enters its first layer is a map of something else than its input{product.where}")
@@ -573,7 +573,7 @@ def read_map(found: EncoderReading, factor: float, what: Affine, given: Node) ->
 def read_features(found: EncoderReading, factor: float, what: Affine, rows: Tensor, owner: Value) -> None:
     """Read a map of the last axis of what is given, which is the same at every position; or of patches of a signal."""
     where, scale = what.products[0].where, what.factor()
-    shape = owner.data.shape if owner.data.ndim == WITH_FEATURES else (*owner.data.shape, 1)
+    shape = owner.shape if len(owner.shape) == WITH_FEATURES else (*owner.shape, 1)
     C = shape[-1]
     at = places(rows).reshape(-1, rows.shape[-1])
     if not torch.equal(at, C * (at[:, :1] // C) + torch.arange(C)):
@@ -581,7 +581,7 @@ def read_features(found: EncoderReading, factor: float, what: Affine, rows: Tens
         if patches is not None:
             read_patches(found, what, patches)
             return
-        if owner.data.ndim == OF_NUMBERS or not is_mixed(at, owner):
+        if len(owner.shape) == OF_NUMBERS or not is_mixed(at, owner):
             found.unread.append(f"what enters its first layer is a map along another axis than the last one{where}")
             return
         says = f"a position reads numbers of several: time and features are exchanged by a reshape{where}"
@@ -602,8 +602,8 @@ def is_mixed(at: Tensor, of: Value) -> bool:
 
     A map over time reads one feature, and a stretch of time is read as a longer row.
     """
-    C = of.data.shape[-1]
-    if at.shape[1] != C or at.numel() != of.data.numel() or at.unique().numel() < at.numel():
+    C = of.shape[-1]
+    if at.shape[1] != C or at.numel() != of.shape.numel() or at.unique().numel() < at.numel():
         return False
     return all(bool((which != which[:, :1]).any()) for which in (at // C, at % C))
 
@@ -611,7 +611,7 @@ def is_mixed(at: Tensor, of: Value) -> bool:
 def read_patches(found: EncoderReading, what: Affine, patches: Patches) -> None:
     """Read a map of patches of an image; its entries are put in the order channel, row, column."""
     W_patch, bias = what.map_and_bias()
-    found.codes |= {"W_patch": W_patch[patches.order]} | ({} if bias is None else {"b_patch": bias})
+    found.codes.update({"W_patch": W_patch[patches.order]} | ({} if bias is None else {"b_patch": bias}))
     for held in (found.codes, found.numbers):
         held.update({path: held[path][patches.order] for path in NORM_OF_FEATURES if path in held})
     found.choices["embedding"] = "patches-without-bias" if bias is None else "patches"

@@ -61,7 +61,7 @@ class Loops:
     def _kind(self, value: Value, read: Sequence[Sequence[int]]) -> Hashable:
         """Return what turns of a loop have in common: of an operation in none, its number."""
         if value.operation == "constant" and not value.name:
-            return value.operation, tuple(value.data.shape), value.data.numpy().tobytes()
+            return value.operation, tuple(value.shape), value.data.numpy().tobytes()
         is_open = value.kind or value.operation in SIDE_BY_SIDE
         if not value.reads or (value.depends and (not is_open or value.options.get("axis", 0) != 0)):
             return value.number
@@ -74,7 +74,7 @@ class Loops:
         has_weights = value.operation in SHARES_WEIGHTS or not value.depends
         weights = [codes for codes in value.forms if has_weights and not self._graph.depends(codes)]
         shared = tuple(map(self._entries_of, weights))
-        return value.operation, value.data.shape[-1:], options, reads, shared
+        return value.operation, value.shape[-1:], options, reads, shared
 
     def _entries_of(self, codes: Tensor | View) -> Hashable:
         """Return which entries of a weight these are, which each turn may make anew."""
@@ -90,19 +90,19 @@ class Loops:
         """
         of_size: dict[Hashable, list[Value]] = {}
         for value in members:
-            of_size.setdefault((value.data.shape, *(tuple(codes.shape) for codes in value.forms)), []).append(value)
+            of_size.setdefault((value.shape, *(tuple(codes.shape) for codes in value.forms)), []).append(value)
         return [members] if len(of_size) == 1 or self._is_of_rows(members) else list(of_size.values())
 
     def _is_of_rows(self, members: Sequence[Value]) -> bool:
         """Return whether operations do the same to each row of what they read, however many there are."""
         first = members[0]
-        if not all(value.depends and value.data.ndim > 1 for value in members):
+        if not all(value.depends and len(value.shape) > 1 for value in members):
             return False
         if first.operation == "product":
             _, columns = first.reads
             assert isinstance(columns, Tensor)
             return all(
-                len(v.data) == len(first.data) and torch.equal(v.arrays[1], columns) and not v.kind for v in members
+                v.shape[0] == first.shape[0] and torch.equal(v.arrays[1], columns) and not v.kind for v in members
             )
         widths = {tuple(codes.shape[-1] for codes in value.arrays) for value in members}
         along = all(
@@ -151,10 +151,11 @@ class Rolling(Rewriting):
         first = turns[0]
         if len(turns) == 1 or not first.depends:
             codes = self.keep(first)
-            self.now.update({turn.number: codes for turn in turns})
+            for turn in turns:
+                self.now[turn.number] = codes
             return
         reads = [tuple(map(self.read, turn.reads)) for turn in turns]
-        if any(turn.data.shape != first.data.shape for turn in turns):
+        if any(turn.shape != first.shape for turn in turns):
             self._add_rows(turns, reads)
             return
         if first.operation == "product":
@@ -184,14 +185,14 @@ class Rolling(Rewriting):
         if first.operation == "product":
             rows = torch.cat([read[0] for read in reads], dim=1)  # type: ignore[misc]
             codes = self.add(first, (rows, reads[0][1]), torch.cat(data, dim=1), {})
-            parts = codes.split([turn.data.shape[1] for turn in turns], dim=1)
+            parts = codes.split([turn.shape[1] for turn in turns], dim=1)
         else:
             operands = self._side_by_side(first, reads, lambda all_of: torch.cat([as_rows(codes) for codes in all_of]))
             options = self.options(first) | ({"axes": (1,)} if "axes" in first.options else {})
             each_one = [as_rows(x) if x.ndim == first.arrays[0].ndim else x.reshape(-1) for x in data]
             codes = self.add(first, operands, torch.cat(each_one), options)
             parts = codes.split([len(x) for x in each_one])
-        self.now.update({turn.number: mine.reshape(turn.data.shape) for turn, mine in zip(turns, parts, strict=True)})
+        self.now.update({turn.number: mine.reshape(turn.shape) for turn, mine in zip(turns, parts, strict=True)})
 
     def _add_product(self, turns: Sequence[Value], reads: Sequence[tuple[Operand, ...]]) -> None:
         """Add the product of all that the turns multiply: rows and columns that meet have the same t."""
@@ -212,7 +213,7 @@ class Rolling(Rewriting):
             whole[at] = data
             operands = representatives(rows, row)[which_rows], representatives(columns, column)[which_columns].mT
             codes = self.add(turns[0], operands, whole.reshape(shape), {}).reshape(-1)[at]
-        mine = codes.split([len(turn.data) for turn in turns])
+        mine = codes.split([turn.shape[0] for turn in turns])
         self.now.update({turn.number: part for turn, part in zip(turns, mine, strict=True)})
 
 

@@ -18,7 +18,7 @@ MATRIX = 2
 
 def masks_out(graph: Graph, value: Value, others: "Sequence[Tensor | float]", argument: Tensor) -> bool:
     """Return whether scores are multiplied by 1, or by 0 where what the softmax reads is a large negative number."""
-    if value.operation != "mul" or len(others) != 1 or graph.depends(others[0]) or value.data.shape != argument.shape:
+    if value.operation != "mul" or len(others) != 1 or graph.depends(others[0]) or value.shape != argument.shape:
         return False
     kept = graph.numbers(others[0]).broadcast_to(argument.shape)
     return not is_even(kept) and bool(((kept == 1) | ((kept == 0) & (argument <= -LARGE))).all())
@@ -57,14 +57,14 @@ def is_made_of_ids(graph: Graph, value: Value) -> bool:
     """Return whether a value is a product of numbers that are made from the ids alone."""
     given = first_argument(graph)
     return (
-        value.operation == "product" and not value.learned and given is not None and not given.data.is_floating_point()
+        value.operation == "product" and not value.learned and given is not None and not given.dtype.is_floating_point
     )
 
 
 def ids_behind(graph: Graph, codes: Tensor) -> Iterator[Tensor]:
     """Yield the ids from which operations on each entry make these, in their arrangement."""
     given = first_argument(graph)
-    if given is None or given.data.is_floating_point():
+    if given is None or given.dtype.is_floating_point:
         return
     waiting = [codes]
     while waiting:
@@ -81,7 +81,7 @@ def ids_behind(graph: Graph, codes: Tensor) -> Iterator[Tensor]:
 def factors(product: Value, codes: Tensor) -> list[Tensor]:
     """Return the first entry of the row, and of the column, that make each of these entries of a product."""
     rows, columns = product.arrays
-    _, M, N = product.data.shape
+    _, M, N = product.shape
     at = places(codes)
     return [rows[at // (M * N), at // N % M, 0], columns[at // (M * N), 0, at % N]]
 
@@ -106,7 +106,7 @@ def hidden_wrongly(graph: Graph, masking_ids: Sequence[Tensor], axis: int) -> st
         given = graph.owner(ids)
         assert given is not None
         at = places(ids.movedim(keys, -1).reshape(-1, ids.shape[keys])[0])
-        along = (along_axis(at, given.data.shape, a) for a in range(given.data.ndim))
+        along = (along_axis(at, given.shape, a) for a in range(len(given.shape)))
         read = next(place for place in along if not is_even(place))
         moved = (read != torch.arange(len(read))).nonzero().flatten().tolist()
         if moved:

@@ -56,7 +56,7 @@ def read_norm(graph: Graph, value: Value) -> Norm | None:
         centred = "layer-norm" if beta is not None else "layer-norm-without-bias"
         form = centred if value.operation == "layer-norm" else "rms"
         eps = value.options["eps"]
-        eps = torch.finfo(value.data.dtype).eps if eps is None else float(eps)
+        eps = torch.finfo(value.dtype).eps if eps is None else float(eps)
         form = form if len(value.options["axes"]) == 1 else ""
         return Norm(value, value.arrays[0], form, eps, gamma, beta, value.options["axes"])
     if value.operation == BATCH_NORM:
@@ -84,7 +84,7 @@ def stored_norm(graph: Graph, value: Value) -> Norm | None:
 
 def is_of_root(graph: Graph, codes: Tensor) -> bool:
     """Return whether entries are computed of the roots of an array that is not learned."""
-    arrays = (v for v in graph.ancestors(codes) if v.data.numel() > 1 and not v.learned)
+    arrays = (v for v in graph.ancestors(codes) if v.shape.numel() > 1 and not v.learned)
     return any(v.operation in ("sqrt", "rsqrt") or (v.operation == "pow" and is_half(v.reads[1])) for v in arrays)
 
 
@@ -193,7 +193,7 @@ def is_closed(graph: Graph, value: Value, candidate: Candidate) -> bool:
 
 def as_norm(graph: Graph, value: Value, candidate: Candidate, reduction: Value) -> Norm | None:
     """Return the norm that leads from a candidate to a value."""
-    if len(candidate) == 1 and value.data.numel() != candidate[0].data.numel():
+    if len(candidate) == 1 and value.shape.numel() != candidate[0].shape.numel():
         return None
     x_codes = next(iter(paths(graph, value.codes, *candidate)), None)
     # A class token, among several values, is repeated for each sequence.
@@ -201,7 +201,7 @@ def as_norm(graph: Graph, value: Value, candidate: Candidate, reduction: Value) 
         return None
     axes = statistics_axes(graph, reduction, candidate, x_codes)
     axis = axes[0] if len(axes) == 1 else -1
-    shape = value.data.shape
+    shape = value.shape
     x, y = (graph.numbers(c).movedim(axis, -1) for c in (x_codes, value.codes))
     gammas, betas, numbers = ingredients(graph, value, candidate)
     gamma, beta = spread(gammas, shape), spread(betas, shape)
@@ -215,7 +215,7 @@ def as_norm(graph: Graph, value: Value, candidate: Candidate, reduction: Value) 
         "gamma": torch.ones(x.shape[-1], dtype=torch.float64) if one is None else graph.numbers(one),
         "beta": torch.zeros(x.shape[-1], dtype=torch.float64) if two is None else graph.numbers(two),
     }
-    close = CLOSE if reduction.data.dtype is torch.float64 else CLOSE_IN_FLOAT32
+    close = CLOSE if reduction.dtype is torch.float64 else CLOSE_IN_FLOAT32
     fit = fitted(x, y, given, numbers, close, shifts=two is not None)
     return Norm(value, x_codes, fit.form, fit.eps, one, two, (axis,), fit.nearest, fit.uncentred)
 

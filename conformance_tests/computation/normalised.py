@@ -46,9 +46,9 @@ def divided_behind(graph: Graph, value: Value) -> Divided | None:
         return None
     entries, by = (read.expand_as(value.data) for read in value.arrays)
     product = graph.owner(entries)
-    if product is None or not is_of_data(graph, product) or entries.numel() != product.data.numel():
+    if product is None or not is_of_data(graph, product) or entries.numel() != product.shape.numel():
         return None
-    divisor = torch.full(product.data.shape, NONE)
+    divisor = torch.full(product.shape, NONE)
     divisor.view(-1)[places(entries.reshape(-1))] = by.reshape(-1)
     for side, (weights, across) in enumerate(((product.arrays[0], divisor), (product.arrays[1].mT, divisor.mT))):
         if bool((across == NONE).any()) or not constant_along(across, 2):

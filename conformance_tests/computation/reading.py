@@ -13,7 +13,7 @@ from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, attentions, names
 from conformance_tests.computation.constants import NEAR, SAME
 from conformance_tests.computation.feed_forward import FeedForward
-from conformance_tests.computation.graph import Graph, Value, places
+from conformance_tests.computation.graph import Codes, Graph, Value, places
 from conformance_tests.computation.inputs import ONE_FOR_ALL, WITH_FEATURES, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import read_norm_parameters, read_outer_norm
@@ -48,7 +48,7 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         value = graph.owner(codes)
         if value is None or value.number in tried or codes.ndim != WITH_FEATURES:
             continue
-        if codes.numel() < value.data.numel():
+        if codes.numel() < value.shape.numel():
             continue  # a pooled position
         is_as_wide = graph.output.ndim == codes.ndim and graph.output.shape[-1] == codes.shape[-1]
         is_inside = is_as_wide and graph.owner(graph.output) is not value
@@ -142,10 +142,10 @@ def read_alone(found: EncoderReading, stream: Stream) -> None:
 def all_positions(graph: Graph) -> tuple[Tensor, list[int]]:
     """Return the output with all positions that were computed for it, and which of them are returned."""
     output, value = graph.output, graph.owner(graph.output)
-    if value is None or output.ndim != value.data.ndim or output.ndim != WITH_FEATURES:
+    if value is None or output.ndim != len(value.shape) or output.ndim != WITH_FEATURES:
         return output, []
-    rows = along_axis(places(output[0, :, 0]), value.data.shape, 1)
-    same = len(output) == len(value.data) and torch.equal(output, value.codes[:, rows])
+    rows = along_axis(places(output[0, :, 0]), value.shape, 1)
+    same = len(output) == value.shape[0] and torch.equal(output, value.codes[:, rows])
     return (value.codes, rows.tolist()) if same else (output, [])
 
 
@@ -174,7 +174,7 @@ def find_random(found: EncoderReading) -> None:
 def find_axis(found: EncoderReading, attention: Attention, shape: torch.Size, axis: int) -> None:
     """Find attention that runs along another axis than the one along which positions are added."""
     state = found.graph.owner(attention.reads)
-    if state is None or state.data.shape != shape:
+    if state is None or state.shape != shape:
         return
     rows = places(attention.reads[0, :, 0])
     varying = [a for a in range(2) if along_axis(rows, shape, a).unique().numel() > 1]
@@ -242,7 +242,7 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
         "d_k": head.W_Q.shape[1],
         "d_v": head.W_V.shape[1],
         "d_model": head.W_Q.shape[0],
-        "d_ff": max(found.codes[f"layers.{l}.W_1"].shape[1] for l in range(len(layers))),
+        "d_ff": max(found.codes.forms[f"layers.{l}.W_1"].shape[1] for l in range(len(layers))),
     }
     found.choices["layer"] = "pre-ln" if stream.is_pre else "post-ln"
     biases = {path.rpartition(".")[2] for path in found.codes}
@@ -262,7 +262,7 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     find_merge(found)
     find_shared_heads(found)
     find_partly_shared(found, len(layers))
-    first_of = {p.split(".", 2)[2]: c for p, c in found.codes.items() if p.startswith("layers.0.")}
+    first_of = Codes({p.split(".", 2)[2]: found.codes[p] for p in found.codes if p.startswith("layers.0.")})
     alike = all(
         torch.equal(found.codes.get(f"layers.{l}.{name}", codes), codes)
         for l in range(1, len(layers))
@@ -270,7 +270,8 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     )
     found.choices["sharing"] = "all" if len(layers) > 1 and alike and names(graph, first_of["W_Q"]) else "none"
     if found.choices["sharing"] == "all":
-        found.codes = {p: c for p, c in found.codes.items() if not p.startswith("layers.") or p.startswith("layers.0.")}
+        for path in [p for p in found.codes if p.startswith("layers.") and not p.startswith("layers.0.")]:
+            del found.codes[path]
 
 
 def read_masks_by_ids(found: EncoderReading, attentions: Sequence[Attention]) -> None:
@@ -295,7 +296,7 @@ APART = (
 def find_repeated(found: EncoderReading, N: int) -> None:
     """Find parameters that stand in two places of one layer."""
     for one, other, slot, says in APART:
-        pairs = [(found.codes.get(f"layers.{l}.{one}"), found.codes.get(f"layers.{l}.{other}")) for l in range(N)]
+        pairs = ((found.codes.get(f"layers.{l}.{one}"), found.codes.get(f"layers.{l}.{other}")) for l in range(N))
         if any(a is not None and b is not None and torch.equal(a, b) for a, b in pairs):
             found.findings.append(Finding(slot, says))
 
@@ -318,9 +319,9 @@ def find_shared_heads(found: EncoderReading) -> None:
 def unused_twin(graph: Graph, codes: Tensor) -> str:
     """Return the name of a parameter without influence that has the shape of one of these; empty if there is none."""
     used = {v.number for v in graph.ancestors(graph.output)}
-    shapes = {v.data.shape for v in graph.owners(codes)}
+    shapes = {v.shape for v in graph.owners(codes)}
     idle = (v for v in graph.values if v.operation == "parameter" and v.number not in used)
-    return next((v.name for v in idle if v.data.shape in shapes), "")
+    return next((v.name for v in idle if v.shape in shapes), "")
 
 
 def find_merge(found: EncoderReading) -> None:
@@ -412,16 +413,15 @@ def missing_biases(found: EncoderReading, N: int) -> None:
         for letter in letters:
             path = f"layers.{l}.{letter}"
             if path not in found.codes:
-                width = found.codes.get(path.replace("b_", "W_"), found.numbers.get(path.replace("b_", "W_")))
-                assert width is not None
-                found.numbers[path] = torch.zeros(width.shape[-1], dtype=torch.float64)
+                held = found.codes.forms if path.replace("b_", "W_") in found.codes else found.numbers
+                found.numbers[path] = torch.zeros(held[path.replace("b_", "W_")].shape[-1], dtype=torch.float64)
 
 
 def fill_up_networks(found: EncoderReading, N: int) -> None:
     """Give narrower feed-forward networks the width of the widest: what rows of 0 in W_2 read has no effect."""
     for l in range(N):
         place = f"layers.{l}."
-        width = found.codes[f"{place}W_1"].shape[1]
+        width = found.codes.forms[f"{place}W_1"].shape[1]
         beyond = found.sizes["d_ff"] - width
         sides = dict.fromkeys(("W_1", "W_G", "b_1", "b_G"), (0, beyond)) | {"W_2": (0, 0, 0, beyond)}
         for held, (name, side) in product((found.codes, found.numbers), sides.items() if beyond else ()):
@@ -622,7 +622,7 @@ def read_inputs(found: EncoderReading, stream: Stream) -> None:
     if "x_dist" in found.codes and int(found.codes["x_dist"].min()) < int(found.codes["x_cls"].min()):
         says = "the tokens before the positions stand in another order than they were made"
         found.findings.append(Finding("cls", says))
-    shapes = {p: tuple(c.shape) for p, c in (*found.codes.items(), *found.numbers.items())}
+    shapes = found.codes.shapes() | {path: tuple(numbers.shape) for path, numbers in found.numbers.items()}
     if "E" in shapes:
         found.sizes |= {"V": shapes["E"][0], "d_e": shapes["E"][1]}
     if "P" in shapes:

@@ -18,7 +18,7 @@ TAKEN = {"sub": 1, "rsub": 0}
 
 def rescaled(graph: Graph) -> Graph:
     """Return a graph that begins with rescaled images; the same graph, if nothing rescales its input."""
-    given = next((v for v in graph.values if v.operation == "argument" and v.data.ndim == IMAGES), None)
+    given = next((v for v in graph.values if v.operation == "argument" and len(v.shape) == IMAGES), None)
     if given is None:
         return graph
     last, factor, offset = given, torch.ones_like(given.data), torch.zeros_like(given.data)

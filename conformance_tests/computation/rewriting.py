@@ -1,36 +1,24 @@
 """Graphs made of other graphs, in which some values are put in another way."""
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import PLACES, Graph, Operand, Reads, Value, View, as_view, places
-
-
-class Now(MutableMapping[int, Tensor]):
-    """Codes by the number of a value, those of large leaves written down when they are asked for."""
-
-    def __init__(self) -> None:
-        self.forms: dict[int, Tensor | View] = {}
-
-    def __getitem__(self, number: int) -> Tensor:
-        form = self.forms[number]
-        return form.codes if isinstance(form, View) else form
-
-    def __setitem__(self, number: int, codes: Tensor) -> None:
-        self.forms[number] = as_view(codes) or codes
-
-    def __delitem__(self, number: int) -> None:
-        del self.forms[number]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.forms)
-
-    def __len__(self) -> int:
-        return len(self.forms)
+from conformance_tests.computation.graph import (
+    PLACES,
+    Codes,
+    Graph,
+    Operand,
+    Reads,
+    Unmade,
+    Value,
+    View,
+    as_view,
+    places,
+)
 
 
 class Translation:
@@ -43,7 +31,7 @@ class Translation:
 
     def __init__(self, former: Graph) -> None:
         self.former = former
-        self.now = Now()
+        self.now: Codes[int] = Codes()
 
     def view(self, view: View | None) -> View | None:
         """Return a view of a large leaf as it is now, if that leaf is kept as it was; else None."""
@@ -102,17 +90,28 @@ class Rewriting:
         """Return the options of a value, with codes as they are now."""
         return {name: self.read(option) for name, option in value.options.items()}
 
-    def keep(self, value: Value) -> Tensor:
-        """Add a value as it is, and return its codes."""
-        return self.add(value, list(map(self.read, value.reads.forms)), value.data, self.options(value))
+    def keep(self, value: Value) -> Tensor | View:
+        """Add a value as it is, and return its codes, those of a large leaf as a view."""
+        return self._added(value, list(map(self.read, value.reads.forms)), value.given, self.options(value)).form
 
     def add(
         self, like: Value, reads: Sequence[Operand | View], data: Tensor, options: Mapping[str, Any], **other: Any
     ) -> Tensor:
         """Add a value that is like one of the former graph but for some attributes, and return its codes."""
+        return self._added(like, reads, data, options, **other).codes
+
+    def _added(
+        self,
+        like: Value,
+        reads: Sequence[Operand | View],
+        data: Tensor | Unmade,
+        options: Mapping[str, Any],
+        **other: Any,
+    ) -> Value:
         number = len(self.graph.values)
-        self.graph.values.append(replace(like, number=number, reads=Reads(reads), data=data, options=options, **other))
-        return self.graph.values[-1].codes
+        value = replace(like, number=number, reads=Reads(reads), given=data, options=options, **other)
+        self.graph.values.append(value)
+        return value
 
     def finish(self) -> Graph:
         """Return the graph, with the output and the parts of the former one."""
@@ -143,6 +142,6 @@ class Replacing(Rewriting, Generic[Found]):
             one = found.get(value.number)
             self.now[value.number] = self.keep(value) if one is None else self.replaced(value, one)
 
-    def replaced(self, value: Value, found: Found) -> Tensor:
+    def replaced(self, value: Value, found: Found) -> Tensor | View:
         """Add what takes the place of a value, and return its entries in the shape of that."""
         raise NotImplementedError

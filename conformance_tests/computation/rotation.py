@@ -27,7 +27,7 @@ def rotation(graph: Graph) -> str:
         if value.depends and value.operation == "mul":
             for operand in value.arrays:
                 if not graph.depends(operand) and not graph.learned(operand):
-                    factors.setdefault(value.data.shape, []).append((value, graph.numbers(operand)))
+                    factors.setdefault(value.shape, []).append((value, graph.numbers(operand)))
     for alike in factors.values():
         for (value, one), (_, other) in combinations(alike, 2):
             is_circle = torch.allclose(one.square() + other.square(), torch.ones_like(one), atol=ON_THE_CIRCLE)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.graph import Codes, Graph
 from conformance_tests.computation.images import ImageAxes
 from encoder_spec.equation import variants
 
@@ -121,7 +121,7 @@ class EncoderReading(Remarks):
     """
 
     graph: Graph
-    codes: dict[str, Tensor] = field(default_factory=dict)
+    codes: Codes[str] = field(default_factory=Codes)
     widths: dict[str, int] = field(default_factory=dict)
     numbers: dict[str, Tensor] = field(default_factory=dict)
     choices: dict[str, str | float] = field(default_factory=dict)

@@ -109,7 +109,7 @@ class Wiring:
             return self._of_several(codes)
         if not graph.depends(codes):
             return Node("weights", value, what=codes)
-        if codes.unique().numel() < value.data.numel():
+        if codes.unique().numel() < value.shape.numel():
             return Node("unknown", value, (self.explain(value),), codes)
         return self.explain(value)
 
@@ -141,7 +141,7 @@ class Wiring:
         if value.operation == "argument":
             return Node("input", value)
         if value.operation == "look-up":
-            return Node("look-up", value, what=value.arrays[0])
+            return Node("look-up", value)
         norm = read_norm(graph, value)
         if norm is not None:
             return Node("norm", value, (self.of(norm.reads),), norm)
@@ -225,7 +225,7 @@ class Wiring:
         if node.value is None or not operations or not is_on(stream, beside):
             return None
         says = f"its feed-forward network is {', '.join(operations)} of each entry, without a map{node.value.where}"
-        return Node("sublayer", node.value, (reads,), absent_network(node.value.data.shape[-1], says))
+        return Node("sublayer", node.value, (reads,), absent_network(node.value.shape[-1], says))
 
     def _passing(self, value: Value) -> Node | None:
         """Return a sublayer whose result passes through further operations on each entry, if a value is such."""
@@ -262,7 +262,7 @@ class Wiring:
         parts = {value.number: self._maps.get(value.number) for value in owners}
         in_turn = dict.fromkeys((codes.reshape(-1, codes.shape[-1])[0] >> PLACES).tolist())
         apart = [part for number in in_turn if isinstance(part := parts.get(number), Attention)]
-        if len(apart) < len(owners) or codes.unique().numel() < sum(v.data.numel() for v in owners):
+        if len(apart) < len(owners) or codes.unique().numel() < sum(v.shape.numel() for v in owners):
             return None
         if not all(part.heads for part in apart) or any(head.W_O is not None for part in apart for head in part.heads):
             return None

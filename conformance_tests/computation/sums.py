@@ -48,15 +48,15 @@ class Summing(Rewriting):
 
     def _one_map(self, value: Value, found: Sum) -> Tensor:
         """Add the map that a sum is, and its bias; return the codes of the sum."""
-        N = value.data.shape[-1]
-        rows = torch.cat([each.at(..., 0).arguments().reshape(value.data.numel() // N, -1) for each in found.maps], -1)
-        firsts = (each.at(*(0,) * (value.data.ndim - 1)) for each in found.maps)
+        N = value.shape[-1]
+        rows = torch.cat([each.at(..., 0).arguments().reshape(value.shape.numel() // N, -1) for each in found.maps], -1)
+        firsts = (each.at(*(0,) * (len(value.shape) - 1)) for each in found.maps)
         columns = torch.cat([first.weights().mT for first in firsts])
         is_biased = bool((found.bias != NONE).any())
         data = value.data - self.graph.numbers(found.bias) if is_biased else value.data
         data = data.reshape(1, -1, N)
         about = {"operation": "product", "kind": ""}
-        codes = self.add(value, (rows[None], columns[None]), data, {}, **about).reshape(value.data.shape)
+        codes = self.add(value, (rows[None], columns[None]), data, {}, **about).reshape(value.shape)
         if is_biased:
             about = {"operation": "add", "kind": "elementwise"}
             codes = self.add(value, (codes, found.bias), value.data, {}, **about)
@@ -69,10 +69,10 @@ def sum_of_maps(graph: Graph, value: Value) -> Sum | None:
     The parts are all results of heads, or all inner features, that are computed of one value.
     """
     parts = list(summands(value))
-    if not 1 < len(parts) <= MOST_PARTS or value.data.ndim < 2:
+    if not 1 < len(parts) <= MOST_PARTS or len(value.shape) < 2:
         return None
     maps: list[Affine] = []
-    bias = torch.full(value.data.shape, NONE)
+    bias = torch.full(value.shape, NONE)
     for codes in parts:
         found = affine(graph, codes)
         if found is None or len(found.products) != 1 or found.factor() != 1 or not is_map(found):
@@ -92,8 +92,8 @@ def summands(value: Value) -> Iterator[Tensor]:
         yield from value.arrays
     elif value.operation == "sum" and len(value.options["axes"]) == 1:
         read, axis = value.arrays[0], value.options["axes"][0]
-        if read.shape[axis] <= MOST_PARTS and prod(value.data.shape) * read.shape[axis] == read.numel():
-            yield from (part.reshape(value.data.shape) for part in read.unbind(axis))
+        if read.shape[axis] <= MOST_PARTS and prod(value.shape) * read.shape[axis] == read.numel():
+            yield from (part.reshape(value.shape) for part in read.unbind(axis))
 
 
 def is_map(found: Affine) -> bool:

@@ -41,13 +41,13 @@ def product_of_sums(graph: Graph, value: Value) -> Product | None:
     if value.operation == "product" and value.arrays[0].shape[-1] > 1:
         return None
     one, other = (read.expand_as(value.data) for read in value.arrays)
-    axes = range(value.data.ndim)
+    axes = range(len(value.shape))
     along_one, along_other = ({a for a in axes if not constant_along(read, a)} for read in (one, other))
     of_one, of_other = along_one - along_other, along_other - along_one
     if not of_one or not of_other:
         return None
     order = tuple(sorted(axes, key=lambda axis: (axis in of_one) + 2 * (axis in of_other)))
-    M, N = (prod(value.data.shape[axis] for axis in mine) for mine in (of_one, of_other))
+    M, N = (prod(value.shape[axis] for axis in mine) for mine in (of_one, of_other))
     rows, columns = (read.permute(order).reshape(-1, M, N) for read in (one, other))
     terms = [terms_of(graph, codes) for codes in (rows[..., 0], columns[:, 0])]
     if terms[0] is None or terms[1] is None or terms[0].shape[-1] != terms[1].shape[-1]:
@@ -69,7 +69,7 @@ class Joining(Replacing[Product]):
 
     def replaced(self, value: Value, found: Product) -> Tensor:
         """See ``Replacing``: the product of the terms, with the numbers of the product of their sums."""
-        shape = [value.data.shape[axis] for axis in found.axes]
+        shape = [value.shape[axis] for axis in found.axes]
         rows, columns = map(self.translated, found[:2])
         data = value.data.permute(found.axes).reshape(len(rows), rows.shape[1], columns.shape[2])
         about = {"operation": "product", "kind": ""}

@@ -96,7 +96,7 @@ class Mapping(Replacing[list[Unmapped]]):
 
     def _map_of(self, one: Unmapped) -> Tensor:
         """Add the map by the identity, and return its entries as the product reads them."""
-        shape = one.stream.data.shape
+        shape = one.stream.shape
         first = places(one.vectors[0, 0])
         axis = next((a for a in range(len(shape)) if not is_even(along_axis(first, shape, a))), len(shape) - 1)
         rows = self.now[one.stream.number].movedim(axis, -1)

@@ -17,6 +17,7 @@ from torch import Tensor
 from conformance_tests.computation.shown import Facts
 from conformance_tests.errors import Blocked, Disagreement, Unsupported, one_line
 from conformance_tests.harness.extent import AS_USED, DRAWN, OWN, WITH_GRADIENTS, WITHOUT_GRADIENTS, Extent
+from conformance_tests.harness.gradients import Arising, Gradients
 from conformance_tests.harness.intermediates import Aligned, Recorded, align, departure
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.weight_sets import (
@@ -32,7 +33,7 @@ from conformance_tests.harness.weight_sets import (
 from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.probes import Probe, Probes, Sizes, sizes_in_words
 from conformance_tests.numerics.rounding import budget
-from conformance_tests.numerics.sketches import nothing_like, sketch
+from conformance_tests.numerics.sketches import as_they_arise, nothing_like, sketch
 from conformance_tests.parameters.idle import forgotten, of_any_layer
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.subject import Subject, name_of
@@ -92,20 +93,6 @@ class Answer(NamedTuple):
 
     output: Tensor
     leaves_its_input: bool
-
-
-class Gradients(NamedTuple):
-    """Gradients of a sum of an encoder's outputs.
-
-    Attributes:
-        by_input: by the input; None if it is token ids.
-        by_path: by each learned parameter, the sketch of it.
-        felt: names of the subject's arrays whose gradient is not 0 throughout; empty for the specification.
-    """
-
-    by_input: Tensor | None
-    by_path: Mapping[str, Tensor]
-    felt: frozenset[str] = frozenset()
 
 
 UNPADDED = (
@@ -375,10 +362,10 @@ class Computed:
         if self.subject.dtype not in (torch.float64, torch.float32):
             raise Unsupported(f"not decidable in {name_of(self.subject.dtype)}, where small gradients vanish")
         probe, cotangent = self.probes[case.probe], self.cotangent(case)
+        arising = Arising(self.mapping, self.weight_sets.held)
         with self._asking(case, probe):
-            by_input, by_name = self.subject.gradients(probe.inputs, probe.keep, cotangent)
-        by_path = {path: sketch(gradient) for path, gradient in self.mapping.gradients(by_name)}
-        return Gradients(by_input, by_path, frozenset(name for name, gradient in by_name.items() if gradient.any()))
+            by_input = self.subject.gradients(probe.inputs, probe.keep, cotangent, arising.add)
+        return arising.gradients(by_input)
 
     def _expected_gradients(self, case: Case) -> Gradients:
         return self.gradients_through(self.encoder, case)
@@ -393,16 +380,18 @@ class Computed:
         probe = self.probes[case.probe]
         leaves = tuple(x.clone().requires_grad_(x.is_floating_point()) for x in probe.inputs)
         parameters = {p: v.detach().requires_grad_() for p, v in self.parameters(case.weights).items()}
-        output = encoder(parameters, *leaves, keep=probe.keep)
-        (output * self.cotangent(case)).sum().backward()
-        by_path = {}
-        for path, parameter in parameters.items():
-            if self.mapping.sources[path].has_gradient:
-                if parameter.grad is not None and path in self.facts.unlearned:
-                    parameter.grad[self.facts.unlearned[path]] = 0
-                by_path[path] = sketch(nothing_like(parameter) if parameter.grad is None else parameter.grad)
-            parameter.grad = None
-        return Gradients(leaves[0].grad, by_path)
+        compared = [path for path in parameters if self.mapping.sources[path].has_gradient]
+        arisen: dict[str, Tensor] = {}
+
+        def arises(path: str, gradient: Tensor) -> None:
+            if path in self.facts.unlearned:
+                gradient[self.facts.unlearned[path]] = 0
+            arisen[path] = sketch(gradient)
+
+        with as_they_arise({path: parameters[path] for path in compared}, arises):
+            (encoder(parameters, *leaves, keep=probe.keep) * self.cotangent(case)).sum().backward()
+        idle = {path: sketch(nothing_like(parameters[path])) for path in compared if path not in arisen}
+        return Gradients(leaves[0].grad, {path: (arisen | idle)[path] for path in compared})
 
     @cached_property
     def without_value(self) -> list[str]:

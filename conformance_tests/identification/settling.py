@@ -13,7 +13,7 @@ from torch import Tensor
 
 from conformance_tests.computation.attention import attentions
 from conformance_tests.computation.feed_forward import feed_forwards
-from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.graph import Codes, Graph
 from conformance_tests.computation.inputs import special_ids, tables_by_argument
 from conformance_tests.computation.plain import plain
 from conformance_tests.computation.reading import ending, read
@@ -483,7 +483,8 @@ def with_one_segment(shown: EncoderReading) -> EncoderReading:
     """Return the encoder that a computation shows, with the first row of its table of segments alone."""
     if "E_seg" not in shown.codes:
         return shown
-    codes = dict(shown.codes) | {"E_seg": shown.codes["E_seg"][:1]}
+    codes = Codes(shown.codes)
+    codes["E_seg"] = codes["E_seg"][:1]
     return replace(shown, codes=codes, sizes=dict(shown.sizes) | {"segments": 1})
 
 

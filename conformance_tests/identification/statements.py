@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import of_weights
-from conformance_tests.computation.graph import Value
+from conformance_tests.computation.graph import Value, View
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.identification.foreign_parts import listed
 from conformance_tests.parameters.gathered import packing
@@ -56,8 +56,9 @@ def unused(shown: EncoderReading, mapping: ParameterMapping, weights: Mapping[st
     Beside them is what the same owner has, and what its parts have: the owner of a whole model serves many slots.
     """
     slots = slot_of_letter()
-    for path, codes in shown.codes.items():
-        made, letter = of_weights(shown.graph, codes), path.rpartition(".")[2]
+    for path, form in shown.codes.forms.items():
+        made = None if isinstance(form, View) else of_weights(shown.graph, form)
+        letter = path.rpartition(".")[2]
         if made is not None and not made.times:
             names = ", ".join(v.name for v in shown.graph.owners(made.entries))
             yield Finding(slots[letter], f"{letter}, a part of {names}, is multiplied by 0")
@@ -135,7 +136,7 @@ def turned(shown: EncoderReading, hints: Hints, slots: Mapping[str, str]) -> Ite
         if owner is None or owner.name not in hints.output_by_input or codes.ndim != 2 or min(codes.shape) < 2:
             continue
         down, across = (int(codes[place]) - int(codes[0, 0]) for place in ((1, 0), (0, 1)))
-        if down == owner.data.shape[1] > 1 and across == 1:
+        if down == owner.shape[1] > 1 and across == 1:
             says = f"{owner.name} is a weight of nn.Linear, output × input, and is used transposed"
             said.setdefault(letter, Finding(slots[letter], says))
     yield from said.values()
@@ -145,8 +146,9 @@ def numbered_otherwise(shown: EncoderReading) -> Iterator[Finding]:
     """Yield the order of layers that run otherwise than their names, or their places in one array, number them."""
     if shown.choices["sharing"] == "all":
         return
-    maps = [shown.codes[f"layers.{l}.W_Q"] for l in range(shown.sizes["N"])]
-    numbers = numbers_of([shown.graph.owner(W_Q[:1, :1]) for W_Q in maps], [int(W_Q.min()) for W_Q in maps])
+    maps = (shown.codes[f"layers.{l}.W_Q"] for l in range(shown.sizes["N"]))
+    owners, codes = zip(*((shown.graph.owner(W_Q[:1, :1]), int(W_Q.min())) for W_Q in maps), strict=True)
+    numbers = numbers_of(owners, codes)
     if numbers != sorted(numbers):
         in_words = ", ".join(map(str, numbers))
         yield Finding("layer", f"the layers run in the order {in_words}, as they are numbered")

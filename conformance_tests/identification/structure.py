@@ -127,7 +127,7 @@ def as_shown(shown: EncoderReading) -> Encoder:
         shapes = encoder.parameter_shapes()
     except SpecificationError as reason:
         raise Undetermined(str(reason)) from None
-    found = {path: tuple(codes.shape) for path, codes in (*shown.codes.items(), *shown.numbers.items())}
+    found = shown.codes.shapes() | {path: tuple(numbers.shape) for path, numbers in shown.numbers.items()}
     for path, shape in shapes.items():
         if found.get(path, shape) != shape:
             raise Undetermined(f"{path} has shape {found[path]}, but beside the other parameters it must be {shape}")

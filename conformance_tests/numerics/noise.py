@@ -1,6 +1,6 @@
 """Random numbers for arrays: the same for a seed, and for large arrays without drawing each number anew."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 
@@ -58,6 +58,49 @@ class Noise:
         numbers = torch.empty(tuple(shape), dtype=torch.float64)
         self.write(name, numbers)
         return numbers
+
+
+NOISE = 0.2
+"""What is added to weights, in standard deviations of order 1: none is 0 or 1 any more, and norms stay norms."""
+
+
+class WithNoise(Mapping[str, Tensor]):
+    """Weights with noise, but for frozen ones, which are constants: each is made anew when it is asked for.
+
+    Args:
+        weights: arrays of the shapes, by name; one with two names is one object.
+        frozen: the names of the constants.
+        given: the numbers, by the same names, where these are not those that the arrays hold.
+    """
+
+    def __init__(
+        self, weights: Mapping[str, Tensor], frozen: Collection[str], given: Mapping[str, Tensor] | None = None
+    ) -> None:
+        self._given = weights if given is None else given
+        self._first = first_names(weights)
+        self._noise = Noise(0, {name: weights[name].shape for name in dict.fromkeys(self._first.values())})
+        self._constant = {name for name, w in weights.items() if name in frozen or not w.is_floating_point()}
+
+    def __getitem__(self, name: str) -> Tensor:
+        first = self._first[name]
+        given = self._given[first]
+        return given if first in self._constant else self._noise.of(first, given.shape).mul_(NOISE).add_(given)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._first  # without making it
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._first)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+
+def with_noise(weights: Mapping[str, Tensor], frozen: Collection[str]) -> dict[str, Tensor]:
+    """Return weights with noise, but for frozen ones, which are constants; arrays with two names stay one."""
+    first, noisy = first_names(weights), WithNoise(weights, frozen)
+    made = {name: noisy[name] for name in dict.fromkeys(first.values())}
+    return {name: made[first[name]] for name in weights}
 
 
 def first_names(arrays: Mapping[str, Tensor]) -> dict[str, str]:

@@ -5,6 +5,8 @@ matrix the sums of its rows and of its columns, each entry with a sign that is d
 sketches, and of two that differ some sum differs, but for a coincidence of signs in both directions.
 """
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 
 import torch
@@ -29,6 +31,31 @@ def sketch(x: Tensor) -> Tensor:
     matrix = x.reshape(len(x), -1)
     rows, columns = matrix.shape
     return torch.cat([matrix @ signs(columns).to(x), signs(rows).to(x) @ matrix])
+
+
+@contextmanager
+def as_they_arise(leaves: Mapping[str, Tensor], each: Callable[[str, Tensor], object]) -> Iterator[None]:
+    """Hand over the gradient by each leaf as soon as a backward pass has it, by every name, and let it go.
+
+    A pass that is made in several parts, as with checkpoints, hands over summands.
+    """
+    names: dict[int, list[str]] = {}
+    for name, leaf in leaves.items():
+        names.setdefault(id(leaf), []).append(name)
+
+    def arisen(leaf: Tensor) -> None:
+        gradient, leaf.grad = leaf.grad, None
+        if gradient is not None:
+            for name in names[id(leaf)]:
+                each(name, gradient)
+
+    differentiable = {id(leaf): leaf for leaf in leaves.values() if leaf.requires_grad}
+    hooks = [leaf.register_post_accumulate_grad_hook(arisen) for leaf in differentiable.values()]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def nothing_like(x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import of_weights
-from conformance_tests.computation.graph import PLACES, Graph, Value, places
+from conformance_tests.computation.graph import PLACES, Graph, Value, View, places
 from conformance_tests.computation.reading import packed
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.parameters.mapping import ParameterMapping, Source
@@ -24,8 +24,9 @@ def gathered(found: EncoderReading, weights: Mapping[str, Tensor]) -> tuple[Para
     """
     sources: dict[str, Source] = {}
     made: dict[str, None] = {}
-    for path, codes in found.codes.items():
-        source = source_of(found.graph, codes, weights)
+    for path, form in found.codes.forms.items():
+        whole = view_in(found.graph, form, weights)
+        source = source_of(found.graph, found.codes[path], weights) if whole is None else whole
         if source is not None and path in found.widths:
             source = replace(source, kept=None, width=found.widths[path])
         if source is None:
@@ -42,6 +43,14 @@ def gathered(found: EncoderReading, weights: Mapping[str, Tensor]) -> tuple[Para
     spare = tuple(name for name in unused if id(weights[name]) not in ids)
     mapping = ParameterMapping(sources, tuple(unused), packing=packing(found), heads=found.sizes["h"], spare=spare)
     return mapping, unread
+
+
+def view_in(graph: Graph, form: Tensor | View, weights: Mapping[str, Tensor]) -> Source | None:
+    """Return the view of an array of weights that codes are kept as; None if they are kept otherwise."""
+    if not isinstance(form, View) or graph.values[form.number].name not in weights:
+        return None
+    take = partial(strided, form.shape, form.shape, form.strides, form.offset)
+    return Source((graph.values[form.number].name,), take)
 
 
 def source_of(graph: Graph, codes: Tensor, weights: Mapping[str, Tensor]) -> Source | None:
@@ -129,7 +138,7 @@ def gather(entries: Tensor, owners: Sequence[Value]) -> Callable[..., Tensor]:
     end = 0
     for value in owners:
         starts[value.number] = end
-        end += value.data.numel()
+        end += value.shape.numel()
     flat = torch.full_like(entries, end)  # behind all arrays stands the 0 of entries that no array holds
     for value in owners:
         here = entries >> PLACES == value.number

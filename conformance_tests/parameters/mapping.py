@@ -7,7 +7,7 @@ encoder computes from several others, which have no gradient there.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -81,13 +81,6 @@ class ParameterMapping:
         """Return the parameters that the encoder has, by canonical path, as it keeps them."""
         partly = {path: s.kept(*map(weights.__getitem__, s.names)) for path, s in self.sources.items() if s.kept}
         return {path: w for path, w in (self.canonical(weights) | partly).items() if not self.is_absent(path)}
-
-    def gradients(self, by_name: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-        """Yield the subject's gradients, each with its canonical path; constants have none."""
-        for path, source in self.sources.items():
-            if source.has_gradient:
-                gradient = source.take(*(by_name[name] for name in source.names))
-                yield path, gradient if source.times in (0, 1) else gradient / source.times
 
     def with_constants(self, constants: Mapping[str, Tensor]) -> "ParameterMapping":
         """Return this mapping with these numbers of the encoder where no parameter was found."""

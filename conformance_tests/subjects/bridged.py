@@ -47,13 +47,16 @@ class WithWeights(CalledSubject):
         return gradient is not None and bool(gradient.any())
 
     def gradients(
-        self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor
-    ) -> tuple[Tensor | None, dict[str, Tensor]]:
+        self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor, each: Callable[[str, Tensor], None]
+    ) -> Tensor | None:
         """See ``Subject``."""
         given = tuple(x.detach().clone().requires_grad_(x.is_floating_point()) for x in inputs)
         with self._differentiable() as leaves:
             (self.encode(given, keep) * cotangent).sum().backward()
-        return given[0].grad, {n: torch.zeros_like(w) if w.grad is None else w.grad for n, w in leaves.items()}
+        for name, w in leaves.items():
+            if w.grad is not None:
+                each(name, w.grad)
+        return given[0].grad
 
     @contextmanager
     def _differentiable(self) -> Iterator[dict[str, Tensor]]:

@@ -20,7 +20,6 @@ from torch import Tensor
 from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import message
-from conformance_tests.numerics.noise import Noise, first_names
 from conformance_tests.subjects.calling import (
     EXHAUSTED,
     SEGMENTS,
@@ -184,21 +183,6 @@ class FirstCall:
 
 class SearchedTooLong(Exception):
     """The search for a call that goes through has taken too long."""
-
-
-NOISE = 0.2
-"""What is added to weights, in standard deviations of order 1: none is 0 or 1 any more, and norms stay norms."""
-
-
-def with_noise(weights: Mapping[str, Tensor], frozen: Collection[str]) -> dict[str, Tensor]:
-    """Return weights with noise, but for frozen ones, which are constants; arrays with two names stay one."""
-    noise = Noise(0, {name: weights[name].shape for name in first_names(weights).values()})
-    noisy: dict[int, Tensor] = {}
-    for name, w in weights.items():
-        if id(w) not in noisy:
-            is_constant = name in frozen or not w.is_floating_point()
-            noisy[id(w)] = w if is_constant else noise.of(name, w.shape).mul_(NOISE).add_(w)
-    return {name: noisy[id(w)] for name, w in weights.items()}
 
 
 SHAPES = ("B n", "B 1 n", "B 1 1 n", "B n n", "B 1 n n", "n n", "B n 1")

@@ -175,7 +175,7 @@ class HeldArraysSubject(EnteredSubject):
     def _operations(self, graph: Graph) -> list[Value]:
         """Return what may be hidden states, in order of execution."""
         axes = SEQUENCE - 1 if self.one_by_one else SEQUENCE
-        return [v for v in graph.values if v.kind == "elementwise" and v.depends and v.data.ndim == axes]
+        return [v for v in graph.values if v.kind == "elementwise" and v.depends and len(v.shape) == axes]
 
     def _up_to_its_end(self, recording: NumpyRecording, returned: Any) -> Any:
         """Return what the encoder in a model gives; what is returned, where nothing stands behind it.

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from conformance_tests.errors import Undetermined, Unsupported, one_line
+from conformance_tests.numerics.noise import with_noise
 from conformance_tests.numerics.probes import Probe, Probes
 from conformance_tests.subjects.calling import Arguments
-from conformance_tests.subjects.first_call import SHAPES, Filling, Plain, is_sure, with_noise
+from conformance_tests.subjects.first_call import SHAPES, Filling, Plain, is_sure
 from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.masks import (

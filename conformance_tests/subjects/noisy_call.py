@@ -1,6 +1,6 @@
 """The call whose computation is shown: a first one that goes through, with noise on what is learned."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from torch import Tensor
@@ -9,7 +9,7 @@ from conformance_tests.computation.images import image_axes
 from conformance_tests.errors import Unsupported
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
-from conformance_tests.subjects.first_call import FirstCall, TryCall, with_noise
+from conformance_tests.subjects.first_call import FirstCall, TryCall
 from conformance_tests.subjects.likely_inputs import SEQUENCE
 
 NO_CALL = "no call was found that the encoder accepts"
@@ -18,7 +18,7 @@ NO_CALL = "no call was found that the encoder accepts"
 @contextmanager
 def noisy_call(
     subject: CalledSubject, call: TryCall, sizes: Sizes | None
-) -> Iterator[tuple[FirstCall, dict[str, Tensor], set[str]]]:
+) -> Iterator[tuple[FirstCall, Mapping[str, Tensor], set[str]]]:
     """Provide a call that an encoder accepts, its weights with noise, which it has meanwhile, and the frozen names.
 
     Args:
@@ -42,6 +42,6 @@ def noisy_call(
     subject.in_one_axis = called.in_one_axis
     subject.ids_apart = called.inputs.ndim == SEQUENCE and not called.inputs.is_floating_point()
     subject.takes_numbers = called.inputs.ndim < SEQUENCE and called.inputs.is_floating_point()
-    noisy = with_noise(held, frozen)
+    noisy = subject.noisy(frozen)
     with subject.holding(noisy):
         yield called, noisy, frozen

@@ -16,6 +16,7 @@ from conformance_tests.computation.graph import Graph, Rescaling
 from conformance_tests.computation.images import ImageAxes
 from conformance_tests.computation.shown import Ending, Finding
 from conformance_tests.errors import Disagreement, Undetermined, Unsupported
+from conformance_tests.numerics.noise import with_noise
 from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.notation import SpecificationError
@@ -264,7 +265,7 @@ class Subject:
         raise NotImplementedError
 
     def given(self) -> Mapping[str, Tensor]:
-        """Return the arrays as the encoder came, by its own names, in float64; asked for while it has them."""
+        """Return the arrays as the encoder came, in its own precision, by its own names; asked for while it has it."""
         return self.weights()
 
     def held(self) -> dict[str, Tensor]:
@@ -283,9 +284,13 @@ class Subject:
         """Give the encoder other weights, by its own names."""
         raise Unsupported("the subject's weights cannot be set")
 
+    def noisy(self, frozen: Collection[str]) -> Mapping[str, Tensor]:
+        """Return its weights, as it came, with noise, but for frozen ones; by its own names."""
+        return with_noise(self.held(), frozen)
+
     @contextmanager
     def holding(self, values: Mapping[str, Tensor]) -> Iterator[None]:
-        """Compute with other weights, by its own names; afterwards with those that it had."""
+        """Compute with other weights, by its own names; before and afterwards with those with which it came."""
         before = self.weights()
         self.set_weights(values)
         try:
@@ -320,9 +325,12 @@ class Subject:
         raise Unsupported("the subject does not show its intermediates")
 
     def gradients(
-        self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor
-    ) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """Return the gradients of Σ cotangent · output: by the (floating) input, and by each weight."""
+        self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor, each: Callable[[str, Tensor], None]
+    ) -> Tensor | None:
+        """Return the gradient of Σ cotangent · output by the (floating) input.
+
+        ``each`` gets the one by each weight, or its summands, with the name, as soon as it arises; none where it is 0.
+        """
         raise Unsupported("the subject computes no gradients")
 
 

@@ -20,6 +20,7 @@ from conformance_tests.computation.graph import (
     Graph,
     Operand,
     Recording,
+    Unmade,
     View,
     as_view,
     contiguous_strides,
@@ -73,12 +74,24 @@ SEVERAL = {"var_mean": ("var", "mean"), "std_mean": ("std", "mean"), "aminmax": 
 
 
 class TorchRecording(OperationMode):
-    """Records what operations read and give while it is active."""
+    """Records what operations read and give while it is active.
+
+    Args:
+        parameters: tensors with numbers that may be learned, by name.
+        frozen: the names of those that are not.
+        constants: other tensors that the encoder holds, by name.
+        numbers: those of parameters, by the same names, made anew where one asks for them afterwards.
+    """
 
     def __init__(
-        self, parameters: Mapping[str, Tensor], frozen: Collection[str], constants: Mapping[str, Tensor]
+        self,
+        parameters: Mapping[str, Tensor],
+        frozen: Collection[str],
+        constants: Mapping[str, Tensor],
+        numbers: Mapping[str, Tensor],
     ) -> None:
         super().__init__()
+        self._numbers = numbers
         self.recording = Recording()
         self._shadows: dict[Key, tuple[Tensor | View, Any]] = {}
         for name, tensor in parameters.items():
@@ -94,9 +107,15 @@ class TorchRecording(OperationMode):
     def known(self, operation: str, tensor: Tensor, name: str = "", *, learned: bool = False) -> None:
         """Add a leaf."""
         if self._key(tensor) not in self._shadows:
-            is_large = operation == "parameter" and tensor.numel() >= LARGE
-            data = tensor.detach() if is_large else tensor.detach().clone()
-            self._remember(tensor, self.recording.leaf(operation, data, name, learned=learned))
+            if operation == "parameter" and tensor.numel() >= LARGE and name in self._numbers:
+                whole = self.recording.large_leaf(operation, self._unmade(tensor, name), name, learned=learned)
+                self._remember(tensor, whole)
+            else:
+                self._remember(tensor, self.recording.leaf(operation, tensor.detach().clone(), name, learned=learned))
+
+    def _unmade(self, tensor: Tensor, name: str) -> Unmade:
+        numbers, dtype = self._numbers, tensor.dtype
+        return Unmade(tensor.shape, dtype, lambda: numbers[name].to(dtype))
 
     def of_call(self, called: FirstCall, first: str, call: TryCall, parts: Mapping[str, nn.Module]) -> Graph:
         """Return the computation of a call, with attention unfused.
@@ -169,41 +188,40 @@ class TorchRecording(OperationMode):
         shadow, _ = self._shadows[self._key(tensor)]
         if isinstance(shadow, View):
             offset = shadow.offset + int(tensor.storage_offset())
-            return View(shadow.number, tuple(tensor.shape), tensor.stride(), offset).codes
+            return View(shadow.number, tensor.shape, tensor.stride(), offset).codes
         return shadow.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
-    def _remember(self, tensor: Tensor, codes: Tensor) -> None:
+    def _remember(self, tensor: Tensor, codes: Tensor | View) -> None:
         """Lay codes under the entries of a tensor, and keep its memory from being used again.
 
         What is there already goes on in another shadow: values that were read before have the former one.
         """
         key, size = self._key(tensor), tensor.untyped_storage().nbytes() // tensor.element_size()
         view = as_view(codes)
-        is_whole = tensor.is_contiguous() and tensor.numel() == size == codes.numel()
+        is_whole = tensor.is_contiguous() and tensor.numel() == size == codes.shape.numel()
         if view is not None and is_whole and view.strides == contiguous_strides(view.shape):
-            self._shadows[key] = view._replace(shape=(size,), strides=(1,)), tensor.untyped_storage()
+            self._shadows[key] = view._replace(shape=torch.Size((size,)), strides=(1,)), tensor.untyped_storage()
             return
         former = as_codes(self._shadows[key][0]).clone() if key in self._shadows else torch.full((size,), UNKNOWN)
         self._shadows[key] = former, tensor.untyped_storage()
         target = self._on_shadow(tensor)
         if all(stride or length == 1 for stride, length in zip(target.stride(), target.shape, strict=True)):
-            target.copy_(codes.reshape(tensor.shape))
+            target.copy_(as_codes(codes).reshape(tensor.shape))
 
     def ran(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the operation and record it."""
         is_written = operation._schema.is_mutable
         read = [a for a in tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
-        # What is written in place is read before: by then its codes are others.
-        before = {id(a): self.codes(a).clone() if is_written else self.codes(a) for a in read}
-        if is_written:
-            self._keep_numbers(read)
+        # What is written in place is read before: by then its codes are others. All else is read where it is looked at.
+        before = {id(a): self.codes(a).clone() for a in read} if is_written else {}
         returned = operation(*args, **kwargs)
         results = [r for r in tree_leaves(returned) if isinstance(r, Tensor) and not holds_others(type(r))]
         if torch.Tag.nondeterministic_seeded in operation.tags and results:
             replace_by_mean(operation.overloadpacket.__name__.rstrip("_"), args, kwargs, results)
         known = {self._key(a) for a in read}
         if results and (is_written or not all(self._key(r) in known for r in results)):
-            call = Call(operation, args, kwargs, before, results[0].detach().clone(), source_line())
+            result = results[0].detach().clone()
+            call = Call(operation, args, kwargs, before, result, source_line(), self.codes)
             if is_written:
                 self._forget_other_sizes(results[0])
             self._remember(results[0], self._recorded(call))
@@ -211,15 +229,6 @@ class TorchRecording(OperationMode):
                 if self._key(beside) not in self._shadows:
                     self._remember(beside, self._recorded_beside(call, beside.detach().clone(), place))
         return returned
-
-    def _keep_numbers(self, read: Sequence[Tensor]) -> None:
-        """Copy the numbers of large leaves before an operation may write into their memory, which they share so far."""
-        for tensor in read:
-            shadow, _ = self._shadows.get(self._key(tensor), (None, None))
-            if isinstance(shadow, View):
-                leaf = self.graph.values[shadow.number]
-                if leaf.data.data_ptr() == tensor.untyped_storage().data_ptr():
-                    leaf.data = leaf.data.clone()
 
     def _recorded(self, call: "Call") -> Tensor:
         """Record an operation by its kind, and return the codes of its result."""
@@ -446,9 +455,10 @@ class Call:
     func: Any
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-    before: Mapping[int, Tensor]
+    before: dict[int, Tensor]
     result: Tensor
     line: str
+    codes_of: Callable[[Tensor], Tensor]
 
     @property
     def name(self) -> str:
@@ -469,6 +479,8 @@ class Call:
 
     def codes(self, tensor: Tensor) -> Tensor:
         """Return the codes that a tensor had."""
+        if id(tensor) not in self.before:
+            self.before[id(tensor)] = self.codes_of(tensor)
         return self.before[id(tensor)]
 
     def operands(self, values: Iterable[Any]) -> list[Operand]:

@@ -3,7 +3,7 @@
 import copy
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
@@ -18,8 +18,9 @@ from torch.overrides import TorchFunctionMode
 
 from conformance_tests.computation.graph import Graph
 from conformance_tests.errors import Disagreement, SubjectError, Unsupported, message
+from conformance_tests.numerics.noise import WithNoise
 from conformance_tests.numerics.probes import Probes, Sizes
-from conformance_tests.numerics.sketches import nothing_like
+from conformance_tests.numerics.sketches import as_they_arise
 from conformance_tests.subjects.annotated import given_anyway, made_by_annotation
 from conformance_tests.subjects.calling import (
     REQUIRED,
@@ -228,21 +229,28 @@ class TorchSubject(EnteredSubject):
         named = self._ordinary()
         return {name: copies.setdefault(id(p), p.detach().to("cpu", torch.float64, copy=True)) for name, p in named}
 
+    def noisy(self, frozen: Collection[str]) -> Mapping[str, Tensor]:
+        """See ``Subject``: each is made when it is asked for."""
+        return WithNoise(self.held(), frozen, self.given())
+
     @contextmanager
     def holding(self, values: Mapping[str, Tensor]) -> Iterator[None]:
-        """See ``Subject``: in other memory, so that what was recorded of it stays what it was."""
-        held = [(name, p, p.data) for name, p in self._ordinary()]
+        """See ``Subject``: its own memory holds them, so that they take no other."""
+        self._write(values)
         try:
-            for name, p, data in held:
-                p.data = values[name].to(data)
             yield
         finally:
-            for _, p, data in held:
-                p.data = data
+            self._write(self.given())
+
+    def _write(self, values: Mapping[str, Tensor]) -> None:
+        """Write numbers into the memory of its parameters."""
+        with torch.no_grad():
+            for name, p in {id(p): (name, p) for name, p in self._ordinary()}.values():
+                p.copy_(values[name])
 
     def given(self) -> Mapping[str, Tensor]:
-        """See ``Subject``: each is cast when it is asked for."""
-        return Originals({name: self._originals.get(id(p), p.detach()) for name, p in self._ordinary()})
+        """See ``Subject``: as they are kept."""
+        return {name: self._originals.get(id(p), p.detach()).detach().to("cpu") for name, p in self._ordinary()}
 
     def held(self) -> dict[str, Tensor]:
         """See ``Subject``: in float64, the memory of the parameters."""
@@ -402,11 +410,11 @@ class TorchSubject(EnteredSubject):
                 raise
 
         def recorded() -> Graph:
-            with without_fast_path(), noisy_call(self, call, sizes) as (called, _, frozen):
+            with without_fast_path(), noisy_call(self, call, sizes) as (called, noisy, frozen):
                 learned = dict(named_parameters(self.module))
                 whole = {name: p for name, p in learned.items() if not p.is_floating_point() and is_ordinary(p)}
                 numbers = {name: p for name, p in learned.items() if name not in whole}
-                recording = TorchRecording(numbers, frozen, self._constants() | whole)
+                recording = TorchRecording(numbers, frozen, self._constants() | whole, noisy)
                 parts = {name: part for name, part in self.module.named_modules() if name}
                 return recording.of_call(called, next(iter(self.arguments()), ""), call, parts)
 
@@ -508,38 +516,20 @@ class TorchSubject(EnteredSubject):
         yield returned
 
     def gradients(
-        self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor
-    ) -> tuple[Tensor | None, dict[str, Tensor]]:
+        self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor, each: Callable[[str, Tensor], None]
+    ) -> Tensor | None:
         """See ``Subject``."""
         if self.records_gradients is False:
             raise Unsupported(f"no gradients can be recorded: {self._refused_gradients}")
         leaves = tuple(x.clone().requires_grad_(x.is_floating_point()) for x in inputs)
         self.module.zero_grad()
-        output = self.encode(tuple(x.clone() for x in leaves), keep)  # nothing may be written into leaves
-        if not output.requires_grad:
-            raise Disagreement("the output carries no gradient: it was detached from the input and the parameters")
-        (output * cotangent).sum().backward()
-        by_weight = {
-            n: nothing_like(p.detach()).to("cpu") if p.grad is None else p.grad.to("cpu") for n, p in self._ordinary()
-        }
-        self.module.zero_grad()  # the caller alone has them now
-        return leaves[0].grad, by_weight
-
-
-class Originals(Mapping[str, Tensor]):
-    """Arrays of any floating type, each of which is copied to float64 when it is asked for."""
-
-    def __init__(self, arrays: Mapping[str, Tensor]) -> None:
-        self._arrays = arrays
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self._arrays[name].detach().to("cpu", torch.float64, copy=True)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        return len(self._arrays)
+        with as_they_arise(dict(self._ordinary()), lambda name, gradient: each(name, gradient.to("cpu"))):
+            output = self.encode(tuple(x.clone() for x in leaves), keep)  # nothing may be written into leaves
+            if not output.requires_grad:
+                raise Disagreement("the output carries no gradient: it was detached from the input and the parameters")
+            (output * cotangent).sum().backward()
+        self.module.zero_grad()  # of what is not ordinary
+        return leaves[0].grad
 
 
 def is_ordinary(parameter: nn.Parameter) -> bool:

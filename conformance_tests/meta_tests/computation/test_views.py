@@ -1,11 +1,22 @@
 """Codes of large leaves are written down where they are looked at, and are those that are kept of small ones."""
 
 import gc
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
-from conformance_tests.computation.graph import PLACES, Graph, Reads, Recording, View, as_view
+from conformance_tests.computation.graph import (
+    PLACES,
+    Codes,
+    Graph,
+    Reads,
+    Recording,
+    View,
+    as_view,
+    view_of,
+    with_compact,
+)
 from conformance_tests.meta_tests.computation.styles import Einsum
 from conformance_tests.meta_tests.computation.test_reading import reading_of
 from conformance_tests.subjects.torch_subject import TorchSubject
@@ -67,6 +78,69 @@ def test_other_codes_are_no_view() -> None:
     del codes
     gc.collect()
     assert all(as_view(torch.arange(300 * 400)) is None for _ in range(20))
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        lambda x: x.mT.contiguous(),
+        lambda x: x[:, 100:350].clone(),
+        lambda x: torch.cat([x[:, i : i + 50] for i in range(0, 400, 50)], dim=1),
+    ],
+    ids=["turned", "a part", "put together of heads"],
+)
+def test_codes_that_were_moved_are_recognised_as_a_view(moved: object) -> None:
+    """Wherever they are: they say it themselves, so that nothing has to be known of what moved them."""
+    assert callable(moved)
+    _, codes = large_leaf()
+    want = moved(codes)
+    assert as_view(want) is None
+    view = view_of(want)
+    assert view is not None
+    assert torch.equal(view.codes, want)
+
+
+def test_other_codes_are_recognised_as_no_view() -> None:
+    """Not in another order, nor of two values, nor fewer than are worth it."""
+    _, codes = large_leaf()
+    swapped = codes[[1, 0, *range(2, 300)]]
+    assert view_of(swapped) is None
+    assert view_of(codes.flip(0)) is None
+    assert view_of(torch.cat([codes, codes + (1 << PLACES)])) is None
+    assert view_of(codes[:2].clone()) is None
+
+
+def test_codes_by_name_are_kept_as_views_and_looked_at_as_they_are() -> None:
+    _, codes = large_leaf()
+    swapped = codes[[1, 0, *range(2, 300)]]
+    kept = Codes({"turned": codes.mT.contiguous(), "swapped": swapped})
+    assert isinstance(kept.forms["turned"], View)
+    assert torch.equal(kept["turned"], codes.mT)
+    assert torch.equal(kept["swapped"], swapped)
+    assert kept.shapes() == {"turned": (400, 300), "swapped": (300, 400)}
+    del kept["swapped"]
+    assert "swapped" not in kept
+    assert list(kept) == ["turned"]
+
+
+def test_codes_that_an_object_has_are_kept_as_views() -> None:
+    @with_compact("W", "V")
+    @dataclass(eq=False)
+    class Maps:
+        W: torch.Tensor
+        V: torch.Tensor | None = None
+
+    _, codes = large_leaf()
+    maps = Maps(codes.clone())
+    assert maps.V is None
+    assert torch.equal(maps.W, codes)
+    assert not any(isinstance(kept, torch.Tensor) for kept in vars(maps)["compact"].forms.values())
+    maps.V = codes[:2]
+    other = replace(maps, W=codes[:1])
+    assert torch.equal(other.W, codes[:1])
+    assert torch.equal(other.V, codes[:2])  # type: ignore[arg-type]
+    maps.V = None
+    assert maps.V is None
 
 
 def test_what_a_value_reads_of_a_large_leaf_takes_no_memory() -> None:

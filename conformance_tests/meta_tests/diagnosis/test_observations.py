@@ -22,7 +22,8 @@ from conformance_tests.diagnosis.observations import (
 )
 from conformance_tests.diagnosis.shrinking import agreeing_cases
 from conformance_tests.errors import Blocked, Unsupported
-from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Case, Gradients
+from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Case
+from conformance_tests.harness.gradients import Gradients
 from conformance_tests.meta_tests.diagnosis.conftest import RunWith
 
 ZEROS = torch.zeros(2, 2)

@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance_tests.numerics.noise import BLOCK, Noise, block_of, first_names
+from conformance_tests.numerics.noise import BLOCK, NOISE, Noise, WithNoise, block_of, first_names, with_noise
 
 SHAPES = {"small": (3, 4), "large": (1200, 1000), "vector": (5,), "other": (1200, 1000)}
 
@@ -42,3 +42,29 @@ def test_what_is_written_does_not_depend_on_the_order_in_memory() -> None:
 def test_an_array_with_two_names_goes_by_the_first() -> None:
     x, y = torch.ones(2), torch.ones(2)
     assert first_names({"a": x, "b": y, "c": x}) == {"a": "a", "b": "b", "c": "a"}
+
+
+def test_weights_with_noise_are_made_anew_and_alike_each_time() -> None:
+    """Those with two names are one array; constants have no noise, and a precision that is not float64 is widened."""
+    table, whole = torch.randn(3, 4), torch.arange(3)
+    weights = {"table": table, "tied": table, "frozen": torch.ones(2), "whole": whole}
+    noisy = WithNoise(weights, {"frozen"})
+    assert torch.equal(noisy["table"], noisy["tied"])
+    assert noisy["table"] is not noisy["table"]
+    want = table.double() + NOISE * Noise(0, {name: weights[name].shape for name in ("table", "frozen", "whole")}).of(
+        "table", (3, 4)
+    )
+    assert torch.allclose(noisy["table"], want, rtol=0, atol=1e-15)
+    assert torch.equal(noisy["frozen"], torch.ones(2))
+    assert torch.equal(noisy["whole"], whole)
+    assert list(noisy) == list(weights)
+    assert len(noisy) == 4
+    assert "absent" not in noisy
+    made = with_noise(weights, {"frozen"})
+    assert made["table"] is made["tied"]
+    assert all(torch.equal(made[name], noisy[name]) for name in weights)
+
+
+def test_noise_is_added_to_the_numbers_that_were_given() -> None:
+    held, given = {"w": torch.full((2,), 7.0)}, {"w": torch.zeros(2)}
+    assert torch.allclose(WithNoise(held, (), given)["w"], WithNoise(held, ())["w"] - 7)

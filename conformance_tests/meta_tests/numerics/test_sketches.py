@@ -1,8 +1,9 @@
 """Sketches of large arrays: what they keep, and what shows in them."""
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
-from conformance_tests.numerics.sketches import LARGE, is_sketched, nothing_like, signs, sketch
+from conformance_tests.numerics.sketches import LARGE, as_they_arise, is_sketched, nothing_like, signs, sketch
 
 ROWS, COLUMNS = 300, 251
 
@@ -50,3 +51,29 @@ def test_an_array_of_zeros_takes_no_memory_and_has_a_sketch_of_zeros() -> None:
     assert none.shape == (ROWS, COLUMNS)
     assert none.untyped_storage().nbytes() == 8
     assert not sketch(none).any()
+
+
+def test_gradients_are_handed_over_under_every_name_and_let_go() -> None:
+    """Of (2a + b) · 3: by a it is 6, by b 3. What stands under two names is handed over twice, what is idle never."""
+    a, b, idle = (torch.ones(1, requires_grad=True) for _ in range(3))
+    got: list[tuple[str, float]] = []
+    with as_they_arise({"a": a, "b": b, "again": a, "idle": idle}, lambda name, g: got.append((name, g.item()))):
+        ((2 * a + b) * 3).sum().backward()
+        assert a.grad is None
+        assert b.grad is None
+    assert sorted(got) == [("a", 6), ("again", 6), ("b", 3)]
+    (5 * a).sum().backward()
+    assert a.grad is not None
+    assert a.grad.item() == 5
+    assert len(got) == 3
+
+
+def test_a_pass_in_several_parts_hands_over_summands() -> None:
+    """A reentrant checkpoint runs a pass of its own: a serves in it and outside, 2 · 3 + 1."""
+    a, x = (torch.ones(1, requires_grad=True) for _ in range(2))
+    got: list[float] = []
+    with as_they_arise({"a": a}, lambda _, g: got.append(g.item())):
+        inner = checkpoint(lambda x: 3 * a * x, x, use_reentrant=True)
+        (2 * inner + a).sum().backward()
+    assert sum(got) == 7
+    assert len(got) == 2

@@ -75,7 +75,11 @@ def test_a_subject_computes_where_it_is() -> None:
     [
         (lambda s: s.set_weights({}), Unsupported, "the subject's weights cannot be set"),
         (lambda s: s.record((), None), Unsupported, "the subject does not show its intermediates"),
-        (lambda s: s.gradients((), None, torch.ones(1)), Unsupported, "the subject computes no gradients"),
+        (
+            lambda s: s.gradients((), None, torch.ones(1), dict),
+            Unsupported,
+            "the subject computes no gradients",
+        ),
         (lambda s: s.weights(), NotImplementedError, ""),
         (lambda s: s.encode((), None), NotImplementedError, ""),
     ],

@@ -13,7 +13,7 @@ from conformance_tests.subjects.torch_recording import TorchRecording
 
 
 def recorded(function: Callable[..., Tensor], *tensors: Tensor) -> tuple[TorchRecording, Tensor]:
-    recording = TorchRecording({"W": tensors[-1]}, (), {})
+    recording = TorchRecording({"W": tensors[-1]}, (), {}, {})
     for tensor in tensors[:-1]:
         recording.known("argument", tensor, "x")
     with recording:

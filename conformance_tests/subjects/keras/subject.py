@@ -99,6 +99,6 @@ class KerasOnTorch(WithWeights):
             return self.call_with_batch([x], named, gradients=False)
 
         with noisy_call(self, tried, sizes) as (called, weights, frozen):
-            recording = TorchRecording(weights, frozen, {})
+            recording = TorchRecording(weights, frozen, {}, weights)
             with self.layers.noting(recording.note):
                 return recording.of_call(called, next(iter(self.arguments()), ""), tried, {})

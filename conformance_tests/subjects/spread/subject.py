@@ -210,12 +210,12 @@ class SpreadSubject(TorchSubject):
         raise Unsupported("it is spread over processes, none of which computes all of it")
 
     def gradients(
-        self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor
-    ) -> tuple[Tensor | None, dict[str, Tensor]]:
+        self, inputs: tuple[Tensor, ...], keep: Tensor | None, cotangent: Tensor, each: Callable[[str, Tensor], None]
+    ) -> Tensor | None:
         """See ``Subject``: ranks that return different things compute the gradients of different functions."""
         if self.differing:
             raise Unsupported("the ranks return different hidden states, of which there is no common gradient")
-        return super().gradients(inputs, keep, cotangent)
+        return super().gradients(inputs, keep, cotangent, each)
 
     def departures(self) -> tuple[Finding, ...]:
         """See ``Subject``: ranks that return different things."""
