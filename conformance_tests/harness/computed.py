@@ -7,7 +7,7 @@ check must not ask it twice and compare it with itself.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from math import inf, isinf
 from typing import NamedTuple
 
@@ -151,7 +151,8 @@ class Computed:
         self.expected = cache(self._expected)
         self.gradients = cache(self._gradients)
         self.expected_gradients = cache(self._expected_gradients)
-        self.recorded = cache(self._recorded)
+        # Of a large encoder one recording takes as much as its alignment, which is kept.
+        self.recorded = lru_cache(None if self.weight_sets.has_room else 1)(self._recorded)
         self.aligned = cache(self._aligned)
         self.budget = cache(self._budget)
         self.can_be_asked = cache(self._can_be_asked)
@@ -337,7 +338,8 @@ class Computed:
             return Recorded(self.subject.record(probe.inputs, probe.keep))
 
     def _aligned(self, case: Case) -> list[Aligned]:
-        return align(self.trace(case), self.recorded(case), self.encoder.dimensions.h, self.probes[case.probe].keep)
+        keep = self.probes[case.probe].keep
+        return align(self.trace(case), lambda: self.recorded(case), self.encoder.dimensions.h, keep)
 
     def valid(self, case: Case) -> Tensor | None:
         """Return the mask of the output's positions that are compared, those kept or read by a head; None for all."""

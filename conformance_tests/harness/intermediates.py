@@ -140,17 +140,18 @@ def moments(flat: Tensor) -> Tensor:
     return torch.stack([flat.sum(dim=-1), flat.square().sum(dim=-1)], dim=-1)
 
 
-def align(trace: Trace, recorded: Recorded, h: int, keep: Tensor | None = None) -> list[Aligned]:
+def align(trace: Trace, recorded: Callable[[], Recorded], h: int, keep: Tensor | None = None) -> list[Aligned]:
     """Look for every value of the trace among the recorded arrays.
 
     Args:
         trace: the specification's intermediates, from the same input and parameters.
-        recorded: the subject's arrays, its inputs among them.
+        recorded: returns the subject's arrays, its inputs among them; asked again for what is nearest to a value.
         h: the number of heads, which an encoder may keep as a separate axis throughout.
         keep: (B, n); padded query rows are not compared.
     """
+    arrays = recorded()
     return [
-        match(intermediate, part, want, recorded, valid_rows(intermediate, want, keep), h)
+        match(intermediate, part, want, arrays, recorded, valid_rows(intermediate, want, keep), h)
         for intermediate in trace
         for part, want in enumerate(values_of(intermediate))
     ]
@@ -170,9 +171,18 @@ def valid_rows(intermediate: Intermediate, want: Tensor, keep: Tensor | None) ->
 
 
 def match(
-    intermediate: Intermediate, part: int, want: Tensor, arrays: Recorded, valid: Tensor | None, h: int
+    intermediate: Intermediate,
+    part: int,
+    want: Tensor,
+    arrays: Recorded,
+    again: Callable[[], Recorded],
+    valid: Tensor | None,
+    h: int,
 ) -> Aligned:
-    """Return the array that equals ``want`` under some order of its axes, or the nearest one."""
+    """Return the array that equals ``want`` under some order of its axes; without one, it can look for the nearest.
+
+    It does so in the arrays as they are then returned ``again``, and does not keep all of them for it.
+    """
     finite = want[want.isfinite()]
     budget = BUDGET * max(SMALLEST, float(finite.abs().max()) if finite.numel() else 1.0)
     by_heads = intermediate.equation.slot in SIDE_BY_SIDE and want.shape[-1] % h == 0
@@ -214,12 +224,13 @@ def match(
 
     # Where no array equals it, the nearest one is looked for only if the encoder departs here.
     missing = Aligned(
-        intermediate, part, want, None, float("inf"), budget, valid, lambda: nearest(arrays.of_size(want.numel()))
+        intermediate, part, want, None, float("inf"), budget, valid, lambda: nearest(again().of_size(want.numel()))
     )
     if len(finite) == want.numel():
         if likely := equal(arrays.like(want, budget)):
             return likely
-        pieces = [match(intermediate, part, p, arrays, v, 1) for p, v in head_by_head(intermediate, split, valid)]
+        heads = head_by_head(intermediate, split, valid)
+        pieces = [match(intermediate, part, p, arrays, again, v, 1) for p, v in heads]
         got = [p.got for p in pieces if p.is_found and p.got is not None]
         if pieces and len(got) == len(pieces):
             whole = torch.stack(got, dim=heads_axis(intermediate)).reshape(want.shape)

@@ -1,8 +1,7 @@
 """From an encoder to a run: adapt it, map its weights, identify its variant."""
 
-import ctypes
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from conformance_tests.harness.run import Case, Run
 from conformance_tests.harness.weight_sets import FAINT, GIVEN, WeightSets
 from conformance_tests.identification.by_shapes import read_by_shapes
 from conformance_tests.identification.settling import Doing, Settling, untold
+from conformance_tests.numerics.memory import give_back, keep_large_arrays_apart
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.numerics.products import full_products
 from conformance_tests.parameters.mapping import canonical_names
@@ -28,26 +28,20 @@ SEVERAL_THREADS = 2**24
 
 
 SPARING = 2**25
-"""From so many weights on memory is given back as soon as it is free, which takes a tenth of the time."""
+"""From so many weights on it counts what memory is kept for later."""
 
-M_MMAP_THRESHOLD, LARGE_ARRAY = -3, 4 * 2**20
-"""A parameter of ``mallopt``, and its value: arrays of so many bytes, as of weights, get separate memory."""
+
+def size_of(subject: Subject) -> int:
+    """Return the number of its weights."""
+    return sum(w.numel() for w in subject.held().values())
 
 
 @contextmanager
 def threads_for(subject: Subject) -> Iterator[None]:
-    """Compute on one thread, unless the encoder is large: probes are small, and threads would wait for each other.
-
-    Beside a very large one, gaps in memory are not kept: the C library would leave those of large arrays that are gone
-    between small ones that stay, which doubles what BERT-base takes. What it is told holds until the process ends.
-    """
+    """Compute on one thread, unless the encoder is large: probes are small, and threads would wait for each other."""
     threads = torch.get_num_threads()
-    size = sum(w.numel() for w in subject.held().values())
-    if size < SEVERAL_THREADS:
+    if size_of(subject) < SEVERAL_THREADS:
         torch.set_num_threads(1)
-    if size >= SPARING:
-        with suppress(AttributeError, OSError, TypeError):  # another C library
-            ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_ARRAY)
     try:
         yield
     finally:
@@ -163,9 +157,13 @@ def attempted(
         run, reason = None, None
         try:
             stack.enter_context(subject.computing_in(found_out_in))
+            if is_large := size_of(subject) >= SPARING:
+                keep_large_arrays_apart()
             settling = Settling(subject, question.seed, question.declared, doing)
             stack.callback(settling.put_back)
             run = settled_run(settling, question, stack, None if judged_in == found_out_in else judged_in)
+            if is_large:
+                give_back()
         except (Undetermined, SubjectError) as why:
             reason = why
             stack.close()
