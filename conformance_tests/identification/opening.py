@@ -26,22 +26,21 @@ from encoder_spec.module import EncoderModule
 SEVERAL_THREADS = 2**24
 """From so many weights on a call takes long enough for several threads to share it."""
 
-
 SPARING = 2**25
 """From so many weights on it counts what memory is kept for later."""
 
 
-def size_of(subject: Subject) -> int:
-    """Return the number of its weights."""
-    return sum(w.numel() for w in subject.held().values())
-
-
 @contextmanager
-def threads_for(subject: Subject) -> Iterator[None]:
-    """Compute on one thread, unless the encoder is large: probes are small, and threads would wait for each other."""
-    threads = torch.get_num_threads()
-    if size_of(subject) < SEVERAL_THREADS:
+def threads_and_memory_for(subject: Subject) -> Iterator[None]:
+    """Compute on one thread, unless the encoder is large: probes are small, and threads would wait for each other.
+
+    Beside a very large one, memory is given back as soon as it is free.
+    """
+    threads, size = torch.get_num_threads(), sum(w.numel() for w in subject.held().values())
+    if size < SEVERAL_THREADS:
         torch.set_num_threads(1)
+    if size >= SPARING:
+        keep_large_arrays_apart()
     try:
         yield
     finally:
@@ -75,7 +74,7 @@ def opened(thing: Any, question: Question, doing: Doing = untold) -> Iterator[Ru
         yield read_by_shapes(subject, question)
         return
     subject.materialise()
-    with subject.borrowed(), threads_for(subject), full_products(), ExitStack() as stack:
+    with subject.borrowed(), threads_and_memory_for(subject), full_products(), ExitStack() as stack:
         if question.precision.dtype is torch.float32:
             # It may run in float32 alone. Half precision is tried later: it is too coarse to tell variants apart.
             subject.hold_to(torch.float32)
@@ -113,7 +112,7 @@ def opened_beside(run: Run, module: EncoderModule) -> Iterator[Run]:
     """
     subject = adapt(module)
     question = Question(run.encoder.profile, seed=run.question.seed)
-    with subject.borrowed(), threads_for(subject), full_products(), subject.computing_in(BEST):
+    with subject.borrowed(), threads_and_memory_for(subject), full_products(), subject.computing_in(BEST):
         mapping = canonical_names(subject.weights())
         subject.learn(Probes(run.encoder, question.seed))
         sets = WeightSets(subject, mapping, question.seed)
@@ -157,13 +156,10 @@ def attempted(
         run, reason = None, None
         try:
             stack.enter_context(subject.computing_in(found_out_in))
-            if is_large := size_of(subject) >= SPARING:
-                keep_large_arrays_apart()
             settling = Settling(subject, question.seed, question.declared, doing)
             stack.callback(settling.put_back)
             run = settled_run(settling, question, stack, None if judged_in == found_out_in else judged_in)
-            if is_large:
-                give_back()
+            give_back()
         except (Undetermined, SubjectError) as why:
             reason = why
             stack.close()

@@ -53,6 +53,8 @@ def children(process: int) -> list[int]:
 def test_hundreds_of_targets_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither memory nor open files nor processes, here and in the process that forks them, nor any file."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    # Where torch's compiler is asked for a setting, it makes this folder, and leaves it.
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path.with_name(f"{tmp_path.name}-compiled")))
     monkeypatch.chdir(tmp_path)
     question = Question(variant_alone=True)
     with Workers(Limits(60, memory=1.0)) as workers:
