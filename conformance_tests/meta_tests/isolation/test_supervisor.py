@@ -246,8 +246,10 @@ def told() -> list[TargetReport]:
 
 
 @pytest.fixture
-def judged(told: list[TargetReport], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def judged(told: list[TargetReport], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
     """Judge targets with scripted workers; say the verdicts, how many workers that took, and the fault."""
+    # A shell that runs the tests in the background has them ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.setattr(supervisor, "Worker", Scripted)
     monkeypatch.setattr(supervisor, "warm", lambda: None)
 
@@ -258,7 +260,8 @@ def judged(told: list[TargetReport], monkeypatch: pytest.MonkeyPatch) -> Callabl
         told.extend(judgement.report.targets)
         return [t.verdict for t in judgement.report.targets], Scripted.started, judgement.fault
 
-    return judge
+    yield judge
+    signal.signal(signal.SIGINT, before)
 
 
 def test_each_target_has_a_worker_that_is_ended_behind_it(judged: Callable[..., Any]) -> None:
