@@ -52,7 +52,7 @@ FEW = 2**12
 
 
 class View(NamedTuple):
-    """The codes of a view of a large leaf: those of the entries that its sizes and strides lead to."""
+    """The codes of a view of a value: those of the entries that its sizes and strides lead to."""
 
     number: int
     shape: torch.Size
@@ -110,14 +110,23 @@ def as_view(codes: "Operand | View") -> View | None:
     return View(whole.number, codes.shape, codes.stride(), whole.offset + int(codes.storage_offset()))
 
 
-def view_of(codes: Tensor) -> View | None:
-    """Return the view of one value that many codes are, however they came about; None if they are none, or few."""
-    if codes.numel() < LARGE:
+def regular(codes: Tensor) -> View | None:
+    """Return the view of one value that has these codes, whatever has moved them there; None if no view has them."""
+    if len(owning(codes)) != 1:
         return None
     first = int(codes.reshape(-1)[0])
     steps = [int(codes.select(axis, 1).reshape(-1)[0]) - first if n > 1 else 0 for axis, n in enumerate(codes.shape)]
+    if min(steps, default=0) < 0:
+        return None
     view = View(first >> PLACES, codes.shape, tuple(steps), first & ((1 << PLACES) - 1))
-    return as_view(codes) or (view if min(steps) >= 0 and torch.equal(view.codes, codes) else None)
+    # Not written down as views are: steps that are none of a view may lead far beyond the value.
+    axes = (torch.arange(n).reshape(-1, *(1,) * (codes.ndim - axis - 1)) for axis, n in enumerate(codes.shape))
+    return view if torch.equal(view.at(*axes).expand(codes.shape), codes) else None
+
+
+def view_of(codes: Tensor) -> View | None:
+    """Return the view that has these codes, if there is one and they are so many that it saves memory."""
+    return as_view(codes) or regular(codes) if codes.numel() >= LARGE else None
 
 
 class Codes(MutableMapping[Key, Tensor], Generic[Key]):

@@ -151,7 +151,7 @@ class Computed:
         self.expected = cache(self._expected)
         self.gradients = cache(self._gradients)
         self.expected_gradients = cache(self._expected_gradients)
-        # Of a large encoder one recording takes as much as its alignment, which is kept.
+        # Recordings of a large encoder take as much memory as the alignments, which are kept: the last one alone stays.
         self.recorded = lru_cache(None if self.weight_sets.has_room else 1)(self._recorded)
         self.aligned = cache(self._aligned)
         self.budget = cache(self._budget)
@@ -392,8 +392,8 @@ class Computed:
 
         with as_they_arise({path: parameters[path] for path in compared}, arises):
             (encoder(parameters, *leaves, keep=probe.keep) * self.cotangent(case)).sum().backward()
-        idle = {path: sketch(nothing_like(parameters[path])) for path in compared if path not in arisen}
-        return Gradients(leaves[0].grad, {path: (arisen | idle)[path] for path in compared})
+        found = arisen | {path: sketch(nothing_like(parameters[path])) for path in compared if path not in arisen}
+        return Gradients(leaves[0].grad, {path: found[path] for path in compared})
 
     @cached_property
     def without_value(self) -> list[str]:

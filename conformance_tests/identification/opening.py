@@ -27,7 +27,7 @@ SEVERAL_THREADS = 2**24
 """From so many weights on a call takes long enough for several threads to share it."""
 
 SPARING = 2**25
-"""From so many weights on it counts what memory is kept for later."""
+"""From so many weights on, 256 MiB in float64, memory that is kept for later exceeds what importing torch takes."""
 
 
 @contextmanager

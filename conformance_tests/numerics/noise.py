@@ -61,7 +61,7 @@ class Noise:
 
 
 NOISE = 0.2
-"""What is added to weights, in standard deviations of order 1: none is 0 or 1 any more, and norms stay norms."""
+"""The standard deviation of the noise on weights: enough that none is 0 or 1, and so little that γ stays near 1."""
 
 
 class WithNoise(Mapping[str, Tensor]):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import of_weights
-from conformance_tests.computation.graph import PLACES, Graph, Value, View, places
+from conformance_tests.computation.graph import PLACES, Graph, Value, View, places, regular
 from conformance_tests.computation.reading import packed
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.parameters.mapping import ParameterMapping, Source
@@ -49,8 +49,7 @@ def view_in(graph: Graph, form: Tensor | View, weights: Mapping[str, Tensor]) ->
     """Return the view of an array of weights that codes are kept as; None if they are kept otherwise."""
     if not isinstance(form, View) or graph.values[form.number].name not in weights:
         return None
-    take = partial(strided, form.shape, form.shape, form.strides, form.offset)
-    return Source((graph.values[form.number].name,), take)
+    return Source((graph.values[form.number].name,), partial(strided, form.shape, form))
 
 
 def source_of(graph: Graph, codes: Tensor, weights: Mapping[str, Tensor]) -> Source | None:
@@ -130,10 +129,9 @@ def repeated(value: Value, entries: Callable[..., Tensor]) -> Tensor:
 
 def gather(entries: Tensor, owners: Sequence[Value]) -> Callable[..., Tensor]:
     """Return the function that takes these entries of whole arrays: a view of a single one, where that is possible."""
-    if bool((entries >> PLACES == owners[0].number).all()):
-        view = as_view(places(entries))
-        if view is not None:
-            return partial(strided, entries.shape, *view)
+    view = view_by_heads(entries)
+    if view is not None:
+        return partial(strided, entries.shape, view)
     starts: dict[int, int] = {}
     end = 0
     for value in owners:
@@ -146,32 +144,17 @@ def gather(entries: Tensor, owners: Sequence[Value]) -> Callable[..., Tensor]:
     return partial(taken, flat)
 
 
-def as_view(at: Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
-    """Return sizes, strides and offset of a view that has its entries at these places; None if there is none.
-
-    The last axis may be two: heads, and entries of each.
-    """
-    last = at.shape[-1]
-    for width in [last, *(k for k in range(1, last) if last % k == 0)]:
-        split = at.reshape(*at.shape[:-1], last // width, width)
-        offset = int(split.reshape(-1)[0])
-        strides = tuple(
-            int(split.select(axis, 1).reshape(-1)[0]) - offset if split.shape[axis] > 1 else 0
-            for axis in range(split.ndim)
-        )
-        if all(s >= 0 for s in strides):
-            want = offset + sum(
-                (stride * torch.arange(size)).reshape([-1 if a == axis else 1 for a in range(split.ndim)])
-                for axis, (size, stride) in enumerate(zip(split.shape, strides, strict=True))
-            )
-            if torch.equal(want.expand_as(split) if isinstance(want, Tensor) else split, split):
-                return tuple(split.shape), strides, offset
-    return None
+def view_by_heads(entries: Tensor) -> View | None:
+    """Return the view that has these entries; None if there is none. The last axis may be two: heads, and entries."""
+    last = entries.shape[-1]
+    widths = (last, *(k for k in range(1, last) if last % k == 0))
+    views = (regular(entries.reshape(*entries.shape[:-1], last // width, width)) for width in widths)
+    return next((view for view in views if view is not None), None)
 
 
-def strided(shape: torch.Size, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, array: Tensor) -> Tensor:
+def strided(shape: torch.Size, view: View, array: Tensor) -> Tensor:
     """Return a view of an array."""
-    return array.contiguous().as_strided(sizes, strides, offset).reshape(shape)
+    return array.contiguous().as_strided(view.shape, view.strides, view.offset).reshape(shape)
 
 
 def taken(flat: Tensor, *arrays: Tensor) -> Tensor:

@@ -107,6 +107,8 @@ def test_other_codes_are_recognised_as_no_view() -> None:
     assert view_of(swapped) is None
     assert view_of(codes.flip(0)) is None
     assert view_of(torch.cat([codes, codes + (1 << PLACES)])) is None
+    assert view_of(torch.stack([codes, codes + (1 << PLACES)])) is None
+    assert view_of(codes[[0, 299, *range(298)]]) is None
     assert view_of(codes[:2].clone()) is None
 
 

@@ -285,7 +285,7 @@ AS_LARGE = {
     "conformance_tests.numerics.sketches.LARGE": 8,
     "conformance_tests.identification.opening.SPARING": 0,
 }
-"""What is done for want of room, done where there is enough."""
+"""Limits of size so low that a small encoder is treated as a large one."""
 
 
 @pytest.mark.parametrize(

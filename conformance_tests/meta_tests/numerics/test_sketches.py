@@ -69,7 +69,7 @@ def test_gradients_are_handed_over_under_every_name_and_let_go() -> None:
 
 
 def test_a_pass_in_several_parts_hands_over_summands() -> None:
-    """A reentrant checkpoint runs a pass of its own: a serves in it and outside, 2 · 3 + 1."""
+    """A reentrant checkpoint runs a second backward pass inside the first: by a, one gives 2 · 3 and the other 1."""
     a, x = (torch.ones(1, requires_grad=True) for _ in range(2))
     got: list[float] = []
     with as_they_arise({"a": a}, lambda _, g: got.append(g.item())):
