@@ -4,7 +4,7 @@ import torch
 
 from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import PADDED, Case, Run
-from conformance_tests.harness.weight_sets import KEEN, SHARP, SHARPEST
+from conformance_tests.harness.weight_sets import SHARPEST
 
 
 @decides("ATT-1", "ATT-2", "ATT-13", level="trace")
@@ -58,8 +58,7 @@ def test_content_of_padding_reaches_no_valid_position(run: Run) -> None:
     """Other content at padded positions, up to a thousand times larger, changes no valid output."""
     run.demand_mask()
     without_gradients = (c._replace(gradients=False) for c in PADDED)
-    sharp = (Case(weights, case.probe) for weights in (KEEN, SHARP, SHARPEST) for case in run.cases(*PADDED)[:1])
-    for case, other, valid in run.with_other_padding(*PADDED, *sharp, *without_gradients):
+    for case, other, valid in run.with_other_padding(*run.padded_cases(), *without_gradients):
         changed = run.encode(case, other)
         run.demand_equal(
             changed, run.output(case), "attention.mask: Z after the padding's content changed", case, valid

@@ -61,14 +61,19 @@ class Affine:
 
     def map_and_bias(self) -> tuple[Tensor, Tensor | None]:
         """Return the codes of the weights (K, N) of the one product of which these are all entries, and of its bias."""
-        product = self.products[0]
-        columns = product.reads[1]
+        columns = self.products[0].reads[1]
         assert isinstance(columns, Tensor)
+        return columns[0], self.bias_by_column()
+
+    def bias_by_column(self) -> Tensor | None:
+        """Return the codes of what is added to each column of the one product of which these are all entries."""
         if bool((self.bias == NONE).all()):
-            return columns[0], None
-        mine = self.columns().reshape(-1)
-        first = torch.stack([(mine == code).nonzero()[0, 0] for code in columns[0, 0]])
-        return columns[0], self.bias.reshape(-1)[first]
+            return None
+        mine, columns = self.columns().reshape(-1), self.products[0].reads.forms[1]
+        assert not isinstance(columns, float)
+        whole = entries_at(columns, 0, 0, torch.arange(columns.shape[2]))
+        first = torch.stack([(mine == code).nonzero()[0, 0] for code in whole])
+        return self.bias.reshape(-1)[first]
 
     def rows(self) -> Tensor:
         """Return a code for the row of each entry: that of the first entry of what it multiplies."""

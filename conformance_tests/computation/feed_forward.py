@@ -12,7 +12,7 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.constants import SAME, rounded_root
-from conformance_tests.computation.graph import Graph, Value, with_compact
+from conformance_tests.computation.graph import Graph, Value, View, with_compact
 from conformance_tests.computation.norm import CLOSE, CLOSE_IN_FLOAT32, apart
 from conformance_tests.computation.walking import read_side_by_side
 from encoder_spec.equation import variants
@@ -76,12 +76,12 @@ def feed_forwards(graph: Graph) -> list[FeedForward]:
 
 def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
     """Return the network whose second map a product is, if it is one."""
-    rows, columns = product.reads
+    rows, columns = product.reads[0], product.reads.forms[1]
     assert isinstance(rows, Tensor)
-    assert isinstance(columns, Tensor)
+    assert isinstance(columns, Tensor | View)
     if len(rows) > 1 or any(value.kind != "elementwise" for value in graph.owners(rows)):
         return None
-    return of_rows(graph, rows, product, columns[0])
+    return of_rows(graph, rows, product, columns[0] if isinstance(columns, Tensor) else columns.first())
 
 
 def read_one_map(graph: Graph, value: Value, codes: Tensor) -> FeedForward | None:
@@ -100,7 +100,7 @@ def read_one_map(graph: Graph, value: Value, codes: Tensor) -> FeedForward | Non
     return network if is_one else None
 
 
-def of_rows(graph: Graph, rows: Tensor, gives: Value, W_2: Tensor | None) -> FeedForward | None:
+def of_rows(graph: Graph, rows: Tensor, gives: Value, W_2: Tensor | View | None) -> FeedForward | None:
     """Return the network whose second map reads these rows (1, M, d_ff), or that ends with them."""
     found: list[Affine] = []
     behind: list[Value] = []
@@ -128,7 +128,7 @@ def of_rows(graph: Graph, rows: Tensor, gives: Value, W_2: Tensor | None) -> Fee
         gives,
         found[0].at(0, 0).weights().mT,
         found[0].bias[0, 0],
-        W_2,
+        W_2,  # type: ignore[arg-type]  # a view is kept as such, and written down where it is read
         None if gate is None else gate.at(0, 0).weights().mT,
         None if gate is None else gate.bias[0, 0],
         name if off <= close or root else "",

@@ -349,7 +349,7 @@ def find_merge(found: EncoderReading) -> None:
 
 def packed(found: EncoderReading) -> bool:
     """Return whether one array holds the maps of queries, keys and values."""
-    owners = [found.graph.owner(found.codes[f"layers.0.W_{letter}"]) for letter in "QKV"]
+    owners = [found.graph.owner(found.codes.forms[f"layers.0.W_{letter}"]) for letter in "QKV"]
     return owners[0] is not None and owners.count(owners[0]) == len(owners)
 
 
@@ -384,7 +384,7 @@ PROJECTED = (("Q", "queries"), ("K", "keys"), ("V", "values"))
 
 def find_unmapped(found: EncoderReading, place: str, attention: Attention) -> None:
     """Find queries, keys and values that are what the attention reads, without a map."""
-    owners = {what: found.graph.owner(found.codes[f"{place}W_{letter}"]) for letter, what in PROJECTED}
+    owners = {what: found.graph.owner(found.codes.forms[f"{place}W_{letter}"]) for letter, what in PROJECTED}
     without = [what for what, owner in owners.items() if owner is not None and owner.operation == IDENTITY]
     if without:
         named = " and ".join(filter(None, [", ".join(without[:-1]), without[-1]]))

@@ -163,7 +163,7 @@ class Wiring:
             rows = product.reads[0]
             assert isinstance(rows, Tensor)
             return Node("map", value, (self.of(rows),), found)
-        _, bias = found.map_and_bias()
+        bias = found.bias_by_column()
         if bias is not None:
             set_bias(part, bias)
         return self._sublayer(value, part, factor)

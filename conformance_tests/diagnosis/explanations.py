@@ -26,6 +26,7 @@ from conformance_tests.diagnosis.observations import (
     is_random,
     largest_difference,
     observations,
+    with_other_padding,
 )
 from conformance_tests.errors import SubjectError, Undetermined
 from conformance_tests.harness.deciding import decide, planned
@@ -109,7 +110,8 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
     first = FirstLayer(run, (departing or asked)[0]) if asked else None
     single = list(reproducing(run, asked, ((d,) for d in candidates), first, progress, len(candidates)))
     if asked and not departing:
-        return behaving_alike(run, (d for explanation in single for d in explanation.deviations))
+        alike = [d for explanation in single for d in explanation.deviations]
+        return leaking_alike(run, asked, alike) or behaving_alike(run, alike)
     if not single and departing and (not slots or "mask" in slots):
         single = list(reproducing(run, asked, ((d,) for d in masks_as_applied(run)), None, silent, 0))
     if single or slots:
@@ -209,6 +211,21 @@ def reproducing(
             yield Explanation(wrong, residual)
 
 
+def leaking_alike(run: Run, asked: Sequence[Observation], candidates: Sequence[Deviation]) -> list[Explanation]:
+    """Return the candidates, and masks as the subject applies them, that let through what it does of padding.
+
+    Args:
+        run: the subject beside the profile.
+        asked: what the specification gives, and an explanation has to give too.
+        candidates: deviations that do.
+    """
+    leaking, sealed = divided(run, with_other_padding(run))
+    if not leaking:
+        return []
+    masks = [*candidates, *masks_as_applied(run)]
+    return ranked(run, reproducing(run, [*leaking, *sealed, *asked], ((d,) for d in masks), None, silent, 0))
+
+
 def most_explaining(
     run: Run, wrong: Observation, candidates: Sequence[Deviation], first: FirstLayer | None = None
 ) -> list[Deviation]:
@@ -252,8 +269,9 @@ def behaving_alike(run: Run, candidates: Iterable[Deviation], *, at_random: bool
     """
     failed, given = failing(run), run.parameters(GIVEN)
     alike: list[Explanation] = []
+    noticed = (d for d in candidates if not failed.keys().isdisjoint(d.noticed_by))
     # The specification itself comes first: in a process that its subject has spoiled it may fail just the same.
-    for wrong in [(), *((d,) for d in candidates)]:
+    for wrong in [(), *((d,) for d in noticed)]:
         module = EncoderModule(with_deviations(run.encoder, wrong), dtype=run.subject.kept_in())
         needed = module.encoder.parameter_shapes().keys()
         if not needed <= given.keys():

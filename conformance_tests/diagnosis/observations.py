@@ -4,6 +4,7 @@ Outputs in every case, and gradients: a wrong equation is an explanation only if
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,7 @@ from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Case
 from conformance_tests.harness.run import Run
 from conformance_tests.numerics.compare import demand_equal
+from conformance_tests.numerics.probes import Probe
 from conformance_tests.numerics.rounding import budget
 from conformance_tests.numerics.sketches import nothing_like, sketch
 from encoder_spec.assembly import Encoder
@@ -26,11 +28,21 @@ UNDECIDED = (Blocked, Disagreement, Unsupported)
 
 @dataclass(frozen=True)
 class Observation:
-    """An answer of a subject: an output, or gradients."""
+    """An answer of a subject: an output, or gradients.
+
+    Attributes:
+        case: the weights and the probe.
+        got: the output alone, or the gradients.
+        gradients: whether it is these.
+        instead: what was read in the place of the case's probe, if something was.
+        valid: what is compared of the output then.
+    """
 
     case: Case
     got: tuple[Tensor, ...]
     gradients: bool = False
+    instead: Probe | None = None
+    valid: Tensor | None = None
 
 
 def observations(run: Run) -> Iterator[Observation]:
@@ -49,6 +61,18 @@ def observations(run: Run) -> Iterator[Observation]:
             continue
 
 
+def with_other_padding(run: Run) -> Iterator[Observation]:
+    """Yield the outputs where padding holds something else: what leaks of it may show nowhere else."""
+    try:
+        run.demand_mask()
+        changed = run.with_other_padding(*run.padded_cases())
+    except UNDECIDED:
+        return
+    for case, other, valid in changed:
+        with suppress(*UNDECIDED):
+            yield Observation(case, (run.encode(case, other.copy()),), instead=other, valid=valid)
+
+
 def gradients_of_subject(run: Run, case: Case) -> tuple[Tensor, ...]:
     """Return the subject's gradients by the input, if it is floating, and by every parameter in the order of paths."""
     run.demand_float64("gradients")
@@ -63,7 +87,7 @@ def largest_difference(run: Run, encoder: Encoder, asked: Sequence[Observation])
         try:
             wants = evaluated(run, encoder, observation)
             for got, want in zip(observation.got, wants, strict=True):
-                valid = None if observation.gradients else run.valid(observation.case)
+                valid = None if observation.gradients else valid_at(run, observation)
                 allowed = run.budget(observation.case)
                 if allowed is not None and is_near_miss(got, want, valid, allowed):
                     allowed = budget_of(run, encoder, observation.case)
@@ -71,6 +95,11 @@ def largest_difference(run: Run, encoder: Encoder, asked: Sequence[Observation])
         except (*UNDECIDED, *NOT_DEFINED):
             return None
     return largest
+
+
+def valid_at(run: Run, observation: Observation) -> Tensor | None:
+    """Return the mask of what is compared of an output; None for all of it."""
+    return run.valid(observation.case) if observation.instead is None else observation.valid
 
 
 def is_near_miss(got: Tensor, want: Tensor, valid: Tensor | None, allowed: float) -> bool:
@@ -93,9 +122,9 @@ def budget_of(run: Run, encoder: Encoder, case: Case) -> float:
 
 def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Tensor, ...]:
     """Evaluate an encoder where the subject was observed."""
-    if encoder is run.encoder and not observation.gradients:
+    if encoder is run.encoder and not observation.gradients and observation.instead is None:
         return (run.expected(observation.case),)
-    probe = run.probes[observation.case.probe].copy()
+    probe = (observation.instead or run.probes[observation.case.probe]).copy()
     parameters = run.parameters(observation.case.weights)
     if not observation.gradients:
         with torch.set_grad_enabled(observation.case.gradients):

@@ -30,7 +30,7 @@ from conformance_tests.harness.weight_sets import (
     SILENT,
     WeightSets,
 )
-from conformance_tests.numerics.compare import demand_equal
+from conformance_tests.numerics.compare import budget_in_float64, demand_equal, difference_at
 from conformance_tests.numerics.probes import Probe, Probes, Sizes, sizes_in_words
 from conformance_tests.numerics.rounding import budget
 from conformance_tests.numerics.sketches import as_they_arise, nothing_like, sketch
@@ -338,8 +338,19 @@ class Computed:
             return Recorded(self.subject.record(probe.inputs, probe.keep))
 
     def _aligned(self, case: Case) -> list[Aligned]:
-        keep = self.probes[case.probe].keep
-        return align(self.trace(case), lambda: self.recorded(case), self.encoder.dimensions.h, keep)
+        return align(self.trace(case), lambda: self.recorded(case), self.encoder.dimensions.h, self._telling(case))
+
+    def _telling(self, case: Case) -> Tensor | None:
+        """Return the mask of a case without the sequences whose outputs agree, if others depart: they do not tell where.
+
+        Sequences are independent of each other; where they are not, all of those that depart are looked at.
+        """
+        probe = self.probes[case.probe]
+        got, want, valid = self.output(case), self.expected(case), self.valid(case)
+        if probe.keep is None or got.shape != want.shape:
+            return probe.keep
+        apart = difference_at(got, want, valid).flatten(1).amax(dim=1) > budget_in_float64(want)
+        return probe.keep & apart[:, None] if apart.any() else probe.keep
 
     def valid(self, case: Case) -> Tensor | None:
         """Return the mask of the output's positions that are compared, those kept or read by a head; None for all."""

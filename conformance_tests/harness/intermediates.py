@@ -35,6 +35,10 @@ SAYING_LITTLE = ("position", "statistics")
 """Slots whose values may be right though what stands before them is wrong."""
 
 
+OVER_KEYS = ("weights", "values", "attention", "merge")
+"""Slots whose values say nothing of a single key: whatever its score, its weight is 1, and it gives its value."""
+
+
 @dataclass(frozen=True)
 class Aligned:
     """An intermediate of the specification and the subject's array that equals it, if any.
@@ -68,6 +72,12 @@ class Aligned:
     def is_found(self) -> bool:
         """True if the subject computes this value."""
         return self.error <= self.budget
+
+    @property
+    def tells(self) -> bool:
+        """True if the subject computes this value, and would not if what stands before it were wrong."""
+        compared = self.valid is None or bool(self.valid.any())
+        return self.is_found and compared and self.spec.equation.slot not in SAYING_LITTLE
 
 
 def values_of(intermediate: Intermediate) -> list[Tensor]:
@@ -163,6 +173,8 @@ def valid_rows(intermediate: Intermediate, want: Tensor, keep: Tensor | None) ->
         return None
     if intermediate.equation.topic == "position":
         return None
+    if intermediate.equation.slot in OVER_KEYS or (intermediate.equation.slot == "dropout" and want.ndim == 4):
+        keep = keep & (keep.sum(dim=1, keepdim=True) > 1)
     if want.ndim == 4:
         return keep[:, None, :].expand(want.shape[:3])
     if want.ndim == 2:
@@ -292,8 +304,7 @@ def departure(aligned: list[Aligned]) -> int:
     Scores need no V, and the weights do not vouch for it. Behind a projection that is missing too,
     what is wrong is that projection.
     """
-    told = (place for place, a in enumerate(aligned) if a.is_found and a.spec.equation.slot not in SAYING_LITTLE)
-    place = 1 + max(told, default=-1)
+    place = 1 + max((place for place, a in enumerate(aligned) if a.tells), default=-1)
     place += next((ahead for ahead, a in enumerate(aligned[place:]) if not a.is_found), len(aligned) - place)
     needed = READ_BY.get(aligned[place].spec.equation.slot, ()) if place < len(aligned) else ()
     path = aligned[place].spec.path if needed else ""

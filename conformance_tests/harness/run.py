@@ -18,7 +18,7 @@ from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness import wiring
 from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Case, Computed
 from conformance_tests.harness.intermediates import Aligned, departure
-from conformance_tests.harness.weight_sets import GIVEN
+from conformance_tests.harness.weight_sets import GIVEN, SHARPNESS
 from conformance_tests.numerics.compare import Comparison, demand_equal
 from conformance_tests.numerics.probes import Probe
 from conformance_tests.numerics.sketches import is_sketched
@@ -139,6 +139,11 @@ class Run(Computed):
         if not decidable:
             raise reason
         return decidable
+
+    def padded_cases(self) -> list[Case]:
+        """Return the padded cases, and one of them with scores that fills which are merely large do not beat."""
+        padded = self.cases(*PADDED)
+        return [*padded, *(Case(weights, case.probe) for weights in SHARPNESS for case in padded[:1])]
 
     def with_other_padding(self, *cases: Case) -> list[tuple[Case, Probe, Tensor]]:
         """Return padded cases, their probes with other content at padded positions, and the outputs to compare.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.affine import of_weights
+from conformance_tests.computation.affine import entries_at, of_weights
 from conformance_tests.computation.graph import Value, View
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.identification.foreign_parts import listed
@@ -131,11 +131,11 @@ def packed_otherwise(shown: EncoderReading) -> Iterator[Finding]:
 def turned(shown: EncoderReading, hints: Hints, slots: Mapping[str, str]) -> Iterator[Finding]:
     """Yield maps whose class documents that they are output × input, and that are used as input × output."""
     said: dict[str, Finding] = {}
-    for path, codes in shown.codes.items():
+    for path, codes in shown.codes.forms.items():
         letter, owner = path.rpartition(".")[2], shown.graph.owner(codes)
-        if owner is None or owner.name not in hints.output_by_input or codes.ndim != 2 or min(codes.shape) < 2:
+        if owner is None or owner.name not in hints.output_by_input or len(codes.shape) != 2 or min(codes.shape) < 2:
             continue
-        down, across = (int(codes[place]) - int(codes[0, 0]) for place in ((1, 0), (0, 1)))
+        down, across = (int(entries_at(codes, *place) - entries_at(codes, 0, 0)) for place in ((1, 0), (0, 1)))
         if down == owner.shape[1] > 1 and across == 1:
             says = f"{owner.name} is a weight of nn.Linear, output × input, and is used transposed"
             said.setdefault(letter, Finding(slots[letter], says))

@@ -54,9 +54,7 @@ def demand_equal(
         )
     got, want = got.double(), want.double()
     difference = difference_at(got, want, valid)
-    finite = want[want.isfinite()]
-    scale = max(1.0, float(finite.abs().max()) if finite.numel() else 1.0)
-    budget = (BUDGET * scale if budget is None else budget) * amplification
+    budget = (budget_in_float64(want) if budget is None else budget) * amplification
     error = float(difference.max()) if difference.numel() else 0.0
     if error <= budget:
         return Comparison(error, budget)
@@ -68,6 +66,12 @@ def demand_equal(
         error,
         budget,
     )
+
+
+def budget_in_float64(want: Tensor) -> float:
+    """Return how far an array in float64 may be from what the specification gives."""
+    finite = want[want.isfinite()]
+    return BUDGET * max(1.0, float(finite.abs().max()) if finite.numel() else 1.0)
 
 
 def difference_at(got: Tensor, want: Tensor, valid: Tensor | None) -> Tensor:

@@ -54,15 +54,31 @@ def test_batch_and_length_are_the_least_primes_that_no_other_axis_has(
     assert x.shape == (batch, length, sizes.get("d_model", 4))
 
 
-def test_large_probes_have_fewer_positions_where_each_passes_millions_of_parameters() -> None:
+def test_probes_have_fewer_positions_where_each_passes_millions_of_parameters() -> None:
     """Six layers of 512 × 2048 have 18.9 million, more than 2²⁴; five have 15.8, and fewer."""
     sizes = {"d_model": 512, "h": 8, "d_ff": 2048}
-    names = ("long", "crowd", "ragged-long", "ragged-crowd")
+    names = ("plain", "right", "single", "few", "many", "long", "crowd", "ragged-long", "ragged-crowd")
     slow, quick = probes(N=6, **sizes), probes(N=5, **sizes)
-    assert [tuple(slow[name].inputs[0].shape[:2]) for name in names] == [(1, 257), (67, 3), (2, 131), (67, 3)]
-    assert [tuple(quick[name].inputs[0].shape[:2]) for name in names] == [(2, 257), (67, 7), (2, 257), (67, 7)]
+    shapes = [[tuple(of[name].inputs[0].shape[:2]) for name in names] for of in (slow, quick)]
+    assert shapes == [
+        [(3, 4), (3, 4), (3, 1), (2, 2), (2, 41), (1, 257), (67, 2), (2, 131), (67, 2)],
+        [(3, 7), (3, 7), (3, 1), (2, 2), (5, 41), (2, 257), (67, 7), (2, 257), (67, 7)],
+    ]
     assert is_slow(slow.encoder)
     assert not is_slow(quick.encoder)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shape"),
+    [({"h": 16}, (3, 4)), ({"h": 12}, (2, 4)), ({"h": 8, "N": 12}, (5, 4)), ({"h": 4, "N": 12}, (3, 7))],
+)
+def test_no_axis_of_a_slow_encoder_has_as_many_entries_as_its_few_positions(
+    sizes: dict[str, int], shape: tuple[int, int]
+) -> None:
+    """Neither B nor n, nor B · n, which is an axis where sequences are laid end to end."""
+    slow = probes(**{"d_model": 960, "d_ff": 3840, "N": 6} | sizes)
+    assert is_slow(slow.encoder)
+    assert tuple(slow["plain"].inputs[0].shape[:2]) == shape
 
 
 def test_sizes_are_chosen_among_primes() -> None:
