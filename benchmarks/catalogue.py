@@ -41,6 +41,7 @@ def script(name: str, *arguments: str, effort: int = USUAL, of_version: bool = T
 STATIC = ("--in-process", "--level", "static")
 DEFECTS = ("scale", "activation", "epsilon", "mask")
 DEPTHS = (1, 2, 4, 8)
+FOUR = tuple(f"layers_{layers}" for layers in DEPTHS)
 LENGTHS = (32, 64, 128, 256)
 MORE = 4
 """Further small encoders that are judged in one run: the time of one is lost in the spread of the rest."""
@@ -59,8 +60,8 @@ PROCESSES = {
     "static small": check("small", options=STATIC),
     "static enormous": replace(check("enormous", options=STATIC), space=int(8 * GB)),
     "check small in a worker": check("small", options=()),
-    "check four": check(*["layers_4"] * 4, effort=LARGE, options=()),
-    "check four with two jobs": check(*["layers_4"] * 4, effort=LARGE, options=("--jobs", "2")),
+    "check four": check(*FOUR, effort=LARGE, options=()),
+    "check four with two jobs": check(*FOUR, effort=LARGE, options=("--jobs", "2")),
     "check middle": check("middle"),
     "check bert_base": check("bert_base", effort=LARGE),
     "check deep": check("deep", effort=LARGE),

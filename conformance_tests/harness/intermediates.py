@@ -7,7 +7,7 @@ of computation decides which.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conformance_tests.numerics.compare import BUDGET, difference_at
+from conformance_tests.numerics.compare import BUDGET, budget_in_float64, difference_at
 from encoder_spec.assembly import Intermediate, Trace
 
 SMALLEST = 1e-2
@@ -110,9 +110,7 @@ class Recorded:
     def in_any_order(self, like: Tensor) -> Iterator[Tensor]:
         """Yield the arrays of the size of another one, with its axes in every order that may be theirs."""
         for order in axis_orders(like):
-            back = [order.index(axis) for axis in range(like.ndim)]
-            for flat in self.of_size(like.numel()):
-                yield flat.reshape([like.shape[axis] for axis in order]).permute(back)
+            yield from in_order(order, like.shape, self.of_size(like.numel()))
 
     def has(self, want: Tensor, after: int = -1) -> bool:
         """Return whether some array may be ``want`` in another order of axes.
@@ -120,6 +118,19 @@ class Recorded:
         It must stand behind the place ``after`` among those of its size.
         """
         return any(place > after for place in self.places_of(want))
+
+    def holds(self, want: Tensor) -> bool:
+        """Return whether some array is ``want`` in another order of axes, entry by entry.
+
+        Another computation rounds in its own way, so that it may be ten times as far away as is allowed of a right one.
+        """
+        near = 10 * budget_in_float64(want)
+        likely = self.like(want, near)
+        return any(
+            bool((difference_at(array, want, None) <= near).all())
+            for order in axis_orders(want)
+            for array in in_order(order, want.shape, likely)
+        )
 
     def has_reordered(self, want: Tensor) -> bool:
         """Return whether some array has the samples of ``want`` in another order: a batch is sorted to be packed."""
@@ -203,15 +214,10 @@ def match(
     if intermediate.equation.slot == "merge" and by_heads:
         orders = [order for order in orders if is_concatenation(order, split)]
 
-    def in_order(order: tuple[int, ...], candidates: Tensor) -> Tensor:
-        shape = [split.shape[axis] for axis in order]
-        back = [order.index(axis) + 1 for axis in range(split.ndim)]
-        return candidates.reshape(-1, *shape).permute(0, *back)
-
     def nearest(candidates: Tensor) -> Aligned:
         best, least, error = None, float("inf"), float("inf")
         for order in orders if len(candidates) else ():
-            got = in_order(order, candidates).reshape(-1, *want.shape)
+            got = in_order(order, split.shape, candidates).reshape(-1, *want.shape)
             difference = difference_at(got, want, None if valid is None else valid[None])
             # Summed and capped, so that one infinite difference does not hide all others.
             distances = difference.clamp(max=1e3).flatten(1).sum(dim=1)
@@ -228,7 +234,7 @@ def match(
         """Return a candidate that equals the value; what differs in one row already is not looked at as a whole."""
         for order in orders if len(candidates) else ():
             of_all: Any = (slice(None), *row)
-            rows = in_order(order, candidates)[of_all].reshape(len(candidates), -1)
+            rows = in_order(order, split.shape, candidates)[of_all].reshape(len(candidates), -1)
             alike = (difference_at(rows, want[row].reshape(1, -1), None) <= budget).all(dim=1)
             if alike.any() and (found := nearest(candidates[alike])).is_found:
                 return found
@@ -274,6 +280,12 @@ def head_by_head(intermediate: Intermediate, value: Tensor, valid: Tensor | None
 def heads_axis(intermediate: Intermediate) -> int:
     """Return the axis for the heads in a value that has one: behind the positions in projections, else before."""
     return 2 if intermediate.equation.slot == "projections" else 1
+
+
+def in_order(order: Sequence[int], shape: Sequence[int], arrays: Tensor) -> Tensor:
+    """Return arrays, one a row, whose axes are stored in an order, with these in that of the shape."""
+    back = [order.index(axis) + 1 for axis in range(len(shape))]
+    return arrays.reshape(-1, *(shape[axis] for axis in order)).permute(0, *back)
 
 
 def axis_orders(want: Tensor) -> list[tuple[int, ...]]:

@@ -26,14 +26,24 @@ def looked_at(run: Run) -> FirstLayer:
 
 @pytest.mark.usefixtures("_slow")
 def test_only_what_gives_its_first_layer_may_be_what_is_wrong(run_with: RunWith) -> None:
-    """Its own deviation, and those that say what is done with several layers: the first one cannot tell."""
+    """Its own deviation. What is done with several layers explains nothing within the first, which reads its input."""
     first = looked_at(run_with(WRONG))
     assert first.recorded is not None
     assert first.may_show([deviation_named(WRONG)])
     assert not first.may_show([deviation_named("softmax-twice")])
-    assert first.may_show([deviation_named("layers-shared")])
+    assert not first.may_show([deviation_named("layers-shared")])
+    assert first.may_show([deviation_named(WRONG), deviation_named("layers-shared")])
     scaled = [d for d in deviations().values() if d.slot == "scores" and d.applies(first.run.encoder.profile)]
     assert len([d for d in scaled if first.may_show([d])]) < len(scaled)
+
+
+@pytest.mark.usefixtures("_slow")
+def test_where_a_later_layer_departs_the_first_one_cannot_tell(run_with: RunWith) -> None:
+    """It is right with every deviation that leaves it as it is."""
+    first = looked_at(run_with("layers-reversed"))
+    assert not first.departs_within
+    assert first.may_show([deviation_named("layers-reversed")])
+    assert not first.may_show([deviation_named(WRONG)])
 
 
 @pytest.mark.usefixtures("_slow")
