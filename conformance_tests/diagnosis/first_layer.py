@@ -67,8 +67,9 @@ class FirstLayer:
 
     @cached_property
     def departs_within(self) -> bool:
-        """Whether the subject departs inside of the first layer, which reads what it should: what is done with several
-        layers does not explain that, unless it is done with the mask.
+        """Whether the subject departs inside of the first layer, which reads what it should.
+
+        What is done with several layers does not explain that, unless it is done with the mask.
         """
         run, case = self.run, self.wrong.case
         try:

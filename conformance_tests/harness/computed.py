@@ -341,9 +341,9 @@ class Computed:
         return align(self.trace(case), lambda: self.recorded(case), self.encoder.dimensions.h, self._telling(case))
 
     def _telling(self, case: Case) -> Tensor | None:
-        """Return the mask of a case without the sequences whose outputs agree, if others depart: they do not tell where.
+        """Return the mask of a case without the sequences whose outputs agree, if others depart.
 
-        Sequences are independent of each other; where they are not, all of those that depart are looked at.
+        They do not tell where: sequences are independent of each other.
         """
         probe = self.probes[case.probe]
         got, want, valid = self.output(case), self.expected(case), self.valid(case)
