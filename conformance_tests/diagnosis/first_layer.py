@@ -56,7 +56,7 @@ class FirstLayer:
 
     @cached_property
     def right(self) -> Tensor:
-        """What the first layer gives in the specification."""
+        """Return what the first layer gives in the specification."""
         right: Tensor = self.trace(self.run.encoder)[-1].value
         return right
 
@@ -67,7 +67,7 @@ class FirstLayer:
 
     @cached_property
     def departs_within(self) -> bool:
-        """Whether the subject departs inside of the first layer, which reads what it should.
+        """Return whether the subject departs inside of the first layer, which reads what it should.
 
         What is done with several layers does not explain that, unless it is done with the mask.
         """
