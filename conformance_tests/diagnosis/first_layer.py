@@ -120,4 +120,4 @@ class Seen(Enum):
 
 def is_of_first(aligned: Aligned) -> bool:
     """Return whether a value is one of the first layer."""
-    return aligned.spec.path.partition(".norm")[0] == "layers.0"
+    return f"{aligned.spec.path}.".startswith("layers.0.")

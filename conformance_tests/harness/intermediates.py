@@ -184,7 +184,8 @@ def valid_rows(intermediate: Intermediate, want: Tensor, keep: Tensor | None) ->
         return None
     if intermediate.equation.topic == "position":
         return None
-    if intermediate.equation.slot in OVER_KEYS or (intermediate.equation.slot == "dropout" and want.ndim == 4):
+    slot = intermediate.equation.slot
+    if slot in OVER_KEYS or (slot == "dropout" and want.ndim == 4):  # with an axis for heads: the weights
         keep = keep & (keep.sum(dim=1, keepdim=True) > 1)
     if want.ndim == 4:
         return keep[:, None, :].expand(want.shape[:3])
