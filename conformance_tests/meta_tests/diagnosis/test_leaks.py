@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from conformance_tests.deviations import with_deviations
-from conformance_tests.diagnosis.explanations import behaving_alike
+from conformance_tests.diagnosis.explanations import behaving_alike, failing
 from conformance_tests.diagnosis.masking import RIGHT_PLACE, becoming, mask_that, unmasked
 from conformance_tests.engine.judging import check
 from conformance_tests.harness.intermediates import align, departure, valid_rows
@@ -45,17 +45,17 @@ def test_a_fill_that_padding_beats_at_times_is_found_and_nothing_else_is_blamed(
 def test_deviations_that_are_noticed_by_nothing_that_failed_are_not_judged(run_with: RunWith) -> None:
     """Each fails at least one of the requirements that it names, and another subject's failures are not its own."""
     run: Run = run_with("norm-eps-outside-root")
-    judged: list[str] = []
 
     class Other:
-        noticed_by = ("HEAD-1",)
+        def __init__(self, *noticed_by: str) -> None:
+            self.noticed_by = noticed_by
 
         def within(self, _profile: object) -> object:
-            judged.append("other")
             raise AssertionError("it was judged")
 
-    assert behaving_alike(run, [Other()]) == []  # type: ignore[list-item]
-    assert judged == []
+    assert behaving_alike(run, [Other("HEAD-1")]) == []  # type: ignore[list-item]
+    with pytest.raises(AssertionError, match="it was judged"):
+        behaving_alike(run, [Other("HEAD-1", *failing(run))])  # type: ignore[list-item]
 
 
 def test_over_a_single_key_attention_says_nothing_and_its_input_and_map_do(run_with: RunWith) -> None:
