@@ -5,6 +5,7 @@ import torch
 from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import PADDED, Case, Run
 from conformance_tests.harness.weight_sets import SHARPEST
+from encoder_spec.attention import alibi
 
 
 @decides("ATT-1", "ATT-2", "ATT-13", level="trace")
@@ -15,8 +16,20 @@ def test_queries_keys_and_values_are_projections_of_the_input(run: Run) -> None:
 
 @decides("ATT-3", "ATT-5", level="trace")
 def test_scores_have_the_scale_of_their_variant(run: Run) -> None:
-    """S = Q Kᵀ / √d_k, the root of one head's width, or S = Q Kᵀ: an intermediate, and what the mask reads."""
-    run.expect("scores").reaches("mask").is_formed()
+    """S = Q Kᵀ / √d_k, the root of one head's width, or S = Q Kᵀ, of normed Q and K or of others: an intermediate.
+
+    It is what the bias is added to.
+    """
+    run.expect("scores").reaches("bias").is_formed()
+
+
+@decides("ATT-15", "ATT-16", level="trace")
+def test_scores_are_lowered_by_what_their_variant_says(run: Run) -> None:
+    """S, or S less a slope times the distance: an intermediate, and what the mask reads."""
+    expected = run.expect("bias").reaches("mask")
+    if run.encoder.profile["bias"].variant == "none":
+        expected.is_not_changed_by(alibi)
+    expected.is_formed()
 
 
 @decides("ATT-6", level="trace")

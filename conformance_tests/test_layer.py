@@ -4,7 +4,7 @@ from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import Run
 
 
-@decides("LAYER-1", "LAYER-4", level="trace")
+@decides("LAYER-1", "LAYER-4", "LAYER-5", level="trace")
 def test_sublayer_residual_and_norm_have_the_order_of_their_variant(run: Run) -> None:
     """norm(x + sublayer(x)) twice, or x + sublayer(norm(x)) twice: intermediates, and no part reads another's input."""
     run.expect("layer").reaches("stack").is_formed()

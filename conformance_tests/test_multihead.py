@@ -27,7 +27,7 @@ def test_output_projection_follows_the_concatenation(run: Run) -> None:
 def test_permuted_positions_give_permuted_outputs(run: Run) -> None:
     """An encoder that adds no positions knows no order: reversing the input reverses the output."""
     if run.encoder.choices().get("position", "none") != "none":
-        raise Unsupported("the encoder adds positions itself, so that order does matter")
+        raise Unsupported("the encoder tells positions itself, so that order does matter")
     run.demand_a_set("multihead")
 
 

@@ -11,7 +11,7 @@ such as ``norm_1``, is the equation in slot ``norm`` with parameters under
 ``norm_1``; ``layers`` are N equations of slot ``layer``, under ``layers.0``,
 ``layers.1``, … whose parameters are their own or those of the layers that the equation in
 slot ``sharing`` names. A profile may fill one such place differently from the rest of its slot:
-``norm_final = "rms"``.
+``norm_final = "rms"``, or one layer differently from the others: ``"layers.0" = "pre-ln-bare"``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +26,7 @@ from torch import Tensor
 from encoder_spec.dimensions import Dimensions, Shape
 from encoder_spec.equation import Equation, places
 from encoder_spec.notation import SYMBOLS, demand
-from encoder_spec.profiles import Profile, constant_word
+from encoder_spec.profiles import Profile, constant_word, is_layer
 
 
 class Intermediate(NamedTuple):
@@ -141,7 +141,8 @@ class Encoder:
         for argument in equation.slots:
             if argument == "layers":
                 for l in range(self.dimensions.N):
-                    yield argument, join(path, f"layers.{l}"), "layer"
+                    layer = join(path, f"layers.{l}")
+                    yield argument, layer, layer if layer in self.profile.equations else "layer"
             elif argument in places():
                 slot = argument.partition("_")[0]
                 yield argument, join(path, argument), argument if argument in self.profile.equations else slot
@@ -188,7 +189,7 @@ class Encoder:
     def choices(self) -> dict[str, str | float]:
         """Return the choices by name: variants of the slots in use, constants in use, sizes of the encoder stack."""
         used = self.equations()
-        slots = {e.slot for e in used} | places()
+        slots = {e.slot for e in used} | places() | {key for key in self.profile.equations if is_layer(key)}
         numbers = {letter for e in used for letter in e.constants}
         constants = {constant_word(key) for key in self.profile.constants if key.rpartition(".")[2] in numbers}
         axes = {axis for shape in self.symbolic_shapes().values() for axis in shape}

@@ -102,6 +102,49 @@ def scores_unscaled(Q: Float[Tensor, "B h n d_k"], K: Float[Tensor, "B h n d_k"]
     return Q @ K.mT
 
 
+@requirement("ATT-15", "Nothing is added to the scores.")
+@equation("attention.unbiased", slot="bias", variant="none")
+def unbiased(S: Float[Tensor, "B h n n"]) -> Float[Tensor, "B h n n"]:
+    r"""Scores without a bias. Vaswani et al. 2017, §3.2.1, eq. (1); S0 §3, S1 §4, S2 §3.1, S4 §4.2.
+
+    $$ S' = S $$
+
+    Undefined: nothing.
+    """
+    return S
+
+
+def slopes(h: int) -> Tensor:
+    """Return the slope of each head, from float64.
+
+    For a power of two they are 2^(−8/h), 2^(−16/h), …, 2^(−8). Other heads have those of the next lower power, and then
+    every second one of the next higher power.
+    """
+    lower = 2 ** (h.bit_length() - 1)
+    of_lower = 2.0 ** (-8 * torch.arange(1, lower + 1, dtype=torch.float64) / lower)
+    of_higher = 2.0 ** (-4 * torch.arange(1, 2 * lower + 1, 2, dtype=torch.float64) / lower)
+    return torch.cat([of_lower, of_higher[: h - lower]])
+
+
+@requirement(
+    "ATT-17", "For h a power of two the slopes are a geometric sequence from 2^(−8/h) to 2^(−8).", algebraic=True
+)
+@requirement("ATT-16", "Each score is lowered by the distance of query and key, times the slope of its head.")
+@equation("attention.alibi", slot="bias", variant="alibi")
+def alibi(S: Float[Tensor, "B h n n"]) -> Float[Tensor, "B h n n"]:
+    r"""Linear biases (ALiBi). Press et al. 2021, §3; in both directions: Portes et al. 2023 (MosaicBERT).
+
+    $$ S'_i[j, k] = S_i[j, k] - m_i \, \lvert j - k \rvert, \qquad m_i = 2^{-8 i / h}, \quad i = 1 \dots h $$
+
+    Nothing is learned, and no length is the last one.
+
+    Undefined: the slopes where h is no power of two; here, as in the released code, those of the powers next to it.
+    """
+    place = torch.arange(S.shape[-1], dtype=S.dtype, device=S.device)
+    distance = (place[:, None] - place).abs()
+    return S - slopes(S.shape[-3]).to(S)[:, None, None] * distance
+
+
 def _demand_mask(keep: Tensor, n: int) -> None:
     demand(keep.dtype == torch.bool, f"attention.mask: the mask must be boolean (True = keep), not {keep.dtype}")
     for axis, what in ((-1, "keys"), (-2, "queries")):
@@ -191,7 +234,9 @@ def attention(
     V: Float[Tensor, "B h n d_v"],
     keep: Bool[Tensor, "#B #n #n"],
     *,
+    rotation: Callable[..., Tensor],
     scores: Callable[..., Tensor],
+    bias: Callable[..., Tensor],
     mask: Callable[..., Tensor],
     weights: Callable[..., Tensor],
     dropout: Callable[..., Tensor],
@@ -203,5 +248,36 @@ def attention(
 
     Undefined: where dropout acts; here, as in the released code, on the weights.
     """
-    A = weights(mask(scores(Q, K), keep))
+    A = weights(mask(bias(scores(rotation(Q), rotation(K))), keep))
+    return values(dropout(A), V)
+
+
+@requirement("ATT-14", "Queries and keys are normed in each head, over its d_k features, before they are compared.")
+@equation("attention.normed", slot="attention", variant="normed")
+def normed(
+    Q: Float[Tensor, "B h n d_k"],
+    K: Float[Tensor, "B h n d_k"],
+    V: Float[Tensor, "B h n d_v"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    norm_q: Callable[..., Float[Tensor, "B h n d_k"]],
+    norm_k: Callable[..., Float[Tensor, "B h n d_k"]],
+    rotation: Callable[..., Tensor],
+    scores: Callable[..., Tensor],
+    bias: Callable[..., Tensor],
+    mask: Callable[..., Tensor],
+    weights: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+    values: Callable[..., Tensor],
+) -> Float[Tensor, "B h n d_v"]:
+    r"""Attention with normed queries and keys. Dehghani et al. 2023 (ViT-22B), §2.
+
+    $$ \mathrm{Attention}(Q, K, V) =
+       \mathrm{softmax}\!\left(\frac{\mathrm{LN}_q(Q)\, \mathrm{LN}_k(K)^\top}{\sqrt{d_k}}\right) V $$
+
+    Scores cannot grow without bound in training. All heads share the parameters of either norm.
+
+    Undefined: the order of norm and rotation; here, as in released code, the norm comes first.
+    """
+    A = weights(mask(bias(scores(rotation(norm_q(Q)), rotation(norm_k(K)))), keep))
     return values(dropout(A), V)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import prod
 
 import sympy
-from sympy import Expr, Integer
+from sympy import Expr, Integer, Rational
 
 from encoder_spec.assembly import Encoder, join
 from encoder_spec.dimensions import Dimensions
@@ -105,7 +105,7 @@ PARTS = {"attention": "multihead", "FFN": "ffn", "layer": "layer"}
 def monomial(number: int) -> Expr:
     """The product of letters whose prime sizes multiply to ``number``."""
     factor, letters = letters_of(number)
-    return Integer(factor) * prod(symbol(letter) for letter in letters.elements())
+    return Rational(factor.numerator, factor.denominator) * prod(symbol(letter) for letter in letters.elements())
 
 
 def spent(profile: Profile, slot: str) -> Costs:

@@ -25,6 +25,7 @@ from jaxtyping import AbstractArray
 TOPICS = (
     "embedding",
     "position",
+    "rotation",
     "attention",
     "multihead",
     "norm",

@@ -24,7 +24,8 @@ def post_ln(
     ffn: Callable[..., Tensor],
     norm_1: Callable[..., Tensor],
     norm_2: Callable[..., Tensor],
-    residual: Callable[..., Tensor],
+    residual_1: Callable[..., Tensor],
+    residual_2: Callable[..., Tensor],
     dropout: Callable[..., Tensor],
 ) -> Float[Tensor, "B n d_model"]:
     r"""Post-LN layer. Vaswani et al. 2017, §3.1; S0 §7, S1 §7, S2 §4.1, S3 §3.
@@ -38,8 +39,8 @@ def post_ln(
 
     Undefined: nothing.
     """
-    x = norm_1(residual(x, dropout(multihead(x, keep))))
-    return norm_2(residual(x, dropout(ffn(x))))
+    x = norm_1(residual_1(x, dropout(multihead(x, keep))))
+    return norm_2(residual_2(x, dropout(ffn(x))))
 
 
 @requirement("LAYER-4", "Each sublayer reads the normed input and adds its output to the input before the norm.")
@@ -52,7 +53,8 @@ def pre_ln(
     ffn: Callable[..., Tensor],
     norm_1: Callable[..., Tensor],
     norm_2: Callable[..., Tensor],
-    residual: Callable[..., Tensor],
+    residual_1: Callable[..., Tensor],
+    residual_2: Callable[..., Tensor],
     dropout: Callable[..., Tensor],
 ) -> Float[Tensor, "B n d_model"]:
     r"""Pre-LN layer. Xiong et al. 2020, table 1; S3 §3, S4 §4.1.
@@ -66,5 +68,35 @@ def pre_ln(
 
     Undefined: nothing.
     """
-    x = residual(x, dropout(multihead(norm_1(x), keep)))
-    return residual(x, dropout(ffn(norm_2(x))))
+    x = residual_1(x, dropout(multihead(norm_1(x), keep)))
+    return residual_2(x, dropout(ffn(norm_2(x))))
+
+
+@requirement(
+    "LAYER-5", "Attention reads the input as it is, and the feed-forward network the normed sum; each adds its output."
+)
+@equation("layer.pre_ln_bare", slot="layer", variant="pre-ln-bare")
+def pre_ln_bare(
+    x: Float[Tensor, "B n d_model"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    multihead: Callable[..., Tensor],
+    ffn: Callable[..., Tensor],
+    norm_2: Callable[..., Tensor],
+    residual_1: Callable[..., Tensor],
+    residual_2: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Pre-LN layer behind a norm. Warner et al. 2024 (ModernBERT), §2.1.1: the first layer, behind normed embeddings.
+
+    $$ \begin{aligned}
+       x &\leftarrow x + \mathrm{Dropout}(\mathrm{MHA}(x)) \\
+       x &\leftarrow x + \mathrm{Dropout}(\mathrm{FFN}(\mathrm{LN}_2(x)))
+       \end{aligned} $$
+
+    What it reads is normed already, and is not normed again.
+
+    Undefined: nothing.
+    """
+    x = residual_1(x, dropout(multihead(x, keep)))
+    return residual_2(x, dropout(ffn(norm_2(x))))

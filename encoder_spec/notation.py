@@ -59,4 +59,6 @@ SYMBOLS: dict[str, Symbol] = {
     "eps": Symbol(r"\epsilon", "stability constant of the norm", "eps"),
     "P_drop": Symbol(r"P_\text{drop}", "dropout probability", "p_drop"),
     "offset": Symbol("o", "position from which a sequence is counted", "position_offset"),
+    "theta": Symbol(r"\theta", "base of the wavelengths of rotary positions", "rotary_base"),
+    "fraction": Symbol(r"\varrho", "share of a head's features that rotary positions turn", "rotary_fraction"),
 }

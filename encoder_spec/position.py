@@ -136,3 +136,17 @@ def without_position(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "n d_mode
     defect, ``position-missing``, and this variant has to be declared.)
     """
     return torch.zeros_like(X[0])
+
+
+@requirement("POS-12", "Nothing is added to the tokens: what compares queries and keys knows their positions.")
+@equation("position.in_attention", slot="position", variant="in-attention")
+def in_attention(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "n d_model"]:
+    r"""Positions in attention alone. Su et al. 2021, §3.2; Press et al. 2021, §3.
+
+    $$ PE_{pos} = 0 $$
+
+    A slot of attention tells the positions: ``rotation`` turns queries and keys, or ``bias`` lowers their scores.
+
+    Undefined: nothing.
+    """
+    return torch.zeros_like(X[0])

@@ -5,7 +5,7 @@ device, where tensors have shapes but no entries. A product of sizes then factor
 way only, hence into one monomial of letters: the 2·(B·n·d_ff)·d_model FLOPs of a matrix
 product are measured as one number and read back as that expression. d_model, h, d_k and d_v
 are independent of each other here, as ``Dimensions`` allows; widths are twice a prime, because
-some positions need an even one.
+some positions need an even one, and others turn pairs of features.
 
 A sum of sizes does not factorise so: an axis n + 1 leaves the factor 104, and is refused.
 """
@@ -13,6 +13,7 @@ A sum of sizes does not factorise so: an axis n + 1 leaves the factor 104, and i
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import prod
 from typing import Any
 
@@ -46,14 +47,14 @@ LETTERS = (
     "d_e",
 )
 PRIMES = dict(zip(LETTERS, sympy.primerange(101, 200), strict=False))
-SIZES = PRIMES | {width: 2 * PRIMES[width] for width in ("d_model", "d_e")}
+SIZES = PRIMES | {width: 2 * PRIMES[width] for width in ("d_model", "d_e", "d_k")}
 
 PRODUCTS = ("__matmul__", "matmul", "mm", "bmm", "linear")
 UNREAD = ("einsum", "tensordot", "addmm", "baddbmm", "conv1d", "conv2d", "scaled_dot_product_attention")
 
 
-def letters_of(number: int) -> tuple[int, Counter[str]]:
-    """The numeric factor and the letters, with powers, whose sizes multiply to ``number``.
+def letters_of(number: int) -> tuple[Fraction, Counter[str]]:
+    """The numeric factor, ½ for pairs, and the letters, with powers, whose sizes multiply to ``number``.
 
     Raises:
         SpecificationError: if what the letters leave is no small factor.
@@ -61,9 +62,9 @@ def letters_of(number: int) -> tuple[int, Counter[str]]:
     letters = {prime: letter for letter, prime in PRIMES.items()}
     powers: dict[int, int] = sympy.factorint(number)
     found = Counter({letters[prime]: power for prime, power in powers.items() if prime in letters})
-    rest, remainder = divmod(number, prod(SIZES[letter] for letter in found.elements()))
+    rest = Fraction(number, prod(SIZES[letter] for letter in found.elements()))
     demand(
-        not remainder and rest < min(letters),
+        rest.denominator <= 2 and rest < min(letters),
         f"{number} is no product of sizes: it leaves {rest}, as an axis n + 1 would",
     )
     return rest, found

@@ -15,7 +15,7 @@ from typing import Any, Self
 from encoder_spec.equation import Equation, places, slots, variants
 from encoder_spec.notation import SYMBOLS, SpecificationError, demand
 
-CONSTANTS = {SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset")}
+CONSTANTS = {SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset", "theta", "fraction")}
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,12 @@ class Profile:
         return self.constants.get(f"{place}.{name}", self.constants[name])
 
 
+def is_layer(key: str) -> bool:
+    """Return whether a choice is that of one layer, such as ``layers.0``."""
+    stack, _, number = key.partition(".")
+    return stack == "layers" and number.isdigit()
+
+
 def constant_word(key: str) -> str:
     """Return the name under which reports and profile files write a constant."""
     place, _, letter = key.rpartition(".")
@@ -94,7 +100,7 @@ def fill(slot: str, choice: str | Equation | Callable[..., Any]) -> Equation:
         SpecificationError: for a slot or variant that does not exist.
     """
     place = slot
-    slot = place.partition("_")[0] if place in places() else place
+    slot = "layer" if is_layer(place) else place.partition("_")[0] if place in places() else place
     if slot not in slots():
         known = ", ".join([*slots(), *CONSTANTS])
         raise SpecificationError(f"there is no slot or constant named {slot!r}: choose among {known}")
@@ -134,7 +140,10 @@ VASWANI_2017 = define(
     projections="linear",
     split="heads",
     attention="dot-product",
+    rotation="none",
+    angles="geometric",
     scores="scaled",
+    bias="none",
     mask="boolean",
     weights="softmax",
     values="average",
@@ -152,6 +161,8 @@ VASWANI_2017 = define(
     eps=1e-6,
     p_drop=0.1,
     position_offset=0,
+    rotary_base=10000,
+    rotary_fraction=1,
 )
 
 TORCH_POST_LN = VASWANI_2017.replace(
@@ -208,6 +219,25 @@ ROBERTA = BERT.replace(
     position_offset=2,
 ).sized(V=50265, max_len=514, segments=1)
 
+ROFORMER = BERT.replace(
+    name="roformer",
+    source="Su et al. 2021, §3.4 and §4.2; as released",
+    position="in-attention",
+    rotation="pairs",
+).sized(V=50000, max_len=1536)
+
+NOMIC_BERT = BERT.replace(
+    name="nomic-bert",
+    source="Nussbaum et al. 2024, §3.1; base θ and segments as released",
+    position="in-attention",
+    rotation="halves",
+    rotary_base=1000,
+    projections="linear",
+    output="linear",
+    ffn="gated",
+    activation="silu",
+).sized(V=30528, max_len=2048)
+
 ALBERT = BERT.replace(
     name="albert",
     source="Lan et al. 2019, §3.1; activation as released",
@@ -261,6 +291,8 @@ PROFILES = {
         ANNOTATED_TRANSFORMER,
         BERT,
         ROBERTA,
+        ROFORMER,
+        NOMIC_BERT,
         ALBERT,
         VIT,
         DEIT,

@@ -23,3 +23,19 @@ def residual(
     Undefined: nothing.
     """
     return x + sublayer
+
+
+@requirement("RES-3", "Each feature of the sublayer's output has its own learned factor; the input has none.")
+@equation("residual.scaled", slot="residual", variant="scaled")
+def scaled(
+    x: Float[Tensor, "*axes d_model"], sublayer: Float[Tensor, "*axes d_model"], *, lam: Float[Tensor, "d_model"]
+) -> Float[Tensor, "*axes d_model"]:
+    r"""Residual connection with LayerScale. Touvron et al. 2021 (CaiT), eq. (4).
+
+    $$ y = x + \lambda \odot \mathrm{Sublayer}(x) $$
+
+    Each sublayer of each layer has its own λ. It starts near 0, so that a deep stack begins as the identity.
+
+    Undefined: nothing.
+    """
+    return x + lam * sublayer

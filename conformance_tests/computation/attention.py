@@ -18,7 +18,8 @@ from conformance_tests.computation.masks import (
     is_made_of_ids,
     masks_out,
 )
-from conformance_tests.computation.norm import apart
+from conformance_tests.computation.norm import Norm, apart, read_norm
+from conformance_tests.computation.rotation import Turning, turning
 from conformance_tests.computation.shown import Finding, Remarks
 from conformance_tests.computation.sums_apart import APART
 from conformance_tests.computation.walking import (
@@ -70,6 +71,10 @@ class Attention(Remarks):
         where_scored: where the scores are computed, in brackets.
         results: the products that give the heads' results: one, or one for each head, or each sample.
         is_masked_by_ids: whether ids decide which scores are hidden.
+        turning: how positions turn queries and keys; None if they do not.
+        lam: codes of the factors of its features in the residual sum, if it has such.
+        norms: those of queries and keys in each head; None without both.
+        slopes: by how much the scores of each head fall from position to position; None where they do not.
     """
 
     weights: Value
@@ -82,6 +87,10 @@ class Attention(Remarks):
     where_scored: str = ""
     results: list[Result] = field(default_factory=list)
     is_masked_by_ids: bool = False
+    turning: Turning | None = None
+    lam: Tensor | None = None
+    norms: tuple[Norm, Norm] | None = None
+    slopes: Tensor | None = None
 
 
 UNNOTICED = 1e-6
@@ -182,8 +191,8 @@ def without_softmax(graph: Graph, known: Collection[int]) -> Iterator[Attention]
 class Scores(Remarks):
     """The making of scores: the product, the place in it of each entry that the softmax reads, and the scale.
 
-    ``otherwise`` are operations on them that are neither scale nor bias nor mask, and ``masking_ids`` the ids that
-    masks are made from, one for each entry.
+    ``otherwise`` are operations on them that are neither scale nor bias nor mask, ``masking_ids`` the ids that masks
+    are made from, one for each entry, and ``added`` what is added to each entry in every call, if something is.
     """
 
     product: Value
@@ -191,6 +200,7 @@ class Scores(Remarks):
     scale: float | None
     otherwise: list[str] = field(default_factory=list)
     masking_ids: list[Tensor] = field(default_factory=list)
+    added: Tensor | None = None
 
 
 def leads_to_scores(graph: Graph, codes: Tensor) -> bool:
@@ -218,6 +228,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
     otherwise: list[str] = []
     masking_ids: list[Tensor] = []
     argument = graph.numbers(codes)
+    added = torch.zeros(codes.shape, dtype=torch.float64)
     while (value := graph.owner(codes)) is not None and value.kind == "elementwise":
         leading = [i for i, r in enumerate(value.reads) if isinstance(r, Tensor) and leads_to_scores(graph, r)]
         if not leading:
@@ -230,6 +241,11 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
         factor = 1.0 if masks_out(graph, value, others, argument) else change_of_scores(graph, value, others, said)
         if value.operation not in CHANGES_OF_SCORES and not is_bound(graph, others):
             otherwise.append(value.operation)
+        if value.operation in ("add", "sub") and scale is not None:
+            sign = -1 if value.operation == "sub" else 1
+            for bias in others:
+                if isinstance(bias, Tensor) and bias_in_words(graph, bias, sign) == CONSTANTS:
+                    added += scale * sign * graph.numbers(through(bias, codes))
         scale = None if scale is None or factor is None else scale * factor
         masking_ids += [ids for r in others if isinstance(r, Tensor) for ids in ids_behind(graph, through(r, codes))]
         followed = value.reads[which]
@@ -237,7 +253,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
         codes = through(followed, codes)
     if value is None or not is_of_data(graph, value):
         return None
-    found = Scores(value, codes, scale, otherwise, masking_ids)
+    found = Scores(value, codes, scale, otherwise, masking_ids, added if bool(added.any()) else None)
     found.take(said)
     return found
 
@@ -286,7 +302,7 @@ def change_of_scores(graph: Graph, value: Value, others: "Sequence[Tensor | floa
             if shift := made_of_scores(graph, bias):
                 says = f"what is taken from the scores before the softmax ({shift}) is not one number for all keys"
                 said.findings.append(Finding("weights", f"{says}{value.where}"))
-            elif words := bias_in_words(graph, bias, -1 if value.operation == "sub" else 1):
+            elif (words := bias_in_words(graph, bias, -1 if value.operation == "sub" else 1)) not in ("", CONSTANTS):
                 (said.foreign if graph.learned(bias) else said.unread).append(f"its scores get {words} added")
     return 1.0
 
@@ -311,6 +327,10 @@ CHANGES_OF_SCORES = ("mul", "div", "add", "sub", "masked_fill", "where")
 """Operations by which scores are scaled, biased and masked."""
 
 
+CONSTANTS = "constants"
+"""What is added to scores in every call, in words, if it is not learned."""
+
+
 def bias_in_words(graph: Graph, codes: "Tensor | float", sign: int) -> str:
     """Say what is added to scores, times a sign, if it is the same in every call and does more than hide keys."""
     if graph.depends(codes):
@@ -319,7 +339,7 @@ def bias_in_words(graph: Graph, codes: "Tensor | float", sign: int) -> str:
         return f"the bias {learned}"
     numbers = sign * graph.numbers(codes)
     hides = (numbers == 0) | (numbers <= -LARGE)
-    return "" if bool(hides.all()) else "constants"
+    return "" if bool(hides.all()) else CONSTANTS
 
 
 def names(graph: Graph, codes: "Tensor | float") -> str:
@@ -385,6 +405,8 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
         found.findings.append(Finding("mask", f"the mask that is made of the ids {wrong}{weights.where}"))
     found.take(kind_of_weights(weights, scores, averaged, axis))
     found.take(summed_apart(scores, averaged))
+    turn_back(graph, found, scores, averaged)
+    norm_back(graph, found, averaged)
     behind = [behind_functions(graph, codes) for codes in (averaged.queries, averaged.keys, averaged.values)]
     vectors = [codes for codes, _ in behind]
     for (_, by), what in zip(behind, ("queries", "keys", "values"), strict=True):
@@ -411,6 +433,10 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
     if V[0].factor() != 1:
         found.unread.append("its values are scaled")
     heads = heads_of(graph, Q, K, found.reads)
+    if scores.added is not None:
+        found.slopes = slopes_of(scores, heads)
+        if found.slopes is None:
+            found.unread.append(f"its scores get {CONSTANTS} added{found.where_scored}")
     found.heads = list(maps_of_heads(graph, Q, K, V, heads, averaged))
     if any(torch.equal(a.W_Q, b.W_Q) and torch.equal(a.W_K, b.W_K) for a, b in combinations(found.heads, 2)):
         says = f"a head has the queries and keys of another one{found.where_scored}"
@@ -424,6 +450,61 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
 
 
 NOTHING = torch.empty(0, dtype=torch.long)
+
+
+def turn_back(graph: Graph, found: Attention, scores: Scores, averaged: "Averaged") -> None:
+    """Read how positions turn queries and keys, and let these be what they are before."""
+    of = {"queries": averaged.queries, "keys": averaged.keys, "values": averaged.values}
+    turned = {what: by for what, codes in of.items() if (by := turning(graph, codes)) is not None}
+    for what, by in turned.items():
+        setattr(averaged, what, by.codes)
+        if what != "values" and scores.scale is not None:
+            scores.scale *= by.factor
+    if not turned:
+        return
+    found.turning = next(iter(turned.values()))
+    still = [what for what in ("queries", "keys") if what not in turned]
+    if still or "values" in turned:
+        others = f", and its {' and '.join(still)} are not" if still else ""
+        says = f"its {' and '.join(turned)} are turned by their positions{others}{found.where_scored}"
+        found.findings.append(Finding("rotation", says))
+    elif not turned["queries"].is_like(turned["keys"]):
+        says = f"its queries are turned by other angles than its keys{found.where_scored}"
+        found.findings.append(Finding("rotation", says))
+
+
+def norm_back(graph: Graph, found: Attention, averaged: "Averaged") -> None:
+    """Read the norms of queries and keys over the features of a head, and let these be what they are before."""
+    one, other = (norm_of_heads(graph, codes) for codes in (averaged.queries, averaged.keys))
+    if one is not None:
+        averaged.queries = through(one.reads, averaged.queries)
+    if other is not None:
+        averaged.keys = through(other.reads, averaged.keys)
+    if one is not None and other is not None:
+        found.norms = one, other
+    elif one is not None or other is not None:
+        normed, bare = ("queries", "keys") if one is not None else ("keys", "queries")
+        found.foreign.append(f"its {normed} are normed in each head, and its {bare} are not{found.where_scored}")
+
+
+def norm_of_heads(graph: Graph, vectors: Tensor) -> Norm | None:
+    """Return the norm of which vectors (T, M, d_k) are the rows; None if they are not of one, over these alone."""
+    value = graph.owner(vectors)
+    norm = None if value is None else read_norm(graph, value)
+    if norm is None or not norm.form or norm.reads.shape != norm.value.shape:
+        return None
+    return norm if [norm.reads.shape[axis] for axis in norm.axes] == [vectors.shape[-1]] else None
+
+
+def slopes_of(scores: Scores, heads: Sequence[int]) -> Tensor | None:
+    """Return by how much the scores of each head fall with the distance; None if what is added to them is another."""
+    assert scores.added is not None
+    _, M, N = scores.product.shape
+    at = places(scores.entries)
+    head, distance = torch.tensor(heads)[at // (M * N)], (at // N % M - at % N).abs()
+    falls = -scores.added / distance.clamp(min=1)
+    slopes = torch.stack([falls[(head == i) & (distance > 0)].median() for i in range(max(heads) + 1)])
+    return slopes if apart(scores.added, -slopes[head] * distance) < UNNOTICED else None
 
 
 def are_apart(graph: Graph, one: Tensor, other: Tensor) -> bool:

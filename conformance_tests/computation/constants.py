@@ -31,10 +31,24 @@ class WithConstant(NamedTuple):
     function: Callable[..., Tensor]
 
 
+def multiples(omega: Tensor, x: Tensor, **_: float) -> Tensor:
+    """Return the angles of positions of which each turns by those of position 1 further."""
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    return torch.arange(x.shape[-2], dtype=dtype)[:, None] * omega.to(dtype)
+
+
+def falling(slopes: Tensor, S: Tensor) -> Tensor:
+    """Return scores (B, h, n, n) that fall with the distance."""
+    place = torch.arange(S.shape[-1], dtype=S.dtype)
+    return S - slopes.to(S)[:, None, None] * (place[:, None] - place).abs()
+
+
 WITH_CONSTANT = {
     "scaled": WithConstant("1/√d_k", lambda number, Q, K: number * (Q @ K.mT)),
     "sqrt-d-model": WithConstant("√d_model", lambda number, X: number * X),
     "gelu": WithConstant("1/√2", lambda number, x: x / 2 * (1 + torch.erf(number * x))),
+    "alibi": WithConstant("2^(−8i/h)", falling),
+    "geometric": WithConstant("θ^(−2i/r)", multiples),
     "gelu-tanh": WithConstant("√(2/π)", lambda number, x: x / 2 * (1 + torch.tanh(number * (x + 0.044715 * x**3)))),
 }
 """The variants with an irrational constant, by name."""

@@ -35,7 +35,8 @@ class FeedForward:
     ``ROOTS`` belongs, if that is written with some digits alone. Without a gate ``W_G`` is None, and without
     a second map ``W_2`` is. One that is ``absent`` gives 0: it stands where an encoder has none, and this says so in
     words. ``is_glu`` says that one map is multiplied by the logistic function of the other: the first gated unit
-    (Dauphin et al. 2017), which the specification does not have.
+    (Dauphin et al. 2017), which the specification does not have. ``lam`` are the factors of its features in the
+    residual sum, if it has such.
     """
 
     reads: Tensor
@@ -54,6 +55,7 @@ class FeedForward:
     root: float | None = None
     is_glu: bool = False
     absent: str = ""
+    lam: Tensor | None = None
 
 
 def absent_network(width: int, says: str) -> FeedForward:

@@ -17,10 +17,12 @@ from conformance_tests.computation.graph import Codes, Graph, Value, places
 from conformance_tests.computation.inputs import ONE_FOR_ALL, WITH_FEATURES, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import read_norm_parameters, read_outer_norm
+from conformance_tests.computation.rotation import wavelengths
 from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Ending, Finding, Remarks
-from conformance_tests.computation.stream import Step, Stream, Wiring, stream_of
+from conformance_tests.computation.stream import FROM_NORMED, Step, Stream, Wiring, stream_of
 from conformance_tests.computation.unmapped import IDENTITY
 from conformance_tests.computation.walking import along_axis
+from encoder_spec.attention import slopes
 
 
 def read(graph: Graph) -> EncoderReading:
@@ -107,6 +109,9 @@ def read_encoder(found: EncoderReading) -> None:
     assert stream.source is not None
     of_layers = list(found.unread)
     read_inputs(found, stream)
+    if stream.starts_bare and found.choices.get("input") == "given":
+        # Given embeddings have no norm.
+        found.findings.append(Finding("residual", FROM_NORMED))
     # Attention alone, behind something that is not read, need not be an encoder's.
     if all(isinstance(second.part, FeedForward) and not second.part.absent for _, second in layers):
         found.unread_input = [said for said in found.unread if said not in of_layers]
@@ -226,7 +231,8 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
             found.within_attention |= parameters_between(graph, attention.reads, attention.gives)
         for name, step in (("norm_1", first), ("norm_2", second)):
             norm = step.before if stream.is_pre else step.behind
-            norms[place + name] = norm
+            if norm is not None or not (stream.starts_bare and step is stream.steps[0]):
+                norms[place + name] = norm
             if step.extra is not None:
                 found.departing |= parameters_between(graph, step.extra.reads, step.extra.value)
             if step.before and step.behind:
@@ -256,8 +262,12 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     missing_biases(found, len(layers))
     fill_up_networks(found, len(layers))
     read_scale_of_scores(found, [a.part for a, _ in layers])  # type: ignore[misc]
+    read_rotation(found, [a.part for a, _ in layers])  # type: ignore[misc]
+    read_slopes(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_activation(found, [f.part for _, f in layers])  # type: ignore[misc]
     read_norms(found, stream, norms)
+    read_norms_of_heads(found, [a.part for a, _ in layers])  # type: ignore[misc]
+    read_factors_of_sublayers(found, layers)
     find_repeated(found, len(layers))
     find_merge(found)
     find_shared_heads(found)
@@ -466,6 +476,8 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
     # Beside no network no norm is missed.
     have_none = any(isinstance(step.part, FeedForward) and step.part.absent for step in stream.steps)
     bare = [place for place, norm in norms.items() if norm is None]
+    if stream.starts_bare:
+        found.choices["layers.0"] = "pre-ln-bare"
     find_missing_norms(found, [place for place in bare if not (have_none and place.endswith("norm_2"))])
     known = Counter((norm.form, norm.eps) for norm in there if norm.form) or Counter((n.nearest, n.eps) for n in there)
     form, eps = known.most_common(1)[0][0] if known else (LAYER_NORM, 0.0)
@@ -552,6 +564,85 @@ def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention])
             found.take(Remarks(findings=[Finding("scores", says)]))
 
 
+def read_norms_of_heads(found: EncoderReading, attentions: Sequence[Attention]) -> None:
+    """Read the norms of queries and keys in each head."""
+    normed = [attention.norms for attention in attentions if attention.norms is not None]
+    if not normed:
+        return
+    if len(normed) < len(attentions):
+        where = normed[0][0].value.where
+        found.foreign.append(f"queries and keys are normed in {len(normed)} of its {len(attentions)} layers{where}")
+        return
+    found.choices["attention"] = "normed"
+    for i, name in enumerate(("norm_q", "norm_k")):
+        here = [both[i] for both in normed]
+        for l, norm in enumerate(here):
+            read_norm_parameters(found, f"layers.{l}.{name}", norm, norm.form)
+        if here[0].form != found.choices["norm"]:
+            found.choices[name] = here[0].form
+        if any(norm.form != here[0].form for norm in here):
+            found.unread.append(f"the norms of its queries and keys are not of one form{here[0].value.where}")
+        read_eps(found, name, here)
+
+
+def read_factors_of_sublayers(found: EncoderReading, layers: Sequence[Layer]) -> None:
+    """Read the learned factors with which the features of the sublayers are added (LayerScale)."""
+    parts = {f"layers.{l}.residual_{i}.lam": s.part for l, both in enumerate(layers) for i, s in enumerate(both, 1)}
+    if all(part.lam is None for part in parts.values()):
+        return
+    found.choices["residual"] = "scaled"
+    for path, part in parts.items():
+        if part.lam is None:
+            found.numbers[path] = torch.ones(found.sizes["d_model"], dtype=torch.float64)
+        else:
+            add_bias(found, path, part.lam)
+
+
+def read_rotation(found: EncoderReading, attentions: Sequence[Attention]) -> None:
+    """Read by which angles positions turn queries and keys."""
+    turned = [attention.turning for attention in attentions]
+    found.choices["rotation"] = "none"
+    if not any(turned):
+        return
+    d_k = found.sizes["d_k"]
+    ways = [None if each is None else wavelengths(each, d_k) for each in turned]
+    first = next(way for way in ways if way is not None)
+    where = next(a.where_scored for a in attentions if a.turning is not None)
+    if odd := next((way.odd for way in ways if way is not None and way.odd), ""):
+        found.foreign.append(f"its queries and keys are turned by their positions, but {odd}{where}")
+        return
+    in_words = list(dict.fromkeys("not" if way is None else f"with base {way.base:g}" for way in ways))
+    if len(in_words) > 1 or any(way is not None and way[:3] != first[:3] for way in ways):
+        of_layers = " in some layers, and ".join(in_words)
+        found.foreign.append(f"its queries and keys are turned by their positions {of_layers} in others{where}")
+        return
+    found.is_rounded |= any(each is not None and each.is_rounded for each in turned)
+    found.choices |= {"rotation": first.variant, "rotary_base": first.base, "rotary_fraction": first.fraction}
+    if first.kept is not None:
+        found.kept["angles"] = first.kept
+        found.choices["angles"] = "geometric"
+
+
+def read_slopes(found: EncoderReading, attentions: Sequence[Attention]) -> None:
+    """Read by how much the scores fall with the distance."""
+    sloped = [attention.slopes for attention in attentions if attention.slopes is not None]
+    found.choices["bias"] = "none"
+    if not sloped:
+        return
+    own, where = slopes(len(sloped[0])), attentions[0].where_scored
+    off = max(float((each / own - 1).abs().max()) if len(each) == len(own) else math.inf for each in sloped)
+    if len(sloped) < len(attentions):
+        found.foreign.append(f"its scores fall with the distance in some of its layers alone{where}")
+        return
+    found.choices["bias"] = "alibi"
+    if off > NEAR:
+        got, want = (", ".join(f"{float(slope):.3g}" for slope in each) for each in (sloped[0], own))
+        says = f"the scores of the heads fall with the distance by {got}, where {want} belong{where}"
+        found.findings.append(Finding("bias", says))
+    elif off > SAME:
+        found.kept["bias"] = sloped[0]
+
+
 def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> None:
     """Read the activation."""
     kinds = [n.activation for n in networks]
@@ -584,6 +675,10 @@ def demand_positions(found: EncoderReading) -> None:
     Vectors that are merely multiplied may as well be given embeddings that are scaled once more.
     """
     if "position" in found.choices or any(f.slot == "position" for f in found.findings):
+        return
+    in_scores = {found.choices.get("rotation", "none"), found.choices.get("bias", "none")} != {"none"}
+    if in_scores and found.choices.get("input") != "given":
+        found.choices["position"] = "in-attention"
         return
     if found.choices.get("embedding") in READ_AS_REALS:
         if found.choices["embedding"] == "vectors" and found.choices["cls"] == "none":

@@ -1,14 +1,215 @@
-"""Rotary positions, told by their numbers: vectors are multiplied by cosines and by sines of the same angles."""
+"""Rotary positions, read from what is computed: each entry is the sum of two entries of one pair, times cos and ± sin.
 
+It may be written with a rotated half, with neighbours, part by part or as a product of complex numbers. The two that
+are added, and their factors, show the features of a pair and the angle by which it is turned.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.graph import COMPLEX, Graph, Value
+from conformance_tests.computation.affine import NONE
+from conformance_tests.computation.constants import NEAR, SAME
+from conformance_tests.computation.graph import COMPLEX, PLACES, Graph, Value, places
 
 ON_THE_CIRCLE = 1e-5
 """cos² + sin² of tables that were made in float32 differs from 1 by no more, a hundred times their rounding."""
+
+DIGITS = 4
+"""People write the base of the wavelengths with at most so many: 10000, 160000, 1e6 and others like these."""
+
+
+@dataclass(frozen=True, eq=False)
+class Turning:
+    """Vectors (T, M, width) as they are before each position turns them.
+
+    Attributes:
+        codes: of their entries.
+        angles: of each pair, in radians (M, pairs): what position 0 is turned by is 0.
+        pairs: the features of each pair.
+        factor: by what all is multiplied besides.
+        is_rounded: whether cosines and sines are numbers of less than float64.
+    """
+
+    codes: Tensor
+    angles: Tensor
+    pairs: tuple[tuple[int, int], ...]
+    factor: float
+    is_rounded: bool
+
+    def is_like(self, other: "Turning") -> bool:
+        """Return whether other vectors are turned alike."""
+        same = self.pairs == other.pairs and self.angles.shape == other.angles.shape
+        return same and torch.allclose(self.angles, other.angles, rtol=0, atol=ON_THE_CIRCLE)
+
+
+class Sums(NamedTuple):
+    """Entries as sums of up to two others, each times a number; the code of a second one that is not there is NONE."""
+
+    entries: tuple[Tensor, Tensor]
+    factors: tuple[Tensor, Tensor]
+
+
+def turning(graph: Graph, codes: Tensor) -> Turning | None:
+    """Return vectors (T, M, width) as they are before they are turned; None if no pair of their features is."""
+    found = sums(graph, codes)
+    if found is None:
+        return None
+    in_pairs = bool_of_all(found.entries[1] != NONE)
+    if in_pairs is None or not in_pairs.any():
+        return None
+    pairs = list(pairs_of(found, in_pairs.nonzero().flatten().tolist()))
+    if 2 * len(pairs) != int(in_pairs.sum()):
+        return None
+    own, cos = found.entries[0].clone(), found.factors[0].clone()
+    angles = []
+    for one, other, sides in pairs:
+        for feature, side in zip((one, other), sides, strict=True):
+            own[..., feature] = found.entries[side][..., feature]
+            cos[..., feature] = found.factors[side][..., feature]
+        sine = -found.factors[1 - sides[0]][..., one]
+        angles.append(torch.atan2(sine, cos[..., one]))
+        cos[..., [one, other]] = torch.hypot(sine, cos[..., one])[..., None]
+    phi = torch.stack(angles, dim=-1)
+    if not bool((phi == phi[:1]).all()) or float((cos / cos.mean() - 1).abs().max()) > ON_THE_CIRCLE:
+        return None
+    phi = (phi[0] - phi[0, :1] + math.pi) % (2 * math.pi) - math.pi
+    is_rounded = float((cos / cos.mean() - 1).abs().max()) > SAME
+    return Turning(own, phi, tuple((one, other) for one, other, _ in pairs), float(cos.mean()), is_rounded)
+
+
+def bool_of_all(there: Tensor) -> Tensor | None:
+    """Return for each feature, last, whether something is so at every place; None if it is so at some alone."""
+    flat = there.flatten(0, -2)
+    return flat[0] if bool((flat == flat[0]).all()) else None
+
+
+def pairs_of(found: Sums, features: Sequence[int]) -> Iterator[tuple[int, int, tuple[int, int]]]:
+    """Yield two features that are sums of the same two entries, and which of its summands is each feature's own.
+
+    With its own entry a feature is multiplied by the cosine, as its partner is, and with that of its partner by the
+    sine, of which the signs differ.
+    """
+    of_first = [each[0, 0].tolist() for each in found.entries]
+    waiting: dict[frozenset[int], int] = {}
+    for feature in features:
+        summands = frozenset(each[feature] for each in of_first)
+        if summands not in waiting:
+            waiting[summands] = feature
+            continue
+        one, other = waiting.pop(summands), feature
+        for side in (0, 1):
+            # What one feature owns is not what the other one owns.
+            beside = 0 if of_first[0][other] != of_first[side][one] else 1
+            cosines = found.factors[side][..., one], found.factors[beside][..., other]
+            sines = found.factors[1 - side][..., one], found.factors[1 - beside][..., other]
+            if is_close(*cosines) and is_close(sines[0], -sines[1]):
+                yield one, other, (side, beside)
+                break
+
+
+def is_close(one: Tensor, other: Tensor) -> bool:
+    """Return whether factors are the same ones, up to what tables in float32 round."""
+    return torch.allclose(one, other, rtol=0, atol=ON_THE_CIRCLE)
+
+
+def sums(graph: Graph, codes: Tensor) -> Sums | None:
+    """Return entries as sums of two others; None if more than two add up somewhere.
+
+    Followed are multiplications by what is not learned, and sums of two values that depend on the input: a bias ends
+    the walk, and what has one is what is turned.
+    """
+    entries = [codes.reshape(-1).clone(), torch.full((codes.numel(),), NONE)]
+    factors = [torch.ones(codes.numel(), dtype=torch.float64) for _ in entries]
+    waiting = True
+    while waiting:
+        waiting = False
+        for side in (0, 1):
+            for value in graph.owners(entries[side][entries[side] != NONE]):
+                step = summands(graph, value)
+                if not step:
+                    continue
+                waiting = True
+                here = entries[side] >> PLACES == value.number
+                if len(step) > 1 and bool((entries[1 - side][here] != NONE).any()):
+                    return None
+                at, known = places(entries[side][here]), factors[side][here]
+                for which, (read, factor) in zip((side, 1 - side), step, strict=False):
+                    entries[which][here] = read.reshape(-1)[at]
+                    factors[which][here] = known * (factor.reshape(-1)[at] if factor.ndim else factor)
+    return Sums(*(tuple(x.reshape(codes.shape) for x in both) for both in (entries, factors)))  # type: ignore[arg-type]
+
+
+def summands(graph: Graph, value: Value) -> list[tuple[Tensor, Tensor]]:
+    """Return what an operation adds up, one or two arrays of data, each with its factor; nothing if it does else."""
+    if value.kind != "elementwise":
+        return []
+    data = [i for i, read in enumerate(value.reads) if graph.depends(read)]
+    arrays = [read for i in data if isinstance(read := value.reads[i], Tensor)]
+    one = torch.ones((), dtype=torch.float64)
+    if value.operation == "neg":
+        return [(arrays[0], -one)]
+    if value.operation in ("add", "sub") and len(arrays) == len(value.reads) == 2:
+        return [(arrays[0], one), (arrays[1], one if value.operation == "add" else -one)]
+    if value.operation in ("mul", "div") and len(arrays) == 1 and len(value.reads) == 2:
+        other = value.reads[1 - data[0]]
+        if graph.learned(other) or (value.operation == "div" and data[0] == 1):
+            return []
+        factor = graph.numbers(other)
+        return [(arrays[0], factor if value.operation == "mul" else 1 / factor)]
+    return []
+
+
+class Wavelengths(NamedTuple):
+    """The turning of pairs by positions: variant, base and share of the features; and what is odd about it, in words.
+
+    ``kept`` are the angles of position 1 as the encoder has them, where they are those of the base but rounded.
+    """
+
+    variant: str = "none"
+    base: float = 0.0
+    fraction: float = 1.0
+    kept: Tensor | None = None
+    odd: str = ""
+
+
+def wavelengths(found: Turning, width: int) -> Wavelengths:
+    """Return how a turning turns heads of this width."""
+    number = len(found.pairs)
+    halves, neighbours = ([(i, number + i) for i in range(number)], [(2 * i, 2 * i + 1) for i in range(number)])
+    order = sorted(range(number), key=lambda i: found.pairs[i])
+    pairs = [found.pairs[i] for i in order]
+    variant = "halves" if pairs == halves else "pairs" if pairs == neighbours else ""
+    if not variant:
+        return Wavelengths(odd="its pairs of features are neither neighbours nor one of each half")
+    m = torch.arange(len(found.angles), dtype=torch.float64)
+    omega = found.angles[min(1, len(m) - 1), order]
+    off = (found.angles[:, order] - m[:, None] * omega + math.pi) % (2 * math.pi) - math.pi
+    if float(off.abs().max()) > ON_THE_CIRCLE * len(m):
+        return Wavelengths(odd="its angles do not grow evenly with the position")
+    if bool((omega <= 0).all()):
+        return Wavelengths(odd="it turns the other way round")
+    if bool((omega <= 0).any()) or abs(float(omega[0]) - 1) > ON_THE_CIRCLE:
+        return Wavelengths(odd="the first pair is not turned by 1 from position to position")
+    base = round_base(float(omega[-1]) ** (-number / (number - 1))) if number > 1 else 10000.0
+    exact = base ** (-torch.arange(number, dtype=torch.float64) / number)
+    apart = float((omega / exact - 1).abs().max())
+    if apart > ON_THE_CIRCLE:
+        return Wavelengths(odd="its wavelengths are not the powers of one base")
+    fraction = 1.0 if number == width // 2 else 2 * number / width
+    return Wavelengths(variant, base, fraction, omega if apart > SAME else None)
+
+
+def round_base(base: float) -> float:
+    """Return a base as people write it, if it is near to that."""
+    written = float(f"{base:.{DIGITS}g}")
+    return written if abs(written / base - 1) < 10 * NEAR else base
+
 
 NUMBERS_OF_A_MASK = 2
 """A mask and its opposite lie on the circle as well, and turn nothing; a table of angles has more different numbers."""

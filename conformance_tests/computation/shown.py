@@ -67,7 +67,7 @@ class Facts:
     unlearned: Mapping[str, int] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
     turned: str = ""
-    kept: Mapping[str, float] = field(default_factory=dict)
+    kept: Mapping[str, float | Tensor] = field(default_factory=dict)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -117,6 +117,7 @@ class EncoderReading(Remarks):
         images: the axes of the images, or signals, whose patches it maps, and the shape of an array of them.
         is_masked_by_ids: whether the ids decide which scores are hidden.
         kinds: the tables of segments, and of other kinds of ids beside the tokens.
+        is_rounded: whether it reads constants that it keeps in less than float64, other than a single one.
         tail: the finding that the stream passes through operations behind the last sublayer, if it does.
     """
 
@@ -126,7 +127,7 @@ class EncoderReading(Remarks):
     numbers: dict[str, Tensor] = field(default_factory=dict)
     choices: dict[str, str | float] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    kept: dict[str, float] = field(default_factory=dict)
+    kept: dict[str, float | Tensor] = field(default_factory=dict)
     unlearned: dict[str, int] = field(default_factory=dict)
     norms_are_read: bool = False
     departing: set[str] = field(default_factory=set)
@@ -141,6 +142,7 @@ class EncoderReading(Remarks):
     images: tuple[ImageAxes, tuple[int, ...]] | None = None
     is_masked_by_ids: bool = False
     kinds: list[Kind] = field(default_factory=list)
+    is_rounded: bool = False
     tail: Finding | None = None
 
     @property

@@ -185,6 +185,8 @@ class Wiring:
             if len(kept) == 1:
                 return self.of(kept[0])  # a mask that keeps every position
         step = one_step(graph, value)
+        if step is None and (scaled_by_feature := self._scaled_by_feature(value)) is not None:
+            return scaled_by_feature
         if step is None:
             return self._passing(value) or Node("unknown", value, tuple(map(self.of, data)))
         followed, factor, added, sign = step
@@ -197,6 +199,20 @@ class Wiring:
             return inner
         assert isinstance(added, Tensor)
         return Node("sum" if sign > 0 else "difference", value, (inner, Node("weights", None, what=added)))
+
+    def _scaled_by_feature(self, value: Value) -> Node | None:
+        """Return a sublayer of which each feature is multiplied by a learned factor, if a value is such."""
+        data = [read for read in value.arrays if self.graph.depends(read)]
+        others = [read for read in value.arrays if not self.graph.depends(read)]
+        if value.operation != "mul" or len(data) != 1 or len(others) != 1:
+            return None
+        factors = others[0].reshape(-1, value.shape[-1])
+        node = self.of(data[0])
+        if node.kind != "sublayer" or not bool((factors == factors[:1]).all()):
+            return None
+        assert isinstance(node.what, Attention | FeedForward)
+        node.what.lam = factors[0]
+        return replace(node, value=value)
 
     def _as_network(self, node: Node, codes: Tensor, beside: Node) -> Node:
         """Return a node as a sublayer if it is a network of one map of what it is added to, which may be normed.
@@ -327,6 +343,7 @@ class Stream(Remarks):
         leading: a norm of the stream before the first sublayer, and ``trailing`` one behind the last.
         source: what enters the first sublayer.
         tail: the finding that the stream passes through operations behind the last sublayer, if it does.
+        starts_bare: whether the first sublayer of the first layer alone has no norm before it.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -334,6 +351,7 @@ class Stream(Remarks):
     trailing: Norm | None = None
     source: Node | None = None
     tail: Finding | None = None
+    starts_bare: bool = False
 
     @property
     def is_pre(self) -> bool:
@@ -738,6 +756,10 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
     set_extra_apart(found, events)
     for norm, step in pairwise(list(events)):
         if found.is_pre and isinstance(step, Step) and step.before is None and isinstance(norm, Norm):
+            if step is steps[0] and step.is_added and all(other.before is not None for other in steps[1:]):
+                # The first layer reads what is normed already, as in ModernBERT: the norm is that of the embeddings.
+                found.starts_bare = True
+                continue
             # Without a residual connection the norm before a sublayer seems to stand on the stream.
             step.before = norm
             events.remove(norm)

@@ -1,6 +1,7 @@
 """Wrong projections and scores; masks, distances, and weights with values stand in modules of their own."""
 
 import math
+from collections.abc import Callable
 from typing import TypeAlias
 
 import torch
@@ -57,7 +58,7 @@ def linear_values_from_keys(X: Tensor, *, W_Q: Map, W_K: Map, W_V: ValueMap) -> 
     return X @ W_Q, X @ W_K, X @ W_K
 
 
-@deviation("relu-on-projections", AFFINE, ("ATT-1", "ATT-3"), "CyberZHG/keras-multi-head#8")
+@deviation("relu-on-projections", AFFINE, ("ATT-1", "ATT-3", "ROT-5"), "CyberZHG/keras-multi-head#8")
 def relu_on_projections(
     X: Tensor, *, W_Q: Map, b_Q: Bias, W_K: Map, b_K: Bias, W_V: ValueMap, b_V: ValueBias
 ) -> Projected:
@@ -65,7 +66,7 @@ def relu_on_projections(
     return (X @ W_Q + b_Q).relu(), (X @ W_K + b_K).relu(), (X @ W_V + b_V).relu()
 
 
-@deviation("relu-on-linear-projections", LINEAR, ("ATT-2", "ATT-3"), "CyberZHG/keras-multi-head#8")
+@deviation("relu-on-linear-projections", LINEAR, ("ATT-2", "ATT-3", "ROT-2"), "CyberZHG/keras-multi-head#8")
 def relu_on_linear_projections(X: Tensor, *, W_Q: Map, W_K: Map, W_V: ValueMap) -> Projected:
     """Q, K and V, which have no biases, go through a ReLU."""
     return (X @ W_Q).relu(), (X @ W_K).relu(), (X @ W_V).relu()
@@ -190,3 +191,66 @@ def negative(Q: Tensor, K: Tensor) -> Tensor:
 def in_half(Q: Tensor, K: Tensor) -> Tensor:
     """The product of queries and keys is rounded to bfloat16."""
     return (Q @ K.mT / math.sqrt(Q.shape[-1])).bfloat16().to(Q)
+
+
+NORMED = "attention.normed"
+F = Callable[..., Tensor]
+NormOfHeads = Callable[..., Float[Tensor, "B h n d_k"]]
+
+
+@deviation("normed-queries-alone", NORMED, ("ATT-14", "ENC-17"))
+def queries_alone(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    keep: Tensor,
+    *,
+    norm_q: NormOfHeads,
+    rotation: F,
+    scores: F,
+    mask: F,
+    weights: F,
+    dropout: F,
+    values: F,
+) -> Tensor:
+    """The queries are normed, and the keys are compared as they are."""
+    return values(dropout(weights(mask(scores(rotation(norm_q(Q)), rotation(K)), keep))), V)
+
+
+@deviation("queries-and-keys-share-a-norm", NORMED, ("ATT-14", "ENC-17"), "commonly seen")
+def one_norm(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    keep: Tensor,
+    *,
+    norm_q: NormOfHeads,
+    rotation: F,
+    scores: F,
+    mask: F,
+    weights: F,
+    dropout: F,
+    values: F,
+) -> Tensor:
+    """The norm of the queries norms the keys, too."""
+    return values(dropout(weights(mask(scores(rotation(norm_q(Q)), rotation(norm_q(K))), keep))), V)
+
+
+@deviation("norms-of-queries-and-keys-exchanged", NORMED, ("ATT-14", "NORM-3"))
+def norms_exchanged(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    keep: Tensor,
+    *,
+    norm_q: NormOfHeads,
+    norm_k: NormOfHeads,
+    rotation: F,
+    scores: F,
+    mask: F,
+    weights: F,
+    dropout: F,
+    values: F,
+) -> Tensor:
+    """The norm of the keys norms the queries, and that of the queries the keys."""
+    return values(dropout(weights(mask(scores(rotation(norm_k(Q)), rotation(norm_q(K))), keep))), V)

@@ -1,7 +1,7 @@
 """Scores that know of distances, and lengths at which something changes: right elsewhere, and not these equations.
 
-Rotary positions, linear biases, windows and scales that grow with the length have no parameters: nothing but
-what they compute tells of them. What begins at some length shows beyond it alone.
+Linear biases, windows and scales that grow with the length have no parameters: nothing but what they compute tells
+of them. What begins at some length shows beyond it alone.
 """
 
 import math
@@ -13,6 +13,7 @@ from torch import Tensor
 from conformance_tests.deviations import deviation
 from conformance_tests.deviations.masks import LEAKING, MASK
 from conformance_tests.deviations.position import LEARNED, SINUSOIDAL, pairs, waves
+from encoder_spec.attention import alibi, slopes, unbiased
 
 SCALED = "attention.scores"
 
@@ -26,36 +27,49 @@ def distances(n: int) -> Tensor:
     return (pos[:, None] - pos).abs()
 
 
-def rotated(X: Tensor, side_by_side: bool) -> Tensor:
-    """Every pair of features turned by pos / 10000^(2i/d): neighbours, or one of each half."""
-    d = X.shape[-1] // 2 * 2
-    exponents = 2 * torch.arange(d // 2, dtype=torch.float64) / d
-    angles = torch.arange(X.shape[-2], dtype=torch.float64)[:, None] / 10000**exponents
-    cos, sin = angles.cos().to(X), angles.sin().to(X)
-    a, b = (X[..., :d:2], X[..., 1:d:2]) if side_by_side else X[..., :d].chunk(2, dim=-1)
-    turned = (a * cos - b * sin, a * sin + b * cos)
-    joined = torch.stack(turned, dim=-1).flatten(-2) if side_by_side else torch.cat(turned, dim=-1)
-    return torch.cat([joined, X[..., d:]], dim=-1)
+UNBIASED, ALIBI = "attention.unbiased", "attention.alibi"
+BIASED = ("ATT-16", "ATT-6")
+
+deviation(
+    "scores-with-linear-bias",
+    UNBIASED,
+    ("ATT-15", "ATT-6"),
+    "commonly seen",
+    definition="The scores fall with the distance (ALiBi), by 2^(−8/h), 2^(−16/h), … from head to head.",
+)(alibi)
+deviation(
+    "linear-bias-missing",
+    ALIBI,
+    BIASED,
+    "ggml-org/llama.cpp#6826",
+    definition="The scores do not fall with the distance: nothing tells positions.",
+)(unbiased)
 
 
-@deviation("queries-and-keys-rotated", SCALED, ("ATT-3", "ATT-6"), "commonly seen")
-def of_rotated_halves(Q: Tensor, K: Tensor) -> Tensor:
-    """Queries and keys are rotated by their position (RoPE), each feature with its partner in the other half."""
-    return rotated(Q, False) @ rotated(K, False).mT / math.sqrt(Q.shape[-1])
+@deviation("linear-bias-rises", ALIBI, BIASED, "commonly seen")
+def rises(S: Tensor) -> Tensor:
+    """The scores rise with the distance."""
+    return 2 * S - alibi(S)
 
 
-@deviation("queries-and-keys-rotated-in-pairs", SCALED, ("ATT-3", "ATT-6"), "commonly seen")
-def of_rotated_pairs(Q: Tensor, K: Tensor) -> Tensor:
-    """Queries and keys are rotated by their position (RoPE), each feature with its neighbour."""
-    return rotated(Q, True) @ rotated(K, True).mT / math.sqrt(Q.shape[-1])
+@deviation("linear-bias-one-sided", ALIBI, BIASED, "commonly seen")
+def one_sided(S: Tensor) -> Tensor:
+    """The scores fall for keys before the query, and rise for those behind it, as without a causal mask they do."""
+    pos = torch.arange(S.shape[-1], dtype=S.dtype)
+    return S + slopes(S.shape[1]).to(S)[:, None, None] * (pos - pos[:, None])
 
 
-@deviation("scores-with-linear-bias", SCALED, ("ATT-3", "ATT-6"), "commonly seen")
-def with_linear_bias(Q: Tensor, K: Tensor) -> Tensor:
-    """The scores fall with the distance (ALiBi), by 2^(−8/h), 2^(−16/h), … from head to head."""
-    n, h = Q.shape[-2], Q.shape[-3]
-    slopes = 2.0 ** (-8 * torch.arange(1, h + 1, dtype=torch.float64) / h)
-    return Q @ K.mT / math.sqrt(Q.shape[-1]) - (slopes[:, None, None] * distances(n)).to(Q)
+@deviation("linear-bias-with-one-slope", ALIBI, BIASED)
+def one_slope(S: Tensor) -> Tensor:
+    """All heads have the slope of the first one."""
+    return S - float(slopes(S.shape[1])[0]) * distances(S.shape[-1]).to(S)
+
+
+@deviation("linear-bias-of-halved-slopes", ALIBI, BIASED, "commonly seen")
+def halved_slopes(S: Tensor) -> Tensor:
+    """The slopes are 1/2, 1/4, 1/8, … whatever the number of heads, those of eight."""
+    own = 2.0 ** -torch.arange(1, S.shape[1] + 1, dtype=torch.float64)
+    return S - (own[:, None, None] * distances(S.shape[-1])).to(S)
 
 
 @deviation("scores-grow-with-length", SCALED, ("ATT-3", "ATT-6"), "commonly seen")

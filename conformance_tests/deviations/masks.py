@@ -157,7 +157,7 @@ def of_queries_and_keys(S: Tensor, keep: Tensor) -> Tensor:
     return S.masked_fill(~keep[:, None], -torch.inf).masked_fill(padded_queries[:, None], torch.nan)
 
 
-@deviation("mask-after-softmax", "attention", ("MASK-5", "MASK-1"), "huggingface/pytorch-image-models#2236")
+@deviation("mask-after-softmax", "attention", ("MASK-5", "MASK-1", "MASK-2"), "huggingface/pytorch-image-models#2236")
 def after_softmax(
     Q: Tensor, K: Tensor, V: Tensor, keep: Tensor, *, scores: F, mask: F, weights: F, dropout: F, values: F
 ) -> Tensor:

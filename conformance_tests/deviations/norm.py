@@ -67,7 +67,7 @@ deviation(
 deviation(
     "first-norm-eps-outside-root",
     NORM,
-    "NORM-3",
+    ("NORM-3", "ENC-2"),
     place="norm_1",
     definition="The first norm of a layer adds ε outside the root, the second under it.",
 )(std_plus_eps)

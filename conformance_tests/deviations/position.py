@@ -54,6 +54,12 @@ deviation(
     definition="The learned table is read from its first row on, without the offset.",
 )(learned)
 deviation(
+    "position-added-beside-attention",
+    "position.in_attention",
+    ("POS-12", "EMB-1", "EMB-7"),
+    definition="Sinusoids are added to the tokens, though attention tells positions.",
+)(sinusoidal)
+deviation(
     "position-added-to-a-set",
     "position.none",
     "POS-11",

@@ -136,3 +136,20 @@ def pre_root_two(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, no
     """The residual sums are divided by √2."""
     x = residual(x, multihead(norm_1(x), keep)) * 0.5**0.5
     return residual(x, ffn(norm_2(x))) * 0.5**0.5
+
+
+BARE = "layer.pre_ln_bare"
+
+
+@deviation("pre-ln-bare-ffn-unnormed", BARE, ("LAYER-5", "ENC-8"))
+def bare_unnormed(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_2: F, residual: F) -> Tensor:
+    """The feed-forward network reads the sum without a norm, too."""
+    x = residual(x, multihead(x, keep))
+    return residual(x, ffn(x))
+
+
+@deviation("pre-ln-bare-second-norm-behind", BARE, "LAYER-5")
+def bare_behind(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_2: F, residual: F) -> Tensor:
+    """The second norm follows the feed-forward network, instead of standing before it."""
+    x = residual(x, multihead(x, keep))
+    return norm_2(residual(x, ffn(x)))

@@ -1,9 +1,11 @@
 """Wrong residual connections."""
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from conformance_tests.deviations import deviation
+from encoder_spec.residual import residual
 
 RESIDUAL = "residual"
 CHANGED = ("RES-1", "LAYER-1", "LAYER-4")
@@ -44,7 +46,7 @@ def weighed_by_depth(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
 
 @deviation("residual-sublayer-scaled", RESIDUAL, "RES-1", "commonly seen")
 def layer_scale(x: Tensor, sublayer: Tensor) -> Tensor:
-    """The output of a sublayer is multiplied by 0.1 before the sum, as LayerScale starts."""
+    """The output of a sublayer is multiplied by 0.1 before the sum."""
     return x + 0.1 * sublayer
 
 
@@ -107,3 +109,26 @@ def rounded_without_gradients(x: Tensor, sublayer: Tensor) -> Tensor:
 def drops_in_evaluation(x: Tensor, sublayer: Tensor, *, P_drop: float) -> Tensor:
     """In evaluation the sublayers of some tokens are left out at random, as stochastic depth does in training."""
     return x + sublayer * (torch.rand_like(x[..., :1]) >= P_drop)
+
+
+SCALED = "residual.scaled"
+
+deviation(
+    "layer-scale-forgotten",
+    SCALED,
+    ("RES-3", "ENC-8", "ENC-17"),
+    "commonly seen",
+    definition="The output of a sublayer is added as it is, without its learned factors.",
+)(residual)
+
+
+@deviation("layer-scale-of-the-stream", SCALED, "RES-3", "commonly seen")
+def of_the_stream(x: Tensor, sublayer: Tensor, *, lam: Float[Tensor, "d_model"]) -> Tensor:
+    """The learned factors multiply the input, and not the output of the sublayer."""
+    return lam * x + sublayer
+
+
+@deviation("layer-scale-of-the-sum", SCALED, "RES-3")
+def of_the_sum(x: Tensor, sublayer: Tensor, *, lam: Float[Tensor, "d_model"]) -> Tensor:
+    """The learned factors multiply the sum."""
+    return lam * (x + sublayer)

@@ -33,7 +33,7 @@ def describe(run: Run, report: TargetReport) -> None:
             report.notes.append(f"a plain attribute, which does not move with the encoder: {names}")
     for slot, number in run.facts.kept.items():
         constant = WITH_CONSTANT[str(chosen[slot])].constant
-        report.notes.append(f"keeps {constant} as {number:.9g} ({slot}): judged with it")
+        report.notes.append(f"keeps {constant} {in_few_digits(number)} ({slot}): judged with it")
     if run.sizes:
         why = "its positions are made for them" if run.sizes.image else "others are refused"
         report.notes.append(f"judged with {sizes_in_words(run.sizes)} alone: {why}")
@@ -84,6 +84,11 @@ def describe_shapes(run: Run, report: TargetReport) -> None:
         said = ", ".join(f"{name} {found.choices[name]}" for name in found.stated)
         report.notes.append(f"stated, and shown by no shape: {said}")
     report.notes.append(f"open, since no shape shows it: {', '.join(found.open)}")
+
+
+def in_few_digits(number: float | torch.Tensor) -> str:
+    """Return a constant as it is kept, to stand in a sentence; of several, that they are rounded."""
+    return "in fewer digits than float64 has" if isinstance(number, torch.Tensor) else f"as {number:.9g}"
 
 
 def named(names: Sequence[str]) -> str:

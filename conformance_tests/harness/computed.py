@@ -567,7 +567,7 @@ class Computed:
         # An array without entries is that of a map which an option leaves out.
         idle = [n for n in self.mapping.unmapped if n in learned and weights[n].numel() and n not in felt]
         chosen = self.encoder.choices()
-        empty = {"position"} if chosen.get("position", "none") == "none" else set()
+        empty = {"position"} if chosen.get("position", "none") in ("none", "in-attention") else set()
         empty |= {"norm"} if "none" in (chosen.get("embedding_norm"), chosen.get("final_norm")) else set()
         missed = forgotten(idle, self.mapping, weights, empty)
         inputs = self.probes[case.probe].inputs

@@ -31,7 +31,10 @@ SIDE_BY_SIDE = {"projections", "merge"}
 READ_BY = {"split": (0, 1, 2), "scores": (0, 1), "values": (2,)}
 """Places, among Q, K and V, of those that the equation in a slot reads."""
 
-SAYING_LITTLE = ("position", "statistics")
+OF_PLACES = ("position", "angles")
+"""Slots whose values are those of places, whatever stands there."""
+
+SAYING_LITTLE = (*OF_PLACES, "statistics")
 """Slots whose values may be right though what stands before them is wrong."""
 
 
@@ -59,6 +62,11 @@ class Aligned:
     def nearest(self) -> "Aligned":
         """Return this one with the nearest array of the right size, if none equals the value."""
         return self.look() if self.look else self
+
+    def as_value_of(self, other: Intermediate) -> "Aligned":
+        """Return what was found as found of an equation that hands on the very array."""
+        look = None if self.look is None else (lambda: self.nearest().as_value_of(other))
+        return replace(self, spec=other, part=0, look=look)
 
     @property
     def letter(self) -> str:
@@ -171,18 +179,26 @@ def align(trace: Trace, recorded: Callable[[], Recorded], h: int, keep: Tensor |
         keep: (B, n); padded query rows are not compared.
     """
     arrays = recorded()
-    return [
-        match(intermediate, part, want, arrays, recorded, valid_rows(intermediate, want, keep), h)
-        for intermediate in trace
-        for part, want in enumerate(values_of(intermediate))
-    ]
+    aligned: list[Aligned] = []
+    handed_on: dict[int, Aligned] = {}  # by the identity of the value, which an equation may leave as it is
+    for intermediate in trace:
+        before = handed_on.get(id(intermediate.value))
+        if before is not None:
+            aligned.append(before.as_value_of(intermediate))
+            continue
+        for part, want in enumerate(values_of(intermediate)):
+            valid = valid_rows(intermediate, want, keep)
+            aligned.append(match(intermediate, part, want, arrays, recorded, valid, h))
+        if isinstance(intermediate.value, Tensor):
+            handed_on[id(intermediate.value)] = aligned[-1]
+    return aligned
 
 
 def valid_rows(intermediate: Intermediate, want: Tensor, keep: Tensor | None) -> Tensor | None:
     """Return where an intermediate belongs to a valid query: its batch and its first position axis."""
     if keep is None or not keep.any():
         return None
-    if intermediate.equation.topic == "position":
+    if intermediate.equation.slot in OF_PLACES:
         return None
     slot = intermediate.equation.slot
     if slot in OVER_KEYS or (slot == "dropout" and want.ndim == 4):  # with an axis for heads: the weights

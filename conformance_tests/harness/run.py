@@ -206,6 +206,8 @@ class Run(Computed):
 
     def demand_a_set(self, what: str) -> None:
         """Demand that reversing the sequence reverses the output, behind the class tokens."""
+        if self.encoder.profile["rotation"].variant != "none" or self.encoder.profile["bias"].variant != "none":
+            raise Unsupported("the scores know positions, so that order does matter")
         self.demand_output_per_position()
         first = len(self.encoder.profile["cls"].parameters) if "cls" in self.encoder.choices() else 0
         for case in self.cases(Case(), Case(gradients=False)):

@@ -143,6 +143,8 @@ def hidden_states(like: Tensor, recorded: Recorded) -> Iterator[tuple[int, Tenso
 
     Each comes with its place in the order of computation.
     """
+    if like.ndim != 3:
+        return  # queries or keys, which are normed in their heads
     B, n, d = like.shape
     for place, flat in enumerate(recorded.of_size(like.numel())):
         yield place, flat.reshape(B, n, d)

@@ -22,6 +22,10 @@ OPEN_SLOTS = ("layer", "norm", "activation", "scores", "embedding_scale", "posit
 """The slots whose variants differ without differing in parameters."""
 
 
+NOTHING_ADDED = ("none", "in-attention")
+"""Variants of the position that add nothing to the tokens."""
+
+
 @dataclass(frozen=True)
 class Identification:
     """The choice found, whether it agrees with the subject, how many were tried, and how much it explains.
@@ -51,10 +55,13 @@ def open_axes(start: Encoder, hints: Hints) -> Axes:
     letters = {path.rpartition(".")[2] for path in shapes if not path.startswith(tuple(OUTER_NORMS))}
     used = {e.slot for e in start.equations()}
     axes: Axes = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
+    axes["layer"] = [n for n in axes["layer"] if start.replace(layer=n).symbolic_shapes().keys() == shapes.keys()]
     if "position" in used:
         # Outputs do not tell a set from a sentence whose positions were forgotten: where the search begins says which.
-        without = start.profile["position"].variant == "none"
-        axes["position"] = [name for name in axes["position"] if (name == "none") == without]
+        begin = start.profile["position"].variant
+        axes["position"] = (
+            [begin] if begin in NOTHING_ADDED else [n for n in axes["position"] if n not in NOTHING_ADDED]
+        )
     axes["eps"] = list(dict.fromkeys([start.profile.constants["eps"], *EPSILONS]))
     if start.profile["final_norm"].slots:
         axes["final_norm"] = ["norm", "none"]

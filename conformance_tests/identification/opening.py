@@ -165,7 +165,7 @@ def attempted(
             stack.close()
         calls = settling.calls if settling else None
         by_mask = calls is not None and calls.is_narrowed_by_mask
-        yield Attempt(run, reason, calls.narrowed if calls else None, by_mask, settling is not None)
+        yield Attempt(run, reason, settling.narrowed if settling else None, by_mask, settling is not None)
 
 
 def settled_run(settling: Settling, question: Question, stack: ExitStack, judged_in: Precision | None) -> Run:

@@ -88,11 +88,12 @@ class Settling:
         self.calls = Calls(subject, seed, has_head=declared is not None and declared["head"].variant != "none")
         self.weights = self.calls.weights
         self._ended = False
+        self._is_rounded = False
 
     @property
     def narrowed(self) -> torch.dtype | None:
         """A narrower precision in which the subject computes a part of itself, if one was seen."""
-        return self.calls.narrowed
+        return self.calls.narrowed or (torch.float32 if self._is_rounded else None)
 
     def put_back(self) -> None:
         """Give the subject its own weights again."""
@@ -192,6 +193,7 @@ class Settling:
                 # The call makes its positions: one as long as the longest probe shows all that are needed.
                 by_batch = shown.position_axis is not None and shown.position_axis[1] == 0
                 shown = read(self._computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))
+            self._is_rounded = shown.is_rounded
             self.subject.learn_idle(self.weights.keys() - shown.reached())
             if shown.images is not None:
                 self.subject.learn_images(*shown.images)

@@ -28,6 +28,20 @@ NEEDED = {
 }
 """The maps without which there is no encoder."""
 
+SHOWN_BY_PARAMETERS = (
+    "embedding",
+    "cls",
+    "position",
+    "segment",
+    "projections",
+    "output",
+    "norm",
+    "ffn",
+    "residual",
+    "head",
+)
+"""The slots whose variants differ in their parameters."""
+
 ADDED = ENTRANCES | {"P", "E_seg", "x_cls", "x_dist"}
 """The parameters of an encoder that makes its input itself, of whatever it is given."""
 
@@ -50,7 +64,18 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
             raise SpecificationError(f"there are no {part} among the parameters ({absent})")
     choices: dict[str, Any] = {
         slot: fitting[0]
-        for slot in ("embedding", "cls", "position", "segment", "projections", "output", "norm", "ffn", "head")
+        for slot in (
+            "embedding",
+            "cls",
+            "position",
+            "segment",
+            "projections",
+            "output",
+            "norm",
+            "ffn",
+            "residual",
+            "head",
+        )
         if (fitting := admissible(slot, letters))
     }
     entrances = ENTRANCES & letters
@@ -71,6 +96,8 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
         )
     fitting = admissible("norm", of_layers)
     choices["norm"] = "rms" if "rms" in fitting else fitting[0]
+    if any(path.startswith("layers.0.norm_q.") for path in parameters):
+        choices["attention"] = "normed"
     choices["input"] = "given"
     if ADDED & letters or "embedding" in hints.stated:
         choices["input"] = "factorised" if "W_e" in letters else "embedded"
@@ -134,7 +161,7 @@ def as_shown(shown: EncoderReading) -> Encoder:
     return encoder
 
 
-def as_kept(slot: str, variant: str, number: float) -> Equation:
+def as_kept(slot: str, variant: str, number: float | Tensor) -> Equation:
     """Return a variant of a slot with its constant as an encoder keeps it, such as √d in float32."""
     published = variants(slot)[variant]
     function = partial(WITH_CONSTANT[variant].function, number)

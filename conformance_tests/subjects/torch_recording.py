@@ -73,6 +73,10 @@ SEVERAL = {"var_mean": ("var", "mean"), "std_mean": ("std", "mean"), "aminmax": 
 """Operations that give several reductions of the same entries, and what these are called."""
 
 
+Part = tuple[Tensor, Tensor]
+"""Codes and numbers of the real or of the imaginary part of complex numbers."""
+
+
 class TorchRecording(OperationMode):
     """Records what operations read and give while it is active.
 
@@ -218,13 +222,16 @@ class TorchRecording(OperationMode):
         results = [r for r in tree_leaves(returned) if isinstance(r, Tensor) and not holds_others(type(r))]
         if torch.Tag.nondeterministic_seeded in operation.tags and results:
             replace_by_mean(operation.overloadpacket.__name__.rstrip("_"), args, kwargs, results)
-        known = {self._key(a) for a in read}
-        if results and (is_written or not all(self._key(r) in known for r in results)):
+        known = {a.untyped_storage()._cdata for a in read}
+        if results and (is_written or not all(r.untyped_storage()._cdata in known for r in results)):
             result = results[0].detach().clone()
             call = Call(operation, args, kwargs, before, result, source_line(), self.codes)
             if is_written:
                 self._forget_other_sizes(results[0])
-            self._remember(results[0], self._recorded(call))
+            if result.is_complex() and call.name in OF_PAIRS and not is_written:
+                self._remember(torch.view_as_real(results[0]), OF_PAIRS[call.name](self, call))
+            else:
+                self._remember(results[0], self._recorded(call))
             for place, beside in enumerate(results[1:], 1):
                 if self._key(beside) not in self._shadows:
                     self._remember(beside, self._recorded_beside(call, beside.detach().clone(), place))
@@ -246,6 +253,36 @@ class TorchRecording(OperationMode):
         if not call.tensors or call.name.endswith("_like"):
             return self.recording.leaf("constant", call.result)
         return self._other(call, call.result, call.name)
+
+    def _product_of_pairs(self, call: "Call") -> Tensor:
+        """Record a product of complex numbers as what it is to the pairs (…, 2) of real ones in their memory."""
+        one, other = sorted((self._parts(factor) for factor in call.args[:2]), key=len)
+        if len(one) == 1:
+            parts = [self._of_parts("mul", one[0], part, call) for part in other]
+        else:
+            (a, b), (c, d) = one, other
+            ac, bd, ad, bc = (self._of_parts("mul", *both, call) for both in ((a, c), (b, d), (a, d), (b, c)))
+            parts = [self._of_parts("sub", ac, bd, call), self._of_parts("add", ad, bc, call)]
+        return torch.stack([codes for codes, _ in parts], dim=-1)
+
+    def _pairs(self, call: "Call") -> Tensor:
+        """Record complex numbers that are made of their parts as the pairs of these."""
+        return torch.stack([self.codes(part).broadcast_to(call.result.shape) for part in call.args[:2]], dim=-1)
+
+    def _parts(self, factor: Any) -> list[Part]:
+        """Return the real and the imaginary part of a factor; of a real one itself alone."""
+        if not isinstance(factor, Tensor):
+            factor = torch.tensor(factor)
+        if not factor.is_complex():
+            return [(self.codes(factor), factor.detach().double())]
+        pairs = torch.view_as_real(factor.resolve_conj())
+        return list(zip(self.codes(pairs).unbind(-1), pairs.detach().double().unbind(-1), strict=True))
+
+    def _of_parts(self, operation: str, one: Part, other: Part, call: "Call") -> Part:
+        """Record an operation of two parts of complex numbers."""
+        (x_codes, x), (y_codes, y) = one, other
+        data = {"mul": x * y, "add": x + y, "sub": x - y}[operation]
+        return self.recording.elementwise(operation, (x_codes, y_codes), data, line=call.line), data
 
     def _recorded_beside(self, call: "Call", result: Tensor, place: int) -> Tensor:
         """Record a further result of an operation."""
@@ -446,6 +483,13 @@ class TorchRecording(OperationMode):
             return product
         reads = (product, call.codes(bias).reshape(beside))
         return self.recording.elementwise("add", reads, call.result, line=call.line)
+
+
+OF_PAIRS: Mapping[str, Callable[[TorchRecording, "Call"], Tensor]] = {
+    "mul": TorchRecording._product_of_pairs,
+    "complex": TorchRecording._pairs,
+}
+"""Operations that give complex numbers, and what they are to pairs of real ones."""
 
 
 @dataclass(frozen=True)

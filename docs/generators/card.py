@@ -1,8 +1,11 @@
 """The card of an equation: everything there is about it, in one place."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import Equation, slots, variants
 from encoder_spec.notation import SYMBOLS
 from encoder_spec.profiles import PROFILES
@@ -36,10 +39,16 @@ def card(equation: Equation, known: set[Callable[..., Any]]) -> str:
     )
 
 
+@cache
+def used_in(profile: str) -> list[Equation]:
+    """The equations that an encoder of a published profile uses: another slot may leave one without a use."""
+    return Encoder(PROFILES[profile], Dimensions(N=1)).equations()
+
+
 def head(equation: Equation) -> str:
     """Id, slot and variant, source, and the profiles that choose the equation."""
     slot = link(f"equations-and-requirements.html#slot-{equation.slot}", f"<code>{equation.slot}</code>")
-    chosen_by = [profile_link(name) for name, profile in PROFILES.items() if profile[equation.slot] is equation]
+    chosen_by = [profile_link(name) for name in PROFILES if equation in used_in(name)]
     used = ", ".join(chosen_by) or "no published profile"
     return table(
         (),

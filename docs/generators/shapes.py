@@ -11,6 +11,7 @@ from generators import mathml
 LOCAL = {
     "hd": r"h\,d",
     "d_head": "d",
+    "pairs": r"\tfrac{r}{2}",
     "height": r"\text{height}",
     "width": r"\text{width}",
     "time": r"\text{time}",

@@ -8,6 +8,7 @@ from generators.html import heading, prose
 TITLES = {
     "embedding": "Embedding",
     "position": "Positional encoding",
+    "rotation": "Rotary positions",
     "attention": "Attention and masks",
     "multihead": "Multi-head attention",
     "norm": "Normalisation",

@@ -46,6 +46,27 @@ def scores_unscaled(Q: Array, K: Array) -> Array:
     return S
 
 
+def unbiased(S: Array) -> Array:
+    """S'[b, h, j, k] = S[b, h, j, k]."""
+    return S
+
+
+def alibi(S: Array) -> Array:
+    """S'[b, h, j, k] = S[b, h, j, k] − m[h] |j − k|."""
+    biased = np.empty(S.shape)
+    for b, h, j, k in np.ndindex(*S.shape):
+        biased[b, h, j, k] = S[b, h, j, k] - _slope(h, S.shape[1]) * abs(j - k)
+    return biased
+
+
+def _slope(i: int, h: int) -> float:
+    """m[i] = 2^(−8 (i + 1) / p) for the largest power p ≤ h of two and i < p, else 2^(−8 (2 (i − p) + 1) / (2 p))."""
+    p = 1
+    while 2 * p <= h:
+        p *= 2
+    return math.pow(2, -8 * (i + 1) / p) if i < p else math.pow(2, -8 * (2 * (i - p) + 1) / (2 * p))
+
+
 def mask(S: Array, keep: Mask) -> Array:
     """S̃[b, h, j, k] = S[b, h, j, k] if keep[b, j, k], else −∞."""
     B, _, n, _ = S.shape
@@ -88,13 +109,36 @@ def attention(
     V: Array,
     keep: Mask,
     *,
+    rotation: Callable[..., Array],
     scores: Callable[..., Array],
+    bias: Callable[..., Array],
     mask: Callable[..., Array],
     weights: Callable[..., Array],
     dropout: Callable[..., Array],
     values: Callable[..., Array],
 ) -> Array:
     """Attention(Q, K, V) = Dropout(A) V, where A is the softmax over k of the masked S[b, h, j, k]."""
-    S = scores(Q, K)
+    S = bias(scores(rotation(Q), rotation(K)))
     A = weights(mask(S, keep))
     return values(dropout(A), V)
+
+
+def normed(
+    Q: Array,
+    K: Array,
+    V: Array,
+    keep: Mask,
+    *,
+    norm_q: Callable[..., Array],
+    norm_k: Callable[..., Array],
+    rotation: Callable[..., Array],
+    scores: Callable[..., Array],
+    bias: Callable[..., Array],
+    mask: Callable[..., Array],
+    weights: Callable[..., Array],
+    dropout: Callable[..., Array],
+    values: Callable[..., Array],
+) -> Array:
+    """Attention of the queries LN_q(Q)[b, h, j] and the keys LN_k(K)[b, h, k], each normed over c."""
+    parts = {"rotation": rotation, "scores": scores, "bias": bias, "mask": mask, "weights": weights}
+    return attention(norm_q(Q), norm_k(K), V, keep, **parts, dropout=dropout, values=values)

@@ -16,12 +16,13 @@ def post_ln(
     ffn: Callable[..., Array],
     norm_1: Callable[..., Array],
     norm_2: Callable[..., Array],
-    residual: Callable[..., Array],
+    residual_1: Callable[..., Array],
+    residual_2: Callable[..., Array],
     dropout: Callable[..., Array],
 ) -> Array:
     """a[b, j] = LN₁(x[b, j] + Dropout(MHA(x))[b, j]), y[b, j] = LN₂(a[b, j] + Dropout(FFN(a))[b, j])."""
-    a = norm_1(residual(x, dropout(multihead(x, keep))))
-    return norm_2(residual(a, dropout(ffn(a))))
+    a = norm_1(residual_1(x, dropout(multihead(x, keep))))
+    return norm_2(residual_2(a, dropout(ffn(a))))
 
 
 def pre_ln(
@@ -32,9 +33,26 @@ def pre_ln(
     ffn: Callable[..., Array],
     norm_1: Callable[..., Array],
     norm_2: Callable[..., Array],
-    residual: Callable[..., Array],
+    residual_1: Callable[..., Array],
+    residual_2: Callable[..., Array],
     dropout: Callable[..., Array],
 ) -> Array:
     """a[b, j] = x[b, j] + Dropout(MHA(LN₁(x)))[b, j], y[b, j] = a[b, j] + Dropout(FFN(LN₂(a)))[b, j]."""
-    a = residual(x, dropout(multihead(norm_1(x), keep)))
-    return residual(a, dropout(ffn(norm_2(a))))
+    a = residual_1(x, dropout(multihead(norm_1(x), keep)))
+    return residual_2(a, dropout(ffn(norm_2(a))))
+
+
+def pre_ln_bare(
+    x: Array,
+    keep: NDArray[np.bool_],
+    *,
+    multihead: Callable[..., Array],
+    ffn: Callable[..., Array],
+    norm_2: Callable[..., Array],
+    residual_1: Callable[..., Array],
+    residual_2: Callable[..., Array],
+    dropout: Callable[..., Array],
+) -> Array:
+    """a[b, j] = x[b, j] + Dropout(MHA(x))[b, j], y[b, j] = a[b, j] + Dropout(FFN(LN₂(a)))[b, j]."""
+    a = residual_1(x, dropout(multihead(x, keep)))
+    return residual_2(a, dropout(ffn(norm_2(a))))

@@ -12,3 +12,11 @@ def residual(x: Array, sublayer: Array) -> Array:
     for at in np.ndindex(*x.shape):
         y[at] = x[at] + sublayer[at]
     return y
+
+
+def scaled(x: Array, sublayer: Array, *, lam: Array) -> Array:
+    """y[p, c] = x[p, c] + λ[c] Sublayer(x)[p, c]."""
+    y = np.empty(x.shape)
+    for at in np.ndindex(*x.shape):
+        y[at] = x[at] + lam[at[-1]] * sublayer[at]
+    return y

@@ -103,3 +103,14 @@ def additive_mask_equals_the_boolean_mask() -> None:
     kept, masked = a / (a + r + b * exp(M)), b * exp(M) / (a + r + b * exp(M))
     assert limit(masked, M, -oo) == 0
     assert simplify(limit(kept, M, -oo) - a / (a + r)) == 0
+
+
+@proves("ATT-17")
+def slopes_are_a_geometric_sequence() -> None:
+    """2^(−8(i+1)/h) / 2^(−8i/h) = 2^(−8/h) for every i: the first one is that, and the one of i = h is 2^(−8)."""
+    h = symbol("h")
+    i = symbols("i", integer=True, positive=True)
+    slope = 2 ** (-8 * i / h)
+    assert simplify(slope.subs(i, i + 1) / slope) == 2 ** (-8 / h)
+    assert slope.subs(i, 1) == 2 ** (-8 / h)
+    assert slope.subs(i, h) == Rational(1, 2**8)

@@ -37,10 +37,9 @@ def sample_by_sample(
 ) -> Tensor:
     """The layer works on one sample at a time."""
     masks = keep.expand(len(x), -1, -1)
-    supplied = {"multihead": multihead, "ffn": ffn, "norm_1": norm_1, "norm_2": norm_2}
-    return torch.cat(
-        [post_ln(x[b : b + 1], masks[b : b + 1], residual=residual, dropout=dropout, **supplied) for b in range(len(x))]
-    )
+    supplied = {"multihead": multihead, "ffn": ffn, "norm_1": norm_1, "norm_2": norm_2, "dropout": dropout}
+    supplied |= {"residual_1": residual, "residual_2": residual}
+    return torch.cat([post_ln(x[b : b + 1], masks[b : b + 1], **supplied) for b in range(len(x))])
 
 
 @look_alike("layer-in-place", "layer.pre_ln")

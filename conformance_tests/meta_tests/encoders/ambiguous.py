@@ -99,31 +99,6 @@ def relative_bias() -> nn.Module:
     return stack_with(RelativeBias)
 
 
-class RotaryEmbedding(nn.Module):
-    """Turns pairs of features by an angle that grows with the position."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        rate = 10000.0 ** -(torch.arange(x.shape[-1] // 2, dtype=x.dtype) / x.shape[-1])
-        angle = torch.arange(x.shape[-2], dtype=x.dtype)[:, None] * rate
-        even, odd, last = x[..., 0:-1:2], x[..., 1::2], x[..., 2 * (x.shape[-1] // 2) :]
-        turned = (even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos())
-        return torch.cat([torch.stack(turned, dim=-1).flatten(-2), last], dim=-1)
-
-
-class Rotary(PlainAttention):
-    def __init__(self, width: int, count: int) -> None:
-        super().__init__(width, count)
-        self.rotary = RotaryEmbedding()
-
-    def score(self, q: Tensor, k: Tensor) -> Tensor:
-        return super().score(self.rotary(q), self.rotary(k))
-
-
-@ambiguous("rotary")
-def rotary() -> nn.Module:
-    return stack_with(Rotary)
-
-
 class GatedResidual(PlainLayer):
     def __init__(self, width: int, count: int, inner: int, norm: Any) -> None:
         super().__init__(width, count, inner, norm)
@@ -153,21 +128,6 @@ class Adapted(PlainLayer):
 @ambiguous("adapter")
 def adapters() -> nn.Module:
     return stack_with(layer=Adapted)
-
-
-class LayerScale(PlainLayer):
-    def __init__(self, width: int, count: int, inner: int, norm: Any) -> None:
-        super().__init__(width, count, inner, norm)
-        self.ls_1, self.ls_2 = nn.Parameter(torch.full((width,), 0.1)), nn.Parameter(torch.full((width,), 0.1))
-
-    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
-        x = x + self.ls_1 * self.attention(self.norm1(x), hidden)
-        return x + self.ls_2 * self.feed_forward(self.norm2(x))
-
-
-@ambiguous("ls_1")
-def layer_scale() -> nn.Module:
-    return stack_with(layer=LayerScale)
 
 
 class TalkingHeads(PlainAttention):

@@ -50,21 +50,26 @@ def test_what_is_right_for_some_sizes_alone_is_found_where_it_is(name: str) -> N
     assert report.departs_at == equation, [r.message for r in report.of("fail")]
 
 
-def test_a_linear_bias_of_the_scores_is_named() -> None:
-    """Nothing else tells an author that this is no mistake, but an encoder of another kind."""
+def test_a_linear_bias_of_the_scores_is_no_mistake() -> None:
+    """Nor is it where positions are added as well."""
     make = scored(lambda s: s - 2.0 ** -torch.arange(2, 10, 2)[:, None, None] * distance(s.shape[-1]))
     report = check(make).targets[0]
-    assert report.verdict == "nonconformant"
-    assert report.departs_at == "attention.scores"
-    assert report.diagnosis[0]["deviation"] == "scores-with-linear-bias"
-    assert not report.diagnosis[0]["together_with"]
+    assert (report.verdict, report.profile["choices"]["bias"]) == ("conformant", "alibi")
 
 
-def test_rotary_positions_are_left_open() -> None:
-    """That the catalogue of deviations reproduces them does not make them a mistake."""
+def test_the_slopes_of_other_heads_are_named() -> None:
+    """Those of eight heads, where there are four."""
+    make = scored(lambda s: s - 2.0 ** -torch.arange(1, 5)[:, None, None] * distance(s.shape[-1]))
+    report = check(make).targets[0]
+    assert (report.verdict, report.departs_at) == ("nonconformant", "attention.alibi")
+    assert "fall with the distance by 0.5, 0.25, 0.125, 0.0625, where 0.25, 0.0625" in report.diagnosis[0]["says"]
+
+
+def test_rotary_positions_are_no_mistake() -> None:
+    """Whatever they are written in, such as complex numbers."""
     report = check(attending(score=lambda self, q, k: rotated(q) @ rotated(k).mT / self.scale)).targets[0]
-    assert (report.verdict, report.diagnosis) == ("undetermined", [])
-    assert "complex numbers" in str(report.notes)
+    assert (report.verdict, report.diagnosis) == ("conformant", [])
+    assert report.profile["choices"]["rotation"] == "halves"
 
 
 class Ending(Reading):

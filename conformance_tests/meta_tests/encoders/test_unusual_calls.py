@@ -62,10 +62,6 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (in_no_slot.rotary, "complex numbers"),
-        (in_no_slot.RotaryTokens, "turns vectors by angles"),
-        (in_no_slot.UsualRotaryTokens, "turns vectors by angles"),
-        (in_no_slot.WithoutItsFirstNorm, "turns vectors by angles"),
         (in_no_slot.gated_by_the_logistic(in_no_slot.LogisticGate), "(GLU)"),
         (in_no_slot.gated_by_the_logistic(in_no_slot.LogisticGateOfTorch), "(GLU)"),
         (in_no_slot.linear_attention, "a sublayer without attention"),
@@ -73,7 +69,7 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
     ],
 )
 def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], words: str, judged: Judgements) -> None:
-    """Rotary positions and the first gated unit are right, in other equations than the specification's."""
+    """The first gated unit is right, in other equations than the specification's."""
     report = judged(make)
     assert report.verdict == "undetermined"
     assert words in str(report.notes)

@@ -274,7 +274,7 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     ),
     "scores less the distance": (
         attending(score=lambda a, q, k: q @ k.mT / a.scale - 0.1 * distance(q.shape[-2])),
-        "attention.scores",
+        "attention.alibi",
     ),
     "unit queries": (
         attending(score=lambda a, q, k: nn.functional.normalize(q, dim=-1) @ k.mT / a.scale),

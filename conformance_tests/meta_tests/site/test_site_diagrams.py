@@ -32,9 +32,9 @@ def test_post_ln_norms_the_sum_of_each_sublayer_and_its_input() -> None:
 
     said = description(layer("post-ln"))
     assert "Multi-head self-attention reads x and the mask." in said
-    assert "Layer normalisation 1 reads Residual connection." in said
+    assert "Layer normalisation 1 reads Residual connection 1." in said
     assert "Feed-forward network reads Layer normalisation 1." in said
-    assert "Residual connection reads Layer normalisation 1 and Inverted dropout." in said
+    assert "Residual connection 2 reads Layer normalisation 1 and Inverted dropout." in said
 
 
 def test_pre_ln_norms_what_each_sublayer_reads() -> None:
@@ -44,8 +44,8 @@ def test_pre_ln_norms_what_each_sublayer_reads() -> None:
     said = description(layer("pre-ln"))
     assert "Layer normalisation 1 reads x." in said
     assert "Multi-head self-attention reads Layer normalisation 1 and the mask." in said
-    assert "Residual connection reads x and Inverted dropout." in said
-    assert "Residual connection reads Residual connection and Inverted dropout." in said
+    assert "Residual connection 1 reads x and Inverted dropout." in said
+    assert "Residual connection 2 reads Residual connection 1 and Inverted dropout." in said
 
 
 def test_positions_are_added_and_read_no_token() -> None:

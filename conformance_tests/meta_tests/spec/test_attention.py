@@ -18,20 +18,34 @@ from conformance_tests.meta_tests.spec.values import (
     tensor,
 )
 from encoder_spec.attention import (
+    alibi,
     attention,
     mask,
     mask_additive,
+    normed,
     output,
     projections,
     projections_linear_keys,
     projections_without_bias,
     scores,
     scores_unscaled,
+    slopes,
+    unbiased,
     weights,
 )
 from encoder_spec.dropout import identity
+from encoder_spec.rotation import unturned
 
-attend = partial(attention, scores=scores, mask=mask, weights=weights, dropout=identity, values=output)
+attend = partial(
+    attention,
+    rotation=unturned,
+    scores=scores,
+    bias=unbiased,
+    mask=mask,
+    weights=weights,
+    dropout=identity,
+    values=output,
+)
 
 
 X = tensor([[[1, 2]]])
@@ -231,3 +245,37 @@ def test_a_mask_of_the_wrong_kind_is_refused() -> None:
             masked(S, torch.ones(2, 4, 5, dtype=torch.bool))
         with refused(match="covers 4 keys, but the sequence has 5 positions"):
             masked(S, torch.ones(2, 3, 4, dtype=torch.bool))
+
+
+@shows("ATT-15")
+def test_scores_without_a_bias_are_what_they_were() -> None:
+    """The very array."""
+    S = tensor([[[[1, 2], [3, 4]]]])
+    assert unbiased(S) is S
+
+
+@shows("ATT-16", "ATT-17")
+def test_scores_fall_with_the_distance_by_the_slope_of_their_head() -> None:
+    """Of four heads the slopes are 2^(−2), 2^(−4), 2^(−6) and 2^(−8): at distance 2 the first score loses ½."""
+    got = alibi(torch.zeros(1, 4, 3, 3, dtype=torch.float64))
+    close(got[0, 0], -tensor([[0, 1, 2], [1, 0, 1], [2, 1, 0]]) / 4)
+    close(got[0, :, 0, 1], -tensor([2**-2, 2**-4, 2**-6, 2**-8]))
+
+
+@shows("ATT-16")
+def test_heads_beyond_a_power_of_two_have_every_second_slope_of_the_next_one() -> None:
+    """Of six: those of four, and of those of eight, 2^(−1), 2^(−2), 2^(−3), … the first and the third."""
+    close(slopes(6), tensor([2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3]))
+    close(slopes(1), tensor([2**-8]))
+
+
+@shows("ATT-14")
+def test_queries_and_keys_are_normed_before_they_are_compared() -> None:
+    """With norms that double and that add 1, Q = 1, K = (2, 4): scores 2·3 and 2·5, weights 1/(1 + e⁴) and the rest.
+
+    Values 0 and 1 give the second weight.
+    """
+    parts = {"norm_q": lambda x: 2 * x, "norm_k": lambda x: x + 1}
+    Q, K, V = (tensor(x).reshape(1, 1, 2, 1) for x in ([1, 1], [2, 4], [0, 1]))
+    got = normed(Q, K, V, EVERYTHING, **attend.keywords, **parts)
+    close(got.flatten(), torch.full((2,), 1 / (1 + math.exp(-4)), dtype=torch.float64))

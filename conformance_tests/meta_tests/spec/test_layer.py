@@ -18,7 +18,7 @@ from conformance_tests.meta_tests.spec.values import (
 )
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.layer import post_ln, pre_ln
+from encoder_spec.layer import post_ln, pre_ln, pre_ln_bare
 from encoder_spec.profiles import TORCH_POST_LN, TORCH_PRE_LN
 from encoder_spec.residual import residual
 
@@ -51,7 +51,8 @@ BY_HAND: dict[str, Any] = {
     "ffn": lambda x: 3 * x,
     "norm_1": lambda x: x + 1,
     "norm_2": lambda x: 10 * x,
-    "residual": residual,
+    "residual_1": residual,
+    "residual_2": residual,
     "dropout": lambda x: x - 1,
 }
 
@@ -75,6 +76,28 @@ def test_a_pre_ln_layer_norms_what_each_sublayer_reads() -> None:
     same(pre_ln(tensor([[[1]]]), EVERYTHING, **BY_HAND), tensor([[[123]]]))
 
 
+@shows("LAYER-5")
+def test_a_layer_behind_a_norm_reads_its_input_as_it_is() -> None:
+    """With the same parts but the first norm, from x = 1.
+
+    MHA 2, dropout 1, sum 1 + 1 = 2; norm_2 20, FFN 60, dropout 59, sum 2 + 59 = 61.
+    """
+    parts = {name: part for name, part in BY_HAND.items() if name != "norm_1"}
+    same(pre_ln_bare(tensor([[[1]]]), EVERYTHING, **parts), tensor([[[61]]]))
+
+
+@shows("LAYER-5")
+def test_one_layer_may_be_another_one_than_the_others() -> None:
+    """It alone has no first norm; the choices of the encoder name it."""
+    encoder = Encoder(TORCH_PRE_LN.replace(**{"layers.0": "pre-ln-bare"}), SIZES)
+    with_first_norm = {path.split(".")[1] for path in encoder.parameter_shapes() if ".norm_1." in path}
+    assert with_first_norm == {str(l) for l in range(1, SIZES.N)}
+    assert encoder.choices()["layers.0"] == "pre-ln-bare"
+    assert encoder.choices()["layer"] == "pre-ln"
+    used = [place.equation.id for place in encoder.places() if place.equation.slot == "layer"]
+    assert used == ["layer.pre_ln_bare", *["layer.pre_ln"] * (SIZES.N - 1)]
+
+
 @shows("LAYER-1", "LAYER-4")
 def test_the_input_and_the_sublayers_output_are_told_apart() -> None:
     """With the "sum" x + 100 y of the same parts, from x = 2, since a sum does not tell which of them is which.
@@ -83,7 +106,7 @@ def test_the_input_and_the_sublayers_output_are_told_apart() -> None:
     norm_2 911030. Pre-LN: norm_1 3, MHA 6, dropout 5, sum 2 + 500 = 502; norm_2 5020, FFN 15060, dropout 15059,
     sum 502 + 1505900 = 1506402.
     """
-    parts = BY_HAND | {"residual": lambda x, y: x + 100 * y}
+    parts = BY_HAND | {f"residual_{i}": lambda x, y: x + 100 * y for i in (1, 2)}
     same(post_ln(tensor([[[2]]]), EVERYTHING, **parts), tensor([[[911030]]]))
     same(pre_ln(tensor([[[2]]]), EVERYTHING, **parts), tensor([[[1506402]]]))
 

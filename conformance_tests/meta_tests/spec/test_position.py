@@ -12,6 +12,7 @@ from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import equation_of
 from encoder_spec.position import (
+    in_attention,
     learned,
     learned_offset,
     sinusoidal,
@@ -231,3 +232,15 @@ def test_without_positions_an_encoder_reads_a_set() -> None:
     (Z, turned), (other, moved) = ((e(held, u), e(held, u.roll(2, dims=1))) for e in (bare, placed))
     close(turned, torch.cat([Z[:, :1], Z[:, 1:].roll(2, dims=1)], dim=1))
     assert (moved[:, 1:] - other[:, 1:].roll(2, dims=1)).abs().max() > 0.01
+
+
+@shows("POS-12")
+def test_where_attention_tells_positions_nothing_is_added() -> None:
+    """Zeros for every position; the rotation alone then tells a reversed sequence from the sequence."""
+    same(in_attention(sequence(5, 4)), torch.zeros(5, 4, dtype=torch.float64))
+    profile = VASWANI_2017.replace(position="in-attention", rotation="halves")
+    encoder = Encoder(profile, Dimensions(d_model=12, h=3, d_ff=7, N=1, V=11))
+    p, ids = random_parameters(encoder), torch.tensor([[1, 5, 3, 8]])
+    turned, unturned = encoder(p, ids), encoder.replace(rotation="none")(p, ids)
+    close(encoder.replace(rotation="none")(p, ids.flip(1)), unturned.flip(1))
+    assert float((encoder(p, ids.flip(1)) - turned.flip(1)).abs().max()) > 1e-3

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from conformance_tests.harness.checks import shows
 from conformance_tests.meta_tests.spec.values import close, normal, same, tensor
-from encoder_spec.residual import residual
+from encoder_spec.residual import residual, scaled
 
 
 def jacobian(W: Tensor) -> Tensor:
@@ -26,6 +26,12 @@ def test_neither_term_is_changed_in_place() -> None:
     x, sublayer = tensor([[1, 2]]), tensor([[10, -20]])
     residual(x, sublayer)
     same((x, sublayer), (tensor([[1, 2]]), tensor([[10, -20]])))
+
+
+@shows("RES-3")
+def test_each_feature_of_the_sublayer_has_its_factor_and_the_input_has_none() -> None:
+    """(1, 2) + (½, 3) ⊙ (10, −20) = (1 + 5, 2 − 60)."""
+    same(scaled(tensor([[1, 2]]), tensor([[10, -20]]), lam=tensor([0.5, 3])), tensor([[6, -58]]))
 
 
 @shows("RES-2")

@@ -12,7 +12,8 @@ SIZES = Dimensions(d_model=6, h=3, d_ff=11, N=2, V=13, max_len=7, patch=2)
 def test_the_equations_in_use_are_listed_once_each() -> None:
     """Two Pre-LN layers, outermost first; the last norm is of another kind, and how layers share comes last."""
     encoder = Encoder(TORCH_PRE_LN.replace(norm_final="rms"), SIZES)
-    attending = "projections", "multihead.split", "attention", "scores", "mask", "weights", "dropout.identity", "output"
+    before = "projections", "multihead.split", "attention", "rotation.none"
+    attending = *before, "scores", "unbiased", "mask", "weights", "dropout.identity", "output"
     within = [id if "." in id or id == "attention" else f"attention.{id}" for id in attending]
     listed = [
         *("encoder", "embedding.given", "layer.pre_ln", "multihead", *within, "multihead.concat", "multihead.output"),
@@ -30,7 +31,8 @@ def test_choices_are_the_variants_constants_and_sizes_in_use() -> None:
     encoder = Encoder(TORCH_PRE_LN.replace(**{"norm_final": "rms", "norm_final.eps": 0.5}), SIZES)
     variants = {
         **{"stack": "plain", "input": "given", "layer": "pre-ln", "sharing": "none", "multihead": "self-attention"},
-        **{"projections": "affine", "split": "heads", "attention": "dot-product", "scores": "scaled"},
+        **{"projections": "affine", "split": "heads", "attention": "dot-product", "rotation": "none"},
+        **{"scores": "scaled", "bias": "none"},
         **{"mask": "boolean", "weights": "softmax", "values": "average", "merge": "concat", "output": "affine"},
         **{"residual": "sum", "dropout": "none", "norm": "layer-norm", "statistics": "features", "ffn": "affine"},
         **{"activation": "relu", "final_norm": "norm", "head": "none", "norm_final": "rms"},
@@ -82,7 +84,9 @@ def test_a_trace_tells_where_each_value_was_computed() -> None:
     trace = encoder.trace(random_parameters(encoder), normal(0, 2, 5, 6))
     normed = [i.path for i in trace if i.equation.id == "norm.layer_norm"]
     assert normed == [*(f"layers.{l}.norm_{i}" for l in (0, 1) for i in (1, 2)), "norm_final"]
-    assert [i.path for i in trace if i.equation.id == "residual"] == [f"layers.{l}" for l in (0, 0, 1, 1)]
+    assert [i.path for i in trace if i.equation.id == "residual"] == [
+        f"layers.{l}.residual_{i}" for l in (0, 1) for i in (1, 2)
+    ]
     assert (trace[-1].path, trace[-1].equation.id) == ("", "encoder")
 
 
