@@ -121,9 +121,9 @@ def slopes(h: int) -> Tensor:
     every second one of the next higher power.
     """
     lower = 2 ** (h.bit_length() - 1)
-    of_lower = 2.0 ** (-8 * torch.arange(1, lower + 1, dtype=torch.float64) / lower)
-    of_higher = 2.0 ** (-4 * torch.arange(1, 2 * lower + 1, 2, dtype=torch.float64) / lower)
-    return torch.cat([of_lower, of_higher[: h - lower]])
+    i, beyond = torch.arange(1, lower + 1), torch.arange(h - lower)
+    exponents = torch.cat([-8 * i / lower, -4 * (2 * beyond + 1) / lower])  # exact in any precision
+    return 2.0 ** exponents.double()
 
 
 @requirement(

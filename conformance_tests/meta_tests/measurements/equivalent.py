@@ -20,6 +20,8 @@ BATCH = "All inputs have one axis of samples."
 EVERY_SEQUENCE = "The zeros have the shape of a sequence, and all sequences of a batch have one shape."
 NOTHING_ADDED = "A sum with −0 equals the sum with 0."
 ZERO = "Whole numbers have one zero."
+EITHER_WAY = "A distance is as long in either direction."
+PROMOTES = "Of two types the larger one is the same whichever is named first."
 
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("embedding.lookup", "if not ((tokens >= 0) & (tokens < len(E))).all():"): TRUTH,
@@ -47,6 +49,16 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ): COUNTED,
     ("position.without_position", "return torch.zeros_like(X[-1])"): EVERY_SEQUENCE,
     ("position.without_position", "return -torch.zeros_like(X[0])"): NOTHING_ADDED,
+    ("position.in_attention", "return torch.zeros_like(X[-1])"): EVERY_SEQUENCE,
+    ("position.in_attention", "return -torch.zeros_like(X[0])"): NOTHING_ADDED,
+    ("rotation.angles", "n, d_k = x.shape[2:]"): COUNTED,
+    ("rotation.angles", "dtype = torch.promote_types(torch.float32, x.dtype)"): PROMOTES,
+    ("rotation.angles", "m = torch.arange(n, device=x.device)"): PROMOTED,
+    ("rotation.halves", "half = phi.shape[1]"): COUNTED,
+    ("rotation.pairs", "r = 2 * phi.shape[1]"): COUNTED,
+    ("attention.alibi", "place = torch.arange(S.shape[-1], device=S.device)"): PROMOTED,
+    ("attention.alibi", "place = torch.arange(S.shape[-2], dtype=S.dtype, device=S.device)"): SQUARE,
+    ("attention.alibi", "distance = (place - place[:, None]).abs()"): EITHER_WAY,
     ("attention.scores", "return Q @ K.mT / math.sqrt(K.shape[-1])"): EQUAL_WIDTHS,
     ("attention._demand_mask", "demand(keep.shape[axis] in (n, 1), …)"): UNORDERED,
     ("attention.mask", "_demand_mask(keep, S.shape[-2])"): SQUARE,

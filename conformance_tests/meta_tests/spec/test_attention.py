@@ -267,6 +267,15 @@ def test_heads_beyond_a_power_of_two_have_every_second_slope_of_the_next_one() -
     """Of six: those of four, and of those of eight, 2^(−1), 2^(−2), 2^(−3), … the first and the third."""
     close(slopes(6), tensor([2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3]))
     close(slopes(1), tensor([2**-8]))
+    close(slopes(12)[[0, -1]], tensor([2**-1, 2**-3.5]))
+
+
+@shows("ATT-16")
+def test_scores_keep_their_type_and_their_device() -> None:
+    """Slopes and distances are made for each call."""
+    for S in (torch.zeros(1, 12, 2, 2), torch.zeros(1, 12, 2, 2, dtype=torch.float64, device="meta")):
+        got = alibi(S)
+        assert (got.dtype, got.device) == (S.dtype, S.device)
 
 
 @shows("ATT-14")

@@ -42,6 +42,24 @@ def test_of_an_odd_number_of_features_the_last_one_has_no_angle() -> None:
 
 
 @shows("ROT-1")
+def test_a_share_that_is_rounded_is_that_of_whole_features() -> None:
+    """In floating point 2/49 · 49 is less than 2: one pair is turned all the same."""
+    assert 2 / 49 * 49 < 2
+    close(angles(heads(2, 49), theta=100.0, fraction=2 / 49), tensor([[0], [1]]))
+
+
+@shows("ROT-1", "ROT-2", "ROT-5")
+def test_in_half_precision_angles_are_those_of_single_precision() -> None:
+    """bfloat16 has no 257, and position 257 would be turned as 256 is. What is turned keeps its type."""
+    x = torch.ones(1, 1, 258, 2, dtype=torch.bfloat16)
+    phi = angles(x, theta=100.0, fraction=1.0)
+    assert phi.dtype == torch.float32
+    assert phi[-1].item() == 257
+    for rotation in (halves, pairs):
+        assert rotation(x, angles=lambda _x: phi).dtype == torch.bfloat16
+
+
+@shows("ROT-1")
 @pytest.mark.parametrize("fraction", [0.0, 1.25])
 def test_a_share_of_nothing_or_of_more_than_all_is_refused(fraction: float) -> None:
     with refused(match="no share of the features"):
