@@ -159,7 +159,7 @@ class Encoder:
 
     def place(self, path: str = "", slot: str = "stack", width: str = "d_model") -> Place:
         """Return the use of the equation in a slot; ``width`` is the axis that d_model means there."""
-        equation = self.profile[slot]
+        equation = self.profile.equation_at(slot, path)
         return Place(
             path,
             equation,
@@ -195,7 +195,7 @@ class Encoder:
         axes = {axis for shape in self.symbolic_shapes().values() for axis in shape}
         letters = ["N", "h", *(s for s in ("d_model", "d_ff", "d_e") if s in axes)]
         sizes = {SYMBOLS[s].word: getattr(self.dimensions, s) for s in letters}
-        chosen = {name: c for name, c in self.profile.choices().items() if name in slots | constants}
+        chosen = {name: c for name, c in self.profile.choices(self.dimensions.N).items() if name in slots | constants}
         return chosen | sizes
 
     def symbolic_shapes(self) -> dict[str, tuple[str, ...]]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from encoder_spec.equation import equation, requirement
@@ -145,6 +145,100 @@ def alibi(S: Float[Tensor, "B h n n"]) -> Float[Tensor, "B h n n"]:
     return S - slopes(S.shape[-3]).to(S)[:, None, None] * distance
 
 
+def buckets(n: int, rows: int, farthest: float) -> Int[Tensor, "n n"]:
+    """Return for each query and key of n positions the row of the table that tells their distance.
+
+    Half of the rows are for keys up to the query, half for keys behind it. In each half the first half of the rows
+    tells distances one by one, and the others tell them on a logarithmic scale up to ``farthest``, where the last begins.
+    """
+    half = rows // 2
+    exact = half // 2
+    place = torch.arange(n)
+    ahead = place - place[:, None]
+    distance = ahead.abs()
+    scale = torch.log(distance.clamp(min=1).double() / exact) / math.log(farthest / exact) * (half - exact)
+    # Where a row begins at a whole distance, rounding must not move it.
+    beyond = (exact + (scale + 1e-9).floor().long()).clamp(max=half - 1)
+    return half * (ahead > 0) + torch.where(distance < exact, distance, beyond)
+
+
+@requirement("ATT-19", "Distances that share a row begin as a geometric sequence from n_b/4 to Δ.", algebraic=True)
+@requirement("ATT-18", "Each score is raised by the entry of a table that its head has for the distance of its key.")
+@equation("attention.bucketed", slot="bias", variant="bucketed")
+def bucketed(
+    S: Float[Tensor, "B h n n"], *, R: Float[Tensor, "buckets h"], farthest: float
+) -> Float[Tensor, "B h n n"]:
+    r"""Relative positions in buckets. Raffel et al. 2020 (T5), §2.1 and released code; Song et al. 2020 (MPNet).
+
+    $$ \begin{gathered}
+       S'_i[j, k] = S_i[j, k] + R[\beta(k - j), i], \qquad
+       \beta(\delta) = \tfrac{n_b}{2}\, [\delta > 0] + \begin{cases}
+       |\delta| & \text{if } |\delta| < e \\
+       e + \min\!\left(e - 1, \left\lfloor e \, \frac{\ln (|\delta| / e)}{\ln (\Delta / e)} \right\rfloor\right)
+       & \text{otherwise} \end{cases} \\
+       e = \tfrac{n_b}{4}
+       \end{gathered} $$
+
+    n_b, the number of rows, is a multiple of 4. Released encoders have 32 rows and Δ = 128, and one table for all layers.
+
+    Undefined: nothing.
+    """
+    rows = len(R)
+    demand(
+        rows % 4 == 0 and farthest > rows // 4,
+        f"attention.bucketed: {rows} rows do not tell distances up to {farthest:g}: give 4, 8, … of them, and farther ones",
+    )
+    bias = R[buckets(S.shape[-1], rows, farthest).to(R.device)]
+    return S + bias.permute(2, 0, 1)
+
+
+@requirement("MASK-9", "Every query may read every key.")
+@equation("attention.global_reach", slot="reach", variant="global")
+def global_reach(S: Float[Tensor, "B h n n"]) -> Float[Tensor, "B h n n"]:
+    r"""Attention to all positions. Vaswani et al. 2017, §3.2.1; S0 §3, S1 §4, S2 §3.1, S4 §4.2.
+
+    $$ S' = S $$
+
+    Undefined: nothing.
+    """
+    return S
+
+
+def within(S: Tensor, distance: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return scores with −∞ where a condition on k − j does not hold."""
+    place = torch.arange(S.shape[-1], device=S.device)
+    return S.masked_fill(~distance(place - place[:, None]), -math.inf)
+
+
+@requirement("MASK-10", "A query reads the keys up to w/2 positions away, to either side, and no other.")
+@equation("attention.local_reach", slot="reach", variant="local")
+def local_reach(S: Float[Tensor, "B h n n"], *, window: float) -> Float[Tensor, "B h n n"]:
+    r"""Attention within a window. Beltagy et al. 2020 (Longformer), §3.1; Warner et al. 2024 (ModernBERT), §2.1.2.
+
+    $$ S'[j, k] = \begin{cases} S[j, k] & \text{if } |j - k| \le w/2 \\
+       -\infty & \text{otherwise} \end{cases} $$
+
+    Through N such layers a position depends on those up to N·w/2 away.
+
+    Undefined: whether w counts the query itself; here, as in the released code, it does not.
+    """
+    return within(S, lambda ahead: 2 * ahead.abs() <= window)
+
+
+@requirement("MASK-11", "A query reads its own key and those before it, and no other.")
+@equation("attention.causal_reach", slot="reach", variant="causal")
+def causal_reach(S: Float[Tensor, "B h n n"]) -> Float[Tensor, "B h n n"]:
+    r"""Attention to earlier positions. Vaswani et al. 2017, §3.2.3 (decoder); Radford et al. 2021 (CLIP), §2.4.
+
+    $$ S'[j, k] = \begin{cases} S[j, k] & \text{if } k \le j \\
+       -\infty & \text{otherwise} \end{cases} $$
+
+    Undefined: nothing. (An encoder reads both sides unless its owner says otherwise: elsewhere this is a defect,
+    ``mask-causal``, and this variant has to be declared.)
+    """
+    return within(S, lambda ahead: ahead <= 0)
+
+
 def _demand_mask(keep: Tensor, n: int) -> None:
     demand(keep.dtype == torch.bool, f"attention.mask: the mask must be boolean (True = keep), not {keep.dtype}")
     for axis, what in ((-1, "keys"), (-2, "queries")):
@@ -237,6 +331,7 @@ def attention(
     rotation: Callable[..., Tensor],
     scores: Callable[..., Tensor],
     bias: Callable[..., Tensor],
+    reach: Callable[..., Tensor],
     mask: Callable[..., Tensor],
     weights: Callable[..., Tensor],
     dropout: Callable[..., Tensor],
@@ -248,7 +343,7 @@ def attention(
 
     Undefined: where dropout acts; here, as in the released code, on the weights.
     """
-    A = weights(mask(bias(scores(rotation(Q), rotation(K))), keep))
+    A = weights(mask(reach(bias(scores(rotation(Q), rotation(K)))), keep))
     return values(dropout(A), V)
 
 
@@ -265,6 +360,7 @@ def normed(
     rotation: Callable[..., Tensor],
     scores: Callable[..., Tensor],
     bias: Callable[..., Tensor],
+    reach: Callable[..., Tensor],
     mask: Callable[..., Tensor],
     weights: Callable[..., Tensor],
     dropout: Callable[..., Tensor],
@@ -279,5 +375,5 @@ def normed(
 
     Undefined: the order of norm and rotation; here, as in released code, the norm comes first.
     """
-    A = weights(mask(bias(scores(rotation(norm_q(Q)), rotation(norm_k(K)))), keep))
+    A = weights(mask(reach(bias(scores(rotation(norm_q(Q)), rotation(norm_k(K))))), keep))
     return values(dropout(A), V)

@@ -29,6 +29,7 @@ class Dimensions:
     d_v: int = 0
     d_e: int = 0
     V: int = 37000
+    buckets: int = 32
     max_len: int = 512
     segments: int = 2
     channels: int = 3

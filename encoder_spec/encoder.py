@@ -123,6 +123,18 @@ def unshared(l: int, name: str) -> int:  # noqa: ARG001
     return l
 
 
+@requirement("ENC-20", "All layers have one table of relative positions, and all else of their own.", algebraic=True)
+@equation("encoder.shared_bias", slot="sharing", variant="bias")
+def shared_bias(l: int, name: str) -> int:
+    r"""One table of relative positions for all layers. Raffel et al. 2020 (T5), §2.1; Song et al. 2020 (MPNet).
+
+    $$ \theta_l \text{ distinct for each } l, \text{ but } R_l = R_0 $$
+
+    Undefined: nothing.
+    """
+    return 0 if name == "R" else l
+
+
 @requirement("ENC-16", "All layers use the same parameters: their number does not depend on N.", algebraic=True)
 @equation("encoder.shared", slot="sharing", variant="all")
 def shared(l: int, name: str) -> int:  # noqa: ARG001

@@ -45,6 +45,7 @@ SYMBOLS: dict[str, Symbol] = {
     "d_ff": Symbol(r"d_\text{ff}", "inner width of the feed-forward network", "d_ff"),
     "N": Symbol("N", "number of layers", "num_layers"),
     "V": Symbol("|V|", "vocabulary size", "vocab_size"),
+    "buckets": Symbol("n_b", "rows of a table of relative positions", "relative_buckets"),
     "max_len": Symbol(r"n_\text{max}", "rows of a learned position table", "max_len"),
     "segments": Symbol("n_s", "number of segment types", "num_segments"),
     "channels": Symbol("C", "channels of an image or of a signal, features of a moment", "channels"),
@@ -60,5 +61,7 @@ SYMBOLS: dict[str, Symbol] = {
     "P_drop": Symbol(r"P_\text{drop}", "dropout probability", "p_drop"),
     "offset": Symbol("o", "position from which a sequence is counted", "position_offset"),
     "theta": Symbol(r"\theta", "base of the wavelengths of rotary positions", "rotary_base"),
+    "farthest": Symbol(r"\Delta", "distance from which on relative positions share a row", "max_distance"),
+    "window": Symbol("w", "width of a window, of which half lies to either side", "window"),
     "fraction": Symbol(r"\varrho", "share of a head's features that rotary positions turn", "rotary_fraction"),
 }

@@ -30,6 +30,7 @@ from encoder_spec.notation import demand
 from encoder_spec.profiles import Profile
 
 LETTERS = (
+    "buckets",
     "B",
     "n",
     "d_model",
@@ -46,8 +47,8 @@ LETTERS = (
     "patch_width",
     "d_e",
 )
-PRIMES = dict(zip(LETTERS, sympy.primerange(101, 200), strict=False))
-SIZES = PRIMES | {width: 2 * PRIMES[width] for width in ("d_model", "d_e", "d_k")}
+PRIMES = dict(zip(LETTERS, sympy.primerange(97, 200), strict=False))
+SIZES = PRIMES | {width: 2 * PRIMES[width] for width in ("d_model", "d_e", "d_k")} | {"buckets": 4 * PRIMES["buckets"]}
 
 PRODUCTS = ("__matmul__", "matmul", "mm", "bmm", "linear")
 UNREAD = ("einsum", "tensordot", "addmm", "baddbmm", "conv1d", "conv2d", "scaled_dot_product_attention")
@@ -130,8 +131,9 @@ def example(hint: Any) -> Tensor:
 
 def measure(profile: Profile, slot: str) -> Measurement:
     """Evaluate what stands in ``slot`` at prime sizes."""
-    encoder = Encoder(profile, Dimensions(N=1, **{k: size for k, size in SIZES.items() if k not in ("B", "n")}))
-    path = next(place.path for place in encoder.places() if place.equation.slot == slot)
+    # The last layer of two is measured: the first one may lack what the others have.
+    encoder = Encoder(profile, Dimensions(N=2, **{k: size for k, size in SIZES.items() if k not in ("B", "n")}))
+    *_, path = (place.path for place in encoder.places() if place.equation is profile[slot])
     arrays = {path: torch.empty(shape, device="meta") for path, shape in encoder.parameter_shapes().items()}
     arguments = [example(hint) for hint in profile[slot].flowing.values()]
     measurement = Measurement()

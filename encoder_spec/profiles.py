@@ -6,21 +6,27 @@ profile files write them; ``encoder-spec profiles NAME`` shows a choice in full.
 """
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from encoder_spec.equation import Equation, places, slots, variants
 from encoder_spec.notation import SYMBOLS, SpecificationError, demand
 
-CONSTANTS = {SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset", "theta", "fraction")}
+CONSTANTS = {SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset", "theta", "fraction", "farthest", "window")}
+
+REPEATED = "repeated"
+"""The last word of a choice that layers take in turn: ``global, local, local, repeated``."""
 
 
 @dataclass(frozen=True)
 class Profile:
     """One equation for each slot, the constants, and where the choice was published.
+
+    ``in_turn`` has the slots and constants in which the layers differ, each with what they choose in turn; of these
+    ``equations`` and ``constants`` have the choice of the first layer.
 
     ``sizes`` has those of the base model that was published with it, by letter; none where they are those of Vaswani et
     al., or where nothing of that kind was published.
@@ -31,6 +37,7 @@ class Profile:
     equations: Mapping[str, Equation]
     constants: Mapping[str, float]
     sizes: Mapping[str, int] = field(default_factory=dict)
+    in_turn: Mapping[str, "tuple[Equation | float, ...]"] = field(default_factory=dict)
 
     def __getitem__(self, slot: str) -> Equation:
         return self.equations[slot]
@@ -40,28 +47,47 @@ class Profile:
 
         A slot, or one place of a slot such as ``norm_final``, takes the name of a variant,
         an equation, or any function with the arguments of that slot's equations. Constants are ``eps``, ``p_drop`` and
-        ``position_offset``, or one of them for one place: ``norm_final.eps``.
+        ``position_offset``, or one of them for one place: ``norm_final.eps``. Several choices are taken by the layers in
+        turn; they may be written in one text: ``global, local, local, repeated``.
 
         Raises:
             SpecificationError: for an unknown slot, variant or constant.
         """
-        filled, constants = dict(self.equations), dict(self.constants)
+        filled, constants, in_turn = dict(self.equations), dict(self.constants), dict(self.in_turn)
         for key, choice in choices.items():
             place, _, word = key.rpartition(".")
-            if word in CONSTANTS:
-                constants[f"{place}.{CONSTANTS[word]}".lstrip(".")] = number(word, choice)
-            else:
-                filled[key] = fill(key, choice)
-        return type(self)(name or self.name, source or self.source, filled, constants, self.sizes)
+            of = f"{place}.{CONSTANTS[word]}".lstrip(".") if word in CONSTANTS else key
+            taken = shortest([number(word, c) if word in CONSTANTS else fill(key, c) for c in several(key, choice)])
+            (constants if word in CONSTANTS else filled)[of] = taken[0]  # type: ignore[index]
+            in_turn.pop(of, None)
+            if len(taken) > 1:
+                in_turn[of] = taken
+        return replace(
+            self,
+            name=name or self.name,
+            source=source or self.source,
+            equations=filled,
+            constants=constants,
+            in_turn=in_turn,
+        )
 
     def sized(self, **sizes: int) -> Self:
         """Return this choice with the sizes of its base model, by letter."""
         return replace(self, sizes={**self.sizes, **sizes})
 
-    def choices(self) -> dict[str, str | float]:
-        """Return the variant in every slot and every constant, by name."""
-        chosen: dict[str, str | float] = {slot: e.variant for slot, e in self.equations.items()}
-        return chosen | {constant_word(key): value for key, value in self.constants.items()}
+    def choices(self, N: int | None = None) -> dict[str, str | float]:
+        """Return the variant in every slot and every constant, by name; those of N layers if there are no more."""
+        named = {slot: slot for slot in self.equations} | {key: constant_word(key) for key in self.constants}
+        return {word: in_words(shortest(self.choice(key)[:N])) for key, word in named.items()}
+
+    def choice(self, key: str) -> "tuple[Equation | float, ...]":
+        """Return what layers choose in turn for a slot or a constant: one choice, where all choose alike."""
+        everywhere = self.equations[key] if key in self.equations else self.constants[key]
+        return self.in_turn.get(key, (everywhere,))
+
+    def equation_at(self, slot: str, path: str) -> Equation:
+        """Return the equation in a slot, in the layer to which a path leads."""
+        return at_layer(self.choice(slot), path)  # type: ignore[return-value]
 
     def slot_at(self, path: str) -> str:
         """Return the slot that fills the place at a path: the place itself where it has a separate equation."""
@@ -70,8 +96,49 @@ class Profile:
 
     def constant(self, name: str, path: str) -> float:
         """Return the constant that an equation at ``path`` reads: that of its place, if the place has one."""
-        place = path.rpartition(".")[2]
-        return self.constants.get(f"{place}.{name}", self.constants[name])
+        of_place = f"{path.rpartition('.')[2]}.{name}"
+        return at_layer(self.choice(of_place if of_place in self.constants else name), path)  # type: ignore[return-value]
+
+
+Choice = TypeVar("Choice")
+
+
+def shortest(choices: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Return the fewest choices that give these, one after the other, if they are repeated."""
+    period = next(p for p in range(1, len(choices) + 1) if all(c == choices[i % p] for i, c in enumerate(choices)))
+    return tuple(choices[:period])
+
+
+def several(key: str, choice: Any) -> Sequence[Any]:
+    """Return the choices that layers take in turn, as a person gives them: in a sequence, or in words."""
+    choices = choice
+    if isinstance(choice, str) and choice.endswith(f", {REPEATED}"):
+        choices = [c if key.rpartition(".")[2] not in CONSTANTS else as_number(c) for c in choice.split(", ")[:-1]]
+    if not isinstance(choices, list | tuple):
+        return [choice]
+    demand(len(choices) > 0, f"{key} must be a choice, or several that layers take in turn, but is empty")
+    return choices
+
+
+def as_number(written: str) -> float | str:
+    """Return the number that is written; what is none stays as it is."""
+    try:
+        return float(written)
+    except ValueError:
+        return written
+
+
+def in_words(choices: Sequence[Equation | float]) -> str | float:
+    """Return a choice by its name; several are named in turn."""
+    named = [c.variant if isinstance(c, Equation) else c for c in choices]
+    words = (c if isinstance(c, str) else f"{c:g}" for c in named)
+    return named[0] if len(named) == 1 else ", ".join([*words, REPEATED])
+
+
+def at_layer(choices: Sequence[Choice], path: str) -> Choice:
+    """Return which of the choices that layers take in turn is that of the layer to which a path leads."""
+    stack, _, rest = path.partition(".")
+    return choices[int(rest.partition(".")[0]) % len(choices) if stack == "layers" else 0]
 
 
 def is_layer(key: str) -> bool:
@@ -144,6 +211,7 @@ VASWANI_2017 = define(
     angles="geometric",
     scores="scaled",
     bias="none",
+    reach="global",
     mask="boolean",
     weights="softmax",
     values="average",
@@ -163,6 +231,8 @@ VASWANI_2017 = define(
     position_offset=0,
     rotary_base=10000,
     rotary_fraction=1,
+    max_distance=128,
+    window=128,
 )
 
 TORCH_POST_LN = VASWANI_2017.replace(
@@ -238,6 +308,44 @@ NOMIC_BERT = BERT.replace(
     activation="silu",
 ).sized(V=30528, max_len=2048)
 
+MODERNBERT = PRE_LN.replace(
+    name="modernbert",
+    source="Warner et al. 2024, §2.1; first norm, order of layers and base θ as released",
+    embedding_norm="norm",
+    embedding_scale="none",
+    position="in-attention",
+    rotation="halves",
+    rotary_base=(160000, 10000, 10000),
+    reach=("global", "local", "local"),
+    **{"layers.0": "pre-ln-bare"},
+    norm="layer-norm-without-bias",
+    ffn="gated",
+    activation="gelu",
+    eps=1e-5,
+).sized(d_model=768, h=12, d_ff=1152, N=22, V=50368)
+
+MPNET = ROBERTA.replace(
+    name="mpnet",
+    source="Song et al. 2020, §2.3; relative positions, ε and offset as released",
+    segment="none",
+    bias="bucketed",
+    sharing="bias",
+    eps=1e-12,
+).sized(V=30527)
+
+T5_ENCODER = PRE_LN.replace(
+    name="t5-encoder",
+    source="Raffel et al. 2020, §2.1; norms as released",
+    embedding_scale="none",
+    position="in-attention",
+    scores="unscaled",
+    bias="bucketed",
+    sharing="bias",
+    norm="rms",
+    ffn="linear",
+    eps=1e-6,
+).sized(d_model=768, h=12, d_ff=3072, N=12, V=32128)
+
 ALBERT = BERT.replace(
     name="albert",
     source="Lan et al. 2019, §3.1; activation as released",
@@ -293,6 +401,9 @@ PROFILES = {
         ROBERTA,
         ROFORMER,
         NOMIC_BERT,
+        MODERNBERT,
+        MPNET,
+        T5_ENCODER,
         ALBERT,
         VIT,
         DEIT,

@@ -147,6 +147,35 @@ SOURCES: dict[str, Source] = {
             _arxiv("2108.12409"),
         ),
         Source(
+            "Beltagy et al. 2020",
+            "Iz Beltagy, Matthew E. Peters, Arman Cohan",
+            2020,
+            "Longformer: The Long-Document Transformer",
+            _arxiv("2004.05150"),
+        ),
+        Source(
+            "Song et al. 2020",
+            "Kaitao Song, Xu Tan, Tao Qin, Jianfeng Lu, Tie-Yan Liu",
+            2020,
+            "MPNet: Masked and Permuted Pre-training for Language Understanding",
+            _arxiv("2004.09297"),
+        ),
+        Source(
+            "Radford et al. 2021",
+            "Alec Radford, Jong Wook Kim, Chris Hallacy and others",
+            2021,
+            "Learning Transferable Visual Models From Natural Language Supervision",
+            _arxiv("2103.00020"),
+        ),
+        Source(
+            "Warner et al. 2024",
+            "Benjamin Warner, Antoine Chaffin, Benjamin Clavié and others",
+            2024,
+            "Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder for Fast, Memory Efficient, and Long "
+            "Context Finetuning and Inference",
+            _arxiv("2412.13663"),
+        ),
+        Source(
             "Portes et al. 2023",
             "Jacob Portes, Alex Trott, Sam Havens, Daniel King, Abhinav Venigalla and others",
             2023,

@@ -67,6 +67,45 @@ def _slope(i: int, h: int) -> float:
     return math.pow(2, -8 * (i + 1) / p) if i < p else math.pow(2, -8 * (2 * (i - p) + 1) / (2 * p))
 
 
+def bucketed(S: Array, *, R: Array, farthest: float) -> Array:
+    """S'[b, h, j, k] = S[b, h, j, k] + R[β(k − j), h]."""
+    biased = np.empty(S.shape)
+    for b, h, j, k in np.ndindex(*S.shape):
+        biased[b, h, j, k] = S[b, h, j, k] + R[_bucket(k - j, len(R), farthest), h]
+    return biased
+
+
+def _bucket(delta: int, rows: int, farthest: float) -> int:
+    """The last row that begins at |δ| or nearer: its own below a quarter e of the rows, then at e (Δ/e)^(i/e)."""
+    e = rows // 4
+    begins = [*range(e), *(e * (farthest / e) ** (i / e) for i in range(e))]
+    near = [row for row, first in enumerate(begins) if first <= abs(delta) * (1 + 1e-12)]
+    return near[-1] + (rows // 2 if delta > 0 else 0)
+
+
+def global_reach(S: Array) -> Array:
+    """S'[b, h, j, k] = S[b, h, j, k]."""
+    return S
+
+
+def local_reach(S: Array, *, window: float) -> Array:
+    """S'[b, h, j, k] = S[b, h, j, k] for k = j − w/2 … j + w/2, else −∞."""
+    reached = np.full(S.shape, -math.inf)
+    side = int(window // 2)
+    for j in range(S.shape[2]):
+        near = slice(max(0, j - side), j + side + 1)
+        reached[:, :, j, near] = S[:, :, j, near]
+    return reached
+
+
+def causal_reach(S: Array) -> Array:
+    """S'[b, h, j, k] = S[b, h, j, k] for k = 0 … j, else −∞."""
+    reached = np.full(S.shape, -math.inf)
+    for j in range(S.shape[2]):
+        reached[:, :, j, : j + 1] = S[:, :, j, : j + 1]
+    return reached
+
+
 def mask(S: Array, keep: Mask) -> Array:
     """S̃[b, h, j, k] = S[b, h, j, k] if keep[b, j, k], else −∞."""
     B, _, n, _ = S.shape
@@ -112,13 +151,14 @@ def attention(
     rotation: Callable[..., Array],
     scores: Callable[..., Array],
     bias: Callable[..., Array],
+    reach: Callable[..., Array],
     mask: Callable[..., Array],
     weights: Callable[..., Array],
     dropout: Callable[..., Array],
     values: Callable[..., Array],
 ) -> Array:
     """Attention(Q, K, V) = Dropout(A) V, where A is the softmax over k of the masked S[b, h, j, k]."""
-    S = bias(scores(rotation(Q), rotation(K)))
+    S = reach(bias(scores(rotation(Q), rotation(K))))
     A = weights(mask(S, keep))
     return values(dropout(A), V)
 
@@ -134,11 +174,12 @@ def normed(
     rotation: Callable[..., Array],
     scores: Callable[..., Array],
     bias: Callable[..., Array],
+    reach: Callable[..., Array],
     mask: Callable[..., Array],
     weights: Callable[..., Array],
     dropout: Callable[..., Array],
     values: Callable[..., Array],
 ) -> Array:
     """Attention of the queries LN_q(Q)[b, h, j] and the keys LN_k(K)[b, h, k], each normed over c."""
-    parts = {"rotation": rotation, "scores": scores, "bias": bias, "mask": mask, "weights": weights}
+    parts = {"rotation": rotation, "scores": scores, "bias": bias, "reach": reach, "mask": mask, "weights": weights}
     return attention(norm_q(Q), norm_k(K), V, keep, **parts, dropout=dropout, values=values)

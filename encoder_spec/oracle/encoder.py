@@ -51,6 +51,11 @@ def unshared(l: int, name: str) -> int:  # noqa: ARG001 — all are its own
     return l
 
 
+def shared_bias(l: int, name: str) -> int:
+    """θ[l, name] = θ[l, name], but R[l] = R[0]."""
+    return {"R": 0}.get(name, l)
+
+
 def shared(l: int, name: str) -> int:  # noqa: ARG001 — no layer differs from layer 0
     """θ(l) = 0."""
     return 0

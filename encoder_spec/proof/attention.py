@@ -10,8 +10,10 @@ from sympy import (
     Rational,
     Sum,
     exp,
+    expand_log,
     eye,
     limit,
+    log,
     log,
     oo,
     simplify,
@@ -103,6 +105,21 @@ def additive_mask_equals_the_boolean_mask() -> None:
     kept, masked = a / (a + r + b * exp(M)), b * exp(M) / (a + r + b * exp(M))
     assert limit(masked, M, -oo) == 0
     assert simplify(limit(kept, M, -oo) - a / (a + r)) == 0
+
+
+@proves("ATT-19")
+def rows_on_a_logarithmic_scale_begin_as_a_geometric_sequence() -> None:
+    """e + e ln(δ/e) / ln(Δ/e) = e + i where δ = e (Δ/e)^(i/e): i = 0 continues the exact rows, and i = e is Δ.
+
+    For n_b = 32 and Δ = 128 every second row begins at a power of two: 8, 16, 32, 64.
+    """
+    e, i, farthest = symbols("e i Delta", positive=True)
+    begins = e * (farthest / e) ** (i / e)
+    row = e + e * log(begins / e) / log(farthest / e)
+    assert simplify(expand_log(row, force=True) - (e + i)) == 0
+    assert begins.subs(i, 0) == e
+    assert simplify(begins.subs(i, e)) == farthest
+    assert [begins.subs({e: 8, farthest: 128, i: k}) for k in (0, 2, 4, 6)] == [8, 16, 32, 64]
 
 
 @proves("ATT-17")

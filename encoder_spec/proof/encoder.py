@@ -3,7 +3,7 @@
 from sympy import simplify
 
 from encoder_spec.cost import parameters, symbol
-from encoder_spec.profiles import UNIVERSAL, VASWANI_2017
+from encoder_spec.profiles import T5_ENCODER, UNIVERSAL, VASWANI_2017
 from encoder_spec.proof import proves
 
 N = symbol("N")
@@ -27,3 +27,10 @@ def shared_parameters_do_not_depend_on_the_depth() -> None:
     count = parameters(UNIVERSAL)["whole"]
     assert N not in count.free_symbols
     assert simplify(count - parameters(VASWANI_2017)["whole"].subs(N, 1)) == 0
+
+
+@proves("ENC-20")
+def one_table_is_counted_once() -> None:
+    """Beside layers without a shared table N layers have (N − 1) n_b h entries less."""
+    alone, shared = (parameters(T5_ENCODER.replace(sharing=s))["whole"] for s in ("none", "bias"))
+    assert simplify(alone - shared - (N - 1) * symbol("buckets") * symbol("h")) == 0

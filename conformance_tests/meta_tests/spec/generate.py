@@ -167,6 +167,7 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
         "d_ff": (11, 1, 4),
         "N": (2, 3, 1),
         "V": (13, 1, 4),
+        "buckets": (8, 12, 4),
         "segments": (2, 1),
         "channels": (3, 1),
         "d_e": (8, 4, 6),
@@ -184,6 +185,7 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
     offset, spare = draw(st.sampled_from((2, 0))), draw(st.sampled_from((1, 2)))
     n = rows * columns
     constants = {"eps": draw(st.sampled_from((1e-5, 0.1, 1e-12))), "p_drop": draw(st.sampled_from((0.3, 0, 0.5)))}
+    constants |= {"max_distance": draw(st.sampled_from((4, 7, 128))), "window": draw(st.sampled_from((4, 1, 7)))}
     dimensions = Dimensions(d_model=d_model, max_len=n + offset + 1 + spare, **drawn)
     encoder = Encoder(profile.replace(noise=SPREAD_NOISE, position_offset=offset, **constants), dimensions)
     data = {"B": B, "n": n, "height": rows * drawn["patch"], "width": columns * drawn["patch_width"]}
@@ -228,7 +230,7 @@ def generators() -> st.SearchStrategy[np.random.Generator]:
     return st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
-BUSY = PROFILES["roformer"].replace(bias="alibi", residual="scaled", dropout="inverted")
+BUSY = PROFILES["roformer"].replace(bias="alibi", reach="local", residual="scaled", dropout="inverted")
 """Where parts of other profiles hand on what they get, those of this one change it: to leave one out shows."""
 
 

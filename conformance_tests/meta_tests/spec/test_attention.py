@@ -20,6 +20,11 @@ from conformance_tests.meta_tests.spec.values import (
 from encoder_spec.attention import (
     alibi,
     attention,
+    bucketed,
+    buckets,
+    causal_reach,
+    global_reach,
+    local_reach,
     mask,
     mask_additive,
     normed,
@@ -41,6 +46,7 @@ attend = partial(
     rotation=unturned,
     scores=scores,
     bias=unbiased,
+    reach=global_reach,
     mask=mask,
     weights=weights,
     dropout=identity,
@@ -276,6 +282,65 @@ def test_scores_keep_their_type_and_their_device() -> None:
     for S in (torch.zeros(1, 12, 2, 2), torch.zeros(1, 12, 2, 2, dtype=torch.float64, device="meta")):
         got = alibi(S)
         assert (got.dtype, got.device) == (S.dtype, S.device)
+
+
+@shows("ATT-18", "ATT-19")
+def test_distances_share_the_rows_derived_by_hand() -> None:
+    """Of 8 rows two tell distances 0 and 1, and 2 (Δ/2)^(i/2) is where row 2 + i begins: with Δ = 8 at 2 and 4.
+
+    Keys behind the query have the other four rows.
+    """
+    rows = buckets(7, rows=8, farthest=8.0)
+    assert rows[0].tolist() == [0, 5, 6, 6, 7, 7, 7]
+    assert rows[6].tolist() == [3, 3, 3, 2, 2, 1, 0]
+
+
+@shows("ATT-18", "ATT-19")
+def test_rows_of_released_encoders_begin_at_powers_of_two() -> None:
+    """32 rows and Δ = 128: row 8 + i begins at 8 · 16^(i/8), which are 8, 11.3, 16, 22.6, 32, 45.3, 64 and 90.5."""
+    to_the_left = buckets(200, rows=32, farthest=128.0)[:, 0]
+    begins = [int((to_the_left == row).nonzero()[0]) for row in range(16)]
+    assert begins == [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91]
+
+
+@shows("ATT-18")
+def test_each_head_adds_its_column_of_the_table() -> None:
+    """With 4 rows (1, 2, 3, 4) and ten times as much: the key itself is in row 0, one before in 1, one behind in 3."""
+    R = tensor([[1, 10], [2, 20], [3, 30], [4, 40]])
+    got = bucketed(tensor([[[[0, 1], [0, 0]], [[0, 0], [0, 0]]]]), R=R, farthest=128.0)
+    same(got, tensor([[[[1, 5], [2, 1]], [[10, 40], [20, 10]]]]))
+
+
+@shows("ATT-18")
+def test_rows_that_tell_no_distances_are_refused() -> None:
+    """Six rows have no quarters, and a table of 8 rows tells 0 and 1 without a scale."""
+    S = torch.zeros(1, 1, 2, 2, dtype=torch.float64)
+    for rows, farthest in ((6, 128.0), (8, 2.0)):
+        with refused(match=f"{rows} rows do not tell distances up to {farthest:g}"):
+            bucketed(S, R=torch.zeros(rows, 1, dtype=torch.float64), farthest=farthest)
+
+
+@shows("MASK-9")
+def test_without_a_window_scores_are_what_they_were() -> None:
+    """The very array."""
+    S = tensor([[[[1, 2], [3, 4]]]])
+    assert global_reach(S) is S
+
+
+@shows("MASK-10")
+def test_a_window_lies_to_either_side() -> None:
+    """Of width 2: one key before the query, itself, and one behind it. One of width 3 has no half key more."""
+    S = tensor([[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]])
+    for window in (2.0, 3.0):
+        want = tensor([[[[1, 2, -math.inf], [4, 5, 6], [-math.inf, 8, 9]]]])
+        same(local_reach(S, window=window), want)
+
+
+@shows("MASK-11")
+def test_a_causal_query_reads_no_later_key() -> None:
+    """What stands behind the diagonal is hidden."""
+    S = tensor([[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]])
+    same(causal_reach(S), tensor([[[[1, -math.inf, -math.inf], [4, 5, -math.inf], [7, 8, 9]]]]))
 
 
 @shows("ATT-14")

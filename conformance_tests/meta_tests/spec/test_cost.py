@@ -90,6 +90,14 @@ def entries_of(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
+LESS = {
+    "modernbert": d,
+    "mpnet": (N - 1) * symbol("buckets") * h,
+    "t5-encoder": (N - 1) * symbol("buckets") * h,
+}
+"""What N layers have less than N times the parameters of one: the first norm's γ, and all but one of the tables."""
+
+
 @pytest.mark.parametrize("name", PROFILES)
 @pytest.mark.parametrize("head", ["none", "cls", "nsp", "mean-pool"])
 @pytest.mark.parametrize("layers", [1, 4])
@@ -103,6 +111,7 @@ def test_parameters_equal_those_that_a_module_allocates(name: str, head: str, la
         d_v=7,
         d_ff=11,
         N=layers,
+        buckets=37,
         V=17,
         max_len=19,
         segments=2,
@@ -113,7 +122,8 @@ def test_parameters_equal_those_that_a_module_allocates(name: str, head: str, la
     cost = parameters(profile)
     assert number(cost["whole"], sizes) == entries_of(EncoderModule(Encoder(profile, sizes)))
     distinct = 1 if profile["sharing"].variant == "all" else N
-    assert (cost["input"] + distinct * cost["layer"] + cost["final norm"] + cost["head"] - cost["whole"]).expand() == 0
+    parts = cost["input"] + distinct * cost["layer"] + cost["final norm"] + cost["head"]
+    assert (parts - cost["whole"] - LESS.get(name, 0)).expand() == 0
 
 
 def test_token_embedding_shared_with_the_head_counts_once() -> None:

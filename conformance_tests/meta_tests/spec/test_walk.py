@@ -1,9 +1,12 @@
 """What follows from walking a choice of equations: which stand where, with which parameters and constants."""
 
-from conformance_tests.meta_tests.spec.values import KEEP, close, normal, random_parameters, tensor
+import pytest
+import torch
+
+from conformance_tests.meta_tests.spec.values import KEEP, close, normal, random_parameters, refused, tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.equation import equations
+from encoder_spec.equation import equations, variants
 from encoder_spec.profiles import ALBERT, TORCH_PRE_LN
 
 SIZES = Dimensions(d_model=6, h=3, d_ff=11, N=2, V=13, max_len=7, patch=2)
@@ -13,7 +16,7 @@ def test_the_equations_in_use_are_listed_once_each() -> None:
     """Two Pre-LN layers, outermost first; the last norm is of another kind, and how layers share comes last."""
     encoder = Encoder(TORCH_PRE_LN.replace(norm_final="rms"), SIZES)
     before = "projections", "multihead.split", "attention", "rotation.none"
-    attending = *before, "scores", "unbiased", "mask", "weights", "dropout.identity", "output"
+    attending = *before, "scores", "unbiased", "global_reach", "mask", "weights", "dropout.identity", "output"
     within = [id if "." in id or id == "attention" else f"attention.{id}" for id in attending]
     listed = [
         *("encoder", "embedding.given", "layer.pre_ln", "multihead", *within, "multihead.concat", "multihead.output"),
@@ -32,7 +35,7 @@ def test_choices_are_the_variants_constants_and_sizes_in_use() -> None:
     variants = {
         **{"stack": "plain", "input": "given", "layer": "pre-ln", "sharing": "none", "multihead": "self-attention"},
         **{"projections": "affine", "split": "heads", "attention": "dot-product", "rotation": "none"},
-        **{"scores": "scaled", "bias": "none"},
+        **{"scores": "scaled", "bias": "none", "reach": "global"},
         **{"mask": "boolean", "weights": "softmax", "values": "average", "merge": "concat", "output": "affine"},
         **{"residual": "sum", "dropout": "none", "norm": "layer-norm", "statistics": "features", "ffn": "affine"},
         **{"activation": "relu", "final_norm": "norm", "head": "none", "norm_final": "rms"},
@@ -97,3 +100,57 @@ def test_a_trace_is_of_the_masked_evaluation() -> None:
     masked = encoder.trace(parameters, x, keep=KEEP)[-1].value
     close(masked, encoder(parameters, x, keep=KEEP))
     assert not masked.allclose(encoder(parameters, x))
+
+
+# A choice for each layer ----------------------------------------------------------------
+
+
+IN_TURN = TORCH_PRE_LN.replace(reach=("global", "local", "local"), window=(2, 4), rotation="halves")
+
+
+def test_layers_take_choices_in_turn() -> None:
+    """Of four layers the first and the last are global; windows of 2 and 4 alternate."""
+    encoder = Encoder(IN_TURN, SIZES.replace(N=4))
+    reached = [place for place in encoder.places() if place.equation.slot == "reach"]
+    assert [place.equation.variant for place in reached] == ["global", "local", "local", "global"]
+    assert [place.constants.get("window") for place in reached] == [None, 4, 2, None]
+
+
+def test_choices_in_turn_are_named_in_one_text_which_gives_them_again() -> None:
+    """``replace`` takes what ``choices`` names; of two layers no third one is told."""
+    named = IN_TURN.choices()
+    assert (named["reach"], named["window"]) == ("global, local, local, repeated", "2, 4, repeated")
+    again = TORCH_PRE_LN.replace(reach=named["reach"], window=named["window"])
+    assert (again.in_turn, again.equations["reach"]) == (IN_TURN.in_turn, IN_TURN.equations["reach"])
+    assert Encoder(IN_TURN, SIZES.replace(N=2)).choices()["reach"] == "global, local, repeated"
+    assert Encoder(IN_TURN, SIZES.replace(N=1)).choices()["reach"] == "global"
+
+
+def test_one_choice_takes_the_place_of_those_in_turn() -> None:
+    """What is the same in all layers is no pattern, however it is written."""
+    for choice in ("local", ("local", "local"), "local, local, repeated"):
+        assert IN_TURN.replace(reach=choice).choice("reach") == (variants("reach")["local"],)
+
+
+@pytest.mark.parametrize(
+    ("choices", "says"),
+    [
+        ({"reach": ("global", "nearby")}, "slot reach has no variant 'nearby'"),
+        ({"reach": ()}, "reach must be a choice, or several"),
+        ({"window": "2, wide, repeated"}, "window must be a non-negative number, but is 'wide'"),
+    ],
+    ids=["unknown", "none", "no-number"],
+)
+def test_choices_in_turn_that_are_none_are_refused(choices: dict[str, object], says: str) -> None:
+    with refused(match=says):
+        TORCH_PRE_LN.replace(**choices)
+
+
+def test_a_pattern_is_computed_layer_by_layer() -> None:
+    """The scores of layer 0 are all finite, and those of layer 1 within a window of 2 alone."""
+    encoder = Encoder(IN_TURN, SIZES.replace(N=2))
+    trace = encoder.trace(random_parameters(encoder), normal(0, 1, 4, 6))
+    first, second = (i.value for i in trace if i.equation.slot == "reach")
+    assert first.isfinite().all()
+    place = torch.arange(4)
+    assert torch.equal(second.isfinite()[0, 0], (place[:, None] - place).abs() <= 2)
