@@ -2,10 +2,14 @@
 
 import torch
 
+from conformance_tests.errors import Disagreement
 from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import PADDED, Case, Run
 from conformance_tests.harness.weight_sets import SHARPEST
 from encoder_spec.attention import alibi
+
+CLEARLY = 1e-6
+"""A weight that is larger does not underflow to 0 in any precision."""
 
 
 @decides("ATT-1", "ATT-2", "ATT-13", level="trace")
@@ -23,12 +27,26 @@ def test_scores_have_the_scale_of_their_variant(run: Run) -> None:
     run.expect("scores").reaches("bias").is_formed()
 
 
-@decides("ATT-15", "ATT-16", level="trace")
-def test_scores_are_lowered_by_what_their_variant_says(run: Run) -> None:
-    """S, or S less a slope times the distance: an intermediate, and what the mask reads."""
-    expected = run.expect("bias").reaches("mask")
+@decides("ATT-15", "ATT-16", "ATT-18", level="trace")
+def test_scores_are_changed_by_what_their_variant_says(run: Run) -> None:
+    """S, S less a slope times the distance, or S and an entry of a table: an intermediate, and what the mask reads."""
+    expected = run.expect("bias").reaches("reach")
     if run.encoder.profile["bias"].variant == "none":
         expected.is_not_changed_by(alibi)
+    expected.is_formed()
+
+
+@decides("MASK-9", "MASK-10", "MASK-11", level="trace")
+def test_queries_read_the_keys_of_their_reach_alone(run: Run) -> None:
+    """S, or S with −∞ beyond the reach: an intermediate, and what the mask reads; no key within it has a weight of 0."""
+    expected = run.expect("reach").reaches("mask")
+    case = run.case()
+    for here in run.before_departure("weights", case) if run.encoder.profile["reach"].variant == "global" else ():
+        if here.got is not None and (unread := (here.got == 0) & (here.want > CLEARLY)).any():
+            _, head, query, key = unread.nonzero()[0].tolist()
+            raise Disagreement(
+                f"attention.global_reach: in head {head} query {query} does not read key {key} [{run.context(case)}]"
+            )
     expected.is_formed()
 
 

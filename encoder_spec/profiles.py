@@ -78,7 +78,7 @@ class Profile:
     def choices(self, N: int | None = None) -> dict[str, str | float]:
         """Return the variant in every slot and every constant, by name; those of N layers if there are no more."""
         named = {slot: slot for slot in self.equations} | {key: constant_word(key) for key in self.constants}
-        return {word: in_words(shortest(self.choice(key)[:N])) for key, word in named.items()}
+        return {word: in_words(taken_by(N, self.choice(key))) for key, word in named.items()}
 
     def choice(self, key: str) -> "tuple[Equation | float, ...]":
         """Return what layers choose in turn for a slot or a constant: one choice, where all choose alike."""
@@ -109,6 +109,11 @@ def shortest(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     return tuple(choices[:period])
 
 
+def taken_by(N: int | None, choices: Sequence[Choice]) -> Sequence[Choice]:
+    """Return the choices that N layers take in turn; all of them if it is not said how many layers there are."""
+    return choices if N is None else [choices[l % len(choices)] for l in range(N)]
+
+
 def several(key: str, choice: Any) -> Sequence[Any]:
     """Return the choices that layers take in turn, as a person gives them: in a sequence, or in words."""
     choices = choice
@@ -128,10 +133,10 @@ def as_number(written: str) -> float | str:
         return written
 
 
-def in_words(choices: Sequence[Equation | float]) -> str | float:
-    """Return a choice by its name; several are named in turn."""
-    named = [c.variant if isinstance(c, Equation) else c for c in choices]
-    words = (c if isinstance(c, str) else f"{c:g}" for c in named)
+def in_words(choices: Sequence[Equation | str | float]) -> str | float:
+    """Return a choice by its name; several are named in turn, as few as there are."""
+    named = shortest([c.variant if isinstance(c, Equation) else c for c in choices])
+    words = (c if isinstance(c, str) else repr(c).removesuffix(".0") for c in named)
     return named[0] if len(named) == 1 else ", ".join([*words, REPEATED])
 
 

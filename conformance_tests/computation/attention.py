@@ -12,11 +12,13 @@ from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.graph import PLACES, Graph, Value, places, with_compact
 from conformance_tests.computation.masks import (
     LARGE,
-    hidden_in_words,
+    MATRIX,
+    Reach,
     hidden_wrongly,
     ids_behind,
     is_made_of_ids,
     masks_out,
+    reach_of,
 )
 from conformance_tests.computation.norm import Norm, apart, read_norm
 from conformance_tests.computation.rotation import Turning, turning
@@ -75,6 +77,8 @@ class Attention(Remarks):
         lam: codes of the factors of its features in the residual sum, if it has such.
         norms: those of queries and keys in each head; None without both.
         slopes: by how much the scores of each head fall from position to position; None where they do not.
+        reach: which keys a query reads.
+        table: what is learned of distances and added to the scores, if something is.
     """
 
     weights: Value
@@ -91,6 +95,8 @@ class Attention(Remarks):
     lam: Tensor | None = None
     norms: tuple[Norm, Norm] | None = None
     slopes: Tensor | None = None
+    reach: Reach = Reach()
+    table: "DistanceTable | None" = None
 
 
 UNNOTICED = 1e-6
@@ -192,7 +198,8 @@ class Scores(Remarks):
     """The making of scores: the product, the place in it of each entry that the softmax reads, and the scale.
 
     ``otherwise`` are operations on them that are neither scale nor bias nor mask, ``masking_ids`` the ids that masks
-    are made from, one for each entry, and ``added`` what is added to each entry in every call, if something is.
+    are made from, one for each entry, ``added`` what is added to each entry in every call, if something is, and
+    ``learned`` the codes of what is learned and added to each.
     """
 
     product: Value
@@ -201,6 +208,7 @@ class Scores(Remarks):
     otherwise: list[str] = field(default_factory=list)
     masking_ids: list[Tensor] = field(default_factory=list)
     added: Tensor | None = None
+    learned: list[Tensor] = field(default_factory=list)
 
 
 def leads_to_scores(graph: Graph, codes: Tensor) -> bool:
@@ -229,6 +237,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
     masking_ids: list[Tensor] = []
     argument = graph.numbers(codes)
     added = torch.zeros(codes.shape, dtype=torch.float64)
+    learned: list[Tensor] = []
     while (value := graph.owner(codes)) is not None and value.kind == "elementwise":
         leading = [i for i, r in enumerate(value.reads) if isinstance(r, Tensor) and leads_to_scores(graph, r)]
         if not leading:
@@ -244,8 +253,12 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
         if value.operation in ("add", "sub") and scale is not None:
             sign = -1 if value.operation == "sub" else 1
             for bias in others:
-                if isinstance(bias, Tensor) and bias_in_words(graph, bias, sign) == CONSTANTS:
+                if not isinstance(bias, Tensor):
+                    continue
+                if bias_in_words(graph, bias, sign) == CONSTANTS:
                     added += scale * sign * graph.numbers(through(bias, codes))
+                elif sign == scale == 1 and (entries := entries_of_table(graph, through(bias, codes))) is not None:
+                    learned.append(entries)
         scale = None if scale is None or factor is None else scale * factor
         masking_ids += [ids for r in others if isinstance(r, Tensor) for ids in ids_behind(graph, through(r, codes))]
         followed = value.reads[which]
@@ -253,7 +266,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
         codes = through(followed, codes)
     if value is None or not is_of_data(graph, value):
         return None
-    found = Scores(value, codes, scale, otherwise, masking_ids, added if bool(added.any()) else None)
+    found = Scores(value, codes, scale, otherwise, masking_ids, added if bool(added.any()) else None, learned)
     found.take(said)
     return found
 
@@ -302,6 +315,8 @@ def change_of_scores(graph: Graph, value: Value, others: "Sequence[Tensor | floa
             if shift := made_of_scores(graph, bias):
                 says = f"what is taken from the scores before the softmax ({shift}) is not one number for all keys"
                 said.findings.append(Finding("weights", f"{says}{value.where}"))
+            elif isinstance(bias, Tensor) and entries_of_table(graph, bias) is not None:
+                continue  # what the table tells is read where the heads are known
             elif (words := bias_in_words(graph, bias, -1 if value.operation == "sub" else 1)) not in ("", CONSTANTS):
                 (said.foreign if graph.learned(bias) else said.unread).append(f"its scores get {words} added")
     return 1.0
@@ -399,8 +414,8 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
     found = Attention(weights, product, NOTHING, None, [], product, where_scored=scores.product.where)
     found.take(scores)
     found.is_masked_by_ids = bool(scores.masking_ids)
-    if axis is not None and (hides := hidden_in_words(graph.numbers(argument), axis)):
-        found.findings.append(Finding("mask", f"with nothing padded, {hides}{weights.where}"))
+    if axis is not None:
+        found.reach = reach_of(graph.numbers(argument), axis)
     if axis is not None and (wrong := hidden_wrongly(graph, scores.masking_ids, axis)):
         found.findings.append(Finding("mask", f"the mask that is made of the ids {wrong}{weights.where}"))
     found.take(kind_of_weights(weights, scores, averaged, axis))
@@ -437,6 +452,10 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
         found.slopes = slopes_of(scores, heads)
         if found.slopes is None:
             found.unread.append(f"its scores get {CONSTANTS} added{found.where_scored}")
+    for entries in scores.learned:
+        found.table = None if found.table is not None else table_of_distances(graph, scores, entries, heads)
+        if found.table is None:
+            found.foreign.append(f"its scores get the bias {names(graph, entries)} added{found.where_scored}")
     found.heads = list(maps_of_heads(graph, Q, K, V, heads, averaged))
     if any(torch.equal(a.W_Q, b.W_Q) and torch.equal(a.W_K, b.W_K) for a, b in combinations(found.heads, 2)):
         says = f"a head has the queries and keys of another one{found.where_scored}"
@@ -505,6 +524,47 @@ def slopes_of(scores: Scores, heads: Sequence[int]) -> Tensor | None:
     falls = -scores.added / distance.clamp(min=1)
     slopes = torch.stack([falls[(head == i) & (distance > 0)].median() for i in range(max(heads) + 1)])
     return slopes if apart(scores.added, -slopes[head] * distance) < UNNOTICED else None
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceTable:
+    """A table of which each head adds one entry to each score.
+
+    Attributes:
+        codes: of its entries (rows, h).
+        rows: the row that is read for each query and key (n, n).
+    """
+
+    codes: Tensor
+    rows: Tensor
+
+
+def entries_of_table(graph: Graph, codes: Tensor) -> Tensor | None:
+    """Return the entries of one learned array with two axes that these are, but for what hides keys; None if others."""
+    while (value := graph.owner(codes)) is not None and value.operation in ("add", "sub", "where", "masked_fill"):
+        learned = [read for read in value.arrays if graph.learned(read)]
+        others = [read for read in value.reads if all(read is not one for one in learned)]
+        numbers = [graph.numbers(read) for read in others if not graph.depends(read)]
+        if len(learned) != 1 or not all(bool(((x == 0) | (x.abs() >= LARGE)).all()) for x in numbers):
+            return None
+        codes = through(learned[0], codes)
+    is_table = value is not None and value.operation == "parameter" and len(value.shape) == MATRIX
+    return codes if is_table else None
+
+
+def table_of_distances(graph: Graph, scores: Scores, entries: Tensor, heads: Sequence[int]) -> DistanceTable | None:
+    """Return the table whose entries are added to the scores, one column for each head; None if they are others."""
+    table = graph.owner(entries)
+    assert table is not None
+    _, M, N = scores.product.shape
+    at, head = places(scores.entries).reshape(-1), torch.tensor(heads)
+    read = places(entries.broadcast_to(scores.entries.shape)).reshape(-1)
+    row, column = read // table.shape[1], read % table.shape[1]
+    columns, rows = torch.full((int(head.max()) + 1,), NONE), torch.full((M * N,), NONE)
+    columns[head[at // (M * N)]], rows[at % (M * N)] = column, row
+    if M != N or not torch.equal(columns[head[at // (M * N)]], column) or not torch.equal(rows[at % (M * N)], row):
+        return None
+    return DistanceTable(table.codes[:, columns], rows.reshape(M, N))
 
 
 def are_apart(graph: Graph, one: Tensor, other: Tensor) -> bool:

@@ -1,6 +1,7 @@
 """Masks within attention: which keys they hide, by where the keys stand and by the ids of their tokens."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,8 +25,19 @@ def masks_out(graph: Graph, value: Value, others: "Sequence[Tensor | float]", ar
     return not is_even(kept) and bool(((kept == 1) | ((kept == 0) & (argument <= -LARGE))).all())
 
 
-def hidden_in_words(scores: Tensor, axis: int) -> str:
-    """Say which keys are hidden from which queries by where they stand; nothing if none is, or others are.
+class Reach(NamedTuple):
+    """Which keys a query reads where nothing is padded: a variant, the width of its window, and what it is in words.
+
+    No variant is one that no equation has.
+    """
+
+    variant: str = "global"
+    window: int = 0
+    says: str = ""
+
+
+def reach_of(scores: Tensor, axis: int) -> Reach:
+    """Return which keys are hidden from which queries by where they stand; all are read if none is, or others are.
 
     An id of padding may hide keys as well: those of all queries.
 
@@ -35,22 +47,25 @@ def hidden_in_words(scores: Tensor, axis: int) -> str:
     """
     hidden = scores <= -LARGE / 2  # a fill that is added leaves the score itself, which is far smaller, beside it
     if hidden.ndim < MATRIX or axis % hidden.ndim < hidden.ndim - MATRIX or hidden.shape[-1] != hidden.shape[-2]:
-        return ""
+        return Reach()
     hidden = (hidden if axis % hidden.ndim == hidden.ndim - 1 else hidden.mT).reshape(-1, *hidden.shape[-2:])
     if not bool(hidden.any()) or bool(hidden.all(-1).any()):
-        return ""
+        return Reach()
     places = torch.arange(hidden.shape[-1])
     ahead = places - places[:, None]
-    for pattern, says in (
-        (ahead > 0, "each position sees itself and those before it alone (a causal mask)"),
-        (ahead < 0, "each position sees itself and those behind it alone"),
-        (ahead == 0, "no position sees itself"),
+    for pattern, variant, says in (
+        (ahead > 0, "causal", "each position sees itself and those before it alone (a causal mask)"),
+        (ahead < 0, "", "each position sees itself and those behind it alone"),
+        (ahead == 0, "", "no position sees itself"),
     ):
         if bool((hidden == pattern).all()):
-            return says
-    reach = int(ahead.abs().masked_fill(hidden.any(0), 0).max())
-    is_window = bool((hidden == (ahead.abs() > reach)).all())
-    return f"each position sees {reach} others to either side alone (a window)" if is_window else ""
+            return Reach(variant, 0, says)
+    before, behind = (int(side.masked_fill(hidden.any(0), 0).max()) for side in (-ahead, ahead))
+    if not bool((hidden == ((ahead > behind) | (-ahead > before))).all()):
+        return Reach()
+    if before == behind:
+        return Reach("local", 2 * behind, f"each position sees {behind} others to either side alone (a window)")
+    return Reach("", 0, f"each position sees {before} others before it and {behind} behind it alone (a window)")
 
 
 def is_made_of_ids(graph: Graph, value: Value) -> bool:

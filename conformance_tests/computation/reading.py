@@ -22,7 +22,8 @@ from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, E
 from conformance_tests.computation.stream import FROM_NORMED, Step, Stream, Wiring, stream_of
 from conformance_tests.computation.unmapped import IDENTITY
 from conformance_tests.computation.walking import along_axis
-from encoder_spec.attention import slopes
+from encoder_spec.attention import buckets, slopes
+from encoder_spec.profiles import in_words
 
 
 def read(graph: Graph) -> EncoderReading:
@@ -264,6 +265,8 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     read_scale_of_scores(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_rotation(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_slopes(found, [a.part for a, _ in layers])  # type: ignore[misc]
+    read_tables_of_distances(found, [a.part for a, _ in layers])  # type: ignore[misc]
+    read_reach(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_activation(found, [f.part for _, f in layers])  # type: ignore[misc]
     read_norms(found, stream, norms)
     read_norms_of_heads(found, [a.part for a, _ in layers])  # type: ignore[misc]
@@ -279,6 +282,11 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
         for name, codes in first_of.items()
     )
     found.choices["sharing"] = "all" if len(layers) > 1 and alike and names(graph, first_of["W_Q"]) else "none"
+    tables = [found.codes[path] for l in range(len(layers)) if (path := f"layers.{l}.R") in found.codes]
+    if found.choices["sharing"] == "none" and len(tables) > 1 and all(torch.equal(t, tables[0]) for t in tables):
+        found.choices["sharing"] = "bias"
+        for l in range(1, len(layers)):
+            del found.codes[f"layers.{l}.R"]
     if found.choices["sharing"] == "all":
         for path in [p for p in found.codes if p.startswith("layers.") and not p.startswith("layers.0.")]:
             del found.codes[path]
@@ -611,15 +619,16 @@ def read_rotation(found: EncoderReading, attentions: Sequence[Attention]) -> Non
     if odd := next((way.odd for way in ways if way is not None and way.odd), ""):
         found.foreign.append(f"its queries and keys are turned by their positions, but {odd}{where}")
         return
-    in_words = list(dict.fromkeys("not" if way is None else f"with base {way.base:g}" for way in ways))
-    if len(in_words) > 1 or any(way is not None and way[:3] != first[:3] for way in ways):
-        of_layers = " in some layers, and ".join(in_words)
-        found.foreign.append(f"its queries and keys are turned by their positions {of_layers} in others{where}")
-        return
     found.is_rounded |= any(each is not None and each.is_rounded for each in turned)
-    found.choices |= {"rotation": first.variant, "rotary_base": first.base, "rotary_fraction": first.fraction}
-    if first.kept is not None:
-        found.kept["angles"] = first.kept
+    every = [first if way is None else way for way in ways]
+    found.choices |= {
+        "rotation": in_words(["none" if way is None else way.variant for way in ways]),
+        "rotary_base": in_words([way.base for way in every]),
+        "rotary_fraction": in_words([way.fraction for way in every]),
+    }
+    if any(way.is_kept for way in every):
+        alike = all(way[:3] == first[:3] for way in every)
+        found.kept["angles"] = [way.omega for way in (every[:1] if alike else every) if way.omega is not None]
         found.choices["angles"] = "geometric"
 
 
@@ -641,6 +650,66 @@ def read_slopes(found: EncoderReading, attentions: Sequence[Attention]) -> None:
         found.findings.append(Finding("bias", says))
     elif off > SAME:
         found.kept["bias"] = sloped[0]
+
+
+def farthest_distance(rows: Tensor, number: int) -> tuple[float | None, str]:
+    """Return from which distance on relative positions share a row, by the rows (n, n) of a table with so many.
+
+    What is read of short inputs leaves several open: of these the first one that people choose. None if keys up to the
+    query and behind it have not each half of the rows; and how the rows depart, in words, if those of no distance fit.
+    """
+    n, half = len(rows), number // 2
+    place = torch.arange(n)
+    ahead = place - place[:, None]
+    if number % 4 or n == 1 or not bool(((rows >= half) == (ahead > 0)).all()):
+        return None, ""
+    likely = [float(2**power) for power in (7, *range(3, 12))]
+    for farthest in (*likely, *map(float, range(half // 2 + 1, 2 * n))):
+        if farthest > half // 2 and torch.equal(buckets(n, number, farthest), rows):
+            return farthest, ""
+    wrong = (buckets(n, number, likely[0]) != rows).nonzero()[0]
+    got, want = (int(each[tuple(wrong)]) for each in (rows, buckets(n, number, likely[0])))
+    return likely[0], f"keys {int(ahead[tuple(wrong)])} positions away read row {got} of the table, where row {want} belongs"
+
+
+def read_tables_of_distances(found: EncoderReading, attentions: Sequence[Attention]) -> None:
+    """Read the tables of relative positions, and which of their rows is read for which distance."""
+    tables = [attention.table for attention in attentions]
+    first = next((table for table in tables if table is not None), None)
+    if first is None:
+        return
+    where = attentions[0].where_scored
+    if None in tables or found.choices["bias"] != "none":
+        found.foreign.append(f"its scores get a table of distances added in some of its layers alone{where}")
+        return
+    number = len(first.codes)
+    farthest, _ = farthest_distance(first.rows, number)
+    if farthest is None:
+        named = names(found.graph, first.codes)
+        found.foreign.append(f"its scores get the bias {named} added, whose rows tell no distances in buckets{where}")
+        return
+    found.choices |= {"bias": "bucketed", "max_distance": farthest}
+    found.sizes["buckets"] = number
+    for l, table in enumerate(tables):
+        assert table is not None
+        found.codes[f"layers.{l}.R"] = table.codes
+        if says := farthest_distance(table.rows, number)[1]:
+            found.findings.append(Finding("bias", f"{says}{where}"))
+
+
+def read_reach(found: EncoderReading, attentions: Sequence[Attention]) -> None:
+    """Read which keys the queries of each layer read."""
+    reached = [attention.reach for attention in attentions]
+    wrong = next(((r, a) for r, a in zip(reached, attentions, strict=True) if r.variant not in ("global", "local")), None)
+    if wrong is not None:
+        reach, attention = wrong
+        says = f"with nothing padded, {reach.says}{attention.weights.where}"
+        found.findings.append(Finding("reach", says, reach.variant))
+        return
+    found.choices["reach"] = in_words([reach.variant for reach in reached])
+    windows = [reach.window for reach in reached if reach.window]
+    if windows:
+        found.choices["window"] = in_words([float(reach.window or windows[0]) for reach in reached])
 
 
 def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> None:
@@ -690,7 +759,7 @@ def demand_positions(found: EncoderReading) -> None:
         if not (others or found.foreign or found.foreign_input):
             instead = f": {ONE_FOR_ALL}" if found.unread else ""
             says = f"nothing is added to the tokens that tells their positions{instead}"
-            found.findings.append(Finding("position", says))
+            found.findings.append(Finding("position", says, "none"))
             found.unread = others
 
 

@@ -168,13 +168,14 @@ def summands(graph: Graph, value: Value) -> list[tuple[Tensor, Tensor]]:
 class Wavelengths(NamedTuple):
     """The turning of pairs by positions: variant, base and share of the features; and what is odd about it, in words.
 
-    ``kept`` are the angles of position 1 as the encoder has them, where they are those of the base but rounded.
+    ``omega`` are the angles of position 1 as the encoder has them; where ``is_kept`` they are those of the base, rounded.
     """
 
     variant: str = "none"
     base: float = 0.0
     fraction: float = 1.0
-    kept: Tensor | None = None
+    omega: Tensor | None = None
+    is_kept: bool = False
     odd: str = ""
 
 
@@ -202,7 +203,7 @@ def wavelengths(found: Turning, width: int) -> Wavelengths:
     if apart > ON_THE_CIRCLE:
         return Wavelengths(odd="its wavelengths are not the powers of one base")
     fraction = 1.0 if number == width // 2 else 2 * number / width
-    return Wavelengths(variant, base, fraction, omega if apart > SAME else None)
+    return Wavelengths(variant, base, fraction, omega, apart > SAME)
 
 
 def round_base(base: float) -> float:

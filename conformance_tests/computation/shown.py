@@ -15,11 +15,19 @@ READ_AS_REALS = ("vectors", "features", "features-without-bias")
 """Variants of the embedding that read numbers at every position, where an encoder may do without positions."""
 
 
+Kept = float | Tensor | list[Tensor]
+"""A constant as an encoder keeps it: a number, several, or those of each layer."""
+
+
 class Finding(NamedTuple):
-    """Something that is computed otherwise than in any equation of its slot."""
+    """Something that is computed otherwise than in any equation of its slot, or in one that has to be declared.
+
+    ``variant`` is that one: elsewhere it is a mistake.
+    """
 
     slot: str
     says: str
+    variant: str = ""
 
 
 class Ending(NamedTuple):
@@ -67,7 +75,7 @@ class Facts:
     unlearned: Mapping[str, int] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
     turned: str = ""
-    kept: Mapping[str, float | Tensor] = field(default_factory=dict)
+    kept: Mapping[str, Kept] = field(default_factory=dict)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -127,7 +135,7 @@ class EncoderReading(Remarks):
     numbers: dict[str, Tensor] = field(default_factory=dict)
     choices: dict[str, str | float] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    kept: dict[str, float | Tensor] = field(default_factory=dict)
+    kept: dict[str, Kept] = field(default_factory=dict)
     unlearned: dict[str, int] = field(default_factory=dict)
     norms_are_read: bool = False
     departing: set[str] = field(default_factory=set)

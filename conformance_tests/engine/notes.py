@@ -33,7 +33,8 @@ def describe(run: Run, report: TargetReport) -> None:
             report.notes.append(f"a plain attribute, which does not move with the encoder: {names}")
     for slot, number in run.facts.kept.items():
         constant = WITH_CONSTANT[str(chosen[slot])].constant
-        report.notes.append(f"keeps {constant} {in_few_digits(number)} ({slot}): judged with it")
+        first = number[0] if isinstance(number, list) else number
+        report.notes.append(f"keeps {constant} {in_few_digits(first)} ({slot}): judged with it")
     if run.sizes:
         why = "its positions are made for them" if run.sizes.image else "others are refused"
         report.notes.append(f"judged with {sizes_in_words(run.sizes)} alone: {why}")

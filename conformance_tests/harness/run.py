@@ -206,7 +206,8 @@ class Run(Computed):
 
     def demand_a_set(self, what: str) -> None:
         """Demand that reversing the sequence reverses the output, behind the class tokens."""
-        if self.encoder.profile["rotation"].variant != "none" or self.encoder.profile["bias"].variant != "none":
+        chosen = self.encoder.choices()
+        if (chosen["rotation"], chosen["bias"], chosen["reach"]) != ("none", "none", "global"):
             raise Unsupported("the scores know positions, so that order does matter")
         self.demand_output_per_position()
         first = len(self.encoder.profile["cls"].parameters) if "cls" in self.encoder.choices() else 0

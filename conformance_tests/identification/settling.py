@@ -276,11 +276,9 @@ class Settling:
         return Settled(mapping, trial.evidence.sets, found, self._stored(mapping), facts, self.calls.sizes)
 
     def _departing(self, shown: EncoderReading) -> list[Finding]:
-        """Return the findings of a computation; that tokens have no positions is none where their owner says so."""
-        claims_a_set = self.declared is not None and self.declared["position"].variant == "none"
-        if claims_a_set and "position" not in shown.choices:
-            return [finding for finding in shown.findings if finding.slot != "position"]
-        return shown.findings
+        """Return the findings of a computation, without those of which its owner declares that they are to be so."""
+        declared = {} if self.declared is None else self.declared.choices()
+        return [f for f in shown.findings if not f.variant or declared.get(f.slot) != f.variant]
 
     def _call_anew(self) -> None:
         """Forget how the subject is called, if that was learned with probes for another reading."""
@@ -453,7 +451,7 @@ def random_numbers(shown: EncoderReading) -> tuple[Finding, ...]:
     return tuple(finding for finding in shown.findings if finding.slot == "dropout")
 
 
-WITHIN_ATTENTION = ("projections", "split", "scores", "mask", "weights", "merge")
+WITHIN_ATTENTION = ("projections", "split", "scores", "bias", "reach", "mask", "weights", "merge")
 """Slots of which a finding tells of an attention alone; others depend on what is taken for a sublayer or a norm."""
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.constants import WITH_CONSTANT
-from conformance_tests.computation.shown import EncoderReading
+from conformance_tests.computation.shown import EncoderReading, Kept
 from conformance_tests.errors import Undetermined
 from conformance_tests.harness.computed import ENTRANCES
 from conformance_tests.identification.epsilon import EPSILONS, OUTER_NORMS
@@ -161,8 +161,11 @@ def as_shown(shown: EncoderReading) -> Encoder:
     return encoder
 
 
-def as_kept(slot: str, variant: str, number: float | Tensor) -> Equation:
-    """Return a variant of a slot with its constant as an encoder keeps it, such as √d in float32."""
+def as_kept(slot: str, variant: str, number: Kept) -> Equation | list[Equation]:
+    """Return a variant of a slot with its constant as an encoder keeps it, such as √d in float32; one for each layer."""
+    if isinstance(number, list):
+        of_layers = [as_kept(slot, variant, each) for each in number]
+        return of_layers  # type: ignore[return-value]
     published = variants(slot)[variant]
     function = partial(WITH_CONSTANT[variant].function, number)
     return replace(published, function=wraps(published.function)(function))
