@@ -7,6 +7,7 @@ after the other; without intermediates, of the outputs.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import isqrt
 
 import torch
 from torch import Tensor
@@ -48,6 +49,15 @@ from encoder_spec.profiles import Profile
 MOST_READINGS = 24
 """So many readings are tried: each is a separate search. The encoders of the tests that it settles need up to 15."""
 
+FAR = 257
+"""So many positions show a window of 512, and which distances share a row of a table: as many as the longest probe has."""
+
+MOST_SCORES = 2**24
+"""So many scores in all layers take 2 GB while their computation is recorded: larger encoders get fewer positions."""
+
+SEEN_FAR = ("reach", "window", "max_distance")
+"""What of an encoder shows in calls alone that are longer than a window, or than the distances that a table tells."""
+
 FALSE_ID = frozenset({0})
 """The padding id of code that compares its ids with no number, and takes them for true or false."""
 
@@ -88,6 +98,8 @@ class Settling:
         self.calls = Calls(subject, seed, has_head=declared is not None and declared["head"].variant != "none")
         self.weights = self.calls.weights
         self._ended = False
+        self._read_far = False
+        self._by_computation: EncoderReading | None = None
         self._is_rounded = False
 
     @property
@@ -243,6 +255,7 @@ class Settling:
             as_shown(shown)
         except Undetermined:
             return None
+        self._by_computation = shown
         self.doing("comparing it with the equations that its computation shows")
         mapping, ungathered = gathered(shown, self.weights)
         is_all_read = shown.layers_are_read and not ungathered and shown.learned().isdisjoint(mapping.unmapped)
@@ -255,6 +268,8 @@ class Settling:
         except Undetermined:
             return None
         found = trial.identified()
+        if not found.agrees and (far := self._seen_far(shown)):
+            return self._settled_by_computation(far)
         findings = (
             *contradicted(shown, self.hints),
             *self._departing(shown),
@@ -279,6 +294,38 @@ class Settling:
         """Return the findings of a computation, without those of which its owner declares that they are to be so."""
         declared = {} if self.declared is None else self.declared.choices()
         return [f for f in shown.findings if not f.variant or declared.get(f.slot) != f.variant]
+
+    def settled_far(self, settled: Settled) -> Settled | None:
+        """Settle again as a long call shows, where an encoder departs in long calls alone; None if it shows the same."""
+        encoder = settled.found.encoder
+        far = self._seen_far(self._by_computation) if self._by_computation is not None else None
+        if far is None:
+            return None
+        try:
+            encoder = encoder.replace(**{key: far.choices[key] for key in SEEN_FAR if key in far.choices})
+        except SpecificationError:
+            return None
+        findings = (*settled.facts.findings, *(f for f in self._departing(far) if f.slot in ("reach", "bias")))
+        found = replace(settled.found, encoder=encoder)
+        return replace(settled, found=found, facts=replace(settled.facts, findings=tuple(dict.fromkeys(findings))))
+
+    def _seen_far(self, shown: EncoderReading) -> EncoderReading | None:
+        """Return a reading with what a long call shows of distances; None if it shows the same as a short one."""
+        if self._read_far or shown.images is not None or "N" not in shown.sizes:
+            return None
+        self._read_far = True
+        room = shown.sizes.get("max_len", FAR) - int(shown.choices.get("position_offset", 0))
+        length = min(FAR, room, isqrt(MOST_SCORES // (shown.sizes["N"] * shown.sizes["h"])))
+        self.doing("reading its computation for a long input")
+        with suppress(Exception):  # a long input may be refused
+            far = read(self._computation(Sizes(1, length)))
+            findings = [f for f in shown.findings if f.slot not in ("reach", "bias")]
+            findings += [f for f in far.findings if f.slot in ("reach", "bias")]
+            seen = {key: far.choices[key] for key in SEEN_FAR if key in far.choices}
+            choices = {key: choice for key, choice in shown.choices.items() if key not in SEEN_FAR} | seen
+            if (choices, findings) != (shown.choices, shown.findings):
+                return replace(shown, choices=choices, findings=findings)
+        return None
 
     def _call_anew(self) -> None:
         """Forget how the subject is called, if that was learned with probes for another reading."""
