@@ -11,6 +11,12 @@ def test_heads_hold_consecutive_columns(run: Run) -> None:
     run.expect("split").reaches("scores", "values").is_formed()
 
 
+@decides("MH-9", level="trace")
+def test_heads_of_keys_and_values_serve_neighbours(run: Run) -> None:
+    """Head ⌊i g/h⌋ of K and V for head i of Q: intermediates, and what scores and values read."""
+    run.expect("groups").reaches("scores", "values").is_formed()
+
+
 @decides("MH-3", level="trace")
 def test_heads_stand_side_by_side_in_their_order(run: Run) -> None:
     """[head_1, …, head_h], side by side: one of the encoder's intermediates, with and without padding."""
@@ -31,7 +37,7 @@ def test_permuted_positions_give_permuted_outputs(run: Run) -> None:
     run.demand_a_set("multihead")
 
 
-@decides("MH-8", level="static")
+@decides("MH-8", "MH-11", level="static")
 def test_number_of_attention_parameters_is_as_declared(run: Run) -> None:
     """The maps and biases of attention have as many entries as the declared shapes say."""
     run.demand_parameter_count("multihead", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")

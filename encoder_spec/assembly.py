@@ -123,6 +123,10 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
+EACH_ITS_OWN = {"gd_k": "hd_k", "gd_v": "hd_v"}
+"""What axes of keys and values mean where each head of queries has a head of keys and values of its own."""
+
+
 @dataclass(frozen=True)
 class Encoder:
     """A profile with sizes: one equation per slot, ready to run."""
@@ -149,6 +153,11 @@ class Encoder:
             else:
                 yield argument, path, argument
 
+    @property
+    def shares_keys(self) -> bool:
+        """Whether several heads of queries share one head of keys and values."""
+        return "groups" in self.profile["multihead"].slots
+
     def home(self, path: str) -> str:
         """Return where the parameter used at a path lives: there, or in the layer with which this one shares it."""
         stack, _, place = path.partition(".")
@@ -160,10 +169,11 @@ class Encoder:
     def place(self, path: str = "", slot: str = "stack", width: str = "d_model") -> Place:
         """Return the use of the equation in a slot; ``width`` is the axis that d_model means there."""
         equation = self.profile.equation_at(slot, path)
+        means = {"d_model": width} | ({} if self.shares_keys else EACH_ITS_OWN)
         return Place(
             path,
             equation,
-            {n: tuple(width if a == "d_model" else a for a in axes) for n, axes in equation.parameters.items()},
+            {n: tuple(means.get(a, a) for a in axes) for n, axes in equation.parameters.items()},
             {n: self.home(join(path, n)) for n in equation.parameters},
             {n: self._number(n, path) for n in equation.constants},
             tuple(
@@ -193,7 +203,7 @@ class Encoder:
         numbers = {letter for e in used for letter in e.constants}
         constants = {constant_word(key) for key in self.profile.constants if key.rpartition(".")[2] in numbers}
         axes = {axis for shape in self.symbolic_shapes().values() for axis in shape}
-        letters = ["N", "h", *(s for s in ("d_model", "d_ff", "d_e") if s in axes)]
+        letters = ["N", "h", *["g"] * self.shares_keys, *(s for s in ("d_model", "d_ff", "d_e") if s in axes)]
         sizes = {SYMBOLS[s].word: getattr(self.dimensions, s) for s in letters}
         chosen = {name: c for name, c in self.profile.choices(self.dimensions.N).items() if name in slots | constants}
         return chosen | sizes

@@ -21,12 +21,12 @@ def projections(
     X: Float[Tensor, "B n d_model"],
     *,
     W_Q: Float[Tensor, "d_model hd_k"],
-    W_K: Float[Tensor, "d_model hd_k"],
-    W_V: Float[Tensor, "d_model hd_v"],
+    W_K: Float[Tensor, "d_model gd_k"],
+    W_V: Float[Tensor, "d_model gd_v"],
     b_Q: Float[Tensor, "hd_k"],
-    b_K: Float[Tensor, "hd_k"],
-    b_V: Float[Tensor, "hd_v"],
-) -> tuple[Float[Tensor, "B n hd_k"], Float[Tensor, "B n hd_k"], Float[Tensor, "B n hd_v"]]:
+    b_K: Float[Tensor, "gd_k"],
+    b_V: Float[Tensor, "gd_v"],
+) -> tuple[Float[Tensor, "B n hd_k"], Float[Tensor, "B n gd_k"], Float[Tensor, "B n gd_v"]]:
     r"""Queries, keys and values. Vaswani et al. 2017, §3.2.2; S0 §3, S1 §4, S2 §3.1, S4 §4.2.
 
     $$ Q = X W_Q + b_Q, \qquad K = X W_K + b_K, \qquad V = X W_V + b_V $$
@@ -43,9 +43,9 @@ def projections_without_bias(
     X: Float[Tensor, "B n d_model"],
     *,
     W_Q: Float[Tensor, "d_model hd_k"],
-    W_K: Float[Tensor, "d_model hd_k"],
-    W_V: Float[Tensor, "d_model hd_v"],
-) -> tuple[Float[Tensor, "B n hd_k"], Float[Tensor, "B n hd_k"], Float[Tensor, "B n hd_v"]]:
+    W_K: Float[Tensor, "d_model gd_k"],
+    W_V: Float[Tensor, "d_model gd_v"],
+) -> tuple[Float[Tensor, "B n hd_k"], Float[Tensor, "B n gd_k"], Float[Tensor, "B n gd_v"]]:
     r"""Queries, keys and values without biases. Vaswani et al. 2017, §3.2.2; S0 §3, S1 §4, S4 §4.2.
 
     $$ Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V $$
@@ -61,11 +61,11 @@ def projections_linear_keys(
     X: Float[Tensor, "B n d_model"],
     *,
     W_Q: Float[Tensor, "d_model hd_k"],
-    W_K: Float[Tensor, "d_model hd_k"],
-    W_V: Float[Tensor, "d_model hd_v"],
+    W_K: Float[Tensor, "d_model gd_k"],
+    W_V: Float[Tensor, "d_model gd_v"],
     b_Q: Float[Tensor, "hd_k"],
-    b_V: Float[Tensor, "hd_v"],
-) -> tuple[Float[Tensor, "B n hd_k"], Float[Tensor, "B n hd_k"], Float[Tensor, "B n hd_v"]]:
+    b_V: Float[Tensor, "gd_v"],
+) -> tuple[Float[Tensor, "B n hd_k"], Float[Tensor, "B n gd_k"], Float[Tensor, "B n gd_v"]]:
     r"""Queries and values with biases, keys without. Radford et al. 2022 (Whisper), released code.
 
     $$ Q = X W_Q + b_Q, \qquad K = X W_K, \qquad V = X W_V + b_V $$

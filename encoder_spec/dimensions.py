@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 class Dimensions:
     """Sizes of an encoder; by default those of the base model of Vaswani et al. 2017.
 
-    ``d_k`` and ``d_v`` are d_model/h, ``d_e`` is d_model, and ``patch_width`` is ``patch`` unless given.
+    ``d_k`` and ``d_v`` are d_model/h, ``g`` is h, ``d_e`` is d_model, and ``patch_width`` is ``patch`` unless given.
 
     Raises:
         SpecificationError: if a size is not a positive integer, or if h does not
@@ -23,6 +23,7 @@ class Dimensions:
 
     d_model: int = 512
     h: int = 8
+    g: int = 0
     d_ff: int = 2048
     N: int = 6
     d_k: int = 0
@@ -39,11 +40,12 @@ class Dimensions:
 
     def __post_init__(self) -> None:
         for name, size in self.sizes().items():
-            optional = name in ("d_k", "d_v", "d_e", "patch_width")
+            optional = name in ("g", "d_k", "d_v", "d_e", "patch_width")
             demand(
                 isinstance(size, int) and size >= (0 if optional else 1),
                 f"{SYMBOLS[name].word} ({name}) must be a positive integer, but is {size!r}",
             )
+        object.__setattr__(self, "g", self.g or self.h)
         object.__setattr__(self, "d_e", self.d_e or self.d_model)
         object.__setattr__(self, "patch_width", self.patch_width or self.patch)
         for name in ("d_k", "d_v"):
@@ -59,6 +61,8 @@ class Dimensions:
         """Return these sizes with others in their place; a width that has a default takes it anew."""
         if {"d_model", "h"} & set(sizes):
             sizes = {"d_k": 0, "d_v": 0} | sizes
+        if "h" in sizes:
+            sizes = {"g": 0} | sizes
         if "d_model" in sizes:
             sizes = {"d_e": 0} | sizes
         if "patch" in sizes:

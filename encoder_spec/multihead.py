@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -30,6 +31,22 @@ def split(X: Float[Tensor, "B n hd"], *, h: int) -> Float[Tensor, "B h n d_head"
     demand(width % h == 0, f"multihead.split: {h} heads do not divide a width of {width}")
     heads: Tensor = X.unflatten(-1, (h, width // h))
     return heads.transpose(-2, -3)
+
+
+@requirement("MH-9", "Query head i reads key and value head ⌊i·g/h⌋: each serves heads that stand side by side.")
+@equation("multihead.groups", slot="groups", variant="side-by-side")
+def groups(X: Float[Tensor, "B n gd"], *, h: int, g: int) -> Float[Tensor, "B h n d_head"]:
+    r"""Keys or values of which each head serves several queries' heads. Ainslie et al. 2023, §2.2.
+
+    $$ K = [\, K_1 \mid \dots \mid K_g \,], \qquad \text{head } i \text{ reads } K_{\lfloor i g / h \rfloor} $$
+
+    With i and the groups counted from 0. g = h is multi-head attention, and g = 1 multi-query attention (Shazeer 2019).
+
+    Undefined: groups of different sizes, where g does not divide h.
+    """
+    demand(X.shape[-1] % g == 0, f"multihead.groups: {g} heads do not divide a width of {X.shape[-1]}")
+    heads = X.unflatten(-1, (g, -1)).transpose(-2, -3)
+    return heads[:, torch.arange(h, device=X.device) * g // h]
 
 
 @requirement("MH-3", "The heads stand side by side in their order: concatenation undoes the split.", algebraic=True)
@@ -104,4 +121,35 @@ def multihead(
     """
     Q, K, V = projections(X)
     heads = attention(split(Q), split(K), split(V), keep)
+    return output(merge(heads))
+
+
+@requirement(
+    "MH-11",
+    "Its maps are 2·(1 + g/h)·d_model² entries, for h·d_k = h·d_v = d_model.",
+    algebraic=True,
+)
+@requirement("MH-10", "The sublayer is Concat(head_1 … head_h) W_O of the attention of each head, with keys of its group.")
+@equation("multihead.grouped", slot="multihead", variant="grouped-query")
+def grouped(
+    X: Float[Tensor, "B n d_model"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    projections: Callable[..., tuple[Tensor, Tensor, Tensor]],
+    split: Callable[..., Tensor],
+    groups: Callable[..., Tensor],
+    attention: Callable[..., Tensor],
+    merge: Callable[..., Tensor],
+    output: Callable[..., Tensor],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Grouped-query self-attention. Ainslie et al. 2023, §2.2; Boizard et al. 2025 (EuroBERT), §2.1.
+
+    $$ \mathrm{head}_i = \mathrm{Attention}(Q_i, K_{\lfloor i g / h \rfloor}, V_{\lfloor i g / h \rfloor}) $$
+
+    With i and the groups counted from 0.
+
+    Undefined: nothing.
+    """
+    Q, K, V = projections(X)
+    heads = attention(split(Q), groups(K), groups(V), keep)
     return output(merge(heads))

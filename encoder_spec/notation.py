@@ -40,6 +40,7 @@ SYMBOLS: dict[str, Symbol] = {
     "d_model": Symbol(r"d_\text{model}", "width of the hidden states", "d_model"),
     "d_e": Symbol("d_e", "width of the embeddings, where a map leads from it to d_model", "embedding_size"),
     "h": Symbol("h", "number of heads", "num_heads"),
+    "g": Symbol("g", "number of heads of keys and values, where several queries' heads share one", "num_key_value_heads"),
     "d_k": Symbol("d_k", "width of a query and of a key in one head", "d_k"),
     "d_v": Symbol("d_v", "width of a value in one head", "d_v"),
     "d_ff": Symbol(r"d_\text{ff}", "inner width of the feed-forward network", "d_ff"),
@@ -55,6 +56,8 @@ SYMBOLS: dict[str, Symbol] = {
     # Products of dimensions that are one axis of an array
     "hd_k": Symbol("h d_k", "all heads' queries (or keys) side by side", factors=("h", "d_k")),
     "hd_v": Symbol("h d_v", "all heads' values side by side", factors=("h", "d_v")),
+    "gd_k": Symbol("g d_k", "all heads' keys side by side", factors=("g", "d_k")),
+    "gd_v": Symbol("g d_v", "all heads' values side by side", factors=("g", "d_v")),
     "patch_area": Symbol("p q C", "entries of a flattened patch", factors=("patch", "patch_width", "channels")),
     # Constants
     "eps": Symbol(r"\epsilon", "stability constant of the norm", "eps"),

@@ -35,6 +35,7 @@ LETTERS = (
     "n",
     "d_model",
     "h",
+    "g",
     "d_k",
     "d_v",
     "d_ff",

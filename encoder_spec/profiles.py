@@ -209,6 +209,7 @@ VASWANI_2017 = define(
     layer="post-ln",
     sharing="none",
     multihead="self-attention",
+    groups="side-by-side",
     projections="linear",
     split="heads",
     attention="dot-product",

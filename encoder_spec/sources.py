@@ -316,6 +316,27 @@ SOURCES: dict[str, Source] = {
             _arxiv("2103.00020"),
         ),
         Source(
+            "Shazeer 2019",
+            "Noam Shazeer",
+            2019,
+            "Fast Transformer Decoding: One Write-Head is All You Need",
+            _arxiv("1911.02150"),
+        ),
+        Source(
+            "Ainslie et al. 2023",
+            "Joshua Ainslie, James Lee-Thorp, Michiel de Jong, Yury Zemlyanskiy, Federico Lebrón, Sumit Sanghai",
+            2023,
+            "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints",
+            _arxiv("2305.13245"),
+        ),
+        Source(
+            "Boizard et al. 2025",
+            "Nicolas Boizard, Hippolyte Gisserot-Boukhlef, Duarte M. Alves and others",
+            2025,
+            "EuroBERT: Scaling Multilingual Encoders for European Languages",
+            _arxiv("2503.05500"),
+        ),
+        Source(
             "Shazeer 2020",
             "Noam Shazeer",
             2020,

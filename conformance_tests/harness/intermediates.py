@@ -28,7 +28,7 @@ another one if it differs by what is little beside 1.
 SIDE_BY_SIDE = {"projections", "merge"}
 """The slots whose values hold all heads in one axis; an encoder may form them with an axis for each."""
 
-READ_BY = {"split": (0, 1, 2), "scores": (0, 1), "values": (2,)}
+READ_BY = {"split": (0, 1, 2), "groups": (1, 2), "scores": (0, 1), "values": (2,)}
 """Places, among Q, K and V, of those that the equation in a slot reads."""
 
 OF_PLACES = ("position", "angles")

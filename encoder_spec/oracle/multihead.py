@@ -18,6 +18,12 @@ def split(X: Array, *, h: int) -> Array:
     return heads
 
 
+def groups(X: Array, *, h: int, g: int) -> Array:
+    """X_i[b, j, c] = X[b, j, ⌊i g / h⌋ d_head + c]."""
+    of_groups = split(X, h=g)
+    return np.stack([of_groups[:, int(np.floor(i * g / h))] for i in range(h)], axis=1)
+
+
 def concat(heads: Array) -> Array:
     """C[b, j, i·d_v + c] = head_i[b, j, c]."""
     B, h, n, d_v = heads.shape
@@ -51,3 +57,19 @@ def multihead(
     """MHA(X) = Output(Concat_i Attention(Q_i, K_i, V_i))."""
     Q, K, V = projections(X)
     return output(merge(attention(split(Q), split(K), split(V), keep)))
+
+
+def grouped(
+    X: Array,
+    keep: NDArray[np.bool_],
+    *,
+    projections: Callable[..., tuple[Array, Array, Array]],
+    split: Callable[..., Array],
+    groups: Callable[..., Array],
+    attention: Callable[..., Array],
+    merge: Callable[..., Array],
+    output: Callable[..., Array],
+) -> Array:
+    """Output(Concat_i Attention(Q_i, K_⌊i g / h⌋, V_⌊i g / h⌋))."""
+    Q, K, V = projections(X)
+    return output(merge(attention(split(Q), groups(K), groups(V), keep)))

@@ -96,3 +96,11 @@ def parameters_of_multi_head_attention() -> None:
     with_biases = customary(parameters(TORCH_POST_LN)["attention"])
     assert simplify(without - 4 * d**2) == 0
     assert simplify(with_biases - without - 4 * d) == 0
+
+
+@proves("MH-11")
+def shared_keys_and_values_leave_out_their_share_of_the_maps() -> None:
+    """W_Q and W_O have d h d_k and h d_v d entries, W_K and W_V d g d_k and d g d_v: 2 d² + 2 d² g/h in all."""
+    g = symbol("g")
+    attention = customary(parameters(VASWANI_2017.replace(multihead="grouped-query"))["attention"])
+    assert simplify(attention - 2 * (1 + g / h) * d**2) == 0

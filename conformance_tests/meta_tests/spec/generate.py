@@ -162,6 +162,7 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
     """
     size = {
         "h": (3, 1, 2),
+        "g": (1, 0),
         "d_k": (5, 1, 2),
         "d_v": (7, 2, 1),
         "d_ff": (11, 1, 4),
@@ -189,7 +190,7 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
     dimensions = Dimensions(d_model=d_model, max_len=n + offset + 1 + spare, **drawn)
     encoder = Encoder(profile.replace(noise=SPREAD_NOISE, position_offset=offset, **constants), dimensions)
     data = {"B": B, "n": n, "height": rows * drawn["patch"], "width": columns * drawn["patch_width"]}
-    data |= {"time": 2 * n, "hd": drawn["h"] * drawn["d_k"], "d_head": drawn["d_k"]}
+    data |= {"time": 2 * n, "hd": drawn["h"] * drawn["d_k"], "gd": dimensions.g * drawn["d_k"], "d_head": drawn["d_k"]}
     return encoder, dimensions.sizes() | data
 
 
