@@ -58,11 +58,11 @@ class Dimensions:
                 object.__setattr__(self, name, self.d_model // self.h)
 
     def replace(self, **sizes: int) -> Self:
-        """Return these sizes with others in their place; a width that has a default takes it anew."""
+        """Return these sizes with others in their place; a width that has a default takes it anew, and so many heads share keys."""
         if {"d_model", "h"} & set(sizes):
             sizes = {"d_k": 0, "d_v": 0} | sizes
         if "h" in sizes:
-            sizes = {"g": 0} | sizes
+            sizes = {"g": self.g * sizes["h"] // self.h} | sizes
         if "d_model" in sizes:
             sizes = {"d_e": 0} | sizes
         if "patch" in sizes:

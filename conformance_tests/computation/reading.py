@@ -271,9 +271,9 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     read_norms(found, stream, norms)
     read_norms_of_heads(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_factors_of_sublayers(found, layers)
+    read_groups(found, len(layers))
     find_repeated(found, len(layers))
     find_merge(found)
-    find_shared_heads(found)
     find_partly_shared(found, len(layers))
     first_of = Codes({p.split(".", 2)[2]: found.codes[p] for p in found.codes if p.startswith("layers.0.")})
     alike = all(
@@ -319,19 +319,42 @@ def find_repeated(found: EncoderReading, N: int) -> None:
             found.findings.append(Finding(slot, says))
 
 
-def find_shared_heads(found: EncoderReading) -> None:
-    """Find heads that each have queries and share keys or values."""
-    own, h = found.codes["layers.0.W_Q"][0].unique().numel(), found.sizes["h"]
-    for letter, what in (("W_K", "keys"), ("W_V", "values")):
-        columns = found.codes[f"layers.0.{letter}"][0]
-        if own == found.sizes["h"] * found.sizes["d_k"] and columns.unique().numel() < columns.numel():
-            shared = columns.unique().numel() * h // columns.numel()
-            idle = unused_twin(found.graph, columns)
-            if idle:
-                says = f"its {h} heads share the {what} of {shared}, and {idle} is left unused"
-                found.findings.append(Finding("projections", says))
-                continue
-            found.foreign.append(f"its {h} heads share the {what} of {shared} (multi-query or grouped-query attention)")
+def read_groups(found: EncoderReading, N: int) -> None:
+    """Read heads that each have queries and share keys and values, and keep one copy of the maps that they share."""
+    h = found.sizes["h"]
+    heads = {
+        (l, letter): found.codes[f"layers.{l}.W_{letter}"][0].reshape(h, -1) for l in range(N) for letter in "QKV"
+    }
+    shared = {at: columns[:, 0].unique(return_inverse=True)[1] for at, columns in heads.items()}
+    numbers = {at: int(groups.max()) + 1 for at, groups in shared.items()}
+    if all(number == h for number in numbers.values()) or any(numbers[l, "Q"] < h for l in range(N)):
+        return
+    for (_, letter), columns in heads.items():
+        if idle := unused_twin(found.graph, columns) if letter in "KV" else "":
+            what = {"K": "keys", "V": "values"}[letter]
+            says = f"its {h} heads share the {what} of {numbers[0, letter]}, and {idle} is left unused"
+            found.findings.append(Finding("projections", says))
+            return
+    g = numbers[0, "K"]
+    if any(numbers[l, letter] != g for l in range(N) for letter in "KV"):
+        found.foreign.append(f"its {h} heads share the keys of {g} and the values of another number, or not in all layers")
+        return
+    found.choices["multihead"] = "grouped-query"
+    found.sizes["g"] = g
+    side_by_side = torch.arange(h) * g // h
+    for (l, letter), groups in shared.items():
+        if letter == "Q":
+            continue
+        first = [int((groups == group).nonzero()[0]) for group in groups.unique()]
+        wrong = (groups != side_by_side).nonzero()
+        if len(wrong):
+            i = int(wrong[0])
+            says = f"head {i} reads head {int(groups[i])} of the {g} of keys and values, where {int(side_by_side[i])} belongs"
+            found.findings.append(Finding("groups", says))
+        for name in (f"layers.{l}.W_{letter}", f"layers.{l}.b_{letter}"):
+            if name in found.codes:
+                each = found.codes[name].unflatten(-1, (h, -1))[..., first, :]
+                found.codes[name] = each.flatten(-2)
 
 
 def unused_twin(graph: Graph, codes: Tensor) -> str:
@@ -349,8 +372,8 @@ def find_merge(found: EncoderReading) -> None:
     """
     columns, rows = found.codes["layers.0.W_V"][0], found.codes.get("layers.0.W_O")
     owners = [found.graph.owner(codes) for codes in (columns, rows) if codes is not None]
-    if rows is None or None in owners or columns.unique().numel() < columns.numel():
-        return  # arrays for each head have no order beside each other
+    if rows is None or None in owners or len(columns) != len(rows) or columns.unique().numel() < columns.numel():
+        return  # arrays for each head have no order beside each other, nor have those that heads share
     if bool((rows[columns.argsort(), 0].diff() > 0).all()):
         return
     places_of = columns.argsort().argsort().reshape(found.sizes["h"], -1)

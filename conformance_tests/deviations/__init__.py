@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from encoder_spec.assembly import Encoder
 from encoder_spec.equation import TOPICS, Equation, equations
 from encoder_spec.notation import SpecificationError
-from encoder_spec.profiles import Profile
+from encoder_spec.profiles import Profile, constant_word
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,11 +58,40 @@ class Deviation:
 
     def applies(self, profile: Profile) -> bool:
         """Return whether a profile makes the choice that this deviation gets wrong."""
-        return profile[self.slot].id in self.of and self.within(profile).choices() != profile.choices()
+        chosen = {e.id for e in profile.choice(self.slot) if isinstance(e, Equation)}
+        return not chosen.isdisjoint(self.of) and self.within(profile).choices() != profile.choices()
 
     def within(self, profile: Profile) -> Profile:
         """Return the profile with this deviation in it."""
-        return profile.replace(**dict[str, Any](self.replaces))
+        return profile.replace(**{key: self._instead(profile, key) for key in self.replaces})
+
+    def _instead(self, profile: Profile, key: str) -> Any:
+        """Return what stands in a place: where layers take turns, that of those alone which choose what it is taken for."""
+        wrong = self.replaces[key]
+        if key not in profile.in_turn or not isinstance(wrong, Equation):
+            return wrong
+        return [wrong if isinstance(e, Equation) and e.id in self.of else e for e in profile.choice(key)]
+
+
+@dataclass(frozen=True, eq=False)
+class LateTurns(Deviation):
+    """Layers that take their choices in turn, all by the same number of layers too late."""
+
+    late: int = 1
+
+    @property
+    def is_variant(self) -> bool:
+        """It is no other choice, but the same ones in other layers."""
+        return False
+
+    def applies(self, profile: Profile) -> bool:
+        """See ``Deviation``: only where layers take turns."""
+        return bool(profile.in_turn) and super().applies(profile)
+
+    def within(self, profile: Profile) -> Profile:
+        """See ``Deviation``."""
+        turns = {constant_word(key) if key in profile.constants else key: of for key, of in profile.in_turn.items()}
+        return profile.replace(**{key: [*of[-self.late :], *of[: -self.late]] for key, of in turns.items()})
 
 
 DEVIATIONS: dict[str, Deviation] = {}

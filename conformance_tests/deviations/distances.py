@@ -10,10 +10,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conformance_tests.deviations import deviation
+from conformance_tests.deviations import LateTurns, deviation, enter, wrong_constants
 from conformance_tests.deviations.masks import LEAKING, MASK
 from conformance_tests.deviations.position import LEARNED, SINUSOIDAL, pairs, waves
-from encoder_spec.attention import alibi, slopes, unbiased
+from encoder_spec.attention import (
+    alibi,
+    bucketed,
+    buckets,
+    causal_reach,
+    global_reach,
+    local_reach,
+    slopes,
+    unbiased,
+)
 
 SCALED = "attention.scores"
 
@@ -25,6 +34,14 @@ def distances(n: int) -> Tensor:
     """|j − k| for every pair of positions."""
     pos = torch.arange(n)
     return (pos[:, None] - pos).abs()
+
+
+Table = Float[Tensor, "buckets h"]
+
+
+def without_table(S: Tensor, *, R: Table, farthest: float) -> Tensor:  # noqa: ARG001  -- as the equation that it is taken for
+    """Return the scores as they are, whatever the table holds."""
+    return S
 
 
 UNBIASED, ALIBI = "attention.unbiased", "attention.alibi"
@@ -70,6 +87,100 @@ def halved_slopes(S: Tensor) -> Tensor:
     """The slopes are 1/2, 1/4, 1/8, … whatever the number of heads, those of eight."""
     own = 2.0 ** -torch.arange(1, S.shape[1] + 1, dtype=torch.float64)
     return S - (own[:, None, None] * distances(S.shape[-1])).to(S)
+
+
+BUCKETED = "attention.bucketed"
+IN_BUCKETS = ("ATT-18", "ATT-6", "ENC-18")
+
+deviation(
+    "relative-positions-missing",
+    BUCKETED,
+    IN_BUCKETS,
+    "commonly seen",
+    definition="No relative positions are added to the scores: nothing tells positions.",
+)(without_table)
+
+
+@deviation("relative-positions-exchanged", BUCKETED, IN_BUCKETS, "commonly seen")
+def exchanged(S: Tensor, *, R: Table, farthest: float) -> Tensor:
+    """Keys before the query have the rows of those behind it: the distance is taken the other way round."""
+    return bucketed(S.mT, R=R, farthest=farthest).mT
+
+
+@deviation("relative-positions-of-a-decoder", BUCKETED, IN_BUCKETS, "commonly seen")
+def of_a_decoder(S: Tensor, *, R: Table, farthest: float) -> Tensor:
+    """All rows are for keys before the query, and every key behind it has the first one."""
+    rows = buckets(S.shape[-1], 2 * len(R), farthest).tril()
+    return S + R[rows].permute(2, 0, 1)
+
+
+wrong_constants(
+    "relative-positions-up-to-64",
+    "Distances from 64 on share the last row, where 128 belongs: the rows for far keys begin too early.",
+    BUCKETED,
+    IN_BUCKETS,
+    "commonly seen",
+    max_distance=64.0,
+)
+
+GLOBAL, LOCAL, CAUSAL = "attention.global_reach", "attention.local_reach", "attention.causal_reach"
+WITHIN = ("MASK-10", "ATT-6", "ENC-18")
+
+deviation(
+    "mask-causal",
+    GLOBAL,
+    ("MASK-9", "ENC-11"),
+    ("huggingface/transformers#42820", "NVIDIA-NeMo/Automodel#1349"),
+    definition="No query reads a later key, as in a decoder.",
+)(causal_reach)
+deviation(
+    "window-missing",
+    LOCAL,
+    WITHIN,
+    "commonly seen",
+    definition="Every query reads every key, where a window belongs.",
+)(global_reach)
+
+
+deviation(
+    "causal-mask-missing",
+    CAUSAL,
+    ("MASK-11", "ATT-6", "ENC-2"),
+    "commonly seen",
+    definition="Every query reads every key, where later ones are to be hidden.",
+)(global_reach)
+
+
+@deviation("window-one-sided", LOCAL, WITHIN, "commonly seen")
+def one_sided_window(S: Tensor, *, window: float) -> Tensor:
+    """The window ends at the query: keys behind it are not read."""
+    return causal_reach(local_reach(S, window=window))
+
+
+@deviation("window-off-by-one", LOCAL, WITHIN, "commonly seen")
+def narrow_window(S: Tensor, *, window: float) -> Tensor:
+    """The farthest key of either side is left out: distances are compared with < in the place of ≤."""
+    return local_reach(S, window=window - 2)
+
+
+@deviation("window-to-either-side", LOCAL, WITHIN, "commonly seen")
+def wide_window(S: Tensor, *, window: float) -> Tensor:
+    """The whole width lies to either side, instead of half of it."""
+    return local_reach(S, window=2 * window)
+
+
+for late, word in ((1, "one layer"), (2, "two layers")):
+    enter(
+        LateTurns(
+            f"turns-late-by-{word.replace(' ', '-')}",
+            f"The layers that take turns do so {word} too late: others are global, or have another base θ.",
+            (GLOBAL, LOCAL),
+            ("ROT-1", "ROT-2", *WITHIN),
+            {},
+            ("keras-team/keras-hub#2518", "ggml-org/llama.cpp#18330"),
+            late=late,
+        )
+    )
 
 
 @deviation("scores-grow-with-length", SCALED, ("ATT-3", "ATT-6"), "commonly seen")

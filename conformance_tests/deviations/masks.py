@@ -130,13 +130,6 @@ def one_too_many(S: Tensor, keep: Tensor) -> Tensor:
     return S.masked_fill(~(torch.arange(S.shape[-1]) <= keep.sum(-1, keepdim=True))[:, None], -torch.inf)
 
 
-@deviation("mask-causal", MASK, ("ENC-11", "MASK-1", "MASK-4"), "huggingface/transformers#42820")
-def causal(S: Tensor, keep: Tensor) -> Tensor:
-    """No query reads a later key, as in a decoder."""
-    past = torch.ones(S.shape[-2:], dtype=torch.bool).tril()
-    return S.masked_fill(~(keep[:, None] & past), -torch.inf)
-
-
 @deviation("mask-lets-padding-through-without-gradients", MASK, ("ENC-4", "MASK-2", "MASK-7"), "pytorch/pytorch#86120")
 def without_gradients(S: Tensor, keep: Tensor) -> Tensor:
     """Where no gradients are recorded, on the fast path, the mask is not applied."""

@@ -11,7 +11,7 @@ from encoder_spec.multihead import output_without_bias
 
 __all__ = ["ranks"]
 
-SPLIT, MERGE = "multihead.split", "multihead.concat"
+SPLIT, GROUPS, MERGE = "multihead.split", "multihead.groups", "multihead.concat"
 AFFINE, LINEAR, MULTIHEAD = "multihead.output", "multihead.output_without_bias", "multihead"
 
 
@@ -46,6 +46,18 @@ def across_the_batch(X: Tensor, *, h: int) -> Tensor:
     """Heads and samples are exchanged: (h, B, …) is read as (B, h, …)."""
     heads = X.unflatten(-1, (h, -1)).movedim(-2, 0)
     return heads.reshape(X.shape[0], h, *heads.shape[2:])
+
+
+@deviation("groups-in-turn", GROUPS, ("MH-9", "ATT-3"), "commonly seen")
+def in_turn(X: Tensor, *, h: int, g: int) -> Tensor:
+    """Head i reads key and value head i mod g: they are repeated as a whole, not each for its neighbours."""
+    return X.unflatten(-1, (g, -1)).transpose(-2, -3)[:, torch.arange(h) % g]
+
+
+@deviation("first-group-alone", GROUPS, ("MH-9", "ATT-3"))
+def first_group(X: Tensor, *, h: int, g: int) -> Tensor:
+    """Every head reads the first head of keys and values."""
+    return X.unflatten(-1, (g, -1)).transpose(-2, -3)[:, :1].expand(-1, h, -1, -1)
 
 
 @deviation(

@@ -47,7 +47,8 @@ class Aligned:
     """An intermediate of the specification and the subject's array that equals it, if any.
 
     ``got`` and ``want`` have the specification's axes. Without a match ``got`` is None
-    or the nearest array of the right size, and ``nearest`` looks for it.
+    or the nearest array of the right size, and ``nearest`` looks for it. One that ``is_handed_on``
+    is the very array that another equation gave.
     """
 
     spec: Intermediate
@@ -58,6 +59,7 @@ class Aligned:
     budget: float
     valid: Tensor | None = None
     look: Callable[[], "Aligned"] | None = None
+    is_handed_on: bool = False
 
     def nearest(self) -> "Aligned":
         """Return this one with the nearest array of the right size, if none equals the value."""
@@ -66,7 +68,7 @@ class Aligned:
     def as_value_of(self, other: Intermediate) -> "Aligned":
         """Return what was found as found of an equation that hands on the very array."""
         look = None if self.look is None else (lambda: self.nearest().as_value_of(other))
-        return replace(self, spec=other, part=0, look=look)
+        return replace(self, spec=other, part=0, look=look, is_handed_on=True)
 
     @property
     def letter(self) -> str:
@@ -85,7 +87,8 @@ class Aligned:
     def tells(self) -> bool:
         """True if the subject computes this value, and would not if what stands before it were wrong."""
         compared = self.valid is None or bool(self.valid.any())
-        return self.is_found and compared and self.spec.equation.slot not in SAYING_LITTLE
+        says_more = self.spec.equation.slot not in SAYING_LITTLE and not self.is_handed_on
+        return self.is_found and compared and says_more
 
 
 def values_of(intermediate: Intermediate) -> list[Tensor]:

@@ -37,6 +37,7 @@ SHOWN_BY_PARAMETERS = (
     "output",
     "norm",
     "ffn",
+    "bias",
     "residual",
     "head",
 )
@@ -64,18 +65,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
             raise SpecificationError(f"there are no {part} among the parameters ({absent})")
     choices: dict[str, Any] = {
         slot: fitting[0]
-        for slot in (
-            "embedding",
-            "cls",
-            "position",
-            "segment",
-            "projections",
-            "output",
-            "norm",
-            "ffn",
-            "residual",
-            "head",
-        )
+        for slot in SHOWN_BY_PARAMETERS
         if (fitting := admissible(slot, letters))
     }
     entrances = ENTRANCES & letters
@@ -104,20 +94,21 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     for place, slot in OUTER_NORMS.items():
         choices[slot] = "norm" if f"{place}.gamma" in parameters else "none"
     choices["layer"] = "pre-ln" if choices["final_norm"] == "norm" else "post-ln"
+    if "layers.0.norm_1.gamma" not in parameters and "layers.1.norm_1.gamma" in parameters:
+        choices |= {"layer": "pre-ln", "layers.0": "pre-ln-bare"}
     shared = is_shared(parameters, layers)
     N = hints.sizes.get("N", len(layers)) if shared else len(layers)
-    choices["sharing"] = "all" if N > 1 and shared else "none"
+    tables = [parameters[path] for l in layers if (path := f"layers.{l}.R") in parameters]
+    has_one_table = 0 < len(tables) < len(layers) or len({in_memory(table) for table in tables}) < len(tables)
+    choices["sharing"] = "all" if N > 1 and shared else "bias" if has_one_table else "none"
     if choices.get("embedding", "lookup") != "lookup" or choices["segment"] == "added":
         choices["embedding_scale"] = "none"
     stated = {
         k: v for k, v in hints.choices.items() if k.rpartition(".")[2] in CONSTANTS or v in admissible(k, letters)
     }
     keys, queries = (parameters[f"layers.0.{letter}"].shape[1] for letter in ("W_K", "W_Q"))
-    if keys < queries and queries % keys == 0:
-        raise SpecificationError(
-            f"its queries have {queries} columns and its keys {keys}: no slot of the specification has heads "
-            "that share one key (multi-query or grouped-query attention)"
-        )
+    if keys < queries:
+        choices["multihead"] = "grouped-query"
     encoder = Encoder(VASWANI_2017.replace(**({"eps": EPSILONS[0]} | choices | stated)), sizes(parameters, hints, N))
     sharing_heads = heads_sharing_maps(parameters)
     for path, shape in encoder.parameter_shapes().items():
@@ -205,7 +196,9 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
     found = {"N": N}
     for path, axes in {
         "layers.0.W_Q": ("d_model", "hd_k"),
-        "layers.0.W_V": ("d_model", "hd_v"),
+        "layers.0.W_K": ("d_model", "gd_k"),
+        "layers.0.W_V": ("d_model", "gd_v"),
+        "layers.0.R": ("buckets", "h"),
         "layers.0.W_1": ("d_model", "d_ff"),
         "E": ("V", "d_e"),
         "P": ("max_len", "d_e"),
@@ -228,13 +221,16 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
         raise SpecificationError("the convolutions of the input are not of width 3")
     if "W_e" not in parameters and found.get("d_e", found["d_model"]) != found["d_model"]:
         raise SpecificationError(f"the input has width {found['d_e']}, but the layers {found['d_model']}")
-    hd_k, hd_v = found.pop("hd_k"), found.pop("hd_v")
+    hd_k, gd_k, gd_v = found.pop("hd_k"), found.pop("gd_k", 0), found.pop("gd_v")
+    hd_v = gd_v * hd_k // gd_k if 0 < gd_k < hd_k else gd_v  # several heads share one of keys and values
     if sharing := heads_sharing_maps(parameters):
         hd_k, hd_v = sharing * hd_k, sharing * hd_v
         found["d_model"] = hd_k
         hints = replace(hints, sizes=hints.sizes | {"h": sharing})
     likely = hints.heads if hints.heads and hd_k % hints.heads == hd_v % hints.heads == 0 else 1
-    found["h"] = hints.sizes.get("h", likely)
+    found["h"] = found.get("h", hints.sizes.get("h", likely))
+    if 0 < gd_k < hd_k:
+        found["g"] = max(1, found["h"] * gd_k // hd_k)
     if hd_k % found["h"]:
         raise SpecificationError(f"{found['h']} heads do not divide the {hd_k} columns of W_Q")
     stated = {k: v for k, v in hints.sizes.items() if k in ("patch", "channels", "classes")}

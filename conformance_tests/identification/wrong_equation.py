@@ -51,7 +51,7 @@ def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, rec
         for candidate in candidates(with_deviations(encoder, (wrong,)), orders):
             if reads_what_the_subject_reads(candidate, experiment, recorded):
                 best, _ = guided(candidate, inside, experiment, recorded)
-                right = {slot: encoder.profile[slot] for slot in wrong.replaces if slot in encoder.profile.equations}
+                right = {slot: encoder.profile.choice(slot) for slot in wrong.replaces if slot in encoder.profile.equations}
                 return best.replace(**right)
     return behind_any_array(encoder, inside, orders, experiment, recorded)
 
@@ -77,7 +77,9 @@ def behind_one_deviation(search: Search) -> Encoder | None:
                 behind = Search(encoder, search.axes, search.experiments)
                 if agrees(encoder, stage.experiments) and behind.goes_on(encoder, at + 1, frozenset(range(at + 1))):
                     right = {
-                        slot: candidate.profile[slot] for slot in d.replaces if slot in candidate.profile.equations
+                        slot: candidate.profile.choice(slot)
+                        for slot in d.replaces
+                        if slot in candidate.profile.equations
                     }
                     return behind.best.replace(**right)
     return None
@@ -100,7 +102,7 @@ def behind_any_array(
                 best, _ = guided(candidate, inside, there, recorded)
                 # Behind a wrong norm Q, K and V are those of the other order of norms, and the sum behind them is not.
                 if attention_is_found(best, there, recorded):
-                    own = {slot: encoder.profile[slot] for slot in INPUT_SLOTS if slot in encoder.profile.equations}
+                    own = {slot: encoder.profile.choice(slot) for slot in INPUT_SLOTS if slot in encoder.profile.equations}
                     return best.replace(**own)
     return None
 

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from conformance_tests import check
 from conformance_tests.computation.inputs import tables_by_argument
-from conformance_tests.computation.masks import hidden_in_words
+from conformance_tests.computation.masks import Reach, reach_of
 from conformance_tests.computation.plain import plain
 from conformance_tests.computation.reading import read
 from conformance_tests.computation.shown import EncoderReading
@@ -181,23 +181,26 @@ AHEAD = torch.arange(6) - torch.arange(6)[:, None]
 
 
 @pytest.mark.parametrize(
-    ("hidden", "says"),
+    ("hidden", "variant", "says"),
     [
-        (AHEAD > 0, "a causal mask"),
-        (AHEAD < 0, "those behind it alone"),
-        (AHEAD == 0, "no position sees itself"),
-        (AHEAD.abs() > 2, "2 others to either side"),
-        (AHEAD == 3, ""),
-        (AHEAD > 9, ""),
-        (AHEAD < 9, ""),
+        (AHEAD > 0, "causal", "a causal mask"),
+        (AHEAD < 0, "", "those behind it alone"),
+        (AHEAD == 0, "", "no position sees itself"),
+        (AHEAD.abs() > 2, "local", "2 others to either side"),
+        ((AHEAD > 1) | (AHEAD < -2), "", "2 others before it and 1 behind it"),
+        (AHEAD == 3, "global", ""),
+        (AHEAD > 9, "global", ""),
+        (AHEAD < 9, "global", ""),
     ],
 )
 @pytest.mark.parametrize("axis", [-1, -2])
-def test_the_keys_that_an_encoder_hides_by_itself_are_read(hidden: Tensor, says: str, axis: int) -> None:
+def test_the_keys_that_an_encoder_hides_by_itself_are_read(hidden: Tensor, variant: str, says: str, axis: int) -> None:
     """With a finite fill as well as with −∞; where all keys are hidden, none is."""
     scores = torch.randn(2, 3, 6, 6).masked_fill(hidden if axis == -1 else hidden.mT, -1e4)
-    said = hidden_in_words(scores, axis)
-    assert says in said if says else not said
+    reach = reach_of(scores, axis)
+    assert reach.variant == variant
+    assert reach.window == (4 if variant == "local" else 0)
+    assert says in reach.says if says else reach == Reach()
 
 
 class LooksUp(nn.Module):
