@@ -296,9 +296,12 @@ class Settling:
         return [f for f in shown.findings if not f.variant or declared.get(f.slot) != f.variant]
 
     def settled_far(self, settled: Settled) -> Settled | None:
-        """Settle again as a long call shows, where an encoder departs in long calls alone; None if it shows the same."""
-        encoder = settled.found.encoder
-        far = self._seen_far(self._by_computation) if self._by_computation is not None else None
+        """Settle again as a long call shows, where an encoder departs in long calls alone; None if it shows the same.
+
+        An encoder that is held to a profile has to be what that says.
+        """
+        encoder, shown = settled.found.encoder, self._by_computation
+        far = None if shown is None or self.declared is not None else self._seen_far(shown)
         if far is None:
             return None
         try:
@@ -317,14 +320,17 @@ class Settling:
         room = shown.sizes.get("max_len", FAR) - int(shown.choices.get("position_offset", 0))
         length = min(FAR, room, isqrt(MOST_SCORES // (shown.sizes["N"] * shown.sizes["h"])))
         self.doing("reading its computation for a long input")
+        learned = self.subject.how_called()
         with suppress(Exception):  # a long input may be refused
             far = read(self._computation(Sizes(1, length)))
+            self.subject.call_as(learned)
             findings = [f for f in shown.findings if f.slot not in ("reach", "bias")]
             findings += [f for f in far.findings if f.slot in ("reach", "bias")]
             seen = {key: far.choices[key] for key in SEEN_FAR if key in far.choices}
             choices = {key: choice for key, choice in shown.choices.items() if key not in SEEN_FAR} | seen
             if (choices, findings) != (shown.choices, shown.findings):
                 return replace(shown, choices=choices, findings=findings)
+        self.subject.call_as(learned)
         return None
 
     def _call_anew(self) -> None:
