@@ -138,7 +138,10 @@ IMAGES_AND_SOUNDS = {
     "OWLv2, vision": (maker("Owlv2Vision", **IMAGE), {"activation": "quick-gelu", "embedding_norm": "norm"}),
     "BLIP, vision": (maker("BlipVision", **IMAGE), PRE | {"eps": 1e-5}),
     "FLAVA, vision": (maker("FlavaImage", **IMAGE), PRE),
-    "DINOv2": (maker("Dinov2", mlp_ratio=2, **IMAGE), PRE | {"residual": "scaled", "cls": "cls", "eps": 1e-6, "d_ff": 64}),
+    "DINOv2": (
+        maker("Dinov2", mlp_ratio=2, **IMAGE),
+        PRE | {"residual": "scaled", "cls": "cls", "eps": 1e-6, "d_ff": 64},
+    ),
     "SigLIP": (maker("SiglipVision", **IMAGE), PRE | {"activation": "gelu-tanh", "cls": "none", "eps": 1e-6}),
     "spectrogram transformer": (
         maker("AST", patch_size=2, frequency_stride=2, time_stride=2, max_length=8, num_mel_bins=8, **LAYERS),
