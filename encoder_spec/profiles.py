@@ -330,6 +330,41 @@ MODERNBERT = PRE_LN.replace(
     eps=1e-5,
 ).sized(d_model=768, h=12, d_ff=1152, N=22, V=50368)
 
+EUROBERT = PRE_LN.replace(
+    name="eurobert",
+    source="Boizard et al. 2025, §2.1; base θ, ε and sizes as released (610m)",
+    embedding_scale="none",
+    position="in-attention",
+    multihead="grouped-query",
+    rotation="halves",
+    rotary_base=250000,
+    norm="rms",
+    ffn="gated",
+    activation="silu",
+    eps=1e-5,
+).sized(d_model=1152, h=18, g=6, d_ff=4096, N=26, V=128256)
+
+JINA_V3 = ROBERTA.replace(
+    name="jina-v3",
+    source="Sturua et al. 2024, §3; base θ as released",
+    position="in-attention",
+    position_offset=0,
+    rotation="halves",
+    rotary_base=20000,
+).sized(d_model=1024, h=16, d_ff=4096, N=24, V=250002)
+
+DISTILBERT = BERT.replace(
+    name="distilbert",
+    source="Sanh et al. 2019, §3; ε as released",
+    segment="none",
+).sized(N=6)
+
+ELECTRA = BERT.replace(
+    name="electra",
+    source="Clark et al. 2020, §3.1 and appendix A (small); as released",
+    input="factorised",
+).sized(d_e=128, d_model=256, h=4, d_ff=1024)
+
 MPNET = ROBERTA.replace(
     name="mpnet",
     source="Song et al. 2020, §2.3; relative positions, ε and offset as released",
@@ -380,6 +415,41 @@ DEIT = VIT.replace(
     cls="cls-and-distillation",
 ).sized(max_len=198)
 
+DINOV2 = VIT.replace(
+    name="dinov2",
+    source="Oquab et al. 2023, §4; scaled sublayers as released",
+    residual="scaled",
+).sized(patch=14, max_len=1370)
+
+CLIP_VISION = VIT.replace(
+    name="clip-vision",
+    source="Radford et al. 2021, §2.4; activation, norm of the embeddings and ε as released",
+    embedding="patches-without-bias",
+    embedding_norm="norm",
+    activation="quick-gelu",
+    final_norm="none",
+    eps=1e-5,
+).sized(patch=32, max_len=50)
+
+CLIP_TEXT = PRE_LN.replace(
+    name="clip-text",
+    source="Radford et al. 2021, §2.4; activation and ε as released",
+    embedding_scale="none",
+    position="learned",
+    projections="affine",
+    output="affine",
+    reach="causal",
+    activation="quick-gelu",
+    eps=1e-5,
+).sized(d_model=512, h=8, d_ff=2048, N=12, V=49408, max_len=77)
+
+SIGLIP = VIT.replace(
+    name="siglip",
+    source="Zhai et al. 2023, §4; activation and ε as released",
+    cls="none",
+    activation="gelu-tanh",
+).sized(max_len=196)
+
 WHISPER = PRE_LN.replace(
     name="whisper",
     source="Radford et al. 2022, §2.2; biases and sinusoids as released",
@@ -408,11 +478,19 @@ PROFILES = {
         ROFORMER,
         NOMIC_BERT,
         MODERNBERT,
+        EUROBERT,
+        JINA_V3,
         MPNET,
         T5_ENCODER,
+        DISTILBERT,
+        ELECTRA,
         ALBERT,
         VIT,
         DEIT,
+        DINOV2,
+        CLIP_VISION,
+        CLIP_TEXT,
+        SIGLIP,
         WHISPER,
         PRE_LN,
         TORCH_POST_LN,

@@ -168,14 +168,6 @@ SOURCES: dict[str, Source] = {
             _arxiv("2103.00020"),
         ),
         Source(
-            "Warner et al. 2024",
-            "Benjamin Warner, Antoine Chaffin, Benjamin Clavié and others",
-            2024,
-            "Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder for Fast, Memory Efficient, and Long "
-            "Context Finetuning and Inference",
-            _arxiv("2412.13663"),
-        ),
-        Source(
             "Portes et al. 2023",
             "Jacob Portes, Alex Trott, Sam Havens, Daniel King, Abhinav Venigalla and others",
             2023,
@@ -328,6 +320,41 @@ SOURCES: dict[str, Source] = {
             2023,
             "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints",
             _arxiv("2305.13245"),
+        ),
+        Source(
+            "Sturua et al. 2024",
+            "Saba Sturua, Isabelle Mohr, Mohammad Kalim Akram and others",
+            2024,
+            "jina-embeddings-v3: Multilingual Embeddings With Task LoRA",
+            _arxiv("2409.10173"),
+        ),
+        Source(
+            "Sanh et al. 2019",
+            "Victor Sanh, Lysandre Debut, Julien Chaumond, Thomas Wolf",
+            2019,
+            "DistilBERT, a distilled version of BERT: smaller, faster, cheaper and lighter",
+            _arxiv("1910.01108"),
+        ),
+        Source(
+            "Clark et al. 2020",
+            "Kevin Clark, Minh-Thang Luong, Quoc V. Le, Christopher D. Manning",
+            2020,
+            "ELECTRA: Pre-training Text Encoders as Discriminators Rather Than Generators",
+            _arxiv("2003.10555"),
+        ),
+        Source(
+            "Oquab et al. 2023",
+            "Maxime Oquab, Timothée Darcet, Théo Moutakanni and others",
+            2023,
+            "DINOv2: Learning Robust Visual Features without Supervision",
+            _arxiv("2304.07193"),
+        ),
+        Source(
+            "Zhai et al. 2023",
+            "Xiaohua Zhai, Basil Mustafa, Alexander Kolesnikov, Lucas Beyer",
+            2023,
+            "Sigmoid Loss for Language Image Pre-Training",
+            _arxiv("2303.15343"),
         ),
         Source(
             "Boizard et al. 2025",

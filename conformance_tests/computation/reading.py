@@ -692,7 +692,8 @@ def farthest_distance(rows: Tensor, number: int) -> tuple[float | None, str]:
             return farthest, ""
     wrong = (buckets(n, number, likely[0]) != rows).nonzero()[0]
     got, want = (int(each[tuple(wrong)]) for each in (rows, buckets(n, number, likely[0])))
-    return likely[0], f"keys {int(ahead[tuple(wrong)])} positions away read row {got} of the table, where row {want} belongs"
+    where = f"a key at k − j = {int(ahead[tuple(wrong)])} reads row {got} of the table of distances"
+    return likely[0], f"{where}, where row {want} belongs"
 
 
 def read_tables_of_distances(found: EncoderReading, attentions: Sequence[Attention]) -> None:

@@ -152,11 +152,6 @@ def test_what_is_turned_wrongly_is_said(parts: str, says: str) -> None:
     [
         (lambda: [Turning(the_other_way_round)] * 2, "but it turns the other way round"),
         (lambda: [Turning(of_outer_and_inner)] * 2, "neither neighbours nor one of each half"),
-        (
-            lambda: [Turning(half_by_half), Turning(half_by_half, 160000.0)],
-            "with base 10000 in some layers, and with base 160000 in others",
-        ),
-        (lambda: [Turning(half_by_half), PlainAttention(32, 4)], "with base 10000 in some layers, and not in others"),
     ],
 )
 def test_what_no_equation_turns_so_is_left_open(attentions: Callable[[], list[PlainAttention]], says: str) -> None:
@@ -164,6 +159,24 @@ def test_what_no_equation_turns_so_is_left_open(attentions: Callable[[], list[Pl
     report = judged(lambda: encoder(*attentions()))
     assert report.verdict == "undetermined"
     assert says in str(report.notes)
+
+
+@pytest.mark.parametrize(
+    ("attentions", "chosen"),
+    [
+        (
+            lambda: [Turning(half_by_half), Turning(half_by_half, 160000.0)],
+            {"rotation": "halves", "rotary_base": "10000, 160000, repeated"},
+        ),
+        (lambda: [Turning(half_by_half), PlainAttention(32, 4)], {"rotation": "halves, none, repeated"}),
+    ],
+    ids=["another base", "not at all"],
+)
+def test_layers_may_turn_in_turn(attentions: Callable[[], list[PlainAttention]], chosen: dict[str, str]) -> None:
+    """With another base in some layers, as ModernBERT does, or in some of them not at all."""
+    report = judged(lambda: encoder(*attentions()))
+    assert report.verdict == "conformant", report.notes
+    assert {name: report.profile["choices"][name] for name in chosen} == chosen
 
 
 def test_neither_a_gate_nor_a_mask_is_a_rotation() -> None:

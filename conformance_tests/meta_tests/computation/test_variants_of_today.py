@@ -1,4 +1,4 @@
-"""LayerScale, and norms of queries and keys: read off the computation, and confirmed."""
+"""LayerScale, norms of queries and keys, windows, tables of distances, groups: read off the computation, and confirmed."""
 
 from collections.abc import Callable
 
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from conformance_tests.engine.judging import check
 from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainPreNorm, layers_with, plain_layers
 from conformance_tests.reports.report import TargetReport
+from encoder_spec.profiles import TORCH_PRE_LN
 
 
 class Scaled(PlainPreNorm):
@@ -104,3 +105,152 @@ def test_a_norm_of_the_queries_alone_is_left_open() -> None:
     report = judged(lambda: Plain(layers_with(normed(nn.LayerNorm, keys=False))))
     assert report.verdict == "undetermined"
     assert "its queries are normed in each head, and its keys are not" in str(report.notes)
+
+
+# Which keys are read, and what is known of their distance --------------------------------
+
+
+class Within(PlainAttention):
+    """Each position reads keys before it and behind it, up to so many of either.
+
+    The fill is finite: padding may leave a padded position none of them.
+    """
+
+    def __init__(self, before: int, behind: int, width: int = 28, count: int = 4) -> None:
+        super().__init__(width, count)
+        self.before, self.behind = before, behind
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        place = torch.arange(q.shape[-2])
+        ahead = place - place[:, None]
+        return super().score(q, k).masked_fill((ahead > self.behind) | (-ahead > self.before), -1e30)
+
+
+def encoder_of(*attentions: PlainAttention) -> nn.Module:
+    """Return an encoder with an attention in each layer."""
+    layers = [PlainPreNorm(28, 4, 44) for _ in attentions]
+    for layer, attention in zip(layers, attentions, strict=True):
+        layer.attention = attention
+    return Plain(layers, nn.LayerNorm(28))
+
+
+@pytest.mark.parametrize(
+    ("attentions", "expected"),
+    [
+        (lambda: [Within(2, 2)], {"reach": "local", "window": 4.0}),
+        (lambda: [Within(70, 70)], {"reach": "local", "window": 140.0}),
+        (
+            lambda: [PlainAttention(28, 4), Within(3, 3), Within(3, 3), PlainAttention(28, 4)],
+            {"reach": "global, local, local, repeated", "window": 6.0},
+        ),
+        (lambda: [Within(3, 3), Within(9, 9)], {"reach": "local", "window": "6, 18, repeated"}),
+    ],
+    ids=["narrow", "wider than short inputs", "in turn", "of two widths"],
+)
+def test_windows_are_a_variant(
+    attentions: Callable[[], list[PlainAttention]], expected: dict[str, str | float]
+) -> None:
+    """Wider ones show in long inputs alone."""
+    report = judged(lambda: encoder_of(*attentions()))
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    assert {name: report.profile["choices"].get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("attention", "says"),
+    [
+        (lambda: Within(2, 1), "each position sees 2 others before it and 1 behind it alone"),
+        (lambda: Within(999, 0), "each position sees itself and those before it alone (a causal mask)"),
+    ],
+    ids=["one more before", "causal"],
+)
+def test_other_reaches_are_wrong_unless_their_owner_declares_them(
+    attention: Callable[[], PlainAttention], says: str
+) -> None:
+    report = judged(lambda: encoder_of(attention()))
+    assert (report.verdict, report.departs_at) == ("nonconformant", "attention.global_reach"), report.notes
+    assert says in str([r.message for r in report.of("fail")])
+
+
+def test_a_causal_encoder_is_right_where_its_owner_declares_it() -> None:
+    """The profile says so, and all else agrees."""
+    causal = TORCH_PRE_LN.replace(name="causal", reach="causal")
+    report = check(lambda: encoder_of(Within(999, 0)), profile=causal).targets[0]
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")]
+    assert "MASK-11" in {r.id for r in report.of("pass")}
+
+
+class WithTable(PlainAttention):
+    """Adds an entry of a table to each score: of 8 rows, up to distance 16."""
+
+    def __init__(self, table: nn.Embedding, row_of: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(28, 4)
+        self.table, self.row_of = table, row_of
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        place = torch.arange(q.shape[-2])
+        bias: Tensor = self.table(self.row_of(place - place[:, None]))
+        return super().score(q, k) + bias.permute(2, 0, 1)
+
+
+def in_buckets(ahead: Tensor) -> Tensor:
+    """Rows 0 and 1 for themselves, 2 from distance 2 on, 3 from 2 · 8^½ = 5.66 on; four more for keys behind."""
+    distance = ahead.abs()
+    return 4 * (ahead > 0) + distance.clamp(max=2) + (distance > 5)
+
+
+@pytest.mark.parametrize("is_shared", [True, False], ids=["one table", "one for each layer"])
+def test_tables_of_distances_are_a_variant(is_shared: bool) -> None:
+    """The rows are those of distances up to 16, and the table may be one for all layers."""
+
+    def make() -> nn.Module:
+        tables = [nn.Embedding(8, 4) for _ in range(2)]
+        return encoder_of(*(WithTable(tables[0 if is_shared else l], in_buckets) for l in range(2)))
+
+    report = judged(make)
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    chosen = report.profile["choices"]
+    expected = ("bucketed", 16.0, "bias" if is_shared else "none")
+    assert (chosen["bias"], chosen["max_distance"], chosen["sharing"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("row_of", "verdict", "says"),
+    [
+        (lambda ahead: in_buckets(-ahead), "undetermined", "whose rows tell no distances in buckets"),
+        (lambda ahead: in_buckets(ahead) ^ (ahead.abs() > 0), "nonconformant", "a key at k − j = 1 reads row 4 of the table of distances, where row 5 belongs"),
+    ],
+    ids=["the other way round", "another row"],
+)
+def test_other_rows_are_named(row_of: Callable[[Tensor], Tensor], verdict: str, says: str) -> None:
+    report = judged(lambda: encoder_of(WithTable(nn.Embedding(8, 4), row_of)))
+    assert report.verdict == verdict
+    assert says in str(report.notes) + str([r.message for r in report.of("fail")])
+
+
+class Grouped(PlainAttention):
+    """Two heads of keys and values for four of queries."""
+
+    def __init__(self, repeated: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(28, 4)
+        self.key, self.value, self.repeated = nn.Linear(28, 14), nn.Linear(28, 14), repeated
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        q, k, v = (m(x).unflatten(-1, (-1, 7)).transpose(1, 2) for m in (self.query, self.key, self.value))
+        return [q, self.repeated(k), self.repeated(v)]
+
+
+def test_heads_that_share_keys_are_a_variant() -> None:
+    report = judged(lambda: encoder_of(Grouped(lambda x: x.repeat_interleave(2, 1)), PlainAttention(28, 4)))
+    assert report.verdict == "undetermined"
+    report = judged(lambda: encoder_of(*(Grouped(lambda x: x.repeat_interleave(2, 1)) for _ in range(2))))
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    assert report.profile["choices"]["num_key_value_heads"] == 2
+    assert {"MH-9", "MH-11"} <= {r.id for r in report.of("pass")}
+
+
+def test_heads_that_share_keys_in_another_order_are_wrong() -> None:
+    """Repeated as a whole, the second head of queries reads the second one of keys."""
+    report = judged(lambda: encoder_of(*(Grouped(lambda x: x.repeat(1, 2, 1, 1)) for _ in range(2))))
+    assert (report.verdict, report.departs_at) == ("nonconformant", "multihead.groups"), report.notes
+    assert "head 1 reads head 1 of the 2 of keys and values, where 0 belongs" in str(report.of("fail"))

@@ -75,6 +75,25 @@ TEXTS = {
         maker("RoFormer", embedding_size=32, **TEXT),
         POST | {"rotation": "pairs", "rotary_base": 10000.0, "eps": 1e-12},
     ),
+    "EuroBERT, grouped": (
+        maker("EuroBert", num_key_value_heads=2, **SPECIAL, **TEXT),
+        PRE | {"multihead": "grouped-query", "num_key_value_heads": 2, "rotation": "halves"},
+    ),
+    "ModernBERT": (
+        maker("ModernBert", cls_token_id=1, sep_token_id=2, local_attention=8, **SPECIAL, **TEXT),
+        PRE
+        | {"layers.0": "pre-ln-bare", "rotary_base": "160000, 10000, repeated"}
+        | {"reach": "global, local, repeated", "window": 8.0},
+    ),
+    "MPNet": (maker("MPNet", **TEXT), POST | {"bias": "bucketed", "max_distance": 128.0, "sharing": "bias"}),
+    "T5": (
+        maker("T5", model="T5EncoderModel", **T5),
+        PRE | {"bias": "bucketed", "sharing": "bias", "scores": "unscaled", "norm": "rms", "position": "in-attention"},
+    ),
+    "UMT5": (
+        maker("UMT5", model="UMT5EncoderModel", **T5),
+        PRE | {"bias": "bucketed", "sharing": "none", "ffn": "gated", "activation": "gelu-tanh"},
+    ),
     "ESM": (maker("Esm", position_embedding_type="absolute", pad_token_id=1, mask_token_id=2, **TEXT), PRE),
     "BigBird, full": (maker("BigBird", attention_type="original_full", **TEXT), POST | {"activation": "gelu-tanh"}),
     "LUKE, words alone": (maker("Luke", entity_vocab_size=7, entity_emb_size=8, **TEXT), POST | SHIFTED),
@@ -160,15 +179,9 @@ SHALLOW_TEXT, SHALLOW_IMAGE, SHALLOW_TRANSLATION = (
 
 OUTSIDE = {
     "ALBERT, layers in turn": (maker("Albert", embedding_size=17, inner_group_num=2, **TEXT), "shared in turn"),
-    "MPNet": (maker("MPNet", **SHALLOW_TEXT), "relative_attention_bias"),
     "DeBERTa-v2": (
         maker("DebertaV2", relative_attention=True, pos_att_type=["c2p", "p2c"], **SHALLOW_TEXT),
         "rel_embeddings",
-    ),
-    "T5": (maker("T5", model="T5EncoderModel", **T5), "relative_attention_bias"),
-    "ModernBERT": (
-        maker("ModernBert", cls_token_id=1, sep_token_id=2, **SPECIAL, **TEXT),
-        "with base 160000 in some layers, and with base 10000 in others",
     ),
     "FNet": (
         maker("FNet", **{k: v for k, v in SHALLOW_TEXT.items() if k != "num_attention_heads"}),

@@ -167,6 +167,14 @@ def test_report_has_every_quantity_of_every_profile(name: str) -> None:
     assert all(isinstance(r.number, int) for r in rows)
 
 
+def clip_vision(t: Any) -> nn.Module:
+    """CLIP's tower for images, without the norm of the class token that is pooled: hidden states have none."""
+    model: nn.Module = t.CLIPVisionModel(t.CLIPVisionConfig())
+    owner = next(m for m in model.modules() if "post_layernorm" in dict(m.named_children()))
+    owner.post_layernorm = nn.Identity()
+    return model
+
+
 RELEASED: dict[str, Callable[[Any], nn.Module]] = {
     "bert": lambda t: t.BertModel(t.BertConfig(), add_pooling_layer=False),
     "roberta": lambda t: t.RobertaModel(
@@ -188,6 +196,25 @@ RELEASED: dict[str, Callable[[Any], nn.Module]] = {
             )
         ).encoder
     ),
+    "modernbert": lambda t: t.ModernBertModel(t.ModernBertConfig()),
+    "eurobert": lambda t: t.EuroBertModel(
+        t.EuroBertConfig(
+            hidden_size=1152,
+            intermediate_size=4096,
+            num_hidden_layers=26,
+            num_attention_heads=18,
+            num_key_value_heads=6,
+        )
+    ),
+    "mpnet": lambda t: t.MPNetModel(t.MPNetConfig(max_position_embeddings=514), add_pooling_layer=False),
+    "t5-encoder": lambda t: t.T5EncoderModel(
+        t.T5Config(d_model=768, d_ff=3072, num_layers=12, num_heads=12, tie_word_embeddings=True)
+    ),
+    "distilbert": lambda t: t.DistilBertModel(t.DistilBertConfig()),
+    "electra": lambda t: t.ElectraModel(t.ElectraConfig()),
+    "clip-text": lambda t: t.CLIPTextModel(t.CLIPTextConfig()),
+    "clip-vision": clip_vision,
+    "siglip": lambda t: t.SiglipVisionModel(t.SiglipVisionConfig(vision_use_head=False)),
 }
 """The base models as transformers makes them; its default configurations are those of the released ones, or are set."""
 
