@@ -38,7 +38,7 @@ def test_scores_are_changed_by_what_their_variant_says(run: Run) -> None:
 
 @decides("MASK-9", "MASK-10", "MASK-11", level="trace")
 def test_queries_read_the_keys_of_their_reach_alone(run: Run) -> None:
-    """S, or S with −∞ beyond the reach: an intermediate, and what the mask reads; no key within it has a weight of 0."""
+    """S, or S with −∞ beyond the reach: an intermediate, and what the mask reads. No key within has a weight of 0."""
     expected = run.expect("reach").reaches("mask")
     case = run.case()
     for here in run.before_departure("weights", case) if run.encoder.profile["reach"].variant == "global" else ():

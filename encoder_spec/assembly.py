@@ -124,7 +124,7 @@ def join(path: str, name: str) -> str:
 
 
 EACH_ITS_OWN = {"gd_k": "hd_k", "gd_v": "hd_v"}
-"""What axes of keys and values mean where each head of queries has a head of keys and values of its own."""
+"""What axes of keys and values mean where no heads share them."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Encoder:
 
     @property
     def shares_keys(self) -> bool:
-        """Whether several heads of queries share one head of keys and values."""
+        """True if queries' heads share those of keys and values."""
         return "groups" in self.profile["multihead"].slots
 
     def home(self, path: str) -> str:

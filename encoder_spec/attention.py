@@ -149,7 +149,7 @@ def buckets(n: int, rows: int, farthest: float) -> Int[Tensor, "n n"]:
     """Return for each query and key of n positions the row of the table that tells their distance.
 
     Half of the rows are for keys up to the query, half for keys behind it. In each half the first half of the rows
-    tells distances one by one, and the others tell them on a logarithmic scale up to ``farthest``, where the last begins.
+    tells distances one by one, and the others tell them on a logarithmic scale up to ``farthest``.
     """
     half = rows // 2
     exact = half // 2
@@ -179,14 +179,15 @@ def bucketed(
        e = \tfrac{n_b}{4}
        \end{gathered} $$
 
-    n_b, the number of rows, is a multiple of 4. Released encoders have 32 rows and Δ = 128, and one table for all layers.
+    n_b, the number of rows, is a multiple of 4. Released encoders have 32 rows and Δ = 128.
 
     Undefined: nothing.
     """
     rows = len(R)
     demand(
         rows % 4 == 0 and farthest > rows // 4,
-        f"attention.bucketed: {rows} rows do not tell distances up to {farthest:g}: give 4, 8, … of them, and farther ones",
+        f"attention.bucketed: {rows} rows do not tell distances up to {farthest:g}: "
+        f"give 4, 8, … rows, and a distance beyond {rows // 4}",
     )
     bias = R[buckets(S.shape[-1], rows, farthest).to(R.device)]
     return S + bias.permute(2, 0, 1)

@@ -58,7 +58,10 @@ class Dimensions:
                 object.__setattr__(self, name, self.d_model // self.h)
 
     def replace(self, **sizes: int) -> Self:
-        """Return these sizes with others in their place; a width that has a default takes it anew, and so many heads share keys."""
+        """Return these sizes with others in their place; a width that has a default takes it anew.
+
+        As many heads share keys as before.
+        """
         if {"d_model", "h"} & set(sizes):
             sizes = {"d_k": 0, "d_v": 0} | sizes
         if "h" in sizes:

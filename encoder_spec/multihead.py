@@ -45,7 +45,7 @@ def groups(X: Float[Tensor, "B n gd"], *, h: int, g: int) -> Float[Tensor, "B h 
     Undefined: groups of different sizes, where g does not divide h.
     """
     demand(X.shape[-1] % g == 0, f"multihead.groups: {g} heads do not divide a width of {X.shape[-1]}")
-    heads = X.unflatten(-1, (g, -1)).transpose(-2, -3)
+    heads: Tensor = X.unflatten(-1, (g, -1)).transpose(-2, -3)
     return heads[:, torch.arange(h, device=X.device) * g // h]
 
 
@@ -129,7 +129,9 @@ def multihead(
     "Its maps are 2·(1 + g/h)·d_model² entries, for h·d_k = h·d_v = d_model.",
     algebraic=True,
 )
-@requirement("MH-10", "The sublayer is Concat(head_1 … head_h) W_O of the attention of each head, with keys of its group.")
+@requirement(
+    "MH-10", "The sublayer is Concat(head_1 … head_h) W_O of the attention of each head, with keys of its group."
+)
 @equation("multihead.grouped", slot="multihead", variant="grouped-query")
 def grouped(
     X: Float[Tensor, "B n d_model"],

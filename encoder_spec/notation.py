@@ -40,7 +40,9 @@ SYMBOLS: dict[str, Symbol] = {
     "d_model": Symbol(r"d_\text{model}", "width of the hidden states", "d_model"),
     "d_e": Symbol("d_e", "width of the embeddings, where a map leads from it to d_model", "embedding_size"),
     "h": Symbol("h", "number of heads", "num_heads"),
-    "g": Symbol("g", "number of heads of keys and values, where several queries' heads share one", "num_key_value_heads"),
+    "g": Symbol(
+        "g", "number of heads of keys and values, where several queries' heads share one", "num_key_value_heads"
+    ),
     "d_k": Symbol("d_k", "width of a query and of a key in one head", "d_k"),
     "d_v": Symbol("d_v", "width of a value in one head", "d_v"),
     "d_ff": Symbol(r"d_\text{ff}", "inner width of the feed-forward network", "d_ff"),

@@ -6,7 +6,7 @@ profile files write them; ``encoder-spec profiles NAME`` shows a choice in full.
 """
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -15,7 +15,9 @@ from typing import Any, Self, TypeVar
 from encoder_spec.equation import Equation, places, slots, variants
 from encoder_spec.notation import SYMBOLS, SpecificationError, demand
 
-CONSTANTS = {SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset", "theta", "fraction", "farthest", "window")}
+CONSTANTS = {
+    SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset", "theta", "fraction", "farthest", "window")
+}
 
 REPEATED = "repeated"
 """The last word of a choice that layers take in turn: ``global, local, local, repeated``."""
@@ -47,18 +49,20 @@ class Profile:
 
         A slot, or one place of a slot such as ``norm_final``, takes the name of a variant,
         an equation, or any function with the arguments of that slot's equations. Constants are ``eps``, ``p_drop`` and
-        ``position_offset``, or one of them for one place: ``norm_final.eps``. Several choices are taken by the layers in
-        turn; they may be written in one text: ``global, local, local, repeated``.
+        others, or one of them for one place: ``norm_final.eps``. In the place of one choice a sequence has those that
+        the layers take in turn; in one text it is ``global, local, local, repeated``.
 
         Raises:
             SpecificationError: for an unknown slot, variant or constant.
         """
-        filled, constants, in_turn = dict(self.equations), dict(self.constants), dict(self.in_turn)
+        filled: dict[str, Any] = dict(self.equations)
+        constants: dict[str, Any] = dict(self.constants)
+        in_turn = dict(self.in_turn)
         for key, choice in choices.items():
             place, _, word = key.rpartition(".")
             of = f"{place}.{CONSTANTS[word]}".lstrip(".") if word in CONSTANTS else key
             taken = shortest([number(word, c) if word in CONSTANTS else fill(key, c) for c in several(key, choice)])
-            (constants if word in CONSTANTS else filled)[of] = taken[0]  # type: ignore[index]
+            (constants if word in CONSTANTS else filled)[of] = taken[0]
             in_turn.pop(of, None)
             if len(taken) > 1:
                 in_turn[of] = taken

@@ -95,7 +95,7 @@ class Attention(Remarks):
     lam: Tensor | None = None
     norms: tuple[Norm, Norm] | None = None
     slopes: Tensor | None = None
-    reach: Reach = Reach()
+    reach: Reach = field(default_factory=Reach)
     table: "DistanceTable | None" = None
 
 

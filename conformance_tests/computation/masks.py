@@ -26,7 +26,7 @@ def masks_out(graph: Graph, value: Value, others: "Sequence[Tensor | float]", ar
 
 
 class Reach(NamedTuple):
-    """Which keys a query reads where nothing is padded: a variant, the width of its window, and what it is in words.
+    """The keys that a query reads where nothing is padded: a variant, the width of its window, and what it is in words.
 
     No variant is one that no equation has.
     """

@@ -322,10 +322,8 @@ def find_repeated(found: EncoderReading, N: int) -> None:
 def read_groups(found: EncoderReading, N: int) -> None:
     """Read heads that each have queries and share keys and values, and keep one copy of the maps that they share."""
     h = found.sizes["h"]
-    heads = {
-        (l, letter): found.codes[f"layers.{l}.W_{letter}"][0].reshape(h, -1) for l in range(N) for letter in "QKV"
-    }
-    shared = {at: columns[:, 0].unique(return_inverse=True)[1] for at, columns in heads.items()}
+    heads = {(l, letter): found.codes[f"layers.{l}.W_{letter}"][0].reshape(h, -1) for l in range(N) for letter in "QKV"}
+    shared = {at: in_order_of_appearance(columns[:, 0]) for at, columns in heads.items()}
     numbers = {at: int(groups.max()) + 1 for at, groups in shared.items()}
     if all(number == h for number in numbers.values()) or any(numbers[l, "Q"] < h for l in range(N)):
         return
@@ -337,7 +335,9 @@ def read_groups(found: EncoderReading, N: int) -> None:
             return
     g = numbers[0, "K"]
     if any(numbers[l, letter] != g for l in range(N) for letter in "KV"):
-        found.foreign.append(f"its {h} heads share the keys of {g} and the values of another number, or not in all layers")
+        found.foreign.append(
+            f"its {h} heads share the keys of {g} and the values of another number, or not in all layers"
+        )
         return
     found.choices["multihead"] = "grouped-query"
     found.sizes["g"] = g
@@ -349,12 +349,19 @@ def read_groups(found: EncoderReading, N: int) -> None:
         wrong = (groups != side_by_side).nonzero()
         if len(wrong):
             i = int(wrong[0])
-            says = f"head {i} reads head {int(groups[i])} of the {g} of keys and values, where {int(side_by_side[i])} belongs"
+            got, want = int(groups[i]), int(side_by_side[i])
+            says = f"head {i} reads head {got} of the {g} of keys and values, where {want} belongs"
             found.findings.append(Finding("groups", says))
         for name in (f"layers.{l}.W_{letter}", f"layers.{l}.b_{letter}"):
             if name in found.codes:
                 each = found.codes[name].unflatten(-1, (h, -1))[..., first, :]
                 found.codes[name] = each.flatten(-2)
+
+
+def in_order_of_appearance(codes: Tensor) -> Tensor:
+    """Return for each entry the number of what it equals, counted as they appear, however they are stored."""
+    numbers = {code: number for number, code in enumerate(dict.fromkeys(codes.tolist()))}
+    return torch.tensor([numbers[code] for code in codes.tolist()])
 
 
 def unused_twin(graph: Graph, codes: Tensor) -> str:
@@ -724,7 +731,9 @@ def read_tables_of_distances(found: EncoderReading, attentions: Sequence[Attenti
 def read_reach(found: EncoderReading, attentions: Sequence[Attention]) -> None:
     """Read which keys the queries of each layer read."""
     reached = [attention.reach for attention in attentions]
-    wrong = next(((r, a) for r, a in zip(reached, attentions, strict=True) if r.variant not in ("global", "local")), None)
+    wrong = next(
+        ((r, a) for r, a in zip(reached, attentions, strict=True) if r.variant not in ("global", "local")), None
+    )
     if wrong is not None:
         reach, attention = wrong
         says = f"with nothing padded, {reach.says}{attention.weights.where}"

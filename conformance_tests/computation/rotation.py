@@ -168,7 +168,7 @@ def summands(graph: Graph, value: Value) -> list[tuple[Tensor, Tensor]]:
 class Wavelengths(NamedTuple):
     """The turning of pairs by positions: variant, base and share of the features; and what is odd about it, in words.
 
-    ``omega`` are the angles of position 1 as the encoder has them; where ``is_kept`` they are those of the base, rounded.
+    ``omega`` are the angles of position 1 as the encoder has them; if ``is_kept``, those of the base, but rounded.
     """
 
     variant: str = "none"

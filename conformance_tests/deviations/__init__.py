@@ -63,10 +63,11 @@ class Deviation:
 
     def within(self, profile: Profile) -> Profile:
         """Return the profile with this deviation in it."""
-        return profile.replace(**{key: self._instead(profile, key) for key in self.replaces})
+        instead: dict[str, Any] = {key: self._instead(profile, key) for key in self.replaces}
+        return profile.replace(**instead)
 
     def _instead(self, profile: Profile, key: str) -> Any:
-        """Return what stands in a place: where layers take turns, that of those alone which choose what it is taken for."""
+        """Return what stands in a place: where layers take turns, in those that choose what it is taken for."""
         wrong = self.replaces[key]
         if key not in profile.in_turn or not isinstance(wrong, Equation):
             return wrong
@@ -81,7 +82,7 @@ class LateTurns(Deviation):
 
     @property
     def is_variant(self) -> bool:
-        """It is no other choice, but the same ones in other layers."""
+        """False: they are the same choices, in other layers."""
         return False
 
     def applies(self, profile: Profile) -> bool:
@@ -90,8 +91,11 @@ class LateTurns(Deviation):
 
     def within(self, profile: Profile) -> Profile:
         """See ``Deviation``."""
-        turns = {constant_word(key) if key in profile.constants else key: of for key, of in profile.in_turn.items()}
-        return profile.replace(**{key: [*of[-self.late :], *of[: -self.late]] for key, of in turns.items()})
+        turns: dict[str, Any] = {
+            constant_word(key) if key in profile.constants else key: [*taken[-self.late :], *taken[: -self.late]]
+            for key, taken in profile.in_turn.items()
+        }
+        return profile.replace(**turns)
 
 
 DEVIATIONS: dict[str, Deviation] = {}

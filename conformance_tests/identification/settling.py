@@ -50,7 +50,7 @@ MOST_READINGS = 24
 """So many readings are tried: each is a separate search. The encoders of the tests that it settles need up to 15."""
 
 FAR = 257
-"""So many positions show a window of 512, and which distances share a row of a table: as many as the longest probe has."""
+"""So many positions show windows up to 512, and which distances share a row: as many as the longest probe has."""
 
 MOST_SCORES = 2**24
 """So many scores in all layers take 2 GB while their computation is recorded: larger encoders get fewer positions."""

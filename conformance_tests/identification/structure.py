@@ -64,9 +64,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
             absent = ", ".join(sorted(needed - of_first))
             raise SpecificationError(f"there are no {part} among the parameters ({absent})")
     choices: dict[str, Any] = {
-        slot: fitting[0]
-        for slot in SHOWN_BY_PARAMETERS
-        if (fitting := admissible(slot, letters))
+        slot: fitting[0] for slot in SHOWN_BY_PARAMETERS if (fitting := admissible(slot, letters))
     }
     entrances = ENTRANCES & letters
     if entrances and not variants("embedding")[choices["embedding"]].parameters:
@@ -153,10 +151,9 @@ def as_shown(shown: EncoderReading) -> Encoder:
 
 
 def as_kept(slot: str, variant: str, number: Kept) -> Equation | list[Equation]:
-    """Return a variant of a slot with its constant as an encoder keeps it, such as √d in float32; one for each layer."""
+    """Return a variant of a slot with its constant as an encoder keeps it, such as √d in float32; or one a layer."""
     if isinstance(number, list):
-        of_layers = [as_kept(slot, variant, each) for each in number]
-        return of_layers  # type: ignore[return-value]
+        return [each for one in number if isinstance(each := as_kept(slot, variant, one), Equation)]
     published = variants(slot)[variant]
     function = partial(WITH_CONSTANT[variant].function, number)
     return replace(published, function=wraps(published.function)(function))
@@ -222,7 +219,7 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
     if "W_e" not in parameters and found.get("d_e", found["d_model"]) != found["d_model"]:
         raise SpecificationError(f"the input has width {found['d_e']}, but the layers {found['d_model']}")
     hd_k, gd_k, gd_v = found.pop("hd_k"), found.pop("gd_k", 0), found.pop("gd_v")
-    hd_v = gd_v * hd_k // gd_k if 0 < gd_k < hd_k else gd_v  # several heads share one of keys and values
+    hd_v = gd_v * hd_k // gd_k if 0 < gd_k < hd_k else gd_v  # heads of queries share keys and values
     if sharing := heads_sharing_maps(parameters):
         hd_k, hd_v = sharing * hd_k, sharing * hd_v
         found["d_model"] = hd_k

@@ -51,7 +51,9 @@ def behind_wrong_input(encoder: Encoder, axes: Axes, experiment: Experiment, rec
         for candidate in candidates(with_deviations(encoder, (wrong,)), orders):
             if reads_what_the_subject_reads(candidate, experiment, recorded):
                 best, _ = guided(candidate, inside, experiment, recorded)
-                right = {slot: encoder.profile.choice(slot) for slot in wrong.replaces if slot in encoder.profile.equations}
+                right = {
+                    slot: encoder.profile.choice(slot) for slot in wrong.replaces if slot in encoder.profile.equations
+                }
                 return best.replace(**right)
     return behind_any_array(encoder, inside, orders, experiment, recorded)
 
@@ -102,7 +104,9 @@ def behind_any_array(
                 best, _ = guided(candidate, inside, there, recorded)
                 # Behind a wrong norm Q, K and V are those of the other order of norms, and the sum behind them is not.
                 if attention_is_found(best, there, recorded):
-                    own = {slot: encoder.profile.choice(slot) for slot in INPUT_SLOTS if slot in encoder.profile.equations}
+                    own = {
+                        slot: encoder.profile.choice(slot) for slot in INPUT_SLOTS if slot in encoder.profile.equations
+                    }
                     return best.replace(**own)
     return None
 

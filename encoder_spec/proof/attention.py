@@ -14,7 +14,6 @@ from sympy import (
     eye,
     limit,
     log,
-    log,
     oo,
     simplify,
     sqrt,
@@ -109,7 +108,7 @@ def additive_mask_equals_the_boolean_mask() -> None:
 
 @proves("ATT-19")
 def rows_on_a_logarithmic_scale_begin_as_a_geometric_sequence() -> None:
-    """e + e ln(δ/e) / ln(Δ/e) = e + i where δ = e (Δ/e)^(i/e): i = 0 continues the exact rows, and i = e is Δ.
+    """Row e + e ln(δ/e) / ln(Δ/e) = e + i where δ = e (Δ/e)^(i/e): i = 0 continues the exact rows, and i = e is Δ.
 
     For n_b = 32 and Δ = 128 every second row begins at a power of two: 8, 16, 32, 64.
     """

@@ -1,4 +1,4 @@
-"""LayerScale, norms of queries and keys, windows, tables of distances, groups: read off the computation, and confirmed."""
+"""LayerScale, normed queries and keys, windows, tables of distances and groups: read off the computation."""
 
 from collections.abc import Callable
 
@@ -218,7 +218,11 @@ def test_tables_of_distances_are_a_variant(is_shared: bool) -> None:
     ("row_of", "verdict", "says"),
     [
         (lambda ahead: in_buckets(-ahead), "undetermined", "whose rows tell no distances in buckets"),
-        (lambda ahead: in_buckets(ahead) ^ (ahead.abs() > 0), "nonconformant", "a key at k − j = 1 reads row 4 of the table of distances, where row 5 belongs"),
+        (
+            lambda ahead: in_buckets(ahead) ^ (ahead.abs() > 0),
+            "nonconformant",
+            "a key at k − j = 1 reads row 4 of the table of distances, where row 5 belongs",
+        ),
     ],
     ids=["the other way round", "another row"],
 )
