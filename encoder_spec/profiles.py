@@ -61,7 +61,7 @@ class Profile:
         for key, choice in choices.items():
             place, _, word = key.rpartition(".")
             of = f"{place}.{CONSTANTS[word]}".lstrip(".") if word in CONSTANTS else key
-            taken = shortest([number(word, c) if word in CONSTANTS else fill(key, c) for c in several(key, choice)])
+            taken = once([number(word, c) if word in CONSTANTS else fill(key, c) for c in several(key, choice)])
             (constants if word in CONSTANTS else filled)[of] = taken[0]
             in_turn.pop(of, None)
             if len(taken) > 1:
@@ -107,15 +107,21 @@ class Profile:
 Choice = TypeVar("Choice")
 
 
-def shortest(choices: Sequence[Choice]) -> tuple[Choice, ...]:
-    """Return the fewest choices that give these, one after the other, if they are repeated."""
-    period = next(p for p in range(1, len(choices) + 1) if all(c == choices[i % p] for i, c in enumerate(choices)))
-    return tuple(choices[:period])
+def in_turn_by(layers: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Return the fewest choices that give those of all layers if they are repeated, the last time perhaps in part."""
+    period = next(p for p in range(1, len(layers) + 1) if all(c == layers[l % p] for l, c in enumerate(layers)))
+    return tuple(layers[:period])
+
+
+def once(choices: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Return choices that are repeated, without those that are repeated among them already."""
+    period = len(in_turn_by(choices))
+    return tuple(choices[:period] if len(choices) % period == 0 else choices)
 
 
 def taken_by(N: int | None, choices: Sequence[Choice]) -> Sequence[Choice]:
     """Return the choices that N layers take in turn; all of them if it is not said how many layers there are."""
-    return choices if N is None else [choices[l % len(choices)] for l in range(N)]
+    return choices if N is None else in_turn_by([choices[l % len(choices)] for l in range(N)])
 
 
 def several(key: str, choice: Any) -> Sequence[Any]:
@@ -138,8 +144,8 @@ def as_number(written: str) -> float | str:
 
 
 def in_words(choices: Sequence[Equation | str | float]) -> str | float:
-    """Return a choice by its name; several are named in turn, as few as there are."""
-    named = shortest([c.variant if isinstance(c, Equation) else c for c in choices])
+    """Return a choice by its name; several that are repeated are named in turn."""
+    named = once([c.variant if isinstance(c, Equation) else c for c in choices])
     words = (c if isinstance(c, str) else repr(c).removesuffix(".0") for c in named)
     return named[0] if len(named) == 1 else ", ".join([*words, REPEATED])
 

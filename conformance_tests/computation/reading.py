@@ -23,7 +23,7 @@ from conformance_tests.computation.stream import FROM_NORMED, Step, Stream, Wiri
 from conformance_tests.computation.unmapped import IDENTITY
 from conformance_tests.computation.walking import along_axis
 from encoder_spec.attention import buckets, slopes
-from encoder_spec.profiles import in_words
+from encoder_spec.profiles import in_turn_by, in_words
 
 
 def read(graph: Graph) -> EncoderReading:
@@ -652,9 +652,9 @@ def read_rotation(found: EncoderReading, attentions: Sequence[Attention]) -> Non
     found.is_rounded |= any(each is not None and each.is_rounded for each in turned)
     every = [first if way is None else way for way in ways]
     found.choices |= {
-        "rotation": in_words(["none" if way is None else way.variant for way in ways]),
-        "rotary_base": in_words([way.base for way in every]),
-        "rotary_fraction": in_words([way.fraction for way in every]),
+        "rotation": in_words(in_turn_by(["none" if way is None else way.variant for way in ways])),
+        "rotary_base": in_words(in_turn_by([way.base for way in every])),
+        "rotary_fraction": in_words(in_turn_by([way.fraction for way in every])),
     }
     if any(way.is_kept for way in every):
         alike = all(way[:3] == first[:3] for way in every)
@@ -739,10 +739,10 @@ def read_reach(found: EncoderReading, attentions: Sequence[Attention]) -> None:
         says = f"with nothing padded, {reach.says}{attention.weights.where}"
         found.findings.append(Finding("reach", says, reach.variant))
         return
-    found.choices["reach"] = in_words([reach.variant for reach in reached])
+    found.choices["reach"] = in_words(in_turn_by([reach.variant for reach in reached]))
     windows = [reach.window for reach in reached if reach.window]
     if windows:
-        found.choices["window"] = in_words([float(reach.window or windows[0]) for reach in reached])
+        found.choices["window"] = in_words(in_turn_by([float(reach.window or windows[0]) for reach in reached]))
 
 
 def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> None:

@@ -95,6 +95,7 @@ def opened(thing: Any, question: Question, doing: Doing = untold) -> Iterator[Ru
             with attempted(subject, question, narrow, narrow, doing) as lower:
                 explains = lower.run is not None and (lower.run.identified or is_rounding_alone(lower.run))
                 if lower.run and (first.run is None or (explains and not (refuses_mask and subject.unknown()))):
+                    lower.run.identified |= bool(explains)  # what differs by rounding alone agrees
                     yield lower.run
                     return
                 if first.run is None and lower.is_computed:

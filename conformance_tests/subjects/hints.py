@@ -6,6 +6,7 @@ from typing import Any
 
 from encoder_spec.equation import places
 from encoder_spec.notation import SpecificationError
+from encoder_spec.profiles import is_layer
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,6 @@ def demand_places(choices: Iterable[str]) -> None:
     """
     for choice in choices:
         place, _, constant = choice.rpartition(".")
-        if place and place not in places():
+        if place and place not in places() and not is_layer(choice):
             known = ", ".join(sorted(places()))
             raise SpecificationError(f"unknown place {place!r} for {constant}: choose among {known}")

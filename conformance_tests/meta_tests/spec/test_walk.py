@@ -124,6 +124,8 @@ def test_choices_in_turn_are_named_in_one_text_which_gives_them_again() -> None:
     assert (again.in_turn, again.equations["reach"]) == (IN_TURN.in_turn, IN_TURN.equations["reach"])
     assert Encoder(IN_TURN, SIZES.replace(N=2)).choices()["reach"] == "global, local, repeated"
     assert Encoder(IN_TURN, SIZES.replace(N=1)).choices()["reach"] == "global"
+    late = IN_TURN.replace(reach=("local", "global", "local"))
+    assert {Encoder(late, SIZES.replace(N=N)).choices()["reach"] for N in (4, 6)} == {"local, global, local, repeated"}
 
 
 def test_one_choice_takes_the_place_of_those_in_turn() -> None:
