@@ -151,15 +151,13 @@ def buckets(n: int, rows: int, farthest: float) -> Int[Tensor, "n n"]:
     Half of the rows are for keys up to the query, half for keys behind it. In each half the first half of the rows
     tells distances one by one, and the others tell them on a logarithmic scale up to ``farthest``.
     """
-    half = rows // 2
-    exact = half // 2
+    exact = rows // 4
+    begins = [*range(exact), *(exact * (farthest / exact) ** (i / exact) for i in range(exact))]
     place = torch.arange(n)
     ahead = place - place[:, None]
-    distance = ahead.abs()
-    scale = torch.log(distance.clamp(min=1).double() / exact) / math.log(farthest / exact) * (half - exact)
-    # Where a row begins at a whole distance, rounding must not move it.
-    beyond = (exact + (scale + 1e-9).floor().long()).clamp(max=half - 1)
-    return half * (ahead > 0) + torch.where(distance < exact, distance, beyond)
+    # In float32 a row that begins at a whole distance does so exactly: in float64 it may begin 10⁻¹⁴ behind it.
+    row = torch.searchsorted(torch.tensor(begins, dtype=torch.float32), ahead.abs(), right=True) - 1
+    return row + rows // 2 * (ahead > 0)
 
 
 @requirement("ATT-19", "Distances that share a row begin as a geometric sequence from n_b/4 to Δ.", algebraic=True)
@@ -189,7 +187,7 @@ def bucketed(
         f"attention.bucketed: {rows} rows do not tell distances up to {farthest:g}: "
         f"give 4, 8, … rows, and a distance beyond {rows // 4}",
     )
-    bias = R[buckets(S.shape[-1], rows, farthest).to(R.device)]
+    bias = R[buckets(S.shape[-1], rows, farthest)]
     return S + bias.permute(2, 0, 1)
 
 

@@ -59,6 +59,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("attention.alibi", "place = torch.arange(S.shape[-1], device=S.device)"): PROMOTED,
     ("attention.alibi", "place = torch.arange(S.shape[-2], dtype=S.dtype, device=S.device)"): SQUARE,
     ("attention.alibi", "distance = (place - place[:, None]).abs()"): EITHER_WAY,
+    ("attention.bucketed", "bias = R[buckets(S.shape[-2], rows, farthest)]"): SQUARE,
+    ("attention.within", "place = torch.arange(S.shape[-2], device=S.device)"): SQUARE,
     ("attention.scores", "return Q @ K.mT / math.sqrt(K.shape[-1])"): EQUAL_WIDTHS,
     ("attention._demand_mask", "demand(keep.shape[axis] in (n, 1), …)"): UNORDERED,
     ("attention.mask", "_demand_mask(keep, S.shape[-2])"): SQUARE,

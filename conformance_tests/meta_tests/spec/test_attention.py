@@ -303,6 +303,18 @@ def test_rows_of_released_encoders_begin_at_powers_of_two() -> None:
     assert begins == [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91]
 
 
+@shows("ATT-18", "ATT-19")
+def test_a_row_that_begins_at_a_whole_distance_has_it() -> None:
+    """5 · 32^(4/5) = 80, and in float64 a little more; whatever type numbers have by default."""
+    assert 5 * 32 ** (4 / 5) > 80
+    torch.set_default_dtype(torch.float64)
+    try:
+        row = buckets(81, rows=20, farthest=160.0)[80]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert row[:2].tolist() == [9, 8]
+
+
 @shows("ATT-18")
 def test_each_head_adds_its_column_of_the_table() -> None:
     """With 4 rows (1, 2, 3, 4) and ten times as much: the key itself is in row 0, one before in 1, one behind in 3."""

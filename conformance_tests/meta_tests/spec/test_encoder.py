@@ -22,7 +22,7 @@ from conformance_tests.meta_tests.spec.values import (
 )
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.encoder import checkpointed, encoder, final_norm, no_final_norm, shared, unshared
+from encoder_spec.encoder import checkpointed, encoder, final_norm, no_final_norm, shared, shared_bias, unshared
 from encoder_spec.module import EncoderModule
 from encoder_spec.profiles import PROFILES, TORCH_POST_LN, TORCH_PRE_LN, VASWANI_2017
 
@@ -248,6 +248,17 @@ def test_shared_layers_have_as_many_parameters_for_every_depth() -> None:
         profile = VASWANI_2017.replace(sharing=sharing)
         modules = [EncoderModule(Encoder(profile, SIZES.replace(N=N))) for N in (1, 2, 5)]
         assert [sum(a.numel() for a in m.parameters()) for m in modules] == counts, sharing
+
+
+@shows("ENC-20")
+def test_one_table_of_distances_serves_all_layers() -> None:
+    """R is that of layer 0; W_1 and all else are the layer's own."""
+    assert [shared_bias(l, "R") for l in range(3)] == [0, 0, 0]
+    assert [shared_bias(l, "W_1") for l in range(3)] == [0, 1, 2]
+    profile = TORCH_PRE_LN.replace(bias="bucketed", sharing="bias")
+    shapes = Encoder(profile, SIZES.replace(buckets=8)).parameter_shapes()
+    assert [path for path in shapes if path.endswith(".R")] == ["layers.0.R"]
+    assert {"layers.0.W_1", "layers.1.W_1"} <= shapes.keys()
 
 
 @shows("ENC-16")

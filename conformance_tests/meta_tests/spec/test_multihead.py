@@ -21,7 +21,7 @@ from conformance_tests.meta_tests.spec.values import (
 )
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.multihead import concat, output, output_without_bias, split
+from encoder_spec.multihead import concat, groups, output, output_without_bias, split
 from encoder_spec.position import sinusoidal
 from encoder_spec.profiles import TORCH_POST_LN, VASWANI_2017, Profile
 
@@ -150,3 +150,42 @@ def test_the_sublayer_has_four_square_matrices() -> None:
             shapes = Encoder(profile, Dimensions(N=1, h=h)).parameter_shapes()
             mine = [math.prod(shape) for path, shape in shapes.items() if path[-1] in "QKVO"]
             assert sum(mine) == count, f"{profile.name}, h = {h}: {sum(mine)}"
+
+
+@shows("MH-9")
+def test_a_head_of_keys_serves_neighbours() -> None:
+    """Two heads of keys, (0, 1) and (2, 3), for four of queries: each for two that stand side by side.
+
+    For three the first two share one: ⌊0 · 2/3⌋ = ⌊1 · 2/3⌋ = 0, and ⌊2 · 2/3⌋ = 1.
+    """
+    K = tensor([[[0, 1, 2, 3]]])
+    same(groups(K, h=4, g=2)[0, :, 0], tensor([[0, 1], [0, 1], [2, 3], [2, 3]]))
+    same(groups(K, h=3, g=2)[0, :, 0], tensor([[0, 1], [0, 1], [2, 3]]))
+    same(groups(K, h=2, g=2), split(K, h=2))
+    assert groups(K.to("meta"), h=4, g=2).device.type == "meta"
+
+
+@shows("MH-9")
+def test_heads_that_do_not_divide_the_keys_are_refused() -> None:
+    with refused(match="3 heads do not divide a width of 4"):
+        groups(tensor([[[0, 1, 2, 3]]]), h=6, g=3)
+
+
+@shows("MH-10")
+def test_shared_keys_equal_repeated_ones() -> None:
+    """With each head's columns of W_K and W_V written as often as they are read, nothing is shared."""
+    sizes = {"d_model": 6, "h": 4, "d_k": 3, "d_v": 2}
+    grouped, p = sublayer(VASWANI_2017.replace(multihead="grouped-query"), g=2, **sizes)
+    encoder = Encoder(VASWANI_2017, Dimensions(N=1, V=2, **sizes))
+    written = {"W_K": p["W_K"].unflatten(-1, (2, 3)), "W_V": p["W_V"].unflatten(-1, (2, 2))}
+    repeated = {name: W.repeat_interleave(2, 1).flatten(1) for name, W in written.items()}
+    X = normal(23, 2, 5, 6)
+    close(grouped(X, EVERYTHING), encoder.bind(p | repeated, slot="multihead")(X, EVERYTHING))
+
+
+@shows("MH-11")
+def test_heads_that_share_keys_have_smaller_maps() -> None:
+    """d_model = 512, h = 8, g = 2: 2 · 262144 for W_Q and W_O, and a quarter of as much for W_K and W_V."""
+    profile = VASWANI_2017.replace(multihead="grouped-query")
+    shapes = Encoder(profile, Dimensions(N=1, g=2)).parameter_shapes()
+    assert sum(math.prod(shape) for path, shape in shapes.items() if path[-1] in "QKVO") == 655_360
