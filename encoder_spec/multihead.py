@@ -46,7 +46,7 @@ def groups(X: Float[Tensor, "B n gd"], *, h: int, g: int) -> Float[Tensor, "B h 
     """
     demand(X.shape[-1] % g == 0, f"multihead.groups: {g} heads do not divide a width of {X.shape[-1]}")
     heads: Tensor = X.unflatten(-1, (g, -1)).transpose(-2, -3)
-    return heads[:, torch.arange(h, device=X.device) * g // h]
+    return heads[:, torch.arange(h) * g // h]
 
 
 @requirement("MH-3", "The heads stand side by side in their order: concatenation undoes the split.", algebraic=True)

@@ -55,6 +55,13 @@ def test_choices_of_an_encoder_with_everything_name_every_constant() -> None:
     ]
 
 
+def test_choices_of_an_encoder_whose_heads_share_keys_name_how_many_there_are() -> None:
+    """Behind the number of heads; elsewhere it is no choice."""
+    choices = Encoder(TORCH_PRE_LN.replace(multihead="grouped-query"), SIZES.replace(h=6, g=2)).choices()
+    assert (choices["num_heads"], choices["num_key_value_heads"]) == (6, 2)
+    assert "num_key_value_heads" not in Encoder(TORCH_PRE_LN, SIZES).choices()
+
+
 def test_parameters_stand_in_the_order_of_the_walk() -> None:
     """One Pre-LN layer: attention, network, norms; then the last norm and, at the end, what the head reads."""
     declared = Encoder(TORCH_PRE_LN.replace(head="cls"), SIZES.replace(N=1)).symbolic_shapes()
