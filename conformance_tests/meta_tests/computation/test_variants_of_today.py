@@ -233,28 +233,42 @@ def test_other_rows_are_named(row_of: Callable[[Tensor], Tensor], verdict: str, 
 
 
 class Grouped(PlainAttention):
-    """Two heads of keys and values for four of queries."""
+    """Fewer heads of keys and values than the four of queries."""
 
-    def __init__(self, repeated: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, groups: int, repeated: Callable[[Tensor], Tensor]) -> None:
         super().__init__(28, 4)
-        self.key, self.value, self.repeated = nn.Linear(28, 14), nn.Linear(28, 14), repeated
+        self.key, self.value, self.repeated = nn.Linear(28, 7 * groups), nn.Linear(28, 7 * groups), repeated
 
     def split(self, x: Tensor) -> list[Tensor]:
         q, k, v = (m(x).unflatten(-1, (-1, 7)).transpose(1, 2) for m in (self.query, self.key, self.value))
         return [q, self.repeated(k), self.repeated(v)]
 
 
-def test_heads_that_share_keys_are_a_variant() -> None:
-    report = judged(lambda: encoder_of(Grouped(lambda x: x.repeat_interleave(2, 1)), PlainAttention(28, 4)))
-    assert report.verdict == "undetermined"
-    report = judged(lambda: encoder_of(*(Grouped(lambda x: x.repeat_interleave(2, 1)) for _ in range(2))))
+@pytest.mark.parametrize(
+    ("groups", "repeated"),
+    [
+        (2, lambda x: x.repeat_interleave(2, 1)),
+        (2, lambda x: x[:, :, None].expand(-1, -1, 2, -1, -1).flatten(1, 2)),
+        (1, lambda x: x),
+        (1, lambda x: x.expand(-1, 4, -1, -1)),
+    ],
+    ids=["repeated", "expanded", "one, broadcast", "one, expanded"],
+)
+def test_heads_that_share_keys_are_a_variant(groups: int, repeated: Callable[[Tensor], Tensor]) -> None:
+    """However the keys are handed to several heads of queries."""
+    report = judged(lambda: encoder_of(*(Grouped(groups, repeated) for _ in range(2))))
     assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
-    assert report.profile["choices"]["num_key_value_heads"] == 2
+    assert report.profile["choices"]["num_key_value_heads"] == groups
     assert {"MH-9", "MH-11"} <= {r.id for r in report.of("pass")}
+
+
+def test_heads_that_share_keys_in_some_layers_alone_are_left_open() -> None:
+    report = judged(lambda: encoder_of(Grouped(2, lambda x: x.repeat_interleave(2, 1)), PlainAttention(28, 4)))
+    assert report.verdict == "undetermined"
 
 
 def test_heads_that_share_keys_in_another_order_are_wrong() -> None:
     """Repeated as a whole, the second head of queries reads the second one of keys."""
-    report = judged(lambda: encoder_of(*(Grouped(lambda x: x.repeat(1, 2, 1, 1)) for _ in range(2))))
+    report = judged(lambda: encoder_of(*(Grouped(2, lambda x: x.repeat(1, 2, 1, 1)) for _ in range(2))))
     assert (report.verdict, report.departs_at) == ("nonconformant", "multihead.groups"), report.notes
     assert "head 1 reads head 1 of the 2 of keys and values, where 0 belongs" in str(report.of("fail"))

@@ -44,25 +44,6 @@ def mean_of_two_encoders() -> nn.Module:
     return TwoEncoders()
 
 
-class SharedKeys(PlainAttention):
-    """Every head has queries of its own; one key and one value serve them all."""
-
-    def __init__(self, width: int, count: int) -> None:
-        super().__init__(width, count)
-        self.key, self.value = nn.Linear(width, width // count), nn.Linear(width, width // count)
-
-    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
-        q = self.query(x).unflatten(-1, (self.count, -1)).transpose(1, 2)
-        scores = self.score(q, self.key(x)[:, None])
-        weights = (scores if hidden is None else scores.masked_fill(hidden, -torch.inf)).softmax(-1)
-        return self.out(self.merge(weights @ self.value(x)[:, None]))
-
-
-@ambiguous("its queries have 28 columns and its keys 7", "multi-query")
-def multi_query_attention() -> nn.Module:
-    return Plain(layers_with(SharedKeys))
-
-
 class SideBySide(PlainLayer):
     """Attention and feed-forward network read the same normed input."""
 

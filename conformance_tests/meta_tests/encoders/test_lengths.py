@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from math import log
+from typing import Any
 
 import pytest
 import torch
@@ -34,10 +35,6 @@ SOME_SIZES: dict[str, tuple[Make, str]] = {
         scored(lambda s: s * log(s.shape[-1] + 1) / log(8)),
         "attention.scores",
     ),
-    "a window": (
-        attending(hide=lambda _, s, __: s.masked_fill(distance(s.shape[-1]) > 12, -torch.inf)),
-        "attention.mask",
-    ),
 }
 
 
@@ -55,6 +52,19 @@ def test_a_linear_bias_of_the_scores_is_no_mistake() -> None:
     make = scored(lambda s: s - 2.0 ** -torch.arange(2, 10, 2)[:, None, None] * distance(s.shape[-1]))
     report = check(make).targets[0]
     assert (report.verdict, report.profile["choices"]["bias"]) == ("conformant", "alibi")
+
+
+def test_a_window_is_no_mistake() -> None:
+    """It is wider than short inputs: long ones show it."""
+
+    def hide(_: Any, scores: Tensor, hidden: Tensor | None) -> Tensor:
+        far = distance(scores.shape[-1]) > 12
+        return scores.masked_fill(far if hidden is None else far | hidden, -1e30)
+
+    report = check(attending(hide=hide)).targets[0]
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")]
+    chosen = report.profile["choices"]
+    assert (chosen["reach"], chosen["window"]) == ("local", 24)
 
 
 def test_the_slopes_of_other_heads_are_named() -> None:
