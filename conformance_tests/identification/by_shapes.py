@@ -6,7 +6,7 @@ encoder states of them is taken as a statement, and what it does not state is le
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from conformance_tests.errors import Undetermined
 from conformance_tests.harness.question import Question
@@ -120,12 +120,15 @@ def look_alikes(encoder: Encoder, *, kept: bool) -> dict[str, list[str]]:
         kept: whether its table of positions may be a constant.
     """
     small = with_few_layers(encoder)
+    two_layers = replace(small, dimensions=small.dimensions.replace(N=2))
     alike = possible_shapes(small, kept=kept)
     found: dict[str, list[str]] = {}
     for name, choice in small.choices().items():
         slot = name.partition("_")[0] if name in places() else name
         if isinstance(choice, str):
-            fitting = [v for v in variants(slot) if v == choice or shapes_of(small, name, v) in alike]
+            others = [v for v in variants(slot) if v == choice or shapes_of(small, name, v) in alike]
+            # One that changes nothing, such as what is shared of a table that there is not, leaves nothing open.
+            fitting = [v for v in others if v == choice or two_layers.replace(**{name: v}).whole != two_layers.whole]
             found |= {name: fitting} if len(fitting) > 1 else {}
     if any(shapes_of(other) in alike for other in otherwise_placed(small)):
         found["input"] = ["given", "embedded"]  # positions may be added to vectors

@@ -36,7 +36,7 @@ LISTENING = {name: size for name, size in TRANSLATION.items() if name != "max_po
 }
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 3}
 DISTIL = {"vocab_size": 41, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 72, "max_position_embeddings": 31}
-T5 = {"vocab_size": 41, "d_model": 32, "d_kv": 8, "d_ff": 72, "num_layers": 1, "num_heads": 4}
+T5 = {"vocab_size": 41, "d_model": 32, "d_kv": 8, "d_ff": 72, "num_layers": 2, "num_heads": 4}
 
 
 def maker(family: str, part: str = "", model: str = "", **configuration: Any) -> Callable[[], Any]:
