@@ -58,7 +58,7 @@ def linear_values_from_keys(X: Tensor, *, W_Q: Map, W_K: Map, W_V: ValueMap) -> 
     return X @ W_Q, X @ W_K, X @ W_K
 
 
-@deviation("relu-on-projections", AFFINE, ("ATT-1", "ATT-3", "ROT-5"), "CyberZHG/keras-multi-head#8")
+@deviation("relu-on-projections", AFFINE, ("ATT-1", "ATT-3", "ROT-2", "ROT-5"), "CyberZHG/keras-multi-head#8")
 def relu_on_projections(
     X: Tensor, *, W_Q: Map, b_Q: Bias, W_K: Map, b_K: Bias, W_V: ValueMap, b_V: ValueBias
 ) -> Projected:
@@ -66,7 +66,7 @@ def relu_on_projections(
     return (X @ W_Q + b_Q).relu(), (X @ W_K + b_K).relu(), (X @ W_V + b_V).relu()
 
 
-@deviation("relu-on-linear-projections", LINEAR, ("ATT-2", "ATT-3", "ROT-2"), "CyberZHG/keras-multi-head#8")
+@deviation("relu-on-linear-projections", LINEAR, ("ATT-2", "ATT-3", "ATT-5", "ROT-2"), "CyberZHG/keras-multi-head#8")
 def relu_on_linear_projections(X: Tensor, *, W_Q: Map, W_K: Map, W_V: ValueMap) -> Projected:
     """Q, K and V, which have no biases, go through a ReLU."""
     return (X @ W_Q).relu(), (X @ W_K).relu(), (X @ W_V).relu()
@@ -139,7 +139,7 @@ deviation(
 deviation(
     "scores-scaled",
     UNSCALED,
-    ("ATT-5", "ATT-6"),
+    ("ATT-5", "ATT-6", "ATT-18"),
     "commonly seen",
     definition="The scores are divided by √d_k where they are to stay as they are.",
 )(scores)
@@ -169,7 +169,7 @@ def scaled_anew(Q: Tensor, K: Tensor) -> Tensor:
     return scores(Q, K) / drift()
 
 
-@deviation("scores-transposed", SCORES, ("ATT-3", "ATT-6"))
+@deviation("scores-transposed", SCORES, ("ATT-3", "ATT-6", "ATT-18", "MASK-11"))
 def transposed(Q: Tensor, K: Tensor) -> Tensor:
     """The scores are those of the keys for the queries, KQᵀ."""
     return K @ Q.mT / math.sqrt(Q.shape[-1])
@@ -187,7 +187,7 @@ def negative(Q: Tensor, K: Tensor) -> Tensor:
     return -(Q @ K.mT) / math.sqrt(Q.shape[-1])
 
 
-@deviation("scores-in-half-precision", SCORES, ("ATT-3", "ATT-6"), "commonly seen")
+@deviation("scores-in-half-precision", SCORES, ("ATT-3", "ATT-6", "ATT-18", "MASK-11"), "commonly seen")
 def in_half(Q: Tensor, K: Tensor) -> Tensor:
     """The product of queries and keys is rounded to bfloat16."""
     return (Q @ K.mT / math.sqrt(Q.shape[-1])).bfloat16().to(Q)

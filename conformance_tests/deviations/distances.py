@@ -129,7 +129,7 @@ WITHIN = ("MASK-10", "ATT-6", "ENC-18")
 deviation(
     "mask-causal",
     GLOBAL,
-    ("MASK-9", "ENC-11"),
+    ("MASK-9", "ENC-11", "ATT-6"),
     ("huggingface/transformers#42820", "NVIDIA-NeMo/Automodel#1349"),
     definition="No query reads a later key, as in a decoder.",
 )(causal_reach)
@@ -183,14 +183,14 @@ for late, word in ((1, "one layer"), (2, "two layers")):
     )
 
 
-@deviation("scores-grow-with-length", SCALED, ("ATT-3", "ATT-6"), "commonly seen")
+@deviation("scores-grow-with-length", SCALED, ("ATT-3", "ATT-6", "ENC-18"), "commonly seen")
 def grow_with_length(Q: Tensor, K: Tensor) -> Tensor:
     """Of more than 16 positions the scores are multiplied by log n / log 16."""
     scaled = Q @ K.mT / math.sqrt(Q.shape[-1])
     return scaled * max(1.0, math.log(Q.shape[-2]) / math.log(START_OVER))
 
 
-@deviation("attention-within-a-window", MASK, LEAKING, "commonly seen")
+@deviation("attention-within-a-window", MASK, (*LEAKING, "ENC-18"), "commonly seen")
 def within_a_window(S: Tensor, keep: Tensor) -> Tensor:
     """Each position reads 16 others to either side alone."""
     near = distances(S.shape[-1]) <= START_OVER

@@ -58,11 +58,15 @@ def on_weights(
     V: Tensor,
     keep: Tensor,
     *,
+    rotation: F,
     scores: F,
+    bias: F,
+    reach: F,
     mask: F,
     weights: F,
     values: F,
     P_drop: float,
 ) -> Tensor:
     """Dropout of the attention weights is active in evaluation, that of the sublayers is not."""
-    return values(active(weights(mask(scores(Q, K), keep)), P_drop=P_drop), V)
+    S = reach(bias(scores(rotation(Q), rotation(K))))
+    return values(active(weights(mask(S, keep)), P_drop=P_drop), V)

@@ -97,7 +97,7 @@ def norm_unused(X: Tensor, *, norm_embedding: Callable[..., Tensor]) -> Tensor:
     return X
 
 
-@deviation("embedding-norm-with-residual", NORM, "EMB-10")
+@deviation("embedding-norm-with-residual", NORM, ("EMB-10", "ENC-2"))
 def norm_with_residual(X: Tensor, *, norm_embedding: Callable[..., Tensor]) -> Tensor:
     """The sum of the embeddings is added to its own norm."""
     return X + norm_embedding(X)

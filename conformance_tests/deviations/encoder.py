@@ -71,7 +71,7 @@ wrong_constants(
     "final-norm-eps",
     "The norm at the end has an ε of its own, 1e-3.",
     FINAL,
-    ("ENC-13", "NORM-3", "NORM-10"),
+    ("ENC-13", "NORM-3", "NORM-7", "NORM-10", "NORM-12"),
     "commonly seen",
     **{"norm_final.eps": 1e-3},
 )
@@ -91,7 +91,7 @@ def final_twice(X: Tensor, *, norm_final: F) -> Tensor:
     return norm_final(norm_final(X))
 
 
-@deviation("final-norm-on-first-position", FINAL, ("ENC-13", "NORM-1"), "commonly seen")
+@deviation("final-norm-on-first-position", FINAL, ("ENC-13", "NORM-1", "NORM-12"), "commonly seen")
 def on_first(X: Tensor, *, norm_final: F) -> Tensor:
     """The norm at the end is applied to the first position alone."""
     return torch.cat([norm_final(X[:, :1]), X[:, 1:]], dim=1)

@@ -219,7 +219,7 @@ deviation(
 deviation(
     "token-activation-added",
     "embedding.no_token_activation",
-    "EMB-25",
+    ("EMB-25", "EMB-12", "NORM-1"),
     "commonly seen",
     definition="An activation follows the embedding, where it is to stay as it is.",
 )(token_activation)
@@ -275,7 +275,7 @@ deviation(
 )(cls)
 
 
-@deviation("segment-of-ones-added", "embedding.no_segments", ("EMB-11", "EMB-12"))
+@deviation("segment-of-ones-added", "embedding.no_segments", ("EMB-11", "EMB-12", "ENC-2"))
 def segment_of_ones(X: Tensor) -> Tensor:
     """A segment of which nobody was asked is added to every position, a vector of ones."""
     return X + 1

@@ -152,10 +152,23 @@ def of_queries_and_keys(S: Tensor, keep: Tensor) -> Tensor:
 
 @deviation("mask-after-softmax", "attention", ("MASK-5", "MASK-1", "MASK-2"), "huggingface/pytorch-image-models#2236")
 def after_softmax(
-    Q: Tensor, K: Tensor, V: Tensor, keep: Tensor, *, scores: F, mask: F, weights: F, dropout: F, values: F
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    keep: Tensor,
+    *,
+    rotation: F,
+    scores: F,
+    bias: F,
+    reach: F,
+    mask: F,
+    weights: F,
+    dropout: F,
+    values: F,
 ) -> Tensor:
     """Masked weights are set to 0 behind the softmax, so that rows sum to less than 1."""
-    return values(dropout(weights(scores(Q, K)) * keep[:, None]), V)
+    A = weights(reach(bias(scores(rotation(Q), rotation(K)))))
+    return values(dropout(A * keep[:, None]), V)
 
 
 @deviation("mask-inverts-itself", MASK, ("ENC-6", *LEAKING))

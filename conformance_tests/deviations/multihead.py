@@ -26,13 +26,13 @@ def split_by_view(X: Tensor, *, h: int) -> Tensor:
     return X.reshape(X.shape[0], h, X.shape[1], -1)
 
 
-@deviation("heads-interleaved", SPLIT, ("MH-1", "ATT-3", "ROT-2", "ROT-5"), "commonly seen")
+@deviation("heads-interleaved", SPLIT, ("MH-1", "ATT-3", "ATT-5", "ROT-2", "ROT-5"), "commonly seen")
 def interleaved(X: Tensor, *, h: int) -> Tensor:
     """Head i holds every h-th column instead of a block of them."""
     return X.unflatten(-1, (-1, h)).movedim(-1, -3)
 
 
-@deviation("first-head-alone", SPLIT, ("MH-1", "ATT-3", "ROT-2", "ROT-5"))
+@deviation("first-head-alone", SPLIT, ("MH-1", "ATT-3", "ATT-5", "ROT-2", "ROT-5"))
 def first_head(X: Tensor, *, h: int) -> Tensor:
     """Every head gets the columns of the first."""
     heads = X.unflatten(-1, (h, -1)).transpose(-2, -3)
@@ -48,13 +48,13 @@ def across_the_batch(X: Tensor, *, h: int) -> Tensor:
     return heads.reshape(X.shape[0], h, *heads.shape[2:])
 
 
-@deviation("groups-in-turn", GROUPS, ("MH-9", "ATT-3"), "commonly seen")
+@deviation("groups-in-turn", GROUPS, ("MH-9", "ATT-3", "ROT-2"), "commonly seen")
 def in_turn(X: Tensor, *, h: int, g: int) -> Tensor:
     """Head i reads key and value head i mod g: they are repeated as a whole, not each for its neighbours."""
     return X.unflatten(-1, (g, -1)).transpose(-2, -3)[:, torch.arange(h) % g]
 
 
-@deviation("first-group-alone", GROUPS, ("MH-9", "ATT-3"))
+@deviation("first-group-alone", GROUPS, ("MH-9", "ATT-3", "ROT-2"))
 def first_group(X: Tensor, *, h: int, g: int) -> Tensor:
     """Every head reads the first head of keys and values."""
     return X.unflatten(-1, (g, -1)).transpose(-2, -3)[:, :1].expand(-1, h, -1, -1)

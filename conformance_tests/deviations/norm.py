@@ -14,8 +14,8 @@ __all__ = ["statistics"]
 
 NORM, UNBIASED, OUTSIDE = "norm.layer_norm", "norm.unbiased_std_plus_eps", "norm.std_plus_eps"
 WITHOUT_BETA, RMS = "norm.layer_norm_without_bias", "norm.rms"
-MEAN, VARIANCE = ("NORM-1", "NORM-3", "NORM-10"), ("NORM-3", "NORM-10")
-EPS = (*VARIANCE, "NORM-7", "NORM-8", "NORM-12")
+MEAN, VARIANCE = ("NORM-1", "NORM-3", "NORM-10"), ("NORM-3", "NORM-7", "NORM-10")
+EPS = (*VARIANCE, "NORM-8", "NORM-12")
 
 Moments: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 Vector: TypeAlias = Float[Tensor, "d_model"]

@@ -66,15 +66,18 @@ def cut_inside(ranks: int) -> Function:
         V: Tensor,
         keep: Tensor,
         *,
+        rotation: Function,
         scores: Function,
+        bias: Function,
+        reach: Function,
         mask: Function,
         weights: Function,
         values: Function,
     ) -> Tensor:
-        cut = zip(*(X.tensor_split(ranks, dim=-1) for X in (Q, K, V)), strict=True)
+        cut = zip(*(X.tensor_split(ranks, dim=-1) for X in (rotation(Q), rotation(K), V)), strict=True)
         # The scale is that of a whole head: the pieces of its scores lack nothing but their sum.
         pieces = [(q * math.sqrt(q.shape[-1] / Q.shape[-1]), k, v) for q, k, v in cut]
-        return torch.cat([values(weights(mask(scores(q, k), keep)), v) for q, k, v in pieces], dim=-1)
+        return torch.cat([values(weights(mask(reach(bias(scores(q, k))), keep)), v) for q, k, v in pieces], dim=-1)
 
     return attention
 

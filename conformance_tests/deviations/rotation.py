@@ -10,7 +10,7 @@ from encoder_spec.rotation import angles, halves, pairs, unturned
 
 HALVES, PAIRS, NONE, ANGLES = "rotation.halves", "rotation.pairs", "rotation.none", "rotation.angles"
 TURNED = (HALVES, PAIRS)
-SEEN = ("ROT-1", "ROT-2", "ROT-5", "ATT-3", "ATT-6")
+SEEN = ("ROT-1", "ROT-2", "ROT-5", "ATT-3", "ATT-5", "ATT-6")
 
 F = Callable[..., Tensor]
 

@@ -221,7 +221,7 @@ def before_weights(there: Departure) -> str | None:
 
 def before_values(there: Departure) -> str | None:
     """Return the weights, or dropout, if the average is right with other ones."""
-    A, V = there.before("weights"), there.before("split")
+    A, V = there.before("weights"), there.before("split", "groups")
     for other in there.others_like(A):
         if there.recorded.has(other @ V):
             return "dropout" if is_dropped(other, A, there) else "weights"

@@ -28,7 +28,7 @@ another one if it differs by what is little beside 1.
 SIDE_BY_SIDE = {"projections", "merge"}
 """The slots whose values hold all heads in one axis; an encoder may form them with an axis for each."""
 
-READ_BY = {"split": (0, 1, 2), "groups": (1, 2), "scores": (0, 1), "values": (2,)}
+READ_BY = {"split": (0, 1, 2), "groups": (1, 2), "rotation": (0, 1), "scores": (0, 1), "values": (2,)}
 """Places, among Q, K and V, of those that the equation in a slot reads."""
 
 OF_PLACES = ("position", "angles")
@@ -334,14 +334,17 @@ def departure(aligned: list[Aligned]) -> int:
     found does not vouch for what stands before them. An equation that leaves its input as it is cannot be
     where a value is first missing: what hands that value to it is.
     Scores need no V, and the weights do not vouch for it. Behind a projection that is missing too,
-    what is wrong is that projection.
+    what is wrong is that projection, and behind heads of Q that are missing where those of K are there, these heads.
     """
     place = 1 + max((place for place, a in enumerate(aligned) if a.tells), default=-1)
     place += next((ahead for ahead, a in enumerate(aligned[place:]) if not a.is_found), len(aligned) - place)
     needed = READ_BY.get(aligned[place].spec.equation.slot, ()) if place < len(aligned) else ()
     path = aligned[place].spec.path if needed else ""
+    formed = {a.spec.equation.slot for a in aligned[:place] if a.spec.path == path and a.is_found}
     for before, a in enumerate(aligned[:place]):
-        if (a.spec.equation.slot, a.spec.path) == ("projections", path) and a.part in needed and not a.is_found:
+        slot = a.spec.equation.slot
+        is_read = a.part in needed if slot == "projections" else slot in READ_BY and slot in formed
+        if needed and a.spec.path == path and is_read and not a.is_found:
             return before
     if place < len(aligned) and aligned[place].spec.equation.variant == "none":
         slot = aligned[place].spec.equation.slot

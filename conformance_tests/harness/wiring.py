@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import permutations
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from conformance_tests.errors import Disagreement, Unsupported
@@ -107,8 +108,9 @@ def are_of_other_heads(there: Departure) -> bool:
     """Return whether scores are right for queries and keys whose entries go to the heads in another order of axes."""
     Q, K, _ = next(s.value for s in reversed(there.trace[: there.place]) if s.equation.slot == "projections")
     scores, h = there.profile["scores"].function, there.run.encoder.dimensions.h
-    split = zip(*(splits(x, h) for x in (Q, K)), strict=True)
-    return any(there.recorded.has(scores(q, k)) for q, k in split)
+    g = h * K.shape[-1] // Q.shape[-1]  # heads of keys, which several of queries may share
+    split = zip(splits(Q, h), splits(K, g), strict=True)
+    return any(there.recorded.has(scores(q, k[:, torch.arange(h) * g // h])) for q, k in split)
 
 
 def splits(x: Tensor, h: int) -> Iterator[Tensor]:

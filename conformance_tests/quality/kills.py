@@ -34,20 +34,36 @@ Kills = Mapping[str, Mapping[str, tuple[str, ...]]]
 SHORT = "their images in the probes have no more patches than that"
 """Reason why a defect that begins at some length stays hidden where images have one size."""
 
+IMAGES = "vit deit dinov2 clip-vision siglip"
+"""Profiles of encoders of images."""
+
+IN_ATTENTION = "roformer nomic-bert modernbert eurobert jina-v3 t5-encoder"
+"""Profiles in which attention alone tells positions."""
+
 NOTHING_TO_SEE = {
-    "scores-grow-with-length": ("vit deit", SHORT),
-    "attention-within-a-window": ("vit deit", SHORT),
-    "keys-in-full-chunks-alone": ("vit deit", SHORT),
-    "learned-position-starts-over": ("vit deit", SHORT),
-    "segment-of-ones-added": ("annotated-transformer vit deit whisper pre-ln", "these encoders take no segments"),
+    "scores-grow-with-length": (IMAGES, SHORT),
+    "attention-within-a-window": (IMAGES, SHORT),
+    "keys-in-full-chunks-alone": (IMAGES, SHORT),
+    "learned-position-starts-over": (IMAGES, SHORT),
+    "segment-of-ones-added": (
+        f"annotated-transformer modernbert clip-text whisper pre-ln {IMAGES}",
+        "these encoders take no segments",
+    ),
+    "mask-small-fill": ("t5-encoder", "its norms keep its scores so small that −100 hides keys"),
+    "mask-subtracts-a-thousand": ("mpnet", "its norms keep its scores so small that −1000 hides keys"),
+    "norm-variance-in-one-pass": (
+        "dinov2 clip-vision",
+        "what is offset is scaled feature by feature there, or stays offset in the output",
+    ),
     "sum-of-embedding-and-position-scaled": (
-        "bert roberta roformer nomic-bert vit deit whisper",
+        f"bert roberta roformer nomic-bert modernbert eurobert jina-v3 mpnet t5-encoder distilbert clip-text whisper "
+        f"{IMAGES}",
         "the scale of the embedding is 1 there",
     ),
-    "position-subtracted": ("roformer nomic-bert", "nothing is added there"),
-    "position-multiplied": ("roformer nomic-bert", "nothing is added there"),
-    "positions-at-padding-alone": ("roformer nomic-bert", "nothing is added there"),
-    "ffn-chunks-without-remainder": ("deit", "its number of positions leaves no remainder"),
+    "position-subtracted": (IN_ATTENTION, "nothing is added there"),
+    "position-multiplied": (IN_ATTENTION, "nothing is added there"),
+    "positions-at-padding-alone": (IN_ATTENTION, "nothing is added there"),
+    "ffn-chunks-without-remainder": ("deit siglip", "its number of positions leaves no remainder"),
     "first-layer-repeated": ("albert universal", "all layers are one"),
     "layers-reversed": ("albert universal", "all layers are one"),
 }
