@@ -13,7 +13,7 @@ PRE = "layer.pre_ln"
 F: TypeAlias = Callable[..., Tensor]
 
 
-@deviation("pre-ln-residual-from-normed", PRE, ("LAYER-4", "RES-1"), "pytorch/pytorch#61165")
+@deviation("pre-ln-residual-from-normed", PRE, ("LAYER-4", "RES-1", "RES-3", "ENC-17"), "pytorch/pytorch#61165")
 def pre_normed_residual(
     x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F, residual_2: F
 ) -> Tensor:
@@ -23,7 +23,7 @@ def pre_normed_residual(
     return residual_2(x, ffn(x))
 
 
-@deviation("pre-ln-attention-residual-missing", PRE, ("LAYER-4", "RES-1"), "commonly seen")
+@deviation("pre-ln-attention-residual-missing", PRE, ("LAYER-4", "RES-1", "RES-3", "ENC-17"), "commonly seen")
 def pre_attention_alone(
     x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_2: F
 ) -> Tensor:
@@ -32,14 +32,14 @@ def pre_attention_alone(
     return residual_2(x, ffn(norm_2(x)))
 
 
-@deviation("pre-ln-ffn-residual-missing", PRE, ("LAYER-4", "RES-1"), "commonly seen")
+@deviation("pre-ln-ffn-residual-missing", PRE, ("LAYER-4", "RES-1", "RES-3", "ENC-17"), "commonly seen")
 def pre_ffn_alone(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F) -> Tensor:
     """The feed-forward network's input is not added to its output."""
     x = residual_1(x, multihead(norm_1(x), keep))
     return ffn(norm_2(x))
 
 
-@deviation("pre-ln-ffn-residual-from-layer-input", PRE, ("LAYER-4", "RES-1"), "JanSchm/CapMarket#8")
+@deviation("pre-ln-ffn-residual-from-layer-input", PRE, ("LAYER-4", "RES-1", "RES-3", "ENC-17"), "JanSchm/CapMarket#8")
 def pre_far_residual(
     x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F, residual_2: F
 ) -> Tensor:
@@ -57,7 +57,7 @@ def pre_inner_norm(
     return residual_2(x, norm_2(ffn(x)))
 
 
-@deviation("pre-ln-norms-on-either-side", PRE, ("LAYER-4", "RES-1"))
+@deviation("pre-ln-norms-on-either-side", PRE, ("LAYER-4", "RES-1", "RES-3", "ENC-17"))
 def pre_sandwich(
     x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F, residual_2: F
 ) -> Tensor:
@@ -161,7 +161,7 @@ def pre_detached(
     return residual_2(x, ffn(norm_2(x)))
 
 
-@deviation("pre-ln-sums-divided-by-root-two", PRE, ("LAYER-4", "RES-1"), "commonly seen")
+@deviation("pre-ln-sums-divided-by-root-two", PRE, ("LAYER-4", "RES-1", "RES-3", "ENC-17"), "commonly seen")
 def pre_root_two(
     x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F, residual_2: F
 ) -> Tensor:
