@@ -13,8 +13,8 @@ def test_heads_hold_consecutive_columns(run: Run) -> None:
 
 @decides("MH-9", level="trace")
 def test_heads_of_keys_and_values_serve_neighbours(run: Run) -> None:
-    """Head ⌊i g/h⌋ of K and V for head i of Q: intermediates, and what scores and values read."""
-    run.expect("groups").reaches("scores", "values").is_formed()
+    """Head ⌊i g/h⌋ of K and V for head i of Q: intermediates, and what rotation and values read."""
+    run.expect("groups").reaches("rotation", "values").is_formed()
 
 
 @decides("MH-3", level="trace")

@@ -11,6 +11,8 @@ from encoder_spec.multihead import output_without_bias
 
 __all__ = ["ranks"]
 
+F = Callable[..., Tensor]
+
 SPLIT, GROUPS, MERGE = "multihead.split", "multihead.groups", "multihead.concat"
 AFFINE, LINEAR, MULTIHEAD = "multihead.output", "multihead.output_without_bias", "multihead"
 
@@ -46,6 +48,15 @@ def across_the_batch(X: Tensor, *, h: int) -> Tensor:
     """Heads and samples are exchanged: (h, B, …) is read as (B, h, …)."""
     heads = X.unflatten(-1, (h, -1)).movedim(-2, 0)
     return heads.reshape(X.shape[0], h, *heads.shape[2:])
+
+
+@deviation("grouped-queries-without-output-map", "multihead.grouped", ("ENC-17", "MH-11"))
+def without_output_map(
+    X: Tensor, keep: Tensor, *, projections: F, split: F, groups: F, attention: F, merge: F
+) -> Tensor:
+    """The heads stand side by side, and no map follows."""
+    Q, K, V = projections(X)
+    return merge(attention(split(Q), groups(K), groups(V), keep))
 
 
 @deviation("groups-in-turn", GROUPS, ("MH-9", "ATT-3", "ROT-2"), "commonly seen")

@@ -171,7 +171,7 @@ def profiles(name: str | None) -> None:
         first = known[0]
         rows = []
         for p in known:
-            differs = [f"{k}={v}" for k, v in p.choices.items() if v != first.choices[k]]
+            differs = [f"{k}={v}" for k, v in p.choices.items() if v != first.choices.get(k)]
             rows.append((p.name, p.source, ", ".join(differs) or "the choice that the others are compared with"))
         print_table(console(), ("profile", "source", f"differs from {first.name} in"), rows)
         return

@@ -31,6 +31,9 @@ SIDE_BY_SIDE = {"projections", "merge"}
 READ_BY = {"split": (0, 1, 2), "groups": (1, 2), "rotation": (0, 1), "scores": (0, 1), "values": (2,)}
 """Places, among Q, K and V, of those that the equation in a slot reads."""
 
+HEADS = ("split", "groups", "rotation")
+"""What makes the heads of queries and keys of their projections, in the order of computation."""
+
 OF_PLACES = ("position", "angles")
 """Slots whose values are those of places, whatever stands there."""
 
@@ -340,10 +343,11 @@ def departure(aligned: list[Aligned]) -> int:
     place += next((ahead for ahead, a in enumerate(aligned[place:]) if not a.is_found), len(aligned) - place)
     needed = READ_BY.get(aligned[place].spec.equation.slot, ()) if place < len(aligned) else ()
     path = aligned[place].spec.path if needed else ""
-    formed = {a.spec.equation.slot for a in aligned[:place] if a.spec.path == path and a.is_found}
+    formed = [a.spec.equation.slot for a in aligned[:place] if a.spec.path == path and a.is_found]
+    furthest = max((HEADS.index(slot) for slot in formed if slot in HEADS), default=-1)
     for before, a in enumerate(aligned[:place]):
         slot = a.spec.equation.slot
-        is_read = a.part in needed if slot == "projections" else slot in READ_BY and slot in formed
+        is_read = a.part in needed if slot == "projections" else slot in HEADS[: furthest + 1]
         if needed and a.spec.path == path and is_read and not a.is_found:
             return before
     if place < len(aligned) and aligned[place].spec.equation.variant == "none":

@@ -61,7 +61,7 @@ def evidence_of(intermediate: Intermediate, d_k: int) -> list[Tensor]:
     slot = intermediate.equation.slot
     if slot == "scores" and intermediate.equation.variant == "scaled":
         return [intermediate.value * d_k**0.5]
-    return [] if slot in ("bias", "mask") else values_of(intermediate)
+    return [] if slot in ("bias", "reach", "mask") else values_of(intermediate)
 
 
 def explained(trace: Sequence[Intermediate], encoder: Encoder, recorded: Recorded) -> int:
