@@ -33,7 +33,7 @@ class Deviation:
         definition: what it computes, in one line.
         of: the equations that it is mistaken for, by id; all fill the same slot.
         noticed_by: requirements, at least one of which must fail in an encoder that has it.
-        replaces: what it puts into a profile: an equation by slot or place, or numbers by constant.
+        replaces: what it puts into a profile: an equation by slot or place, or numbers by constant, or several in turn.
         evidence: public threads, written ``owner/repository#number``, or where it is commonly seen.
         ranks: the number of processes over which an encoder is spread that may have it; 0 if any encoder may.
     """
@@ -42,7 +42,7 @@ class Deviation:
     definition: str
     of: tuple[str, ...]
     noticed_by: tuple[str, ...]
-    replaces: Mapping[str, Equation | float]
+    replaces: Mapping[str, Any]
     evidence: tuple[str, ...] = field(default=())
     ranks: int = 0
 

@@ -169,7 +169,8 @@ def undeclared(question: Question) -> Question:
 
 def chosen_instead(wanted: Profile, chosen: Profile, place: str, mine: str | float, theirs: str | float) -> Deviation:
     """Return a choice that differs from the declared one as a deviation."""
-    filled = {place: chosen.equations[place]} if place in chosen.equations else {place: float(mine)}
+    is_one = place in chosen.equations and place not in chosen.in_turn
+    filled = {place: chosen.equations[place] if is_one else mine}
     slot = place if place in wanted.equations else "norm"
     text = f"{place.replace('_', ' ')} is {mine} (the profile has {theirs})"
     return Deviation(f"{place}={mine}", text, (wanted[slot].id,), (), filled)
