@@ -10,6 +10,7 @@ from generators import mathml
 # Axes that belong to one equation alone, and what stands for any number of axes.
 LOCAL = {
     "hd": r"h\,d",
+    "gd": r"g\,d",
     "d_head": "d",
     "pairs": r"\tfrac{r}{2}",
     "height": r"\text{height}",
