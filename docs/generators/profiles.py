@@ -1,7 +1,9 @@
 """The page of profiles: one equation per slot, side by side."""
 
+from collections.abc import Iterable
+
 from encoder_spec.notation import SYMBOLS
-from encoder_spec.profiles import CONSTANTS, PROFILES, Profile
+from encoder_spec.profiles import CONSTANTS, PROFILES, Profile, is_layer
 from generators import mathml
 from generators.html import cite, equation_link, heading, link, profile_link, table
 
@@ -45,21 +47,27 @@ def mark(choice: object, usual: object) -> str:
     return f'<span class="{kind}">{choice}</span>'
 
 
+def in_turn(choices: Iterable[str]) -> str:
+    """Choices that the layers take in turn, or the one that all of them take."""
+    words = list(choices)
+    return words[0] if len(words) == 1 else ", ".join([*words, "repeated"])
+
+
 def section(profile: Profile) -> str:
     """Source of a profile, and how it differs from the base."""
     differences = [
-        (slot, equation_link(equation.id), f"instead of {equation_link(BASE[slot].id)}")
-        for slot, equation in profile.equations.items()
-        if equation is not BASE[slot]
+        (key, in_turn(equation_link(e.id) for e in taken), f"instead of {equation_link(usual.id)}")
+        for key in profile.equations
+        if (taken := profile.choice(key)) != ((usual := BASE["layer" if is_layer(key) else key]),)
     ]
     differences += [
         (
             mathml.render(SYMBOLS[letter].latex),
-            f"{profile.constants[letter]:g}",
+            in_turn(f"{number:g}" for number in profile.choice(letter)),
             f"instead of {BASE.constants[letter]:g}",
         )
         for letter in CONSTANTS.values()
-        if profile.constants[letter] != BASE.constants[letter]
+        if profile.choice(letter) != (BASE.constants[letter],)
     ]
     text = f"<p>{cite(profile.source)}.</p>"
     if differences:
