@@ -135,7 +135,7 @@ def several(key: str, choice: Any) -> Sequence[Any]:
     return choices
 
 
-def as_number(written: str) -> float | str:
+def as_number(written: str | float) -> float | str:
     """Return the number that is written; what is none stays as it is."""
     try:
         return float(written)

@@ -38,7 +38,7 @@ from conformance_tests.identification.opening import opened, opened_beside
 from conformance_tests.reports.report import Level, Result
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
-from encoder_spec.profiles import Profile
+from encoder_spec.profiles import Profile, as_number
 
 Progress = Callable[[int, int], None]
 
@@ -170,7 +170,7 @@ def undeclared(question: Question) -> Question:
 def chosen_instead(wanted: Profile, chosen: Profile, place: str, mine: str | float, theirs: str | float) -> Deviation:
     """Return a choice that differs from the declared one as a deviation."""
     is_one = place in chosen.equations and place not in chosen.in_turn
-    filled = {place: chosen.equations[place] if is_one else mine}
+    filled = {place: chosen.equations[place] if is_one else as_number(mine)}
     slot = place if place in wanted.equations else "norm"
     text = f"{place.replace('_', ' ')} is {mine} (the profile has {theirs})"
     return Deviation(f"{place}={mine}", text, (wanted[slot].id,), (), filled)

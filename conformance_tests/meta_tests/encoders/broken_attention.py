@@ -255,7 +255,7 @@ class MaskTooWeak(Attention):
         return scores if pad is None else scores.masked_fill(pad[:, None, None, :], -10.0)
 
 
-@breaks("attention.mask", "ENC-2", "ENC-11", "MASK-1")
+@breaks("attention.global_reach", "ENC-2", "ENC-11", "MASK-1")
 class CausalMask(Attention):
     """Each position sees itself and what precedes it, as in a decoder: scores are hidden that no padding hides."""
 

@@ -51,7 +51,7 @@ class TorchScaledByModelWidth(nn.TransformerEncoderLayer):
         return self.self_attn.out_proj(mixed)
 
 
-@breaks("attention.mask", "MASK-1", "ENC-11")
+@breaks("attention.global_reach", "MASK-1", "ENC-11")
 class TorchCausal(nn.TransformerEncoderLayer):
     """A decoder's mask in an encoder."""
 

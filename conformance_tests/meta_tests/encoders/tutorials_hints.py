@@ -26,7 +26,7 @@ class FusedLayer(PlainLayer):
         self.attention.nhead = count
 
 
-@tutorial(every(Fused, causal=True), "attention.mask", **PLAIN)
+@tutorial(every(Fused, causal=True), "attention.global_reach", **PLAIN)
 def heads_told_by_an_attribute() -> nn.Module:
     return Plain(plain_layers(FusedLayer))
 
