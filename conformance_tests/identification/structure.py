@@ -63,20 +63,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
             absent = ", ".join(sorted(needed - of_first))
             raise SpecificationError(f"there are no {part} among the parameters ({absent})")
     choices: dict[str, Any] = {
-        slot: fitting[0]
-        for slot in (
-            "embedding",
-            "cls",
-            "position",
-            "segment",
-            "projections",
-            "output",
-            "norm",
-            "ffn",
-            "residual",
-            "head",
-        )
-        if (fitting := admissible(slot, letters))
+        slot: fitting[0] for slot in SHOWN_BY_PARAMETERS if (fitting := admissible(slot, letters))
     }
     entrances = ENTRANCES & letters
     if entrances and not variants("embedding")[choices["embedding"]].parameters:
