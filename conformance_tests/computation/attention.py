@@ -343,7 +343,7 @@ CHANGES_OF_SCORES = ("mul", "div", "add", "sub", "masked_fill", "where")
 
 
 CONSTANTS = "constants"
-"""What is added to scores in every call, in words, if it is not learned."""
+"""What reports call numbers that every call adds to the scores and nobody learns."""
 
 
 def bias_in_words(graph: Graph, codes: "Tensor | float", sign: int) -> str:

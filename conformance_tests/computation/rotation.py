@@ -60,7 +60,7 @@ def turning(graph: Graph, codes: Tensor) -> Turning | None:
     found = sums(graph, codes)
     if found is None:
         return None
-    in_pairs = bool_of_all(found.entries[1] != NONE)
+    in_pairs = alike_everywhere(found.entries[1] != NONE)
     if in_pairs is None or not in_pairs.any():
         return None
     pairs = list(pairs_of(found, in_pairs.nonzero().flatten().tolist()))
@@ -76,16 +76,16 @@ def turning(graph: Graph, codes: Tensor) -> Turning | None:
         angles.append(torch.atan2(sine, cos[..., one]))
         cos[..., [one, other]] = torch.hypot(sine, cos[..., one])[..., None]
     phi = torch.stack(angles, dim=-1)
-    if not bool((phi == phi[:1]).all()) or float((cos / cos.mean() - 1).abs().max()) > ON_THE_CIRCLE:
+    off = float((cos / cos.mean() - 1).abs().max())
+    if not bool((phi == phi[:1]).all()) or off > ON_THE_CIRCLE:
         return None
     phi = (phi[0] - phi[0, :1] + math.pi) % (2 * math.pi) - math.pi
-    is_rounded = float((cos / cos.mean() - 1).abs().max()) > SAME
-    return Turning(own, phi, tuple((one, other) for one, other, _ in pairs), float(cos.mean()), is_rounded)
+    return Turning(own, phi, tuple((one, other) for one, other, _ in pairs), float(cos.mean()), off > SAME)
 
 
-def bool_of_all(there: Tensor) -> Tensor | None:
-    """Return for each feature, last, whether something is so at every place; None if it is so at some alone."""
-    flat = there.flatten(0, -2)
+def alike_everywhere(holds: Tensor) -> Tensor | None:
+    """Return for which features, the last axis, something holds; None if places differ in that."""
+    flat = holds.flatten(0, -2)
     return flat[0] if bool((flat == flat[0]).all()) else None
 
 
@@ -146,7 +146,7 @@ def sums(graph: Graph, codes: Tensor) -> Sums | None:
 
 
 def summands(graph: Graph, value: Value) -> list[tuple[Tensor, Tensor]]:
-    """Return what an operation adds up, one or two arrays of data, each with its factor; nothing if it does else."""
+    """Return the one or two arrays of data that an operation adds up, each with its factor; nothing if it does not."""
     if value.kind != "elementwise":
         return []
     data = [i for i, read in enumerate(value.reads) if graph.depends(read)]
@@ -207,7 +207,10 @@ def wavelengths(found: Turning, width: int) -> Wavelengths:
 
 
 def round_base(base: float) -> float:
-    """Return a base as people write it, if it is near to that."""
+    """Return a base as people write it, if it is near to that.
+
+    It is a power of the last wavelength, up to its square, and a table in float32 rounds that already.
+    """
     written = float(f"{base:.{DIGITS}g}")
     return written if abs(written / base - 1) < 10 * NEAR else base
 
