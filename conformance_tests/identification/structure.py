@@ -19,7 +19,7 @@ from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import Equation, variants
 from encoder_spec.notation import SpecificationError
-from encoder_spec.profiles import CONSTANTS, VASWANI_2017, Profile
+from encoder_spec.profiles import CONSTANTS, VASWANI_2017, Profile, several
 
 NEEDED = {
     "attention projections": {"W_Q", "W_K", "W_V"},
@@ -102,7 +102,9 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     if choices.get("embedding", "lookup") != "lookup" or choices["segment"] == "added":
         choices["embedding_scale"] = "none"
     stated = {
-        k: v for k, v in hints.choices.items() if k.rpartition(".")[2] in CONSTANTS or v in admissible(k, letters)
+        k: v
+        for k, v in hints.choices.items()
+        if k.rpartition(".")[2] in CONSTANTS or set(several(k, v)) <= set(admissible(k, letters))
     }
     keys, queries = (parameters[f"layers.0.{letter}"].shape[1] for letter in ("W_K", "W_Q"))
     if keys < queries:
