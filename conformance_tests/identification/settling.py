@@ -55,6 +55,9 @@ FAR = 257
 MOST_SCORES = 2**24
 """So many scores in all layers take 2 GB while their computation is recorded: larger encoders get fewer positions."""
 
+FEW = 2
+"""So many sequences are long. One alone might be taken for a batch of one position each, and the search would go on."""
+
 SEEN_FAR = ("reach", "window", "max_distance")
 """What of an encoder shows in calls alone that are longer than a window, or than the distances that a table tells."""
 
@@ -318,11 +321,11 @@ class Settling:
             return None
         self._read_far = True
         room = shown.sizes.get("max_len", FAR) - int(shown.choices.get("position_offset", 0))
-        length = min(FAR, room, isqrt(MOST_SCORES // (shown.sizes["N"] * shown.sizes["h"])))
+        length = min(FAR, room, isqrt(MOST_SCORES // (FEW * shown.sizes["N"] * shown.sizes["h"])))
         self.doing("reading its computation for a long input")
         learned = self.subject.how_called()
         with suppress(Exception):  # a long input may be refused
-            far = read(self._computation(Sizes(1, length)))
+            far = read(self._computation(Sizes(self.hints.batch or FEW, length)))
             self.subject.call_as(learned)
             findings = [f for f in shown.findings if f.slot not in ("reach", "bias")]
             findings += [f for f in far.findings if f.slot in ("reach", "bias")]
