@@ -158,6 +158,17 @@ class Encoder:
         """True if queries' heads share those of keys and values."""
         return "groups" in self.profile["multihead"].slots
 
+    @property
+    def class_tokens(self) -> int:
+        """The number of class tokens, which get positions as the tokens do."""
+        return 0 if self.profile["input"].variant == "given" else len(self.profile["cls"].parameters)
+
+    @property
+    def prepended(self) -> int:
+        """The number of learned tokens that join those of the input."""
+        has_registers = self.profile["input"].variant != "given" and bool(self.profile["registers"].parameters)
+        return self.class_tokens + self.dimensions.r * has_registers
+
     def home(self, path: str) -> str:
         """Return where the parameter used at a path lives: there, or in the layer with which this one shares it."""
         stack, _, place = path.partition(".")

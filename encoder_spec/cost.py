@@ -141,10 +141,15 @@ def input_flops(profile: Profile) -> Expr:
     return sympy.expand(cost.subs(n, n - prepended(profile)) + widened)
 
 
-def prepended(profile: Profile) -> int:
+def joined(profile: Profile, slot: str) -> Expr:
+    """How many tokens the equation in a slot of the input adds to those that the embedding reads."""
+    number = measure(profile, slot).value.shape[1] - SIZES["n"] if slot in profile["input"].slots else 0
+    return monomial(number) if number else Integer(0)
+
+
+def prepended(profile: Profile) -> Expr:
     """How many tokens the layers see beyond those that the embedding reads."""
-    joins = "cls" in profile["input"].slots
-    return measure(profile, "cls").value.shape[1] - SIZES["n"] if joins else 0
+    return joined(profile, "cls") + joined(profile, "registers")
 
 
 def activations(profile: Profile) -> Costs:

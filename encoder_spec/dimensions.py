@@ -32,6 +32,7 @@ class Dimensions:
     V: int = 37000
     buckets: int = 32
     max_len: int = 512
+    r: int = 4
     segments: int = 2
     channels: int = 3
     patch: int = 16

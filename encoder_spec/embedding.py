@@ -315,6 +315,40 @@ def no_cls(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
     return X
 
 
+@requirement("EMB-26", "Learned registers stand between the class token and the tokens, and no position is added to them.")
+@equation("embedding.registers", slot="registers", variant="registers")
+def registers(
+    X: Float[Tensor, "B m d_model"], tokens: Float[Tensor, "B n d_model"], *, X_reg: Float[Tensor, "r d_model"]
+) -> Float[Tensor, "B m+r d_model"]:
+    r"""Registers. Darcet et al. 2023, §2.2; place and order are those of the released code (DINOv2).
+
+    $$ [\, x_\text{cls};\ x_1;\ \dots;\ x_n \,] \leftarrow
+       [\, x_\text{cls};\ x_{\text{reg},1};\ \dots;\ x_{\text{reg},r};\ x_1;\ \dots;\ x_n \,] $$
+
+    What stands before the n tokens stays there. A class token without a position, as in DeiT III
+    (Touvron et al. 2022), is a register: nothing in the computation tells the two apart.
+
+    Undefined: where in the sequence they stand, of which attention knows nothing.
+    """
+    first = X.shape[1] - tokens.shape[1]
+    return torch.cat([X[:, :first], X_reg.expand(len(X), -1, -1), X[:, first:]], dim=1)
+
+
+@requirement("EMB-27", "No further token joins the sequence once the positions are added.")
+@equation("embedding.no_registers", slot="registers", variant="none")
+def no_registers(
+    X: Float[Tensor, "B m d_model"],
+    tokens: Float[Tensor, "B n d_model"],  # noqa: ARG001 — how many there are decides where registers would stand
+) -> Float[Tensor, "B m d_model"]:
+    r"""Without registers. Vaswani et al. 2017, §3.4; Dosovitskiy et al. 2020, eq. (1).
+
+    $$ X \leftarrow X $$
+
+    Undefined: nothing.
+    """
+    return X
+
+
 @requirement("EMB-7", "X⁰ is the sum of (scaled) embedding and position: one position vector for each place.")
 @equation("embedding.input", slot="input", variant="embedded")
 def embedded(
@@ -327,6 +361,7 @@ def embedded(
     cls: Callable[..., Tensor],
     position: Callable[..., Tensor],
     segment: Callable[..., Tensor],
+    registers: Callable[..., Tensor],
     embedding_norm: Callable[..., Tensor],
     dropout: Callable[..., Tensor],
 ) -> Float[Tensor, "B n d_model"]:
@@ -334,15 +369,16 @@ def embedded(
 
     $$ X^{(0)} = \mathrm{Dropout}(X' + PE), \qquad X' = \mathrm{Cls}(\mathrm{Scale}(\mathrm{Embed}(x))) $$
 
-    BERT adds a vector for the segment and normalises the sum: the slots ``segment`` and
+    Registers join the sum, where the slot ``registers`` has them. BERT adds a vector for the segment and normalises the sum: the slots ``segment`` and
     ``embedding_norm``, which are empty otherwise. Some encoders of features norm and activate what
     their map gives: ``token_norm`` and ``token_activation``. (S4 writes H₀ = E + P, S1 writes
     Z₀ = X' + E_pos: the same sum.)
 
     Undefined: nothing.
     """
-    X = cls(embedding_scale(token_activation(token_norm(embedding(tokens)))))
-    return dropout(embedding_norm(segment(X + position(X), *segment_ids)))
+    embedded = embedding_scale(token_activation(token_norm(embedding(tokens))))
+    X = cls(embedded)
+    return dropout(embedding_norm(registers(segment(X + position(X), *segment_ids), embedded)))
 
 
 @requirement("EMB-16", "X⁰ is an affine map, from width d_e to d_model, of the normed sum of embedding and position.")
@@ -357,6 +393,7 @@ def factorised(
     cls: Callable[..., Float[Tensor, "B m d_e"]],
     position: Callable[..., Float[Tensor, "m d_e"]],
     segment: Callable[..., Float[Tensor, "B m d_e"]],
+    registers: Callable[..., Float[Tensor, "B m d_e"]],
     embedding_norm: Callable[..., Float[Tensor, "B m d_e"]],
     dropout: Callable[..., Float[Tensor, "B m d_e"]],
     W_e: Float[Tensor, "d_e d_model"],
@@ -383,6 +420,7 @@ def factorised(
         cls=cls,
         position=position,
         segment=segment,
+        registers=registers,
         embedding_norm=embedding_norm,
         dropout=dropout,
     )

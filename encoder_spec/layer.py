@@ -100,3 +100,113 @@ def pre_ln_bare(
     """
     x = residual_1(x, dropout(multihead(x, keep)))
     return residual_2(x, dropout(ffn(norm_2(x))))
+
+
+@requirement("LAYER-6", "Each sublayer reads its input as it is; what it gives is normed, and then added.")
+@equation("layer.res_post_ln", slot="layer", variant="res-post-ln")
+def res_post_ln(
+    x: Float[Tensor, "B n d_model"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    multihead: Callable[..., Tensor],
+    ffn: Callable[..., Tensor],
+    norm_1: Callable[..., Tensor],
+    norm_2: Callable[..., Tensor],
+    residual_1: Callable[..., Tensor],
+    residual_2: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Layer with normed results. Liu et al. 2021 (Swin Transformer V2), §3.2 and figure 1: *res-post-norm*.
+
+    $$ \begin{aligned}
+       x &\leftarrow x + \mathrm{Dropout}(\mathrm{LN}_1(\mathrm{MHA}(x))) \\
+       x &\leftarrow x + \mathrm{Dropout}(\mathrm{LN}_2(\mathrm{FFN}(x)))
+       \end{aligned} $$
+
+    No sublayer reads what is normed, and the residual path has no norm: what each layer adds has one size.
+
+    Undefined: nothing.
+    """
+    x = residual_1(x, dropout(norm_1(multihead(x, keep))))
+    return residual_2(x, dropout(norm_2(ffn(x))))
+
+
+@requirement("LAYER-7", "Each sublayer reads the normed input, and what it gives is normed again before it is added.")
+@equation("layer.sandwich_ln", slot="layer", variant="sandwich-ln")
+def sandwich_ln(
+    x: Float[Tensor, "B n d_model"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    multihead: Callable[..., Tensor],
+    ffn: Callable[..., Tensor],
+    norm_1: Callable[..., Tensor],
+    norm_2: Callable[..., Tensor],
+    norm_attention: Callable[..., Tensor],
+    norm_ffn: Callable[..., Tensor],
+    residual_1: Callable[..., Tensor],
+    residual_2: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Sandwich-LN layer. Ding et al. 2021 (CogView), §2.4; Riviere et al. 2024 (Gemma 2), §2.
+
+    $$ \begin{aligned}
+       x &\leftarrow x + \mathrm{Dropout}(\mathrm{LN}_\text{attention}(\mathrm{MHA}(\mathrm{LN}_1(x)))) \\
+       x &\leftarrow x + \mathrm{Dropout}(\mathrm{LN}_\text{ffn}(\mathrm{FFN}(\mathrm{LN}_2(x))))
+       \end{aligned} $$
+
+    All four norms have parameters of their own.
+
+    Undefined: nothing.
+    """
+    x = residual_1(x, dropout(norm_attention(multihead(norm_1(x), keep))))
+    return residual_2(x, dropout(norm_ffn(ffn(norm_2(x)))))
+
+
+@requirement("LAYER-8", "Both sublayers read the layer's input through one norm, and what both give is added to it.")
+@equation("layer.parallel", slot="layer")
+def parallel(
+    x: Float[Tensor, "B n d_model"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    multihead: Callable[..., Tensor],
+    ffn: Callable[..., Tensor],
+    norm_1: Callable[..., Tensor],
+    residual_1: Callable[..., Tensor],
+    residual_2: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Parallel layer. Wang & Komatsuzaki 2021 (GPT-J), released code; Dehghani et al. 2023 (ViT-22B), §2.
+
+    $$ x \leftarrow x + \mathrm{Dropout}(\mathrm{MHA}(y)) + \mathrm{Dropout}(\mathrm{FFN}(y)), \qquad
+       y = \mathrm{LN}_1(x) $$
+
+    Neither sublayer waits for the other, so that their maps of y may be computed as one.
+
+    Undefined: nothing.
+    """
+    y = norm_1(x)
+    return residual_2(residual_1(x, dropout(multihead(y, keep))), dropout(ffn(y)))
+
+
+@requirement("LAYER-9", "Both sublayers read the layer's input, each through its norm, and what both give is added.")
+@equation("layer.parallel_two_norms", slot="layer", variant="parallel-two-norms")
+def parallel_two_norms(
+    x: Float[Tensor, "B n d_model"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    multihead: Callable[..., Tensor],
+    ffn: Callable[..., Tensor],
+    norm_1: Callable[..., Tensor],
+    norm_2: Callable[..., Tensor],
+    residual_1: Callable[..., Tensor],
+    residual_2: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Parallel layer with two norms. Black et al. 2022 (GPT-NeoX-20B), §2.1.2.
+
+    $$ x \leftarrow x + \mathrm{Dropout}(\mathrm{MHA}(\mathrm{LN}_1(x)))
+       + \mathrm{Dropout}(\mathrm{FFN}(\mathrm{LN}_2(x))) $$
+
+    Undefined: nothing. (Its authors had meant to share one norm, and report two as an oversight in their code.)
+    """
+    return residual_2(residual_1(x, dropout(multihead(norm_1(x), keep))), dropout(ffn(norm_2(x))))

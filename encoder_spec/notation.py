@@ -50,6 +50,7 @@ SYMBOLS: dict[str, Symbol] = {
     "V": Symbol("|V|", "vocabulary size", "vocab_size"),
     "buckets": Symbol("n_b", "rows of a table of relative positions", "relative_buckets"),
     "max_len": Symbol(r"n_\text{max}", "rows of a learned position table", "max_len"),
+    "r": Symbol("r", "number of registers", "num_registers"),
     "segments": Symbol("n_s", "number of segment types", "num_segments"),
     "channels": Symbol("C", "channels of an image or of a signal, features of a moment", "channels"),
     "classes": Symbol("c", "number of classes of a head", "num_classes"),

@@ -47,6 +47,7 @@ LETTERS = (
     "patch",
     "patch_width",
     "d_e",
+    "r",
 )
 PRIMES = dict(zip(LETTERS, sympy.primerange(97, 200), strict=False))
 SIZES = PRIMES | {width: 2 * PRIMES[width] for width in ("d_model", "d_e", "d_k")} | {"buckets": 4 * PRIMES["buckets"]}
@@ -124,6 +125,7 @@ def example(hint: Any) -> Tensor:
     """An argument of this annotation: token ids are zeros, anything else has a shape and no entries."""
     axes = hint.dim_str.replace("*axes", "B n").replace("#", "").split()
     tall = {"height": SIZES["patch"] * SIZES["n"], "width": SIZES["patch_width"], "time": 2 * SIZES["n"]}
+    tall["m"] = SIZES["n"]  # as if no class token stood before the tokens
     shape = [axis_size(axis, SIZES | tall) for axis in axes]
     if hint.dtype is Int:
         return torch.zeros(shape, dtype=torch.long)

@@ -215,6 +215,7 @@ VASWANI_2017 = define(
     cls="none",
     position="sinusoidal",
     segment="none",
+    registers="none",
     embedding_norm="none",
     layer="post-ln",
     sharing="none",
@@ -354,6 +355,22 @@ EUROBERT = PRE_LN.replace(
     eps=1e-5,
 ).sized(d_model=1152, h=18, g=6, d_ff=4096, N=26, V=128256)
 
+EMBEDDING_GEMMA = PRE_LN.replace(
+    name="embedding-gemma",
+    source="Vera et al. 2025, §2.1; window, order of layers, base θ, ε and sizes as released (300m)",
+    position="in-attention",
+    layer="sandwich-ln",
+    multihead="grouped-query",
+    attention="normed",
+    rotation="halves",
+    rotary_base=(10000, 10000, 10000, 10000, 10000, 1000000),
+    reach=("local", "local", "local", "local", "local", "global"),
+    window=512,
+    norm="rms",
+    ffn="gated",
+    activation="gelu-tanh",
+).sized(d_model=768, h=3, g=1, d_k=256, d_v=256, d_ff=1152, N=24, V=262144)
+
 JINA_V3 = ROBERTA.replace(
     name="jina-v3",
     source="Sturua et al. 2024, §3; base θ as released",
@@ -431,6 +448,22 @@ DINOV2 = VIT.replace(
     residual="scaled",
 ).sized(patch=14, max_len=1370)
 
+DINOV2_REGISTERS = DINOV2.replace(
+    name="dinov2-registers",
+    source="Darcet et al. 2023, §2.2; Oquab et al. 2023, §4",
+    registers="registers",
+).sized(r=4)
+
+VIT_22B = VIT.replace(
+    name="vit-22b",
+    source="Dehghani et al. 2023, §2; biases of the output maps as in Dosovitskiy et al. 2020",
+    cls="none",
+    layer="parallel",
+    attention="normed",
+    norm="rms",
+    projections="linear",
+).sized(d_model=6144, h=48, d_ff=24576, N=48, patch=14, max_len=256)
+
 CLIP_VISION = VIT.replace(
     name="clip-vision",
     source="Radford et al. 2021, §2.4; activation, norm of the embeddings and ε as released",
@@ -489,6 +522,7 @@ PROFILES = {
         NOMIC_BERT,
         MODERNBERT,
         EUROBERT,
+        EMBEDDING_GEMMA,
         JINA_V3,
         MPNET,
         T5_ENCODER,
@@ -498,6 +532,8 @@ PROFILES = {
         VIT,
         DEIT,
         DINOV2,
+        DINOV2_REGISTERS,
+        VIT_22B,
         CLIP_VISION,
         CLIP_TEXT,
         SIGLIP,

@@ -4,7 +4,7 @@ The whole encoder runs once at prime sizes (``encoder_spec.primes``), and each e
 evaluates is one step: outermost first, with what it uses below it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from sympy import Expr, S
 from torch import Tensor
 
 from encoder_spec.assembly import Encoder
-from encoder_spec.cost import N, monomial, n, prepended, total
+from encoder_spec.cost import N, joined, monomial, n, symbol, total
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import Equation
 from encoder_spec.primes import SIZES, Measurement, example
@@ -46,10 +46,11 @@ class Walk(Measurement):
     """A measurement that keeps every evaluation, in the order in which they begin.
 
     Attributes:
-        length: the length that the layers see, where the embedding reads as many tokens as ``SIZES`` says.
+        lengths: by the size of an axis of positions, how many these are, where n is the length that the layers see; the
+            embedding reads as many tokens as ``SIZES`` says.
     """
 
-    length: int = SIZES["n"]
+    lengths: Mapping[int, Expr] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -85,11 +86,20 @@ class Walk(Measurement):
         return step
 
     def read(self, size: int) -> Expr:
-        """The monomial of a number, in which n is the length that the layers see."""
-        power = 0
-        while size % self.length == 0:
-            size, power = size // self.length, power + 1
-        return n**power * monomial(size).subs(n, n - (self.length - SIZES["n"]))
+        """The product that a number is, in which n is the length that the layers see."""
+        found = S.One
+        for length, here in self.lengths.items():
+            while length != SIZES["n"] and size % length == 0:
+                size, found = size // length, found * here
+        return found * monomial(size).subs(n, self.lengths.get(SIZES["n"], n))
+
+
+def lengths(profile: Profile) -> dict[int, Expr]:
+    """The lengths of the sequence on its way into the layers, by their sizes: with all tokens, without registers."""
+    registers, classes = joined(profile, "registers"), joined(profile, "cls")
+    absent = (S.Zero, registers, registers + classes)
+    size = {n: SIZES["n"], symbol("r"): SIZES["r"]}
+    return {int((n + registers + classes - less).subs(size)): n - less for less in absent}
 
 
 def steps(profile: Profile) -> list[Step]:
@@ -98,7 +108,7 @@ def steps(profile: Profile) -> list[Step]:
     encoder = Encoder(profile, Dimensions(N=1, **sizes))
     arrays = {path: torch.empty(shape, device="meta") for path, shape in encoder.parameter_shapes().items()}
     keep = torch.ones(1, 1, 1, dtype=torch.bool, device="meta")
-    walk = Walk(length=SIZES["n"] + prepended(profile))
+    walk = Walk(lengths=lengths(profile))
     with walk:
         encoder.bind(arrays, evaluate=walk.evaluate)(keep, *inputs(profile))
     return walk.steps

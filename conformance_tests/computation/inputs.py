@@ -23,7 +23,7 @@ from encoder_spec.notation import SpecificationError
 EXACT, STORED = 1e-9, 1e-5
 """How far sinusoids of few positions may be from the formula: in float64, and with angles computed in float32."""
 
-ABSENT = ("feature_norm", "token_norm", "token_activation", "embedding_scale", "segment", "cls")
+ABSENT = ("feature_norm", "token_norm", "token_activation", "embedding_scale", "segment", "cls", "registers")
 """Slots of the input that are empty unless something is read that fills them."""
 
 SINUSOIDS = ("sinusoidal", "sinusoidal-concatenated", "sinusoidal-tensor2tensor")
@@ -642,7 +642,7 @@ def read_stem(found: EncoderReading, value: Value) -> bool:
 
 
 def read_side_by_side(found: EncoderReading, term: Node) -> None:
-    """Read class tokens that stand before the positions."""
+    """Read learned vectors that stand beside the tokens: class tokens and registers."""
     graph = found.graph
     codes = term.what
     assert isinstance(codes, Tensor)
@@ -654,24 +654,50 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
     if bool(outside.all(dim=1).any()) and not bool(outside.all(dim=0).any()):
         codes, outside = codes.transpose(0, 1), outside.T  # the positions come first
     beside = outside.any(dim=0).nonzero().flatten().tolist()
-    if len(beside) not in (1, 2):
-        found.unread.append("something other than class tokens stands beside the positions")
+    first, number = (beside[0], len(beside)) if beside else (0, 0)
+    if beside != list(range(first, first + number)) or not beside:
+        found.unread.append("something other than class tokens and registers stands beside the tokens")
         return
-    if beside != list(range(len(beside))):
-        found.findings.append(Finding("cls", "the class token does not stand before the positions"))
-    found.codes["x_cls"] = codes[0, beside[0]]
-    found.choices["cls"] = "cls"
-    if len(beside) == 2:
-        found.codes["x_dist"] = codes[0, beside[1]]
-        found.choices["cls"] = "cls-and-distillation"
     behind = codes[:, [place for place in range(codes.shape[1]) if place not in beside]]
-    parts = list(summands(graph, term.parts[0], in_sequence=behind if graph.owner(behind) is not None else None))
-    for factor, part in parts:
+    is_placed = "position" in found.choices
+    for factor, part in summands(graph, term.parts[0], in_sequence=None if graph.owner(behind) is None else behind):
         read_term(found, factor, part)
-    if any(part.kind == "weights" for _, part in parts):
-        says = "positions are added before the class token is put in front, which gets none"
-        found.findings.append(Finding("position", says))
-        if "P" in found.codes:  # with rows of 0 for the class tokens it is the table that the equations need
-            table = found.codes["P"][int(found.choices.pop("position_offset", 0)) :]
-            found.codes["P"] = torch.cat([table.new_zeros(len(beside), table.shape[-1]), table])
-            found.choices["position"] = "learned"
+    read_learned(found, codes[0, beside], first, with_positions=is_placed or "position" not in found.choices)
+
+
+def read_learned(found: EncoderReading, vectors: Tensor, first: int, *, with_positions: bool) -> None:
+    """Read learned vectors in front of the tokens: class tokens get positions where tokens do, and registers none.
+
+    Args:
+        found: takes them up, and has what stands behind them already.
+        vectors: their codes.
+        first: the place of the first one of them in the sequence.
+        with_positions: whether what is added to the tokens is added to them, too, or nothing is added to either.
+    """
+    own = len(class_tokens(found))
+    if own or not with_positions:
+        classes, registers = vectors[:0], vectors
+    else:
+        # Without positions nothing tells class tokens from registers, of which there are several.
+        classes, registers = (vectors, vectors[:0]) if len(vectors) <= TWO_TOKENS else (vectors[:1], vectors[1:])
+    for path, codes in zip(CLASS_TOKENS, classes, strict=False):
+        found.codes[path] = codes
+        found.choices["cls"] = "cls" if path == CLASS_TOKENS[0] else "cls-and-distillation"
+    if len(registers):
+        found.codes["X_reg"], found.choices["registers"], found.sizes["r"] = registers, "registers", len(registers)
+    if len(classes) and first:
+        found.findings.append(Finding("cls", "the class token does not stand before the positions"))
+    elif first != own:
+        where = "before the class token" if first < own else "behind the tokens"
+        found.findings.append(Finding("registers", f"the registers stand {where}"))
+
+
+CLASS_TOKENS = ("x_cls", "x_dist")
+"""The class token and that of distillation, in order."""
+
+TWO_TOKENS = len(CLASS_TOKENS)
+
+
+def class_tokens(found: EncoderReading) -> list[str]:
+    """Return which class tokens are read."""
+    return [path for path in CLASS_TOKENS if path in found.codes]

@@ -14,7 +14,7 @@ from conformance_tests.computation.attention import Attention, attentions, names
 from conformance_tests.computation.constants import NEAR, SAME
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import Codes, Graph, Value, places
-from conformance_tests.computation.inputs import ONE_FOR_ALL, WITH_FEATURES, read_entrance
+from conformance_tests.computation.inputs import ONE_FOR_ALL, WITH_FEATURES, class_tokens, read_entrance
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import read_norm_parameters, read_outer_norm
 from conformance_tests.computation.rotation import wavelengths
@@ -158,7 +158,7 @@ def all_positions(graph: Graph) -> tuple[Tensor, list[int]]:
 def find_left_out(found: EncoderReading, returned: list[int], computed: int) -> None:
     """Find positions that are computed and not returned; to leave out class tokens is a choice."""
     missing = set(range(computed)).difference(returned)
-    own = {place for place, path in enumerate(("x_cls", "x_dist")) if path in found.codes}
+    own = set(range(len(class_tokens(found)) + found.sizes.get("r", 0)))
     if missing and missing <= own:
         found.foreign.append("its output leaves out the tokens that it puts before the others")
     elif missing:
@@ -230,10 +230,12 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
         found.take(attention)
         if attention.gives is not None:
             found.within_attention |= parameters_between(graph, attention.reads, attention.gives)
-        for name, step in (("norm_1", first), ("norm_2", second)):
-            norm = step.before if stream.is_pre else step.behind
-            if norm is not None or not (stream.starts_bare and step is stream.steps[0]):
+        for name, of_result, step in (("norm_1", "norm_attention", first), ("norm_2", "norm_ffn", second)):
+            norm = step.before if stream.is_pre else step.behind or step.of_result
+            if norm is not None or not (step.is_parallel or (stream.starts_bare and step is stream.steps[0])):
                 norms[place + name] = norm
+            if stream.layer == "sandwich-ln":
+                norms[place + of_result] = step.of_result
             if step.extra is not None:
                 found.departing |= parameters_between(graph, step.extra.reads, step.extra.value)
             if step.before and step.behind:
@@ -251,7 +253,7 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
         "d_model": head.W_Q.shape[0],
         "d_ff": max(found.codes.forms[f"layers.{l}.W_1"].shape[1] for l in range(len(layers))),
     }
-    found.choices["layer"] = "pre-ln" if stream.is_pre else "post-ln"
+    found.choices["layer"] = stream.layer
     biases = {path.rpartition(".")[2] for path in found.codes}
     projections = biases & {"b_Q", "b_K", "b_V"}
     found.choices["projections"] = (
@@ -529,7 +531,7 @@ def read_norms(found: EncoderReading, stream: Stream, norms: Mapping[str, Norm |
     ):
         if outer is not None:
             read_outer_norm(found, outer, place, slot)
-    for name in ("norm_1", "norm_2"):
+    for name in dict.fromkeys(place.rpartition(".")[2] for place in norms):
         read_eps(found, name, [norm for place, norm in norms.items() if place.endswith(name) and norm and norm.form])
 
 

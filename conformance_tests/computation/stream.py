@@ -178,6 +178,7 @@ class Wiring:
         if value.operation in ("add", "sub") and len(data) == 2:
             parts = tuple(map(self.of, data))
             parts = (self._as_network(parts[0], data[0], parts[1]), self._as_network(parts[1], data[1], parts[0]))
+            parts = one_by_one(*parts) if value.operation == "add" else parts
             return Node("sum" if value.operation == "add" else "difference", value, parts)
         if value.operation in MASKING and len(data) == 2:
             numbers = graph.numbers(value.codes)
@@ -208,10 +209,12 @@ class Wiring:
             return None
         factors = others[0].reshape(-1, value.shape[-1])
         node = self.of(data[0])
-        if node.kind != "sublayer" or not bool((factors == factors[:1]).all()):
+        sublayers = node.parts if node.kind == "sum" else (node,)
+        if any(n.kind != "sublayer" for n in sublayers) or not bool((factors == factors[:1]).all()):
             return None
-        assert isinstance(node.what, Attention | FeedForward)
-        node.what.lam = factors[0]
+        for sublayer in sublayers:
+            assert isinstance(sublayer.what, Attention | FeedForward)
+            sublayer.what.lam = factors[0]
         return replace(node, value=value)
 
     def _as_network(self, node: Node, codes: Tensor, beside: Node) -> Node:
@@ -319,12 +322,16 @@ EMBEDDED = ("look-up", "sum", "map", "side by side")
 """Kinds of values that a stream begins with, which may be multiplied."""
 
 
+TWO_NORMS, RES_POST_LN = "parallel-two-norms", "res-post-ln"
+
+
 @dataclass(eq=False)
 class Step:
     """One sublayer on the stream: what norms stand before and behind it, and whether the stream goes around it.
 
     ``extra`` is a norm that has no place in any order of norms: of the sum to which the stream is added once more, or
-    before a sublayer where norms stand behind all of them.
+    before a sublayer where norms stand behind all of them. ``of_result`` is the norm of what it gives, before that is
+    added. A sublayer that ``is_parallel`` reads the stream that the one before it reads.
     """
 
     part: Sublayer
@@ -332,6 +339,8 @@ class Step:
     behind: Norm | None = None
     is_added: bool = True
     extra: Norm | None = None
+    of_result: Norm | None = None
+    is_parallel: bool = False
 
 
 @dataclass(eq=False)
@@ -357,6 +366,32 @@ class Stream(Remarks):
     def is_pre(self) -> bool:
         """Return whether norms stand before the sublayers."""
         return any(step.before for step in self.steps)
+
+    @property
+    def layer(self) -> str:
+        """Return the variant of the layer: in which order its sublayers, sums and norms stand."""
+        if any(step.is_parallel for step in self.steps):
+            return "parallel" if any(step.is_parallel and not step.before for step in self.steps) else TWO_NORMS
+        if any(step.of_result for step in self.steps):
+            return "sandwich-ln" if self.is_pre else RES_POST_LN
+        return "pre-ln" if self.is_pre else "post-ln"
+
+
+def below_norms(node: Node) -> Node:
+    """Return what is normed, if a value is a norm of something; else the value."""
+    while node.kind == "norm":
+        node = node.parts[0]
+    return node
+
+
+def one_by_one(one: Node, other: Node) -> tuple[Node, Node]:
+    """Return the summands of a sum in which x + (f + g) is (x + f) + g, where f and g are sublayers that read x."""
+    for stream, both in ((one, other), (other, one)):
+        is_both = both.kind == "sum" and all(part.kind == "sublayer" for part in both.parts)
+        if is_both and all(below_norms(part.parts[0]) is stream for part in both.parts):
+            first, second = both.parts
+            return Node("sum", both.value, (stream, first)), second
+    return one, other
 
 
 class Branch(NamedTuple):
@@ -516,7 +551,7 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         if branch is not None and branch.is_twice:
             step.extra = branch.norm
         elif branch is not None:
-            step.behind = branch.norm
+            step.of_result = branch.norm
         events.append(step)
         reads = out.parts[0]
         where = out.value.where if out.value is not None else ""
@@ -540,14 +575,41 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         read[len(events) - 1] = reads
     for place, finding in astray:
         # The sublayer before it on the stream is the next event here, unless a norm stands between.
-        if read.get(place + 1) is read[place]:
-            found.foreign = ["attention and feed-forward network read one value, side by side"]
-        else:
+        beside = read.get(place + 1)
+        if beside is None or below_norms(beside) is not below_norms(read[place]):
             found.findings.append(finding)
+        elif not stand_in_parallel(events, place, (beside, read[place])):
+            found.foreign = ["attention and feed-forward network read one value, side by side"]
     found.source = here
     judge_added(found, wiring.graph, added)
     arrange(found, with_absent_sublayers(wiring, found, events[::-1], here))
     return found
+
+
+def stand_in_parallel(events: list["Norm | Step"], place: int, reads: tuple[Node, Node]) -> bool:
+    """Note that two sublayers read one stream, each through its norm or both through one; return whether it is so.
+
+    Args:
+        events: norms and sublayers, the last one first; the attention is put before the network, as a layer has them.
+        place: that of the sublayer which is added last; the other one stands behind it.
+        reads: what the other one reads, and what this one does.
+    """
+    both = [events[place + 1], events[place]]
+    norms = [node.what for node in reads]
+    if {type(step.part) for step in both if isinstance(step, Step)} != {Attention, FeedForward}:
+        return False
+    if not all(isinstance(norm, Norm) for norm in norms):
+        return False
+    for step, norm in zip(both, norms, strict=True):
+        assert isinstance(step, Step)
+        assert isinstance(norm, Norm)
+        step.before, step.is_parallel = norm, False
+    first, second = sorted(both, key=lambda step: isinstance(step, Step) and isinstance(step.part, FeedForward))
+    assert isinstance(second, Step)
+    second.is_parallel = True
+    second.before = None if reads[0] is reads[1] else second.before
+    events[place], events[place + 1] = second, first
+    return True
 
 
 def wrong_with(branch: Branch, sublayer: str, where: str) -> Iterator[Finding]:
@@ -561,12 +623,8 @@ def wrong_with(branch: Branch, sublayer: str, where: str) -> Iterator[Finding]:
     if branch.times != 1:
         says = f"the stream is multiplied by {branch.times:.6g} before the {sublayer}'s result is added{where}"
         yield Finding("residual", says)
-    if branch.norm is not None:
-        says = (
-            f"behind the norm of the sum with what the {sublayer} gives the stream is added once more{where}"
-            if branch.is_twice
-            else f"what the {sublayer} gives is normed before it is added, not behind the sum{branch.norm.value.where}"
-        )
+    if branch.is_twice:
+        says = f"behind the norm of the sum with what the {sublayer} gives the stream is added once more{where}"
         yield Finding("residual", says)
     out = branch.out
     if out.passes:
@@ -754,6 +812,7 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
     if not steps:
         return
     set_extra_apart(found, events)
+    place_norms_of_results(found, events)
     for norm, step in pairwise(list(events)):
         if found.is_pre and isinstance(step, Step) and step.before is None and isinstance(norm, Norm):
             if step is steps[0] and step.is_added and all(other.before is not None for other in steps[1:]):
@@ -773,7 +832,7 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
         inner.append([e for e in events[events.index(a) + 1 : events.index(b)] if isinstance(e, Norm)])
     if len(before) > 1 or len(behind) > 1 + (not found.is_pre) or any(len(i) > 1 for i in inner):
         found.unread.append("several norms stand behind one another")
-    if found.is_pre:
+    if found.is_pre or found.layer == RES_POST_LN:
         found.leading, found.trailing = first_of(before), first_of(behind)
         for step, norms in zip(steps, inner, strict=False):
             if norms:
@@ -789,6 +848,27 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
     for step, norms in zip(steps, [*inner, behind[:1]], strict=True):
         step.behind = first_of(norms) or step.behind
     found.trailing = first_of(behind[1:])
+
+
+def place_norms_of_results(found: Stream, events: Sequence["Norm | Step"]) -> None:
+    """Find norms of what sublayers give where not all have one, or where sums are normed as well.
+
+    Where all have one, and none before it, the layers are those of Swin Transformer V2. Most who write this mean
+    Post-LN, so that it has to be declared.
+    """
+    normed = [step for step in found.steps if step.of_result is not None]
+    on_stream = [event for event in events[events.index(found.steps[0]) : -1] if isinstance(event, Norm)]
+    all_normed = len(normed) == len(found.steps)
+    if all_normed and found.is_pre:
+        return
+    variant = RES_POST_LN if all_normed and not on_stream else ""
+    for step in normed:
+        assert step.of_result is not None
+        what = "attention" if isinstance(step.part, Attention) else "feed-forward network"
+        says = f"what the {what} gives is normed before it is added, not behind the sum{step.of_result.value.where}"
+        found.findings.append(Finding("layer" if variant else "residual", says, variant))
+        if not variant:
+            step.behind, step.of_result = step.of_result, None
 
 
 def set_extra_apart(found: Stream, events: Sequence["Norm | Step"]) -> None:

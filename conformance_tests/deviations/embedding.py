@@ -182,11 +182,13 @@ def input_with(form: Callable[..., Tensor]) -> Callable[..., Tensor]:
         cls: Callable[..., Tensor],
         position: Callable[..., Tensor],
         segment: Callable[..., Tensor],
+        registers: Callable[..., Tensor],
         embedding_norm: Callable[..., Tensor],
         dropout: Callable[..., Tensor],
     ) -> Tensor:
-        X = form(token_activation(token_norm(embedding(tokens))), cls, embedding_scale, position)
-        return dropout(embedding_norm(segment(X, *segment_ids)))
+        E = token_activation(token_norm(embedding(tokens)))
+        X = form(E, cls, embedding_scale, position)
+        return dropout(embedding_norm(registers(segment(X, *segment_ids), E)))
 
     embedded.__name__ = form.__name__
     return embedded

@@ -18,10 +18,12 @@ from encoder_spec.embedding import (
     no_cls,
     no_embedding_norm,
     no_feature_norm,
+    no_registers,
     no_segments,
     no_token_activation,
     no_token_norm,
     patches_without_bias,
+    registers,
     token_activation,
     token_norm,
     unscaled,
@@ -36,12 +38,14 @@ VECTORS, FEATURES, BARE_FEATURES = "embedding.vectors", "embedding.features", "e
 FEATURE_NORM, TOKEN_NORM = "embedding.feature_norm", "embedding.token_norm"
 TOKEN_ACTIVATION = "embedding.token_activation"
 TWO_TOKENS, FACTORISED, GIVEN = "embedding.cls_and_distillation", "embedding.factorised", "embedding.given"
+REGISTERS = "embedding.registers"
 
 F: TypeAlias = Callable[..., Tensor]
 PatchMap: TypeAlias = Float[Tensor, "patch_area d_model"]
 Taps: TypeAlias = Float[Tensor, "3 channels d_model"]
 InnerTaps: TypeAlias = Float[Tensor, "3 d_model d_model"]
 Vector: TypeAlias = Float[Tensor, "d_model"]
+Registers: TypeAlias = Float[Tensor, "r d_model"]
 FeatureMap: TypeAlias = Float[Tensor, "channels d_model"]
 PatchNorm: TypeAlias = Callable[..., Float[Tensor, "B n patch_area"]]
 FeatureNorm: TypeAlias = Callable[..., Float[Tensor, "B n channels"]]
@@ -266,6 +270,30 @@ def class_twice(X: Tensor, *, x_cls: Vector, x_dist: Vector) -> Tensor:
     return torch.cat([x_cls.expand(len(X), 2, -1), X], dim=1)
 
 
+@deviation("registers-before-class-token", REGISTERS, ("EMB-26", "HEAD-1"))
+def registers_first(X: Tensor, tokens: Tensor, *, X_reg: Registers) -> Tensor:  # noqa: ARG001
+    """The registers stand before the class token, too."""
+    return torch.cat([X_reg.expand(len(X), -1, -1), X], dim=1)
+
+
+@deviation("registers-behind-tokens", REGISTERS, "EMB-26")
+def registers_last(X: Tensor, tokens: Tensor, *, X_reg: Registers) -> Tensor:  # noqa: ARG001
+    """The registers stand behind the last token."""
+    return torch.cat([X, X_reg.expand(len(X), -1, -1)], dim=1)
+
+
+@deviation("registers-all-the-first", REGISTERS, ("EMB-26", "ENC-8"))
+def one_register(X: Tensor, tokens: Tensor, *, X_reg: Registers) -> Tensor:
+    """The first register stands in the place of all."""
+    return registers(X, tokens, X_reg=X_reg[:1].expand_as(X_reg))
+
+
+@deviation("registers-with-positions", REGISTERS, "EMB-26")
+def placed_registers(X: Tensor, tokens: Tensor, *, X_reg: Registers, P: Float[Tensor, "max_len d_model"]) -> Tensor:
+    """The registers get the positions of the first tokens."""
+    return registers(X, tokens, X_reg=X_reg + P[: len(X_reg)])
+
+
 deviation(
     "class-token-added",
     "embedding.no_cls",
@@ -295,13 +323,15 @@ def bias_ignored(
     cls: F,
     position: F,
     segment: F,
+    registers: F,
     embedding_norm: F,
     W_e: Float[Tensor, "d_e d_model"],
     b_e: Vector,
 ) -> Tensor:
     """The map behind the factorised table has a bias, which is never added."""
-    X = cls(embedding_scale(token_activation(token_norm(embedding(tokens)))))
-    return embedding_norm(segment(X + position(X), *segment_ids)) @ W_e
+    E = embedding_scale(token_activation(token_norm(embedding(tokens))))
+    X = cls(E)
+    return embedding_norm(registers(segment(X + position(X), *segment_ids), E)) @ W_e
 
 
 @deviation("factorised-map-activated", FACTORISED, "EMB-16")
@@ -315,13 +345,15 @@ def map_activated(
     cls: F,
     position: F,
     segment: F,
+    registers: F,
     embedding_norm: F,
     W_e: Float[Tensor, "d_e d_model"],
     b_e: Vector,
 ) -> Tensor:
     """A GELU follows the map behind the factorised table."""
-    X = cls(embedding_scale(token_activation(token_norm(embedding(tokens)))))
-    return gelu(embedding_norm(segment(X + position(X), *segment_ids)) @ W_e + b_e)
+    E = embedding_scale(token_activation(token_norm(embedding(tokens))))
+    X = cls(E)
+    return gelu(embedding_norm(registers(segment(X + position(X), *segment_ids), E)) @ W_e + b_e)
 
 
 ADDING: tuple[F, ...] = (
@@ -333,6 +365,7 @@ ADDING: tuple[F, ...] = (
     no_cls,
     sinusoidal,
     no_segments,
+    no_registers,
     no_embedding_norm,
 )
 """The input of an encoder that adds sinusoids to its vectors, and nothing else."""

@@ -1,4 +1,4 @@
-"""Wrong orders of sublayer, residual and norm where Post-LN is due; those for Pre-LN stand in ``pre_ln``."""
+"""Wrong orders of sublayer, residual and norm where Post-LN is due; for other orders see the files named below."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -6,10 +6,10 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from conformance_tests.deviations import deviation, pre_ln
+from conformance_tests.deviations import deviation, further_layers, pre_ln
 from encoder_spec import layer
 
-__all__ = ["pre_ln"]
+__all__ = ["further_layers", "pre_ln"]
 
 POST, PRE = "layer.post_ln", "layer.pre_ln"
 
@@ -31,6 +31,28 @@ deviation(
     "commonly seen",
     definition="The layers are Post-LN: a norm follows each residual sum.",
 )(layer.post_ln)
+
+deviation(
+    "post-ln-norm-before-sum",
+    POST,
+    ("LAYER-1", "RES-1"),
+    "lucidrains/vit-pytorch#244",
+    definition="Each sublayer's output is normed before the residual sum, which is not normed.",
+)(layer.res_post_ln)
+deviation(
+    "pre-ln-norm-behind-sublayer",
+    PRE,
+    "LAYER-4",
+    "lucidrains/vit-pytorch#244",
+    definition="Each sublayer reads its input as it is, and its output is normed before the residual sum.",
+)(layer.res_post_ln)
+deviation(
+    "pre-ln-parallel-sublayers",
+    PRE,
+    "LAYER-4",
+    "commonly seen",
+    definition="Both sublayers read the layer's input, each through its norm.",
+)(layer.parallel_two_norms)
 
 # Where Post-LN is due --------------------------------------------------------------------
 
@@ -58,15 +80,6 @@ def post_far_residual(
     """The layer's input is added to the output of the feed-forward network, not the network's."""
     y = norm_1(residual_1(x, multihead(x, keep)))
     return norm_2(residual_2(x, ffn(y)))
-
-
-@deviation("post-ln-norm-before-sum", POST, ("LAYER-1", "RES-1"), "lucidrains/vit-pytorch#244")
-def post_inner_norm(
-    x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F, residual_2: F
-) -> Tensor:
-    """Each sublayer's output is normed before the residual sum, which is not normed."""
-    x = residual_1(x, norm_1(multihead(x, keep)))
-    return residual_2(x, norm_2(ffn(x)))
 
 
 @deviation("post-ln-one-norm", POST, ("LAYER-1", "LAYER-3", "ENC-17"), "bentrevett/pytorch-seq2seq#100")

@@ -48,15 +48,6 @@ def pre_far_residual(
     return residual_2(x, ffn(norm_2(y)))
 
 
-@deviation("pre-ln-norm-behind-sublayer", PRE, "LAYER-4", "lucidrains/vit-pytorch#244")
-def pre_inner_norm(
-    x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F, residual_2: F
-) -> Tensor:
-    """Each sublayer reads its input as it is, and its output is normed before the residual sum."""
-    x = residual_1(x, norm_1(multihead(x, keep)))
-    return residual_2(x, norm_2(ffn(x)))
-
-
 @deviation("pre-ln-norms-on-either-side", PRE, ("LAYER-4", "RES-1", "RES-3", "ENC-17"))
 def pre_sandwich(
     x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F, residual_2: F
@@ -98,14 +89,6 @@ def pre_ffn_first(
     """The feed-forward network precedes the attention."""
     x = residual_2(x, ffn(norm_2(x)))
     return residual_1(x, multihead(norm_1(x), keep))
-
-
-@deviation("pre-ln-parallel-sublayers", PRE, "LAYER-4", "commonly seen")
-def pre_parallel(
-    x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F, residual_2: F
-) -> Tensor:
-    """Both sublayers read the layer's input, each through its norm."""
-    return residual_2(residual_1(x, multihead(norm_1(x), keep)), ffn(norm_2(x)))
 
 
 @deviation("pre-ln-attention-missing", PRE, ("LAYER-4", "ENC-8", "ENC-11"))

@@ -210,7 +210,7 @@ class Run(Computed):
         if (chosen["rotation"], chosen["bias"], chosen["reach"]) != ("none", "none", "global"):
             raise Unsupported("the scores know positions, so that order does matter")
         self.demand_output_per_position()
-        first = len(self.encoder.profile["cls"].parameters) if "cls" in self.encoder.choices() else 0
+        first = self.encoder.prepended
         for case in self.cases(Case(), Case(gradients=False)):
             Z, got = self.output(case), self.encode(case, self.probes[case.probe].reversed())
             want = torch.cat([Z[:, :first], Z[:, first:].flip(1)], dim=1)

@@ -239,7 +239,7 @@ class Probes:
             self.longest = self.length
         if self._kind in BY_POSITION and self._kind != "given" and learned:
             # Two rows are spared: the offset is not known before it is identified.
-            spared = self._prepended + max(2, int(encoder.profile.constants["offset"]))
+            spared = encoder.class_tokens + max(2, int(encoder.profile.constants["offset"]))
             usable = encoder.dimensions.max_len - spared
             self.length, self.longest = (max(1, min(length, usable)) for length in (self.length, LONG))
         self.batch, self.length = self._fixed(self.batch, self.length)
@@ -260,18 +260,13 @@ class Probes:
         profile = self.encoder.profile
         return profile["input" if profile["input"].variant == "given" else "embedding"].variant
 
-    @property
-    def _prepended(self) -> int:
-        profile = self.encoder.profile
-        return 0 if profile["input"].variant == "given" else len(profile["cls"].parameters)
-
     def _grid(self, length: int) -> tuple[int, int]:
         """Return rows and columns of patches: the square that a learned table is for, else about as many as asked."""
         if self.fixed.image is not None:
             height, width = self.fixed.image
             return height // self.encoder.dimensions.patch, width // self.encoder.dimensions.patch_width
-        side = isqrt(self.encoder.dimensions.max_len - self._prepended)
-        is_square = side**2 + self._prepended == self.encoder.dimensions.max_len
+        side = isqrt(self.encoder.dimensions.max_len - self.encoder.class_tokens)
+        is_square = side**2 + self.encoder.class_tokens == self.encoder.dimensions.max_len
         if is_square and self.encoder.profile["position"].parameters:
             return side, side
         side = isqrt(length)
@@ -290,7 +285,7 @@ class Probes:
         sizes = self.encoder.dimensions
         patch = (sizes.patch, sizes.patch_width) if self._kind.startswith("patches") else None
         probe = Probe(inputs, None, self._kind in BY_POSITION, patch)
-        keep = self._keep(name, len(inputs[0]), probe.positions + self._prepended, generator)
+        keep = self._keep(name, len(inputs[0]), probe.positions + self.encoder.prepended, generator)
         return replace(probe, keep=keep)
 
     def _sizes(self, name: str) -> tuple[int, int]:

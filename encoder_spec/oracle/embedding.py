@@ -153,6 +153,21 @@ def no_cls(X: Array) -> Array:
     return X
 
 
+def registers(X: Array, tokens: Array, *, X_reg: Array) -> Array:
+    """With c = m − n: X[b, j] for j < c, X_reg[j − c] for c ≤ j < c + r, and X[b, j − r] behind."""
+    B, m, d_model = X.shape
+    c, r = m - tokens.shape[1], len(X_reg)
+    longer = np.empty((B, m + r, d_model))
+    for b, j in np.ndindex(B, m + r):
+        longer[b, j] = X[b, j] if j < c else X_reg[j - c] if j < c + r else X[b, j - r]
+    return longer
+
+
+def no_registers(X: Array, tokens: Array) -> Array:  # noqa: ARG001 — how many tokens there are changes nothing
+    """X[b, j, c]."""
+    return X
+
+
 def embedded(
     tokens: NDArray[np.generic],
     *segment_ids: Ids,
@@ -163,16 +178,18 @@ def embedded(
     cls: Callable[..., Array],
     position: Callable[..., Array],
     segment: Callable[..., Array],
+    registers: Callable[..., Array],
     embedding_norm: Callable[..., Array],
     dropout: Callable[..., Array],
 ) -> Array:
-    """X⁰[b, j, c] = Dropout(Norm(X'[b, j] + PE[j] + segment)[c]) with X' = Cls(Scale(σ(Norm(Embed(x)))))."""
-    X = cls(embedding_scale(token_activation(token_norm(embedding(tokens)))))
+    """X⁰[b, j, c] = Dropout(Norm(Reg(X'[b, j] + PE[j] + segment))[c]) with X' = Cls(Scale(σ(Norm(Embed(x)))))."""
+    E = embedding_scale(token_activation(token_norm(embedding(tokens))))
+    X = cls(E)
     PE = position(X)
     total = np.empty(X.shape)
     for b, j in np.ndindex(*X.shape[:2]):
         total[b, j] = X[b, j] + PE[j]
-    return dropout(embedding_norm(segment(total, *segment_ids)))
+    return dropout(embedding_norm(registers(segment(total, *segment_ids), E)))
 
 
 def factorised(
@@ -185,14 +202,16 @@ def factorised(
     cls: Callable[..., Array],
     position: Callable[..., Array],
     segment: Callable[..., Array],
+    registers: Callable[..., Array],
     embedding_norm: Callable[..., Array],
     dropout: Callable[..., Array],
     W_e: Array,
     b_e: Array,
 ) -> Array:
-    """X⁰[b, j, c] = Σ_m Dropout(Norm(X'[b, j] + PE[j] + segment)[m]) W_e[m, c] + b_e[c]."""
-    X = cls(embedding_scale(token_activation(token_norm(embedding(tokens)))))
-    narrow = dropout(embedding_norm(segment(X + position(X)[None], *segment_ids)))
+    """X⁰[b, j, c] = Σ_m Dropout(Norm(Reg(X'[b, j] + PE[j] + segment))[m]) W_e[m, c] + b_e[c]."""
+    E = embedding_scale(token_activation(token_norm(embedding(tokens))))
+    X = cls(E)
+    narrow = dropout(embedding_norm(registers(segment(X + position(X)[None], *segment_ids), E)))
     total: Array = np.einsum("bjm,mc->bjc", narrow, W_e) + b_e
     return total
 
