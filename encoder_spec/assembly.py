@@ -214,7 +214,7 @@ class Encoder:
         numbers = {letter for e in used for letter in e.constants}
         constants = {constant_word(key) for key in self.profile.constants if key.rpartition(".")[2] in numbers}
         axes = {axis for shape in self.symbolic_shapes().values() for axis in shape}
-        letters = ["N", "h", *["g"] * self.shares_keys, *(s for s in ("d_model", "d_ff", "d_e") if s in axes)]
+        letters = ["N", "h", *["g"] * self.shares_keys, *(s for s in ("d_model", "d_ff", "d_e", "r") if s in axes)]
         sizes = {SYMBOLS[s].word: getattr(self.dimensions, s) for s in letters}
         chosen = {name: c for name, c in self.profile.choices(self.dimensions.N).items() if name in slots | constants}
         return chosen | sizes

@@ -315,7 +315,7 @@ def no_cls(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
     return X
 
 
-@requirement("EMB-26", "Learned registers stand between the class token and the tokens, and no position is added to them.")
+@requirement("EMB-26", "Learned registers stand between class token and tokens, and no position is added to them.")
 @equation("embedding.registers", slot="registers", variant="registers")
 def registers(
     X: Float[Tensor, "B m d_model"], tokens: Float[Tensor, "B n d_model"], *, X_reg: Float[Tensor, "r d_model"]
@@ -369,10 +369,10 @@ def embedded(
 
     $$ X^{(0)} = \mathrm{Dropout}(X' + PE), \qquad X' = \mathrm{Cls}(\mathrm{Scale}(\mathrm{Embed}(x))) $$
 
-    Registers join the sum, where the slot ``registers`` has them. BERT adds a vector for the segment and normalises the sum: the slots ``segment`` and
+    BERT adds a vector for the segment and normalises the sum: the slots ``segment`` and
     ``embedding_norm``, which are empty otherwise. Some encoders of features norm and activate what
-    their map gives: ``token_norm`` and ``token_activation``. (S4 writes H₀ = E + P, S1 writes
-    Z₀ = X' + E_pos: the same sum.)
+    their map gives: ``token_norm`` and ``token_activation``. ``registers`` join the sum where there are
+    any. (S4 writes H₀ = E + P, S1 writes Z₀ = X' + E_pos: the same sum.)
 
     Undefined: nothing.
     """

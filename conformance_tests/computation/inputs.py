@@ -650,7 +650,10 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
     if codes.ndim != WITH_FEATURES or len(term.parts) != 1:
         found.unread.append(f"several parts stand side by side ({term})")
         return
-    outside = ~torch.tensor([v.depends for v in graph.values])[codes >> PLACES].all(dim=-1)
+    # Behind registers a class token may have a position: then it is computed, and read with the tokens.
+    has_classes = any(part.kind == "side by side" for part in term.parts[0].parts)
+    kept = [v.operation != "parameter" if has_classes else v.depends for v in graph.values]
+    outside = ~torch.tensor(kept)[codes >> PLACES].all(dim=-1)
     if bool(outside.all(dim=1).any()) and not bool(outside.all(dim=0).any()):
         codes, outside = codes.transpose(0, 1), outside.T  # the positions come first
     beside = outside.any(dim=0).nonzero().flatten().tolist()

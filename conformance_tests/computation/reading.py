@@ -231,7 +231,7 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
         if attention.gives is not None:
             found.within_attention |= parameters_between(graph, attention.reads, attention.gives)
         for name, of_result, step in (("norm_1", "norm_attention", first), ("norm_2", "norm_ffn", second)):
-            norm = step.before if stream.is_pre else step.behind or step.of_result
+            norm = step.before if stream.is_pre else step.behind
             if norm is not None or not (step.is_parallel or (stream.starts_bare and step is stream.steps[0])):
                 norms[place + name] = norm
             if stream.layer == "sandwich-ln":

@@ -274,7 +274,17 @@ class Wiring:
         summed = self._sums(codes)
         if summed is not None:
             return Node("sum", data[-1], (self.of(summed[0]), Node("weights", None, what=summed[1])))
-        return Node("side by side", data[-1], tuple(map(self.explain, data)), codes)
+        placed = self._without_registers(codes)
+        return Node("side by side", data[-1], tuple(map(self.explain, data)) if placed is None else (placed,), codes)
+
+    def _without_registers(self, codes: Tensor) -> Node | None:
+        """Return what stands beside parameters as they are, if its positions are added to several parts apart."""
+        if codes.ndim <= MATRIX:
+            return None
+        kept = torch.tensor([v.operation != "parameter" for v in self.graph.values])[codes >> PLACES].any(-1).any(0)
+        rest = codes[:, kept]
+        is_some = bool(kept.any()) and not bool(kept.all())
+        return self.of(rest) if is_some and self.graph.owner(rest) is None and self._sums(rest) is not None else None
 
     def _heads(self, codes: Tensor, owners: list[Value]) -> Node | None:
         """Return the attention whose heads' results stand side by side, each computed by itself and mapped by none."""
@@ -320,9 +330,6 @@ MASKING = ("mul", "masked_fill", "where")
 
 EMBEDDED = ("look-up", "sum", "map", "side by side")
 """Kinds of values that a stream begins with, which may be multiplied."""
-
-
-TWO_NORMS, RES_POST_LN = "parallel-two-norms", "res-post-ln"
 
 
 @dataclass(eq=False)
@@ -371,10 +378,11 @@ class Stream(Remarks):
     def layer(self) -> str:
         """Return the variant of the layer: in which order its sublayers, sums and norms stand."""
         if any(step.is_parallel for step in self.steps):
-            return "parallel" if any(step.is_parallel and not step.before for step in self.steps) else TWO_NORMS
-        if any(step.of_result for step in self.steps):
-            return "sandwich-ln" if self.is_pre else RES_POST_LN
-        return "pre-ln" if self.is_pre else "post-ln"
+            has_one = any(step.is_parallel and not step.before for step in self.steps)
+            return "parallel" if has_one else "parallel-two-norms"
+        if not self.is_pre:
+            return "post-ln"
+        return "sandwich-ln" if any(step.of_result for step in self.steps) else "pre-ln"
 
 
 def below_norms(node: Node) -> Node:
@@ -576,10 +584,12 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
     for place, finding in astray:
         # The sublayer before it on the stream is the next event here, unless a norm stands between.
         beside = read.get(place + 1)
-        if beside is None or below_norms(beside) is not below_norms(read[place]):
-            found.findings.append(finding)
-        elif not stand_in_parallel(events, place, (beside, read[place])):
+        if beside is not None and stand_in_parallel(events, place, (beside, read[place])):
+            continue
+        if beside is read[place]:
             found.foreign = ["attention and feed-forward network read one value, side by side"]
+        else:
+            found.findings.append(finding)
     found.source = here
     judge_added(found, wiring.graph, added)
     arrange(found, with_absent_sublayers(wiring, found, events[::-1], here))
@@ -598,7 +608,7 @@ def stand_in_parallel(events: list["Norm | Step"], place: int, reads: tuple[Node
     norms = [node.what for node in reads]
     if {type(step.part) for step in both if isinstance(step, Step)} != {Attention, FeedForward}:
         return False
-    if not all(isinstance(norm, Norm) for norm in norms):
+    if not all(isinstance(norm, Norm) for norm in norms) or below_norms(reads[0]) is not below_norms(reads[1]):
         return False
     for step, norm in zip(both, norms, strict=True):
         assert isinstance(step, Step)
@@ -812,7 +822,7 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
     if not steps:
         return
     set_extra_apart(found, events)
-    place_norms_of_results(found, events)
+    are_results_normed = place_norms_of_results(found, events)
     for norm, step in pairwise(list(events)):
         if found.is_pre and isinstance(step, Step) and step.before is None and isinstance(norm, Norm):
             if step is steps[0] and step.is_added and all(other.before is not None for other in steps[1:]):
@@ -832,7 +842,7 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
         inner.append([e for e in events[events.index(a) + 1 : events.index(b)] if isinstance(e, Norm)])
     if len(before) > 1 or len(behind) > 1 + (not found.is_pre) or any(len(i) > 1 for i in inner):
         found.unread.append("several norms stand behind one another")
-    if found.is_pre or found.layer == RES_POST_LN:
+    if found.is_pre or are_results_normed:
         found.leading, found.trailing = first_of(before), first_of(behind)
         for step, norms in zip(steps, inner, strict=False):
             if norms:
@@ -850,25 +860,28 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
     found.trailing = first_of(behind[1:])
 
 
-def place_norms_of_results(found: Stream, events: Sequence["Norm | Step"]) -> None:
-    """Find norms of what sublayers give where not all have one, or where sums are normed as well.
+def place_norms_of_results(found: Stream, events: Sequence["Norm | Step"]) -> bool:
+    """Give norms of what the sublayers give their places; return whether there are these alone.
 
-    Where all have one, and none before it, the layers are those of Swin Transformer V2. Most who write this mean
-    Post-LN, so that it has to be declared.
+    Then the layers are those of Swin Transformer V2. Most who write this mean Post-LN, so that it has to be declared.
+    Beside norms before the sublayers each of them has one, or none.
     """
-    normed = [step for step in found.steps if step.of_result is not None]
-    on_stream = [event for event in events[events.index(found.steps[0]) : -1] if isinstance(event, Norm)]
+    normed = {step: step.of_result for step in found.steps if step.of_result is not None}
     all_normed = len(normed) == len(found.steps)
     if all_normed and found.is_pre:
-        return
-    variant = RES_POST_LN if all_normed and not on_stream else ""
-    for step in normed:
-        assert step.of_result is not None
+        return False
+    on_stream = [event for event in events[events.index(found.steps[0]) : -1] if isinstance(event, Norm)]
+    variant = "res-post-ln" if all_normed and not on_stream else ""
+    for step, norm in normed.items():
         what = "attention" if isinstance(step.part, Attention) else "feed-forward network"
-        says = f"what the {what} gives is normed before it is added, not behind the sum{step.of_result.value.where}"
+        says = f"what the {what} gives is normed before it is added, not behind the sum{norm.value.where}"
         found.findings.append(Finding("layer" if variant else "residual", says, variant))
-        if not variant:
-            step.behind, step.of_result = step.of_result, None
+        step.of_result = None
+        if found.is_pre:
+            step.extra = norm
+        else:
+            step.behind = norm
+    return bool(variant)
 
 
 def set_extra_apart(found: Stream, events: Sequence["Norm | Step"]) -> None:

@@ -271,13 +271,13 @@ def class_twice(X: Tensor, *, x_cls: Vector, x_dist: Vector) -> Tensor:
 
 
 @deviation("registers-before-class-token", REGISTERS, ("EMB-26", "HEAD-1"))
-def registers_first(X: Tensor, tokens: Tensor, *, X_reg: Registers) -> Tensor:  # noqa: ARG001
+def registers_first(X: Tensor, tokens: Tensor, *, X_reg: Registers) -> Tensor:
     """The registers stand before the class token, too."""
     return torch.cat([X_reg.expand(len(X), -1, -1), X], dim=1)
 
 
 @deviation("registers-behind-tokens", REGISTERS, "EMB-26")
-def registers_last(X: Tensor, tokens: Tensor, *, X_reg: Registers) -> Tensor:  # noqa: ARG001
+def registers_last(X: Tensor, tokens: Tensor, *, X_reg: Registers) -> Tensor:
     """The registers stand behind the last token."""
     return torch.cat([X, X_reg.expand(len(X), -1, -1)], dim=1)
 

@@ -393,6 +393,8 @@ class Computed:
         probe = self.probes[case.probe]
         leaves = tuple(x.clone().requires_grad_(x.is_floating_point()) for x in probe.inputs)
         parameters = {p: v.detach().requires_grad_() for p, v in self.parameters(case.weights).items()}
+        # The gradient by what stands in two places is the sum of those by each.
+        parameters |= {p: parameters[same] for p, same in self.mapping.tied.items() if {p, same} <= parameters.keys()}
         compared = [path for path in parameters if self.mapping.sources[path].has_gradient]
         arisen: dict[str, Tensor] = {}
 

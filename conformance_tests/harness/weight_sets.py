@@ -40,10 +40,12 @@ SILENT, NO_ATTENTION, NO_FFN = "silent", "no attention", "no feed-forward networ
 SILENCED = {SILENT: ("multihead", "ffn"), NO_ATTENTION: ("multihead",), NO_FFN: ("ffn",)}
 """The sublayers that end with zeros."""
 
-FAINT_LETTERS = ("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "b_feature", "x_cls", "b_e")
+FAINT_LETTERS = (
+    *("W_O", "b_O", "W_2", "b_2", "E", "P", "E_seg", "W_patch", "b_patch", "b_feature", "x_cls", "X_reg", "b_e"),
+)
 """The arrays that are made small so that the inputs of the norms are small too."""
 
-FAINT_PLACES = ("norm_1", "norm_embedding", "norm_token", "norm_feature")
+FAINT_PLACES = ("norm_1", "norm_attention", "norm_ffn", "norm_embedding", "norm_token", "norm_feature")
 """The norms that are made small for the same reason: what they give is read by the next norm."""
 
 

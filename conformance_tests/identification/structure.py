@@ -33,6 +33,7 @@ SHOWN_BY_PARAMETERS = (
     "cls",
     "position",
     "segment",
+    "registers",
     "projections",
     "output",
     "norm",
@@ -43,7 +44,7 @@ SHOWN_BY_PARAMETERS = (
 )
 """The slots whose variants differ in their parameters."""
 
-ADDED = ENTRANCES | {"P", "E_seg", "x_cls", "x_dist"}
+ADDED = ENTRANCES | {"P", "E_seg", "x_cls", "x_dist", "X_reg"}
 """The parameters of an encoder that makes its input itself, of whatever it is given."""
 
 
@@ -77,8 +78,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     if not of_layers:
         single = any(".norm_2." in path for path in parameters)
         raise SpecificationError(
-            "each of its layers has a single norm, which no slot of the specification has: attention and feed-forward "
-            "network side by side, it may be"
+            "by their names each of its layers has a norm of the feed-forward network and none of the attention"
             if single
             else "there are no norms of the layers among the parameters"
         )
@@ -91,7 +91,13 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
         choices["input"] = "factorised" if "W_e" in letters else "embedded"
     for place, slot in OUTER_NORMS.items():
         choices[slot] = "norm" if f"{place}.gamma" in parameters else "none"
-    choices["layer"] = "pre-ln" if choices["final_norm"] == "norm" else "post-ln"
+    norms = {path.split(".")[2] for path in parameters if path.startswith("layers.") and ".norm_" in path}
+    if "norm_attention" in norms:
+        choices["layer"] = "sandwich-ln"
+    elif "norm_2" not in norms:
+        choices["layer"] = "parallel"
+    else:
+        choices["layer"] = "pre-ln" if choices["final_norm"] == "norm" else "post-ln"
     if "layers.0.norm_1.gamma" not in parameters and "layers.1.norm_1.gamma" in parameters:
         choices |= {"layer": "pre-ln", "layers.0": "pre-ln-bare"}
     shared = is_shared(parameters, layers)
@@ -202,6 +208,7 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
         "E": ("V", "d_e"),
         "P": ("max_len", "d_e"),
         "E_seg": ("segments", "d_e"),
+        "X_reg": ("r", "d_e"),
         "W_conv": ("3", "channels", "d_model"),
         "W_feature": ("channels", "d_e"),
         "W_cls": ("d_model", "classes"),

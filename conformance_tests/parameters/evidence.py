@@ -32,6 +32,7 @@ CONCEPTS = {
     "segment": "seg type",
     "class": "cls",
     "distillation": "dist distill",
+    "register": "registers reg",
     "map": "mapping",
     "project": "proj projection",
     "weight": "kernel gamma scale gain alpha w",
@@ -58,6 +59,7 @@ EVIDENCE = {
     "E_seg": "segment 4",
     "x_cls": "class 3",
     "x_dist": "distillation 4",
+    "X_reg": "register 4",
     "patch": "patch 4, conv 1, project 1",
     "conv": "conv 1, first 2",
     "step": "conv 1, second 2",
@@ -101,6 +103,7 @@ OUTSIDE = (
     "E_seg",
     "x_cls",
     "x_dist",
+    "X_reg",
     "patch",
     "conv",
     "step",
@@ -146,7 +149,7 @@ def said(words: Words) -> dict[str, float]:
 def stands_outside(words: Words) -> bool:
     """Return whether a name speaks more of tables and tokens, which stand outside of layers, than of parts of one."""
     spoken = said(words)
-    tables = max(spoken.get(part, 0.0) for part in ("E", "P", "E_seg", "x_cls", "x_dist", "patch"))
+    tables = max(spoken.get(part, 0.0) for part in ("E", "P", "E_seg", "x_cls", "x_dist", "X_reg", "patch"))
     return tables > max(spoken.get(part, 0.0) for part in IN_LAYER)
 
 
@@ -208,6 +211,8 @@ def of_shape(part: str, shape: tuple[int, ...], width: int, inner: int, spoken: 
         return (SHAPE + TIE * (part == "norm_2")) * (part in IN_LAYER) if fits else None
     if part.startswith("x_"):
         return 0.0 if spoken and prod(shape) == width else None
+    if part == "X_reg":
+        return 0.0 if spoken and shape[-1] == width and len(shape) > 1 else None
     axes = {"E": 2, "P": 2, "E_seg": 2, "e": 2, "feature": 2, "patch": 4, "conv": 3, "step": 3}[part]
     fits = len(shape) == axes or (part == "P" and shape[0] == 1) or (part == "patch" and spoken > 2)
     fits = fits and (part not in ("conv", "step") or 3 in shape)

@@ -1,6 +1,6 @@
 """Canonical parameters as an encoder's computation reads them: from which entries of its weights each is gathered."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import of_weights
-from conformance_tests.computation.graph import PLACES, Graph, Value, View, places, regular
+from conformance_tests.computation.graph import PLACES, Codes, Graph, Value, View, places, regular
 from conformance_tests.computation.reading import packed
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.parameters.mapping import ParameterMapping, Source
@@ -41,8 +41,20 @@ def gathered(found: EncoderReading, weights: Mapping[str, Tensor]) -> tuple[Para
     reached = found.reached()
     ids = {id(weights[name]) for name in reached if name in weights}
     spare = tuple(name for name in unused if id(weights[name]) not in ids)
-    mapping = ParameterMapping(sources, tuple(unused), packing=packing(found), heads=found.sizes["h"], spare=spare)
-    return mapping, unread
+    tied = standing_twice(found.codes)
+    heads = found.sizes["h"]
+    return ParameterMapping(sources, tuple(unused), packing=packing(found), heads=heads, spare=spare, tied=tied), unread
+
+
+def standing_twice(codes: Codes[str]) -> dict[str, str]:
+    """Return the paths at which the entries of an earlier path stand once more, each with that one."""
+    first: dict[Hashable, str] = {}
+    found: dict[str, str] = {}
+    for path, form in codes.forms.items():
+        key = form if isinstance(form, View) else (tuple(form.shape), form.contiguous().numpy().tobytes())
+        if first.setdefault(key, path) != path:
+            found[path] = first[key]
+    return found
 
 
 def view_in(graph: Graph, form: Tensor | View, weights: Mapping[str, Tensor]) -> Source | None:

@@ -8,7 +8,7 @@ encoder computes from several others, which have no gradient there.
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
@@ -59,7 +59,8 @@ class ParameterMapping:
 
     ``guessed`` are the names whose part neither a name nor a shape tells; ``packing`` is how Q, K and V
     are stored together, if they are; ``heads`` is their number, where arrays tell it; ``spare`` are the names among
-    those without a path that have no part in the output.
+    those without a path that have no part in the output. ``tied`` has the paths of what stands at another path, too,
+    each with that one.
     """
 
     sources: Mapping[str, Source]
@@ -68,6 +69,7 @@ class ParameterMapping:
     packing: str = ""
     heads: int = 0
     spare: tuple[str, ...] = ()
+    tied: Mapping[str, str] = field(default_factory=dict)
 
     def canonical(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the subject's weights by canonical path."""

@@ -51,7 +51,7 @@ def places(part: str, kind: str, shape: Sequence[int], width: int, storage: Stor
     is_bias = kind in ("bias", "beta")
     if part.startswith("norm"):
         return [(f"{part}.{'beta' if is_bias else 'gamma'}", torch.Tensor.contiguous)] if len(shape) == 1 else []
-    if part in ("E", "P", "E_seg"):
+    if part in ("E", "P", "E_seg", "X_reg"):
         return [(part, lambda w: w.reshape(-1, w.shape[-1]))]
     if part in ("x_cls", "x_dist"):
         return [(part, torch.flatten)]

@@ -1,0 +1,232 @@
+"""Parallel sublayers, normed results and registers: read off the computation, right and wrong."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.engine.judging import check
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainLayer, plain_layers
+from conformance_tests.reports.report import TargetReport
+from encoder_spec.profiles import TORCH_PRE_LN
+
+
+class Parallel(PlainLayer):
+    """Both sublayers read the layer's input through one norm."""
+
+    def __init__(self, width: int, count: int, inner: int, norm: Callable[[int], nn.Module] = nn.LayerNorm) -> None:
+        super().__init__(width, count, inner, norm)
+        del self.norm2
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        y = self.norm1(x)
+        return self.summed(x, self.attention(y, hidden), self.feed_forward(y))
+
+    def summed(self, x: Tensor, attended: Tensor, transformed: Tensor) -> Tensor:
+        return x + attended + transformed
+
+
+class NetworkFirst(Parallel):
+    """What the network gives is added first."""
+
+    def summed(self, x: Tensor, attended: Tensor, transformed: Tensor) -> Tensor:
+        return (transformed + x) + attended
+
+
+class ResultsFirst(Parallel):
+    """What both give is summed before it is added."""
+
+    def summed(self, x: Tensor, attended: Tensor, transformed: Tensor) -> Tensor:
+        return x + (attended + transformed)
+
+
+class ScaledResults(Parallel):
+    """The sum of what both give has one learned factor for each feature."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.factors = nn.Parameter(torch.full((28,), 0.1))
+
+    def summed(self, x: Tensor, attended: Tensor, transformed: Tensor) -> Tensor:
+        return (attended + transformed) * self.factors + x
+
+
+class TwoNorms(PlainLayer):
+    """Both sublayers read the layer's input, each through its norm."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        return x + self.attention(self.norm1(x), hidden) + self.feed_forward(self.norm2(x))
+
+
+class Sandwich(PlainLayer):
+    """Four norms: before each sublayer, and of what it gives."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.norm3, self.norm4 = nn.LayerNorm(28), nn.LayerNorm(28)
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = x + self.norm2(self.attention(self.norm1(x), hidden))
+        return x + self.norm4(self.feed_forward(self.norm3(x)))
+
+
+class NormedResults(PlainLayer):
+    """What each sublayer gives is normed, and nothing else."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = x + self.norm1(self.attention(x, hidden))
+        return x + self.norm2(self.feed_forward(x))
+
+
+def judged(layer: type[PlainLayer], **asked: object) -> TargetReport:
+    made = Plain([layer(28, 4, 37) for _ in range(2)], nn.LayerNorm(28))
+    return check(made, **asked).targets[0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        (Parallel, {"layer": "parallel"}),
+        (NetworkFirst, {"layer": "parallel"}),
+        (ResultsFirst, {"layer": "parallel"}),
+        (ScaledResults, {"layer": "parallel", "residual": "scaled"}),
+        (TwoNorms, {"layer": "parallel-two-norms"}),
+        (Sandwich, {"layer": "sandwich-ln"}),
+    ],
+)
+def test_further_orders_of_a_layer_are_variants(layer: type[PlainLayer], expected: dict[str, str]) -> None:
+    report = judged(layer)
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    assert {slot: report.profile["choices"][slot] for slot in expected} == expected
+
+
+def test_normed_results_are_a_variant_where_it_is_declared() -> None:
+    """Undeclared they are a mistake that many make who mean Post-LN; the report says which layer would be right."""
+    report = judged(NormedResults)
+    assert report.verdict == "nonconformant"
+    assert {d["slot"] for d in report.diagnosis} == {"layer"}
+    assert "what the attention gives is normed before it is added" in str(report.diagnosis)
+    declared = judged(NormedResults, profile=TORCH_PRE_LN.replace(layer="res-post-ln"))
+    assert (declared.verdict, declared.level) == ("conformant", "gradient"), declared.notes
+
+
+class OneNormMissing(Sandwich):
+    """What the network gives is added as it is."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = x + self.norm2(self.attention(self.norm1(x), hidden))
+        return x + self.feed_forward(self.norm3(x))
+
+
+class StreamUnnormed(Parallel):
+    """The network reads the layer's input without its norm."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        return x + self.attention(self.norm1(x), hidden) + self.feed_forward(x)
+
+
+class FromNormed(Parallel):
+    """The normed input is added, and not the input."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        y = self.norm1(x)
+        return y + self.attention(y, hidden) + self.feed_forward(y)
+
+
+@pytest.mark.parametrize("layer", [OneNormMissing, StreamUnnormed, FromNormed])
+def test_half_of_an_order_is_none(layer: type[PlainLayer]) -> None:
+    assert judged(layer).verdict == "nonconformant"
+
+
+class Looking(nn.Module):
+    """Sixteen patches of an image, a class token and three registers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 28, 4, 4)
+        self.class_token = nn.Parameter(torch.randn(1, 1, 28))
+        self.registers = nn.Parameter(torch.randn(1, 3, 28))
+        self.table = nn.Parameter(torch.randn(1, 17, 28))
+        self.encoder = Plain(plain_layers(), nn.LayerNorm(28))
+
+    def forward(self, image: Tensor) -> Tensor:
+        patches = self.patches(image).flatten(2).mT
+        first, registers = (x.expand(len(image), -1, -1) for x in (self.class_token, self.registers))
+        return self.encoder(self.joined(first, registers, patches))
+
+    def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
+        x = torch.cat([first, patches], 1) + self.table
+        return torch.cat([x[:, :1], registers, x[:, 1:]], 1)
+
+
+class PlacedApart(Looking):
+    """Class token and patches get their positions apart."""
+
+    def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([first + self.table[:, :1], registers, patches + self.table[:, 1:]], 1)
+
+
+class RegistersAlone(Looking):
+    """There is no class token."""
+
+    def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([registers, patches + self.table[:, 1:]], 1)
+
+
+class NothingBeforeHasPositions(Looking):
+    """Neither class token nor registers have positions: nothing tells which is which."""
+
+    def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([first, registers, patches + self.table[:, 1:]], 1)
+
+
+class BareClassToken(Looking):
+    """A class token without a position, as in DeiT III."""
+
+    def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([first, patches + self.table[:, 1:]], 1)
+
+
+class RegistersFirst(Looking):
+    """The registers stand before the class token."""
+
+    def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([registers, torch.cat([first, patches], 1) + self.table], 1)
+
+
+class RegistersLast(Looking):
+    """The registers stand behind the patches."""
+
+    def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([torch.cat([first, patches], 1) + self.table, registers], 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (Looking, {"cls": "cls", "registers": "registers", "num_registers": 3}),
+        (PlacedApart, {"cls": "cls", "registers": "registers", "num_registers": 3}),
+        (RegistersAlone, {"cls": "none", "registers": "registers", "num_registers": 3}),
+        (NothingBeforeHasPositions, {"cls": "none", "registers": "registers", "num_registers": 4}),
+        (BareClassToken, {"cls": "none", "registers": "registers", "num_registers": 1}),
+    ],
+)
+def test_registers_are_a_variant(kind: type[Looking], expected: dict[str, str | int]) -> None:
+    report = check(kind).targets[0]
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    chosen = report.profile["choices"]
+    assert {name: chosen.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (RegistersFirst, "the registers stand before the class token"),
+        (RegistersLast, "the registers stand behind the tokens"),
+    ],
+)
+def test_registers_elsewhere_are_found(kind: type[Looking], says: str) -> None:
+    report = check(kind).targets[0]
+    assert report.verdict == "nonconformant"
+    assert ("registers", True) in {(d["slot"], says in d["says"]) for d in report.diagnosis}
