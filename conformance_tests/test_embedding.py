@@ -45,6 +45,12 @@ def test_class_token_stands_first_or_is_absent(run: Run) -> None:
     run.expect("cls").is_formed()
 
 
+@decides("EMB-26", "EMB-27", level="trace")
+def test_registers_stand_behind_the_class_token_or_are_absent(run: Run) -> None:
+    """[x_cls; X_reg; X], or [x_cls; X] itself, with the positions in it: an intermediate, and what goes on."""
+    run.expect("registers").is_formed()
+
+
 @decides("EMB-8", "EMB-11", level="trace")
 def test_segments_are_added_or_absent(run: Run) -> None:
     """X + E_seg[segments], or X itself: an intermediate, and what goes on, unless a norm stands between."""

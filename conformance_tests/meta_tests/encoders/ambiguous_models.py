@@ -44,24 +44,6 @@ def mean_of_two_encoders() -> nn.Module:
     return TwoEncoders()
 
 
-class SideBySide(PlainLayer):
-    """Attention and feed-forward network read the same normed input."""
-
-    def __init__(self, width: int, count: int, inner: int, norm: type[nn.Module] = nn.LayerNorm) -> None:
-        super().__init__(width, count, inner, norm)
-        self.norm = self.norm1
-        del self.norm1, self.norm2
-
-    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
-        y = self.norm(x)
-        return x + self.attention(y, hidden) + self.feed_forward(y)
-
-
-@ambiguous("each of its layers has a single norm")
-def parallel_sublayers() -> nn.Module:
-    return Plain(plain_layers(SideBySide))
-
-
 class OverNeighbours(PlainLayer):
     """The first map of the feed-forward network reads three positions."""
 

@@ -145,14 +145,6 @@ class TokensBehindThePatches(Looking):
         return torch.cat([patches, first, second], 1) + self.pos_embedding
 
 
-@breaks("position.learned", "POS-7")
-class TokensWithoutPositions(Looking):
-    """The two tokens are put before patches that have their positions."""
-
-    def placed(self, first: Tensor, second: Tensor, patches: Tensor) -> Tensor:
-        return torch.cat([first, second, patches + self.pos_embedding[:, 2:]], 1)
-
-
 @breaks("embedding.convolutions", "EMB-14")
 class NothingBehindTheSecondConvolution(Listening):
     """The second GELU is left out."""

@@ -146,12 +146,13 @@ def readable(profile: Profile) -> bool:
 
 
 PREPENDED = {"embedding.cls": 1, "embedding.cls_and_distillation": 2}
-"""By how many positions an equation lengthens the sequence."""
+"""By how many positions class tokens lengthen the sequence."""
 
 
 def prepended(encoder: Encoder) -> int:
     """How many positions stand before those of the input."""
-    return sum(number for id, number in PREPENDED.items() if uses(encoder, id))
+    registers = encoder.dimensions.r if uses(encoder, "embedding.registers") else 0
+    return registers + sum(number for id, number in PREPENDED.items() if uses(encoder, id))
 
 
 @st.composite
@@ -170,6 +171,7 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
         "V": (13, 1, 4),
         "buckets": (8, 12, 4),
         "segments": (2, 1),
+        "r": (3, 1),
         "channels": (3, 1),
         "d_e": (8, 4, 6),
         "patch": (2, 3, 1),
@@ -190,7 +192,8 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
     dimensions = Dimensions(d_model=d_model, max_len=n + offset + 1 + spare, **drawn)
     encoder = Encoder(profile.replace(noise=SPREAD_NOISE, position_offset=offset, **constants), dimensions)
     data = {"B": B, "n": n, "height": rows * drawn["patch"], "width": columns * drawn["patch_width"]}
-    data |= {"time": 2 * n, "hd": drawn["h"] * drawn["d_k"], "gd": dimensions.g * drawn["d_k"], "d_head": drawn["d_k"]}
+    data |= {"m": n + draw(st.sampled_from((1, 0, 2))), "time": 2 * n, "d_head": drawn["d_k"]}
+    data |= {"hd": drawn["h"] * drawn["d_k"], "gd": dimensions.g * drawn["d_k"]}
     return encoder, dimensions.sizes() | data
 
 

@@ -26,11 +26,13 @@ from encoder_spec.embedding import (
     no_cls,
     no_embedding_norm,
     no_feature_norm,
+    no_registers,
     no_segments,
     no_token_activation,
     no_token_norm,
     patches,
     patches_without_bias,
+    registers,
     scale,
     segments,
     token_activation,
@@ -40,10 +42,10 @@ from encoder_spec.embedding import (
 )
 from encoder_spec.ffn import relu
 from encoder_spec.position import sinusoidal
-from encoder_spec.profiles import ALBERT, BERT, TORCH_POST_LN, VASWANI_2017, VIT
+from encoder_spec.profiles import ALBERT, BERT, DINOV2_REGISTERS, TORCH_POST_LN, VASWANI_2017, VIT
 
-AS_IT_IS = {"token_norm": no_token_norm, "token_activation": no_token_activation}
-"""The slots that leave each token as it is."""
+AS_IT_IS = {"token_norm": no_token_norm, "token_activation": no_token_activation, "registers": no_registers}
+"""The slots that leave each token, or all of them, as they are."""
 
 
 @shows("EMB-1")
@@ -273,6 +275,7 @@ def test_tokens_are_normed_then_activated_then_scaled() -> None:
         cls=no_cls,
         position=lambda _: tensor([[0, 1, 0, 1]]),
         segment=no_segments,
+        registers=no_registers,
         embedding_norm=no_embedding_norm,
         dropout=lambda X: X,
     )
@@ -345,6 +348,7 @@ def test_a_factorised_embedding_norms_and_activates_its_narrow_tokens() -> None:
         cls=no_cls,
         position=lambda _: tensor([[0], [0]]),
         segment=no_segments,
+        registers=no_registers,
         embedding_norm=no_embedding_norm,
         dropout=lambda X: X,
         W_e=tensor([[10]]),
@@ -386,6 +390,38 @@ def test_without_class_token_the_sequence_stays() -> None:
     """Two tokens in, the same two out; the profile has no x_cls to learn."""
     same(no_cls(tensor([[[1, 2], [3, 4]]])), tensor([[[1, 2], [3, 4]]]))
     assert "x_cls" not in Encoder(VASWANI_2017, Dimensions()).parameter_shapes()
+
+
+@shows("EMB-26")
+def test_registers_stand_between_class_token_and_tokens() -> None:
+    """Two sequences of a class token and two tokens: five more rows than tokens make c = 1; without one, c = 0."""
+    X = tensor([[[8, 9], [1, 2], [3, 4]], [[6, 9], [5, 6], [7, 0]]])
+    R = tensor([[10, 11], [20, 21]])
+    joined = registers(X, X[:, 1:], X_reg=R)
+    same(joined[0], tensor([[8, 9], [10, 11], [20, 21], [1, 2], [3, 4]]))
+    same(joined[1], tensor([[6, 9], [10, 11], [20, 21], [5, 6], [7, 0]]))
+    same(registers(X[:1, 1:], X[:1, 1:], X_reg=R[:1]), tensor([[[10, 11], [1, 2], [3, 4]]]))
+
+
+@shows("EMB-26")
+def test_registers_get_no_positions_and_the_layers_see_them() -> None:
+    """The encoder input has c + r + n rows, of which the r registers are those that are learned, whatever P is."""
+    encoder = Encoder(DINOV2_REGISTERS, Dimensions(d_model=6, h=2, d_ff=4, N=1, patch=2, max_len=5, r=3))
+    p = random_parameters(encoder)
+    trace = encoder.trace(p, normal(7, 2, 3, 4, 4))
+    (X,), (placed,) = trace.of("embedding.registers"), trace.of("embedding.no_segments")
+    assert X.shape == (2, 1 + 3 + 4, 6)
+    same(X[:, 1:4], p["X_reg"].expand(2, 3, 6))
+    same(torch.cat([X[:, :1], X[:, 4:]], dim=1), placed)
+    assert encoder.prepended == 4
+
+
+@shows("EMB-27")
+def test_without_registers_nothing_joins_the_sum() -> None:
+    """Three rows in, the same three out; the profile has no X_reg to learn."""
+    X = tensor([[[8, 9], [1, 2], [3, 4]]])
+    same(no_registers(X, X[:, 1:]), X)
+    assert "X_reg" not in Encoder(VASWANI_2017, Dimensions()).parameter_shapes()
 
 
 @shows("EMB-7")

@@ -18,7 +18,7 @@ from conformance_tests.meta_tests.spec.values import (
 )
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.layer import post_ln, pre_ln, pre_ln_bare
+from encoder_spec.layer import parallel, parallel_two_norms, post_ln, pre_ln, pre_ln_bare, res_post_ln, sandwich_ln
 from encoder_spec.profiles import TORCH_POST_LN, TORCH_PRE_LN
 from encoder_spec.residual import residual
 
@@ -86,6 +86,45 @@ def test_a_layer_behind_a_norm_reads_its_input_as_it_is() -> None:
     same(pre_ln_bare(tensor([[[1]]]), EVERYTHING, **parts), tensor([[[61]]]))
 
 
+@shows("LAYER-6")
+def test_a_layer_with_normed_results_norms_what_it_adds() -> None:
+    """With the same parts, from x = 1.
+
+    MHA 2, norm_1 3, dropout 2, sum 1 + 2 = 3; FFN 9, norm_2 90, dropout 89, sum 3 + 89 = 92.
+    """
+    same(res_post_ln(tensor([[[1]]]), EVERYTHING, **BY_HAND), tensor([[[92]]]))
+
+
+@shows("LAYER-7")
+def test_a_sandwich_norms_what_it_reads_and_what_it_adds() -> None:
+    """With the same parts, a norm x + 5 of what the attention gives and 7x of what the network gives, from x = 1.
+
+    norm_1 2, MHA 4, its norm 9, dropout 8, sum 1 + 8 = 9; norm_2 90, FFN 270, its norm 1890, dropout 1889,
+    sum 9 + 1889 = 1898.
+    """
+    parts = BY_HAND | {"norm_attention": lambda x: x + 5, "norm_ffn": lambda x: 7 * x}
+    same(sandwich_ln(tensor([[[1]]]), EVERYTHING, **parts), tensor([[[1898]]]))
+
+
+@shows("LAYER-8")
+def test_parallel_sublayers_read_one_normed_input() -> None:
+    """With the same parts but the second norm, from x = 1.
+
+    norm_1 2; MHA 4, dropout 3; FFN 6, dropout 5; 1 + 3 + 5 = 9.
+    """
+    parts = {name: part for name, part in BY_HAND.items() if name != "norm_2"}
+    same(parallel(tensor([[[1]]]), EVERYTHING, **parts), tensor([[[9]]]))
+
+
+@shows("LAYER-9")
+def test_parallel_sublayers_may_have_a_norm_each() -> None:
+    """With the same parts, from x = 1.
+
+    norm_1 2, MHA 4, dropout 3; norm_2 10, FFN 30, dropout 29; 1 + 3 + 29 = 33.
+    """
+    same(parallel_two_norms(tensor([[[1]]]), EVERYTHING, **BY_HAND), tensor([[[33]]]))
+
+
 @shows("LAYER-5")
 def test_one_layer_may_be_another_one_than_the_others() -> None:
     """It alone has no first norm; the choices of the encoder name it."""
@@ -96,6 +135,32 @@ def test_one_layer_may_be_another_one_than_the_others() -> None:
     assert encoder.choices()["layer"] == "pre-ln"
     used = [place.equation.id for place in encoder.places() if place.equation.slot == "layer"]
     assert used == ["layer.pre_ln_bare", *["layer.pre_ln"] * (SIZES.N - 1)]
+
+
+@shows("LAYER-8", "LAYER-9")
+def test_each_sum_of_parallel_sublayers_has_its_residual() -> None:
+    """With the "sums" x + 100 y and then x + 10000 y of the same parts, from x = 1.
+
+    One norm: 1 + 100 · 3 = 301, 301 + 10000 · 5 = 50301. Two: 301 + 10000 · 29 = 290301.
+    """
+    parts = BY_HAND | {"residual_1": lambda x, y: x + 100 * y, "residual_2": lambda x, y: x + 10000 * y}
+    same(parallel_two_norms(tensor([[[1]]]), EVERYTHING, **parts), tensor([[[290301]]]))
+    del parts["norm_2"]
+    same(parallel(tensor([[[1]]]), EVERYTHING, **parts), tensor([[[50301]]]))
+
+
+@shows("LAYER-6", "LAYER-7")
+def test_each_sum_of_normed_results_has_its_residual() -> None:
+    """With the "sums" x + 100 y and then x + 10000 y of the same parts, from x = 1.
+
+    Normed results: 1 + 100 · 2 = 201; FFN 603, norm_2 6030, dropout 6029, 201 + 60290000 = 60290201.
+    A sandwich: 1 + 100 · 8 = 801; norm_2 8010, FFN 24030, its norm 168210, dropout 168209,
+    801 + 1682090000 = 1682090801.
+    """
+    parts = BY_HAND | {"residual_1": lambda x, y: x + 100 * y, "residual_2": lambda x, y: x + 10000 * y}
+    same(res_post_ln(tensor([[[1]]]), EVERYTHING, **parts), tensor([[[60290201]]]))
+    parts |= {"norm_attention": lambda x: x + 5, "norm_ffn": lambda x: 7 * x}
+    same(sandwich_ln(tensor([[[1]]]), EVERYTHING, **parts), tensor([[[1682090801]]]))
 
 
 @shows("LAYER-1", "LAYER-4")
