@@ -63,6 +63,8 @@ def describe(run: Run, report: TargetReport) -> None:
             "its outputs agree with no choice of equations; judged against what it states or comes closest to"
             + ("; the number of heads is a guess" if guesses_heads(run) else "")
         )
+    for slot, variant in dict.fromkeys((f.slot, f.variant) for f in run.facts.findings if f.variant):
+        report.notes.append(f'{slot} {variant} is right where it is declared: `{slot} = "{variant}"` in a profile file')
     if differences:
         differ = ", ".join(f"{slot} {mine} (there {theirs})" for slot, (mine, theirs) in differences.items())
         report.notes.append(f"no published profile; the nearest is {nearest.name}, which differs in {differ}")

@@ -165,8 +165,9 @@ def view_by_heads(entries: Tensor) -> View | None:
 
 
 def strided(shape: torch.Size, view: View, array: Tensor) -> Tensor:
-    """Return a view of an array."""
-    return array.contiguous().as_strided(view.shape, view.strides, view.offset).reshape(shape)
+    """Return a view of an array, which may itself be a part of a larger one, as gradients of what is joined are."""
+    whole = array.contiguous()
+    return whole.as_strided(view.shape, view.strides, whole.storage_offset() + view.offset).reshape(shape)
 
 
 def taken(flat: Tensor, *arrays: Tensor) -> Tensor:

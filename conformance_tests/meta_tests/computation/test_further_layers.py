@@ -107,6 +107,7 @@ def test_normed_results_are_a_variant_where_it_is_declared() -> None:
     assert report.verdict == "nonconformant"
     assert {d["slot"] for d in report.diagnosis} == {"layer"}
     assert "what the attention gives is normed before it is added" in str(report.diagnosis)
+    assert """`layer = "res-post-ln"` in a profile file""" in str(report.notes)
     declared = judged(NormedResults, profile=TORCH_PRE_LN.replace(layer="res-post-ln"))
     assert (declared.verdict, declared.level) == ("conformant", "gradient"), declared.notes
 

@@ -371,3 +371,33 @@ class DropsItsMaskInInference(Plain):
 @excused("encoder", "ENC-19")
 def drops_its_mask_in_inference() -> nn.Module:
     return DropsItsMaskInInference(plain_layers())
+
+
+class JoinedBiases(PlainLayer):
+    """Queries and values have biases that each call joins: their gradients are parts of one array."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.attention = OneMap(28, 4)  # type: ignore[assignment]
+
+
+class OneMap(nn.Module):
+    """Queries, keys and values from one map; the keys have a bias of zeros that is not learned."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__()
+        self.count = count
+        self.maps, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width)
+        self.of_queries, self.of_values = (nn.Parameter(torch.randn(width)) for _ in range(2))
+        self.register_buffer("of_keys", torch.zeros(width), persistent=False)
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        biases = torch.cat((self.of_queries, self.of_keys, self.of_values))
+        q, k, v = linear(x, self.maps.weight, biases).unflatten(-1, (3, self.count, -1)).permute(2, 0, 3, 1, 4)
+        mask = None if hidden is None else ~hidden
+        return self.out(scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
+@unusual
+def biases_joined_by_the_call() -> nn.Module:
+    return Plain(plain_layers(JoinedBiases))
