@@ -46,6 +46,7 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
     """
     tried: set[int] = set()
     departing: Ending | None = None
+    named: Ending | None = None  # what has layers, and a part that no slot has: the report can name it there
     last = max((attention.averages.number for attention in attentions(graph)), default=0)
     for part, codes in reversed(cuts):
         value = graph.owner(codes)
@@ -63,11 +64,13 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         shown = read(graph.up_to(codes))
         departures = [finding for finding in shown.findings if finding.slot != "dropout"]
         fits = shown.fits_slots or (departures and shown.layers_are_read)
-        if not fits or (is_inside and (shown.unread or departures)):
-            continue
         whole = EncoderReading(graph)
         kinds = ("parameter", "argument")
         found = Ending(part, *(frozenset(whole.reached(kind) - shown.reached(kind)) for kind in kinds))
+        if not fits and not is_as_wide and "N" in shown.sizes:
+            named = named or found
+        if not fits or (is_inside and (shown.unread or departures)):
+            continue
         has_tail = departures == [shown.tail]
         if not shown.unread and not has_tail:
             return found if has_features(graph.output, codes.shape[-1]) or reads_weights(graph, value) else None
@@ -75,7 +78,7 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         # departs too. What stands between an encoder and a head belongs to the head, if the encoder is seen to end
         # before it.
         departing = departing or found
-    return departing
+    return departing or named
 
 
 def has_features(output: Tensor, width: int) -> bool:
