@@ -299,7 +299,7 @@ def causal_by_indices() -> nn.Module:
     return Plain(layers_with(CausalByIndices))
 
 
-excused("attention.mask", "")(causal_by_indices)
+excused("attention.global_reach", "causal mask")(causal_by_indices)
 
 
 class OtherFrequencies(nn.Module):

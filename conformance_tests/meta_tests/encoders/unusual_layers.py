@@ -213,7 +213,7 @@ class MaskThatMultiplies(PlainAttention):
         return super().score(q, k) * kept - 1e10 * (1 - kept)
 
 
-@excused("attention.mask", "each position sees itself and those before it alone (a causal mask)")
+@excused("attention.global_reach", "each position sees itself and those before it alone (a causal mask)")
 def causal_by_a_product() -> nn.Module:
     return Plain(layers_with(MaskThatMultiplies))
 
