@@ -45,9 +45,9 @@ def test_class_token_stands_first_or_is_absent(run: Run) -> None:
     run.expect("cls").is_formed()
 
 
-@decides("EMB-26", "EMB-27", level="trace")
-def test_registers_stand_behind_the_class_token_or_are_absent(run: Run) -> None:
-    """[x_cls; X_reg; X], or [x_cls; X] itself, with the positions in it: an intermediate, and what goes on."""
+@decides("EMB-26", "EMB-27", "EMB-28", level="trace")
+def test_registers_stand_where_they_belong_or_are_absent(run: Run) -> None:
+    """[x_cls; X_reg; X], [x_cls; X; X_reg], or [x_cls; X] itself, with positions: an intermediate."""
     run.expect("registers").is_formed()
 
 

@@ -334,6 +334,24 @@ def registers(
     return torch.cat([X[:, :first], X_reg.expand(len(X), -1, -1), X[:, first:]], dim=1)
 
 
+@requirement("EMB-28", "Learned registers stand behind the last token, and no position is added to them.")
+@equation("embedding.registers_behind", slot="registers", variant="registers-behind")
+def registers_behind(
+    X: Float[Tensor, "B m d_model"],
+    tokens: Float[Tensor, "B n d_model"],  # noqa: ARG001 — how many there are decides where registers would else stand
+    *,
+    X_reg: Float[Tensor, "r d_model"],
+) -> Float[Tensor, "B m+r d_model"]:
+    r"""Registers behind the tokens. Darcet et al. 2023, §2.2, which does not say where they stand.
+
+    $$ [\, x_\text{cls};\ x_1;\ \dots;\ x_n \,] \leftarrow
+       [\, x_\text{cls};\ x_1;\ \dots;\ x_n;\ x_{\text{reg},1};\ \dots;\ x_{\text{reg},r} \,] $$
+
+    Undefined: nothing.
+    """
+    return torch.cat([X, X_reg.expand(len(X), -1, -1)], dim=1)
+
+
 @requirement("EMB-27", "No further token joins the sequence once the positions are added.")
 @equation("embedding.no_registers", slot="registers", variant="none")
 def no_registers(

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.affine import NONE, Affine, affine, of_weights
+from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.constants import NEAR, SAME
 from conformance_tests.computation.convolutions import read_convolution
 from conformance_tests.computation.feed_forward import linear, nearest_activation, unscaled
@@ -399,8 +399,8 @@ def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -
         is_frozen = owner is not None and owner.operation == "parameter"
         read_fixed(found, numbers if table is None else graph.numbers(table), is_frozen)
     if table is None:
-        if graph.learned(codes) and of_weights(graph, codes) is None:
-            found.codes["P"] = codes  # computed of other parameters, as where a table is stretched
+        if graph.learned(codes):
+            found.codes["P"] = codes  # computed of other parameters, as where a table is stretched or multiplied
         else:
             found.numbers["P"] = numbers
         found.made_for = len(numbers)
@@ -665,16 +665,18 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
     is_placed = "position" in found.choices
     for factor, part in summands(graph, term.parts[0], in_sequence=None if graph.owner(behind) is None else behind):
         read_term(found, factor, part)
-    read_learned(found, codes[0, beside], first, with_positions=is_placed or "position" not in found.choices)
+    with_positions = is_placed or "position" not in found.choices
+    read_learned(found, codes[0, beside], first, behind.shape[1], with_positions=with_positions)
 
 
-def read_learned(found: EncoderReading, vectors: Tensor, first: int, *, with_positions: bool) -> None:
-    """Read learned vectors in front of the tokens: class tokens get positions where tokens do, and registers none.
+def read_learned(found: EncoderReading, vectors: Tensor, first: int, others: int, *, with_positions: bool) -> None:
+    """Read learned vectors beside the tokens: class tokens get positions where tokens do, and registers none.
 
     Args:
         found: takes them up, and has what stands behind them already.
         vectors: their codes.
         first: the place of the first one of them in the sequence.
+        others: how many others stand there.
         with_positions: whether what is added to the tokens is added to them, too, or nothing is added to either.
     """
     own = len(class_tokens(found))
@@ -687,11 +689,12 @@ def read_learned(found: EncoderReading, vectors: Tensor, first: int, *, with_pos
         found.codes[path] = codes
         found.choices["cls"] = "cls" if path == CLASS_TOKENS[0] else "cls-and-distillation"
     if len(registers):
-        found.codes["X_reg"], found.choices["registers"], found.sizes["r"] = registers, "registers", len(registers)
+        found.codes["X_reg"], found.sizes["r"] = registers, len(registers)
+        found.choices["registers"] = "registers-behind" if first == others else "registers"
     if len(classes) and first:
         found.findings.append(Finding("cls", "the class token does not stand before the positions"))
-    elif first != own:
-        where = "before the class token" if first < own else "behind the tokens"
+    elif first not in (own, others):
+        where = "before the class token" if first < own else "among the tokens"
         found.findings.append(Finding("registers", f"the registers stand {where}"))
 
 

@@ -161,7 +161,9 @@ def all_positions(graph: Graph) -> tuple[Tensor, list[int]]:
 def find_left_out(found: EncoderReading, returned: list[int], computed: int) -> None:
     """Find positions that are computed and not returned; to leave out class tokens is a choice."""
     missing = set(range(computed)).difference(returned)
-    own = set(range(len(class_tokens(found)) + found.sizes.get("r", 0)))
+    r, classes = found.sizes.get("r", 0), len(class_tokens(found))
+    is_behind = found.choices.get("registers") == "registers-behind"
+    own = {*range(classes), *(range(computed - r, computed) if is_behind else range(classes, classes + r))}
     if missing and missing <= own:
         found.foreign.append("its output leaves out the tokens that it puts before the others")
     elif missing:

@@ -24,6 +24,7 @@ from encoder_spec.embedding import (
     no_token_norm,
     patches_without_bias,
     registers,
+    registers_behind,
     token_activation,
     token_norm,
     unscaled,
@@ -276,10 +277,19 @@ def registers_first(X: Tensor, tokens: Tensor, *, X_reg: Registers) -> Tensor:
     return torch.cat([X_reg.expand(len(X), -1, -1), X], dim=1)
 
 
-@deviation("registers-behind-tokens", REGISTERS, "EMB-26")
-def registers_last(X: Tensor, tokens: Tensor, *, X_reg: Registers) -> Tensor:
-    """The registers stand behind the last token."""
-    return torch.cat([X, X_reg.expand(len(X), -1, -1)], dim=1)
+deviation(
+    "registers-behind-tokens",
+    REGISTERS,
+    "EMB-26",
+    "commonly seen",
+    definition="The registers stand behind the last token.",
+)(registers_behind)
+deviation(
+    "registers-before-tokens",
+    "embedding.registers_behind",
+    "EMB-28",
+    definition="The registers stand before the first token.",
+)(registers)
 
 
 @deviation("registers-all-the-first", REGISTERS, ("EMB-26", "ENC-8"))

@@ -101,13 +101,17 @@ def spare_layers(mapping: ParameterMapping, weights: Mapping[str, Tensor]) -> in
     return int(times.pop()) if len(times) == 1 and next(iter(times)).is_integer() else 0
 
 
+NORMED_FIRST = {"pre-ln": ("sandwich-ln", "parallel", "parallel-two-norms")}
+"""Further orders in which norms stand before the sublayers, which is all that such an attribute states."""
+
+
 def configured_otherwise(shown: EncoderReading, hints: Hints) -> Iterator[Finding]:
     """Yield the choices that the encoder's configuration states and that it does not compute."""
     said, computed = hints.configured.get("activation"), shown.choices.get("activation")
     if said is not None and computed is not None and said != computed:
         yield Finding("activation", f"its configuration states {said}, but it computes {computed}")
     order, found = hints.configured.get("layer"), shown.choices.get("layer")
-    if order is not None and found is not None and order != found:
+    if order is not None and found is not None and order != found and found not in NORMED_FIRST.get(str(order), ()):
         yield Finding("layer", f"an attribute states that it is {order}, but it computes {found}")
     eps, used = hints.configured.get("eps"), shown.choices.get("eps")
     if eps is not None and used is not None and abs(float(used) - float(eps)) > SAME_EPS * float(eps):

@@ -163,6 +163,15 @@ def registers(X: Array, tokens: Array, *, X_reg: Array) -> Array:
     return longer
 
 
+def registers_behind(X: Array, tokens: Array, *, X_reg: Array) -> Array:  # noqa: ARG001 — they stand behind all
+    """X[b, j] for j < m, and X_reg[j − m] behind."""
+    B, m, d_model = X.shape
+    longer = np.empty((B, m + len(X_reg), d_model))
+    for b, j in np.ndindex(*longer.shape[:2]):
+        longer[b, j] = X[b, j] if j < m else X_reg[j - m]
+    return longer
+
+
 def no_registers(X: Array, tokens: Array) -> Array:  # noqa: ARG001 — how many tokens there are changes nothing
     """X[b, j, c]."""
     return X

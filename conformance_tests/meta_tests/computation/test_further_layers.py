@@ -211,6 +211,7 @@ class RegistersLast(Looking):
         (RegistersAlone, {"cls": "none", "registers": "registers", "num_registers": 3}),
         (NothingBeforeHasPositions, {"cls": "none", "registers": "registers", "num_registers": 4}),
         (BareClassToken, {"cls": "none", "registers": "registers", "num_registers": 1}),
+        (RegistersLast, {"cls": "cls", "registers": "registers-behind", "num_registers": 3}),
     ],
 )
 def test_registers_are_a_variant(kind: type[Looking], expected: dict[str, str | int]) -> None:
@@ -220,14 +221,22 @@ def test_registers_are_a_variant(kind: type[Looking], expected: dict[str, str | 
     assert {name: chosen.get(name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("kind", "says"),
-    [
-        (RegistersFirst, "the registers stand before the class token"),
-        (RegistersLast, "the registers stand behind the tokens"),
-    ],
-)
-def test_registers_elsewhere_are_found(kind: type[Looking], says: str) -> None:
-    report = check(kind).targets[0]
+def test_registers_before_the_class_token_are_found() -> None:
+    report = check(RegistersFirst).targets[0]
     assert report.verdict == "nonconformant"
+    says = "the registers stand before the class token"
     assert ("registers", True) in {(d["slot"], says in d["says"]) for d in report.diagnosis}
+
+
+class PreNormStated(Sandwich):
+    """An attribute says that norms stand before the sublayers, which is true of a sandwich, too."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.norm_first = True
+
+
+def test_a_statement_that_norms_stand_first_fits_every_such_order() -> None:
+    report = judged(PreNormStated)
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")]
+    assert report.profile["choices"]["layer"] == "sandwich-ln"

@@ -553,6 +553,15 @@ class PositionsWherePaddingIsNot(Tokens):
 
 
 @unusual
+class PositionsTimesANumber(Tokens):
+    """Learned positions are multiplied, as by dim ** -0.5, before they are added."""
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        x = self.token_table(ids) + self.position_table(torch.arange(ids.shape[1])) * 28**-0.5
+        return self.run(x, None if mask is None else ~mask[:, None, None])
+
+
+@unusual
 class PiecesOnSquares(Calls):
     """Three required arguments of ids: few tokens, their places, and whose they are."""
 

@@ -151,7 +151,8 @@ PREPENDED = {"embedding.cls": 1, "embedding.cls_and_distillation": 2}
 
 def prepended(encoder: Encoder) -> int:
     """How many positions stand before those of the input."""
-    registers = encoder.dimensions.r if uses(encoder, "embedding.registers") else 0
+    has_registers = any(uses(encoder, f"embedding.{id}") for id in ("registers", "registers_behind"))
+    registers = encoder.dimensions.r if has_registers else 0
     return registers + sum(number for id, number in PREPENDED.items() if uses(encoder, id))
 
 

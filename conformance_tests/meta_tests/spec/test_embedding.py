@@ -33,6 +33,7 @@ from encoder_spec.embedding import (
     patches,
     patches_without_bias,
     registers,
+    registers_behind,
     scale,
     segments,
     token_activation,
@@ -414,6 +415,13 @@ def test_registers_get_no_positions_and_the_layers_see_them() -> None:
     same(X[:, 1:4], p["X_reg"].expand(2, 3, 6))
     same(torch.cat([X[:, :1], X[:, 4:]], dim=1), placed)
     assert encoder.prepended == 4
+
+
+@shows("EMB-28")
+def test_registers_may_stand_behind_the_tokens() -> None:
+    """A class token and two tokens, and two registers behind them; how many the tokens are does not matter."""
+    X, R = tensor([[[8, 9], [1, 2], [3, 4]]]), tensor([[10, 11], [20, 21]])
+    same(registers_behind(X, X[:, 1:], X_reg=R), tensor([[[8, 9], [1, 2], [3, 4], [10, 11], [20, 21]]]))
 
 
 @shows("EMB-27")
