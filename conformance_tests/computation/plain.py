@@ -2,6 +2,7 @@
 
 from conformance_tests.computation.composed import composed
 from conformance_tests.computation.graph import Graph
+from conformance_tests.computation.heads_in_rows import heads_apart
 from conformance_tests.computation.loops import rolled
 from conformance_tests.computation.normalised import normalised
 from conformance_tests.computation.rescaled import rescaled
@@ -9,7 +10,7 @@ from conformance_tests.computation.sums import summed
 from conformance_tests.computation.sums_apart import joined_sums
 from conformance_tests.computation.unmapped import mapped
 
-PASSES = (rolled, rescaled, joined_sums, normalised, summed, composed, mapped)
+PASSES = (rolled, rescaled, joined_sums, normalised, summed, composed, mapped, heads_apart)
 """Loops come first, since all others know products and sums alone, and missing maps last: then all others are there."""
 
 

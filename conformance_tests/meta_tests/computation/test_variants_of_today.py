@@ -262,6 +262,26 @@ def test_heads_that_share_keys_are_a_variant(groups: int, repeated: Callable[[Te
     assert {"MH-9", "MH-11"} <= {r.id for r in report.of("pass")}
 
 
+class InOneProduct(Grouped):
+    """Queries of the heads that share keys stand below one another, so that one product has the scores of all."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = (m(x).unflatten(-1, (-1, 7)).transpose(1, 2) for m in (self.query, self.key, self.value))
+        apart = q.unflatten(1, (k.shape[1], -1))
+        scores = torch.einsum("bghid,bgjd->bghij", apart, k) / self.scale
+        if hidden is not None:
+            scores = scores.masked_fill(hidden[:, :, None], -torch.inf)
+        heads = torch.einsum("bghij,bgjd->bghid", scores.softmax(-1), v)
+        return self.out(self.merge(heads.flatten(1, 2)))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_the_scores_of_several_heads_may_be_one_product(groups: int) -> None:
+    report = judged(lambda: encoder_of(*(InOneProduct(groups, lambda x: x) for _ in range(2))))
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    assert report.profile["choices"]["num_key_value_heads"] == groups
+
+
 def test_heads_that_share_keys_in_some_layers_alone_are_left_open() -> None:
     report = judged(lambda: encoder_of(Grouped(2, lambda x: x.repeat_interleave(2, 1)), PlainAttention(28, 4)))
     assert report.verdict == "undetermined"
