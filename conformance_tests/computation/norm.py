@@ -1,6 +1,6 @@
 """Reading norms: by the specification's own equations, whatever operations they are written in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -193,31 +193,51 @@ def is_closed(graph: Graph, value: Value, candidate: Candidate) -> bool:
 
 def as_norm(graph: Graph, value: Value, candidate: Candidate, reduction: Value) -> Norm | None:
     """Return the norm that leads from a candidate to a value."""
-    if len(candidate) == 1 and value.shape.numel() != candidate[0].shape.numel():
+    reads = next(iter(paths(graph, value.codes, *candidate)), None)
+    if reads is None:
         return None
-    x_codes = next(iter(paths(graph, value.codes, *candidate)), None)
     # A class token, among several values, is repeated for each sequence.
-    if x_codes is None or (len(candidate) == 1 and x_codes.unique().numel() != x_codes.numel()):
+    once = without_repetition(reads) if len(candidate) == 1 else lambda codes: codes
+    x_codes, y_codes = once(reads), once(value.codes)
+    if len(candidate) == 1 and not x_codes.numel() == x_codes.unique().numel() == candidate[0].shape.numel():
         return None
     axes = statistics_axes(graph, reduction, candidate, x_codes)
     axis = axes[0] if len(axes) == 1 else -1
-    shape = value.shape
-    x, y = (graph.numbers(c).movedim(axis, -1) for c in (x_codes, value.codes))
+    x, y = (graph.numbers(c).movedim(axis, -1) for c in (x_codes, y_codes))
     gammas, betas, numbers = ingredients(graph, value, candidate)
-    gamma, beta = spread(gammas, shape), spread(betas, shape)
+    gamma, beta = (None if w is None else once(w) for w in (spread(gammas, reads.shape), spread(betas, reads.shape)))
     one = None if gamma is None else of_features(gamma, axis)
     two = None if beta is None else of_features(beta, axis)
     if beta is not None and of_one_axis(beta) is None and len(axes) == 1:
         return None  # what differs from feature to feature and from place to place is added to a norm: positions
     if (gamma is not None and one is None) or (beta is not None and two is None) or len(axes) > 1:
-        return Norm(value, x_codes, "", 0.0, of_one_axis(gamma), of_one_axis(beta), axes)
+        return Norm(value, reads, "", 0.0, of_one_axis(gamma), of_one_axis(beta), axes)
     given = {
         "gamma": torch.ones(x.shape[-1], dtype=torch.float64) if one is None else graph.numbers(one),
         "beta": torch.zeros(x.shape[-1], dtype=torch.float64) if two is None else graph.numbers(two),
     }
     close = CLOSE if reduction.dtype is torch.float64 else CLOSE_IN_FLOAT32
     fit = fitted(x, y, given, numbers, close, shifts=two is not None)
-    return Norm(value, x_codes, fit.form, fit.eps, one, two, (axis,), fit.nearest, fit.uncentred)
+    return Norm(value, reads, fit.form, fit.eps, one, two, (axis,), fit.nearest, fit.uncentred)
+
+
+def without_repetition(codes: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return what takes entries of an array without slices that stand before them, as keys that heads share do.
+
+    Args:
+        codes: the entries in which slices may stand again.
+    """
+    kept: list[Tensor] = []
+    for axis in range(codes.ndim if codes.unique().numel() < codes.numel() else 0):
+        _, which = codes.movedim(axis, 0).flatten(1).unique(dim=0, return_inverse=True)
+        kept.append(torch.tensor([i for i, group in enumerate(which.tolist()) if group not in which[:i]]))
+
+    def once(others: Tensor) -> Tensor:
+        for axis, places_kept in enumerate(kept):
+            others = others.index_select(axis, places_kept)
+        return others
+
+    return once
 
 
 def spread(found: Sequence[Tensor], shape: torch.Size) -> Tensor | None:
