@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import torch
@@ -722,6 +723,10 @@ def read_tables_of_distances(found: EncoderReading, attentions: Sequence[Attenti
         return
     number = len(first.codes)
     farthest, _ = farthest_distance(first.rows, number)
+    if farthest is None and (farthest := farthest_distance(first.rows.mT, number)[0]) is not None:
+        says = f"its table of distances is read from the key to the query, and not from the query to the key{where}"
+        found.findings.append(Finding("bias", says))
+        tables = [None if table is None else replace(table, rows=table.rows.mT) for table in tables]
     if farthest is None:
         named = names(found.graph, first.codes)
         found.foreign.append(f"its scores get the bias {named} added, whose rows tell no distances in buckets{where}")

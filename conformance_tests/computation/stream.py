@@ -543,6 +543,10 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         out, rest = (branch.out, branch.rest) if branch else (here, None)
         if out.kind != "sublayer":
             passed = behind_operations(wiring.graph, here)
+            if passed is None and (factors := learned_factors(wiring.graph, here)):
+                found.foreign.append(f"the stream is multiplied by {factors}{here.value.where if here.value else ''}")
+                here = here.parts[0]
+                continue
             if passed is None:
                 break
             slot, where = ("layer", "between its sublayers") if events else ("final_norm", "behind its last sublayer")
@@ -781,6 +785,15 @@ def behind_operations(graph: Graph, node: Node) -> Passed | None:
         return None
     names = ", ".join(dict.fromkeys(value.operation for value in sorted(passed, key=lambda value: value.number)))
     return Passed(before[0], f"{names}{node.value.where}", tuple(added.values()))
+
+
+def learned_factors(graph: Graph, node: Node) -> str:
+    """Return the names of the parameters by which a stream with sublayers is multiplied; empty if it is not."""
+    if node.kind != "unknown" or node.value is None or node.value.operation != "mul" or len(node.parts) != 1:
+        return ""
+    others = [read for read in node.value.arrays if not graph.depends(read)]
+    named = {v.name: None for read in others for v in graph.ancestors(read) if v.operation == "parameter"}
+    return ", ".join(named) if has_sublayer(node.parts[0]) else ""
 
 
 def has_sublayer(node: Node) -> bool:

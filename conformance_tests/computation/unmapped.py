@@ -9,10 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.affine import affine, one_step
+from conformance_tests.computation.affine import Affine, affine, one_step
 from conformance_tests.computation.attention import behind_functions, read_scores, read_values, softmax_argument
 from conformance_tests.computation.graph import Graph, Value, places
 from conformance_tests.computation.rewriting import Replacing
+from conformance_tests.computation.rotation import turning
 from conformance_tests.computation.walking import along_axis, is_even, through
 
 IDENTITY = "identity"
@@ -61,7 +62,7 @@ def unmapped(graph: Graph) -> Iterator[Unmapped]:
             (scores.product, 1 - of_queries, averaged.keys, of_queries == 0),
             (averaged.product, of_values, averaged.values, of_values == 0),
         )
-        maps = [affine(graph, behind_functions(graph, vectors)[0]) for _, _, vectors, _ in operands]
+        maps = [map_of(graph, vectors) for _, _, vectors, _ in operands]
         if None not in maps:
             continue
         read = [graph.owner(one.at(0).arguments()) for one in maps if one is not None]
@@ -71,6 +72,13 @@ def unmapped(graph: Graph) -> Iterator[Unmapped]:
             found = None if one is not None else behind_factors(graph, vectors, streams)
             if found is not None:
                 yield Unmapped(product, side, *found[:2], is_turned, found[2])
+
+
+def map_of(graph: Graph, vectors: Tensor) -> Affine | None:
+    """Return the map of which vectors are the result, a function of each entry of it, or what positions turn."""
+    found = affine(graph, behind_functions(graph, vectors)[0])
+    turned = turning(graph, vectors) if found is None else None
+    return found if turned is None else affine(graph, turned.codes)
 
 
 def behind_factors(graph: Graph, codes: Tensor, streams: Sequence[Value | None]) -> tuple[Value, Tensor, float] | None:

@@ -52,9 +52,18 @@ def test_learned_factors_of_the_sublayers_are_a_variant() -> None:
     assert "RES-3" in {r.id for r in report.of("pass")}
 
 
-def test_learned_factors_of_the_stream_are_none() -> None:
-    report = judged(lambda: Plain(plain_layers(ScaledStream), nn.LayerNorm(28)))
+class ScaledSum(Scaled):
+    """The factors stand behind the sum."""
+
+    def added(self, x: Tensor, sublayer: Tensor, factors: Tensor) -> Tensor:
+        return factors * (x + sublayer)
+
+
+@pytest.mark.parametrize("layer", [ScaledStream, ScaledSum])
+def test_learned_factors_of_the_stream_are_none(layer: type[Scaled]) -> None:
+    report = judged(lambda: Plain(plain_layers(layer), nn.LayerNorm(28)))
     assert report.verdict != "conformant"
+    assert "the stream is multiplied by layers." in str(report.notes)
 
 
 class RootMeanSquare(nn.Module):
@@ -217,14 +226,15 @@ def test_tables_of_distances_are_a_variant(is_shared: bool) -> None:
 @pytest.mark.parametrize(
     ("row_of", "verdict", "says"),
     [
-        (lambda ahead: in_buckets(-ahead), "undetermined", "whose rows tell no distances in buckets"),
+        (lambda ahead: in_buckets(-ahead), "nonconformant", "is read from the key to the query"),
+        (lambda ahead: ahead.abs() % 8, "undetermined", "whose rows tell no distances in buckets"),
         (
             lambda ahead: in_buckets(ahead) ^ (ahead.abs() > 0),
             "nonconformant",
             "a key at k − j = 1 reads row 4 of the table of distances, where row 5 belongs",
         ),
     ],
-    ids=["the other way round", "another row"],
+    ids=["the other way round", "none of distances", "another row"],
 )
 def test_other_rows_are_named(row_of: Callable[[Tensor], Tensor], verdict: str, says: str) -> None:
     report = judged(lambda: encoder_of(WithTable(nn.Embedding(8, 4), row_of)))
