@@ -56,6 +56,11 @@ class Deviation:
         """True if it is right elsewhere: a legitimate variant, or other constants, where another was declared."""
         return all(not isinstance(e, Equation) or e in equations().values() for e in self.replaces.values())
 
+    @property
+    def is_seen_undeclared(self) -> bool:
+        """True if an encoder that has it is wrong whatever it is meant to be."""
+        return not self.is_variant
+
     def applies(self, profile: Profile) -> bool:
         """Return whether a profile makes the choice that this deviation gets wrong."""
         chosen = {e.id for e in profile.choice(self.slot) if isinstance(e, Equation)}
@@ -83,6 +88,11 @@ class LateTurns(Deviation):
     @property
     def is_variant(self) -> bool:
         """False: they are the same choices, in other layers."""
+        return False
+
+    @property
+    def is_seen_undeclared(self) -> bool:
+        """See ``Deviation``: layers may take turns in this way on purpose."""
         return False
 
     def applies(self, profile: Profile) -> bool:

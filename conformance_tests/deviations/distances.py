@@ -175,7 +175,7 @@ for late, word in ((1, "one layer"), (2, "two layers")):
             f"turns-late-by-{word.replace(' ', '-')}",
             f"The layers that take turns do so {word} too late: others are global, or have another base θ.",
             (GLOBAL, LOCAL),
-            ("ROT-1", "ROT-2", *WITHIN),
+            ("ROT-1", "ROT-2", *WITHIN, "ENC-2"),
             {},
             ("keras-team/keras-hub#2518", "ggml-org/llama.cpp#18330"),
             late=late,

@@ -44,7 +44,17 @@ def norms_by_their_names(
 
 @deviation("sandwich-results-not-normed", SANDWICH, ("LAYER-7", "ENC-8"))
 def results_not_normed(
-    x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F, residual_2: F
+    x: Tensor,
+    keep: Tensor,
+    *,
+    multihead: F,
+    ffn: F,
+    norm_1: F,
+    norm_2: F,
+    norm_attention: F,
+    norm_ffn: F,
+    residual_1: F,
+    residual_2: F,
 ) -> Tensor:
     """What the sublayers give is added as it is: the layers are Pre-LN, and two of their norms are never called."""
     x = residual_1(x, multihead(norm_1(x), keep))
@@ -102,7 +112,9 @@ deviation(
 
 
 @deviation("two-parallel-sublayers-with-one-norm", TWO_NORMS, ("LAYER-9", "ENC-8"))
-def one_norm(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, residual_1: F, residual_2: F) -> Tensor:
+def one_norm(
+    x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F, residual_2: F
+) -> Tensor:
     """The first norm serves both sublayers; the second one is never called."""
     y = norm_1(x)
     return residual_2(residual_1(x, multihead(y, keep)), ffn(y))

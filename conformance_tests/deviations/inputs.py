@@ -313,6 +313,14 @@ deviation(
 )(cls)
 
 
+deviation(
+    "registers-added",
+    "embedding.no_registers",
+    ("EMB-27", "ENC-17"),
+    definition="Learned registers join the sequence, where none are due.",
+)(registers)
+
+
 @deviation("segment-of-ones-added", "embedding.no_segments", ("EMB-11", "EMB-12", "ENC-2"))
 def segment_of_ones(X: Tensor) -> Tensor:
     """A segment of which nobody was asked is added to every position, a vector of ones."""

@@ -108,7 +108,9 @@ NORMED_FIRST = {"pre-ln": ("sandwich-ln", "parallel", "parallel-two-norms")}
 def configured_otherwise(shown: EncoderReading, hints: Hints) -> Iterator[Finding]:
     """Yield the choices that the encoder's configuration states and that it does not compute."""
     said, computed = hints.configured.get("activation"), shown.choices.get("activation")
-    if said is not None and computed is not None and said != computed:
+    # The name of SwiGLU says its activation: what is configured is that of a network without a gate.
+    is_swiglu = computed == "silu" and str(shown.choices.get("ffn")).startswith("gated")
+    if said is not None and computed is not None and said != computed and not is_swiglu:
         yield Finding("activation", f"its configuration states {said}, but it computes {computed}")
     order, found = hints.configured.get("layer"), shown.choices.get("layer")
     if order is not None and found is not None and order != found and found not in NORMED_FIRST.get(str(order), ()):

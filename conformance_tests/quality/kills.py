@@ -17,6 +17,7 @@ from conformance_tests.errors import Refused, SubjectError, one_line
 from conformance_tests.harness.question import Question
 from conformance_tests.quality.fingerprint import fingerprint
 from conformance_tests.quality.kill_matrix import deviating, gets_wrong, measured
+from conformance_tests.quality.nothing_to_see import NOTHING_TO_SEE
 from conformance_tests.reports.report import Level
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import PROFILES
@@ -30,44 +31,6 @@ Case = tuple[str, str]
 
 Kills = Mapping[str, Mapping[str, tuple[str, ...]]]
 """The requirements that fail, by deviation and profile."""
-
-SHORT = "their images in the probes have no more patches than that"
-"""Reason why a defect that begins at some length stays hidden where images have one size."""
-
-IMAGES = "vit deit dinov2 clip-vision siglip"
-"""Profiles of encoders of images."""
-
-IN_ATTENTION = "roformer nomic-bert modernbert eurobert jina-v3 t5-encoder"
-"""Profiles in which attention alone tells positions."""
-
-NOTHING_TO_SEE = {
-    "scores-grow-with-length": (IMAGES, SHORT),
-    "attention-within-a-window": (IMAGES, SHORT),
-    "keys-in-full-chunks-alone": (IMAGES, SHORT),
-    "learned-position-starts-over": (IMAGES, SHORT),
-    "segment-of-ones-added": (
-        f"annotated-transformer modernbert clip-text whisper pre-ln {IMAGES}",
-        "these encoders take no segments",
-    ),
-    "mask-small-fill": ("t5-encoder", "its norms keep its scores so small that −100 hides keys"),
-    "mask-subtracts-a-thousand": ("mpnet", "its norms keep its scores so small that −1000 hides keys"),
-    "norm-variance-in-one-pass": (
-        "dinov2 clip-vision",
-        "what is offset is scaled feature by feature there, or stays offset in the output",
-    ),
-    "sum-of-embedding-and-position-scaled": (
-        f"bert roberta roformer nomic-bert modernbert eurobert jina-v3 mpnet t5-encoder distilbert clip-text whisper "
-        f"{IMAGES}",
-        "the scale of the embedding is 1 there",
-    ),
-    "position-subtracted": (IN_ATTENTION, "nothing is added there"),
-    "position-multiplied": (IN_ATTENTION, "nothing is added there"),
-    "positions-at-padding-alone": (IN_ATTENTION, "nothing is added there"),
-    "ffn-chunks-without-remainder": ("deit siglip", "its number of positions leaves no remainder"),
-    "first-layer-repeated": ("albert universal", "all layers are one"),
-    "layers-reversed": ("albert universal", "all layers are one"),
-}
-"""Profiles in which a deviation computes what the specification computes, and why."""
 
 
 def cases() -> list[Case]:

@@ -20,7 +20,7 @@ class Weighed(Plain):
         return super().forward(x, mask) * self.behind
 
 
-@ambiguous("what it returns is")
+@ambiguous("the stream is multiplied by")
 def learned_factors_behind_the_layers() -> nn.Module:
     return Weighed()
 

@@ -85,6 +85,21 @@ TEXTS = {
         | {"layers.0": "pre-ln-bare", "rotary_base": "160000, 10000, repeated"}
         | {"reach": "global, local, repeated", "window": 8.0},
     ),
+    "EmbeddingGemma": (
+        maker(
+            "Gemma3Text",
+            model="Gemma3TextModel",
+            use_bidirectional_attention=True,
+            layer_types=["sliding_attention", "full_attention"],
+            sliding_window=8,
+            num_key_value_heads=1,
+            head_dim=8,
+            query_pre_attn_scalar=8,
+            **TEXT,
+        ),
+        {"layer": "sandwich-ln", "attention": "normed", "num_key_value_heads": 1, "embedding_scale": "sqrt-d-model"}
+        | {"reach": "local, global, repeated", "rotary_base": "10000, 1000000, repeated", "norm": "rms"},
+    ),
     "MPNet": (maker("MPNet", **TEXT), POST | {"bias": "bucketed", "max_distance": 128.0, "sharing": "bias"}),
     "T5": (
         maker("T5", model="T5EncoderModel", **T5),
@@ -100,6 +115,15 @@ TEXTS = {
     "VisualBERT, text alone": (maker("VisualBert", visual_embedding_dim=8, **TEXT), POST),
     "BLIP, text": (maker("BlipText", encoder_hidden_size=32, **TEXT), POST | {"segment": "none"}),
     "FLAVA, text": (maker("FlavaText", **TEXT), PRE | {"segment": "added"}),
+    "Chinese CLIP, text": (maker("ChineseCLIPText", model="ChineseCLIPTextModel", **TEXT), POST | {"segment": "added"}),
+    "AltCLIP, text": (
+        maker("AltCLIPText", model="AltCLIPTextModel", project_dim=16, **TEXT),
+        SHIFTED | {"layer": "post-ln", "final_norm": "norm"},
+    ),
+    "mT5": (
+        maker("MT5", model="MT5EncoderModel", **T5),
+        PRE | {"bias": "bucketed", "sharing": "bias", "ffn": "gated", "activation": "gelu-tanh"},
+    ),
     "SigLIP, text": (maker("SiglipText", **TEXT), PRE | {"activation": "gelu-tanh"}),
 }
 TRANSLATIONS = {
@@ -161,6 +185,27 @@ IMAGES_AND_SOUNDS = {
         maker("Dinov2", mlp_ratio=2, **IMAGE),
         PRE | {"residual": "scaled", "cls": "cls", "eps": 1e-6, "d_ff": 64},
     ),
+    "DINOv2, gated": (
+        maker("Dinov2", mlp_ratio=2, use_swiglu_ffn=True, **IMAGE),
+        {"residual": "scaled", "ffn": "gated-affine", "activation": "silu", "d_ff": 48},
+    ),
+    "DINOv2 with registers": (
+        maker("Dinov2WithRegisters", mlp_ratio=2, **IMAGE),
+        PRE | {"residual": "scaled", "cls": "cls", "registers": "registers", "num_registers": 4, "d_ff": 64},
+    ),
+    "InternVL, vision": (
+        maker("InternVLVision", model="InternVLVisionModel", **IMAGE | {"image_size": [8, 8], "patch_size": [2, 2]}),
+        {"layer": "pre-ln", "residual": "scaled", "cls": "cls"},
+    ),
+    "BLIP-2, vision": (maker("Blip2Vision", model="Blip2VisionModel", **IMAGE), PRE | {"cls": "cls"}),
+    "Chinese CLIP, vision": (
+        maker("ChineseCLIPVision", model="ChineseCLIPVisionModel", **IMAGE),
+        {"activation": "quick-gelu", "embedding_norm": "norm"},
+    ),
+    "Idefics3, vision": (
+        maker("Idefics3Vision", model="Idefics3VisionTransformer", **IMAGE),
+        PRE | {"activation": "gelu-tanh", "cls": "none"},
+    ),
     "SigLIP": (maker("SiglipVision", **IMAGE), PRE | {"activation": "gelu-tanh", "cls": "none", "eps": 1e-6}),
     "spectrogram transformer": (
         maker("AST", patch_size=2, frequency_stride=2, time_stride=2, max_length=8, num_mel_bins=8, **LAYERS),
@@ -205,7 +250,6 @@ OUTSIDE = {
     "LayoutLM": (maker("LayoutLM", **SHALLOW_TEXT), "x_position_embeddings"),
     "LiLT": (maker("Lilt", **SHALLOW_TEXT), "layout_embeddings"),
     "BEiT": (maker("Beit", use_shared_relative_position_bias=True, **SHALLOW_IMAGE), "relative_position_bias_table"),
-    "DINOv2 with registers": (maker("Dinov2WithRegisters", mlp_ratio=2, **SHALLOW_IMAGE), "register_tokens"),
     "YOLOS": (maker("Yolos", **SHALLOW_IMAGE | {"image_size": [8, 8]}), "detection_tokens"),
     "VideoMAE": (maker("VideoMAE", num_frames=2, **SHALLOW_IMAGE), "patch_embeddings.projection"),
     "wav2vec 2.0": (maker("Wav2Vec2", **SOUND), "feature_extractor.conv_layers"),

@@ -1,0 +1,43 @@
+"""Profiles in which a deviation computes what the specification computes, so that nothing can notice it."""
+
+SHORT = "their images in the probes have no more patches than that"
+"""Reason why a defect that begins at some length stays hidden where images have one size."""
+
+IMAGES = "vit deit dinov2 dinov2-registers vit-22b clip-vision siglip"
+"""Profiles of encoders of images."""
+
+IN_ATTENTION = "roformer nomic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder"
+"""Profiles in which attention alone tells positions."""
+
+WIDE = "of 257 positions, the longest probe, a window of 512 hides none"
+
+NOTHING_TO_SEE = {
+    "scores-grow-with-length": (IMAGES, SHORT),
+    "attention-within-a-window": (IMAGES, SHORT),
+    "keys-in-full-chunks-alone": (IMAGES, SHORT),
+    "learned-position-starts-over": (IMAGES, SHORT),
+    "segment-of-ones-added": (
+        f"annotated-transformer modernbert clip-text whisper pre-ln {IMAGES}",
+        "these encoders take no segments",
+    ),
+    "window-missing": ("embedding-gemma", WIDE),
+    "window-to-either-side": ("embedding-gemma", WIDE),
+    "mask-small-fill": ("t5-encoder", "its norms keep its scores so small that −100 hides keys"),
+    "mask-subtracts-a-thousand": ("mpnet", "its norms keep its scores so small that −1000 hides keys"),
+    "norm-variance-in-one-pass": (
+        "dinov2 clip-vision",
+        "what is offset is scaled feature by feature there, or stays offset in the output",
+    ),
+    "sum-of-embedding-and-position-scaled": (
+        f"bert roberta roformer nomic-bert modernbert eurobert jina-v3 mpnet t5-encoder distilbert clip-text whisper "
+        f"{IMAGES}",
+        "the scale of the embedding is 1 there",
+    ),
+    "position-subtracted": (IN_ATTENTION, "nothing is added there"),
+    "position-multiplied": (IN_ATTENTION, "nothing is added there"),
+    "positions-at-padding-alone": (IN_ATTENTION, "nothing is added there"),
+    "ffn-chunks-without-remainder": ("deit siglip", "its number of positions leaves no remainder"),
+    "first-layer-repeated": ("albert universal", "all layers are one"),
+    "layers-reversed": ("albert universal", "all layers are one"),
+}
+"""Profiles in which a deviation computes what the specification computes, and why."""
