@@ -32,7 +32,7 @@ def rescaled(x: Tensor, *, P_drop: float) -> Tensor:
     return x * (1 - P_drop)
 
 
-@deviation("dropout-scale-kept-in-evaluation", DROPOUT, "DROP-6")
+@deviation("dropout-scale-kept-in-evaluation", DROPOUT, ("DROP-6", "ENC-2"))
 def scale_kept(x: Tensor, *, P_drop: float) -> Tensor:
     """In evaluation nothing is dropped, but everything is divided by 1 − P_drop still."""
     return x / (1 - P_drop)

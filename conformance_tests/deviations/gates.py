@@ -43,7 +43,7 @@ def halved(x: Tensor, *, activation: Function, W_1: Inwards, W_2: Outwards) -> T
     return activation(x @ W_1) @ (W_2 / 2)
 
 
-@deviation("gated-ffn-maps-exchanged", GATED, ("FFN-13", "FFN-1", "FFN-2", "FFN-12"), "commonly seen")
+@deviation("gated-ffn-maps-exchanged", GATED, ("FFN-13", "FFN-1", "FFN-2", "FFN-4", "FFN-12"), "commonly seen")
 def exchanged(x: Tensor, *, activation: Function, W_1: Inwards, W_G: Inwards, W_2: Outwards) -> Tensor:
     """The map that gates is activated instead of the other one."""
     return (x @ W_1 * activation(x @ W_G)) @ W_2

@@ -69,7 +69,7 @@ def of_mixed(x: Tensor, *, angles: F) -> Tensor:
     return torch.cat([turned * phi.cos().to(x) + exchanged * phi.sin().to(x), rest], dim=-1)
 
 
-@deviation("rotation-of-the-keys-alone", TURNED, SEEN, "commonly seen", place="attention")
+@deviation("rotation-of-the-keys-alone", TURNED, (*SEEN, "ENC-17"), "commonly seen", place="attention")
 def of_keys_alone(
     Q: Tensor, K: Tensor, V: Tensor, keep: Tensor, *, rotation: F, scores: F, mask: F, weights: F, dropout: F, values: F
 ) -> Tensor:
@@ -77,7 +77,7 @@ def of_keys_alone(
     return values(dropout(weights(mask(scores(Q, rotation(K)), keep))), V)
 
 
-@deviation("rotation-of-the-values-too", TURNED, (*SEEN, "ATT-10"), "commonly seen", place="attention")
+@deviation("rotation-of-the-values-too", TURNED, (*SEEN, "ATT-10", "ENC-17"), "commonly seen", place="attention")
 def of_values_too(
     Q: Tensor, K: Tensor, V: Tensor, keep: Tensor, *, rotation: F, scores: F, mask: F, weights: F, dropout: F, values: F
 ) -> Tensor:

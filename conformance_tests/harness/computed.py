@@ -6,7 +6,7 @@ check must not ask it twice and compare it with itself.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, partial
 from math import inf, isinf
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from conformance_tests.computation.shown import Facts
 from conformance_tests.errors import Blocked, Disagreement, Unsupported, one_line
 from conformance_tests.harness.extent import AS_USED, DRAWN, OWN, WITH_GRADIENTS, WITHOUT_GRADIENTS, Extent
 from conformance_tests.harness.gradients import Arising, Gradients
-from conformance_tests.harness.intermediates import Aligned, Recorded, align, departure
+from conformance_tests.harness.intermediates import Aligned, Recorded, align, departure, made_of
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.weight_sets import (
     FAINT,
@@ -338,7 +338,17 @@ class Computed:
             return Recorded(self.subject.record(probe.inputs, probe.keep))
 
     def _aligned(self, case: Case) -> list[Aligned]:
-        return align(self.trace(case), lambda: self.recorded(case), self.encoder.dimensions.h, self._telling(case))
+        aligned = align(self.trace(case), lambda: self.recorded(case), self.encoder.dimensions.h, self._telling(case))
+        if all(a.is_found for a in aligned):
+            return aligned
+        made = made_of(self._differentiable_trace(case))
+        return [replace(a, made_of=bits) for a, bits in zip(aligned, made, strict=True)]
+
+    def _differentiable_trace(self, case: Case) -> Trace:
+        """Return the intermediates of one sequence, with the graph of what each is computed of."""
+        parameters = {path: w.detach().requires_grad_() for path, w in self.parameters(case.weights).items()}
+        with torch.enable_grad():
+            return self.encoder.trace(parameters, *(x[:1] for x in self.probes[case.probe].inputs))
 
     def _telling(self, case: Case) -> Tensor | None:
         """Return the mask of a case without the sequences whose outputs agree, if others depart.

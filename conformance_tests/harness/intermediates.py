@@ -9,7 +9,9 @@ of computation decides which.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import permutations
+from operator import or_
 from typing import Any
 
 import torch
@@ -28,12 +30,6 @@ another one if it differs by what is little beside 1.
 SIDE_BY_SIDE = {"projections", "merge"}
 """The slots whose values hold all heads in one axis; an encoder may form them with an axis for each."""
 
-READ_BY = {"split": (0, 1, 2), "groups": (1, 2), "rotation": (0, 1), "scores": (0, 1), "values": (2,)}
-"""Places, among Q, K and V, of those that the equation in a slot reads."""
-
-HEADS = ("split", "groups", "rotation")
-"""What makes the heads of queries and keys of their projections, in the order of computation."""
-
 OF_PLACES = ("position", "angles")
 """Slots whose values are those of places, whatever stands there."""
 
@@ -51,7 +47,8 @@ class Aligned:
 
     ``got`` and ``want`` have the specification's axes. Without a match ``got`` is None
     or the nearest array of the right size, and ``nearest`` looks for it. One that ``is_handed_on``
-    is the very array that another equation gave.
+    is the very array that another equation gave. ``made_of`` has the places, as bits, of the values that it is
+    computed of: that it is found vouches for these.
     """
 
     spec: Intermediate
@@ -63,6 +60,7 @@ class Aligned:
     valid: Tensor | None = None
     look: Callable[[], "Aligned"] | None = None
     is_handed_on: bool = False
+    made_of: int = 0
 
     def nearest(self) -> "Aligned":
         """Return this one with the nearest array of the right size, if none equals the value."""
@@ -99,11 +97,16 @@ def values_of(intermediate: Intermediate) -> list[Tensor]:
 
     The variance is left out: most encoders form 1/√(σ² + ε) at once.
     """
+    return [part.detach() for part in parts(intermediate)]
+
+
+def parts(intermediate: Intermediate) -> list[Tensor]:
+    """Return the tensors of ``values_of``, with the gradients that they have."""
     value: Any = intermediate.value
-    parts = list(value) if isinstance(value, tuple) else [value]
+    several = list(value) if isinstance(value, tuple) else [value]
     if intermediate.equation.slot == "statistics":
-        parts = parts[:1]
-    return [p.detach() for p in parts if isinstance(p, Tensor)]
+        several = several[:1]
+    return [part for part in several if isinstance(part, Tensor)]
 
 
 class Recorded:
@@ -173,6 +176,41 @@ class Recorded:
 def moments(flat: Tensor) -> Tensor:
     """Return Σ x and Σ x² of every row."""
     return torch.stack([flat.sum(dim=-1), flat.square().sum(dim=-1)], dim=-1)
+
+
+def made_of(trace: Trace) -> list[int]:
+    """Return for each value that ``align`` looks for, as bits, the places of those that it is computed of, and its own.
+
+    Autograd tells, in a trace with gradients. What has none, as angles and masks, is the same whatever is wrong before
+    it: all that follow are taken to be computed of it.
+    """
+    values = [value for part in parts_of(trace) for value in part]
+    bits: dict[Any, int] = {}
+    for place, value in enumerate(values):
+        bits[value.grad_fn] = bits.get(value.grad_fn, 0) | 1 << place
+    constant = bits.pop(None, 0)
+    reached: dict[Any, int] = {None: 0}
+    for value in values:
+        waiting: list[Any] = [value.grad_fn]
+        while waiting:
+            node = waiting[-1]
+            before = [] if node in reached else [function for function, _ in node.next_functions]
+            if unknown := [function for function in before if function not in reached]:
+                waiting += unknown
+                continue
+            waiting.pop()
+            if node not in reached:
+                reached[node] = reduce(or_, (reached[function] for function in before), bits.get(node, 0))
+    return [reached[v.grad_fn] | constant & (1 << place) - 1 | 1 << place for place, v in enumerate(values)]
+
+
+def parts_of(trace: Trace) -> Iterator[list[Tensor]]:
+    """Yield the values of each intermediate that are looked for; of one that is handed on, the value once more."""
+    seen: set[int] = set()
+    for intermediate in trace:
+        yield [intermediate.value] if id(intermediate.value) in seen else parts(intermediate)
+        if isinstance(intermediate.value, Tensor):
+            seen.add(id(intermediate.value))
 
 
 def align(trace: Trace, recorded: Callable[[], Recorded], h: int, keep: Tensor | None = None) -> list[Aligned]:
@@ -330,26 +368,16 @@ def is_concatenation(order: tuple[int, ...], heads: Tensor) -> bool:
 
 
 def departure(aligned: list[Aligned]) -> int:
-    """Return the place of the first intermediate that is wrong, behind the last one that is found.
+    """Return the place of the first intermediate that is wrong: missing, with nothing found that is computed of it.
 
-    What is missing before that was never formed; with nothing wrong the place is behind the end.
+    What is missing otherwise was never formed; with nothing wrong the place is behind the end.
     Positions do not depend on content, and a mean hides the order of what it is taken over. That they are
-    found does not vouch for what stands before them. An equation that leaves its input as it is cannot be
+    found does not vouch for what they are computed of. An equation that leaves its input as it is cannot be
     where a value is first missing: what hands that value to it is.
-    Scores need no V, and the weights do not vouch for it. Behind a projection that is missing too,
-    what is wrong is that projection, and behind heads of Q that are missing where those of K are there, these heads.
     """
-    place = 1 + max((place for place, a in enumerate(aligned) if a.tells), default=-1)
-    place += next((ahead for ahead, a in enumerate(aligned[place:]) if not a.is_found), len(aligned) - place)
-    needed = READ_BY.get(aligned[place].spec.equation.slot, ()) if place < len(aligned) else ()
-    path = aligned[place].spec.path if needed else ""
-    formed = [a.spec.equation.slot for a in aligned[:place] if a.spec.path == path and a.is_found]
-    furthest = max((HEADS.index(slot) for slot in formed if slot in HEADS), default=-1)
-    for before, a in enumerate(aligned[:place]):
-        slot = a.spec.equation.slot
-        is_read = a.part in needed if slot == "projections" else slot in HEADS[: furthest + 1]
-        if needed and a.spec.path == path and is_read and not a.is_found:
-            return before
+    vouched = reduce(or_, (a.made_of for a in aligned if a.tells), 0)
+    missing = (place for place, a in enumerate(aligned) if not a.is_found and not vouched >> place & 1)
+    place = next(missing, len(aligned))
     if place < len(aligned) and aligned[place].spec.equation.variant == "none":
         slot = aligned[place].spec.equation.slot
         return next(i for i, a in enumerate(aligned) if i > place and slot in a.spec.equation.slots)

@@ -22,21 +22,28 @@ NOTHING_TO_SEE = {
     ),
     "window-missing": ("embedding-gemma", WIDE),
     "window-to-either-side": ("embedding-gemma", WIDE),
-    "mask-small-fill": ("t5-encoder", "its norms keep its scores so small that −100 hides keys"),
-    "mask-subtracts-a-thousand": ("mpnet", "its norms keep its scores so small that −1000 hides keys"),
+    "mask-small-fill": ("t5-encoder embedding-gemma", "their norms keep the scores so small that −100 hides keys"),
+    "mask-subtracts-a-thousand": (
+        "mpnet embedding-gemma dinov2-registers",
+        "their norms keep the scores so small that −1000 hides keys",
+    ),
+    "norms-of-queries-and-keys-exchanged": (
+        "vit-22b",
+        "without rotation and β each score has the product of both factors, in whatever order",
+    ),
     "norm-variance-in-one-pass": (
-        "dinov2 clip-vision",
+        "dinov2 dinov2-registers clip-vision",
         "what is offset is scaled feature by feature there, or stays offset in the output",
     ),
     "sum-of-embedding-and-position-scaled": (
         f"bert roberta roformer nomic-bert modernbert eurobert jina-v3 mpnet t5-encoder distilbert clip-text whisper "
-        f"{IMAGES}",
-        "the scale of the embedding is 1 there",
+        f"embedding-gemma {IMAGES}",
+        "the scale of the embedding is 1 there, or nothing is added to it",
     ),
     "position-subtracted": (IN_ATTENTION, "nothing is added there"),
     "position-multiplied": (IN_ATTENTION, "nothing is added there"),
     "positions-at-padding-alone": (IN_ATTENTION, "nothing is added there"),
-    "ffn-chunks-without-remainder": ("deit siglip", "its number of positions leaves no remainder"),
+    "ffn-chunks-without-remainder": ("deit siglip vit-22b", "their number of positions leaves no remainder"),
     "first-layer-repeated": ("albert universal", "all layers are one"),
     "layers-reversed": ("albert universal", "all layers are one"),
 }
