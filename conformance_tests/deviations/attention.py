@@ -66,7 +66,9 @@ def relu_on_projections(
     return (X @ W_Q + b_Q).relu(), (X @ W_K + b_K).relu(), (X @ W_V + b_V).relu()
 
 
-@deviation("relu-on-linear-projections", LINEAR, ("ATT-2", "ATT-3", "ATT-5", "ROT-2"), "CyberZHG/keras-multi-head#8")
+@deviation(
+    "relu-on-linear-projections", LINEAR, ("ATT-2", "ATT-3", "ATT-5", "ATT-14", "ROT-2"), "CyberZHG/keras-multi-head#8"
+)
 def relu_on_linear_projections(X: Tensor, *, W_Q: Map, W_K: Map, W_V: ValueMap) -> Projected:
     """Q, K and V, which have no biases, go through a ReLU."""
     return (X @ W_Q).relu(), (X @ W_K).relu(), (X @ W_V).relu()
