@@ -272,6 +272,24 @@ def test_heads_that_share_keys_are_a_variant(groups: int, repeated: Callable[[Te
     assert {"MH-9", "MH-11"} <= {r.id for r in report.of("pass")}
 
 
+class NormedWhenRepeated(Grouped):
+    """Keys are repeated for the heads that share them, and normed in each of these."""
+
+    def __init__(self) -> None:
+        super().__init__(2, lambda x: x.repeat_interleave(2, 1))
+        self.of_queries, self.of_keys = RootMeanSquare(7), RootMeanSquare(7)
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().score(self.of_queries(q), self.of_keys(k))
+
+
+def test_what_is_normed_may_be_repeated() -> None:
+    report = judged(lambda: encoder_of(*(NormedWhenRepeated() for _ in range(2))))
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    chosen = report.profile["choices"]
+    assert (chosen["attention"], chosen["num_key_value_heads"]) == ("normed", 2)
+
+
 class InOneProduct(Grouped):
     """Queries of the heads that share keys stand below one another, so that one product has the scores of all."""
 

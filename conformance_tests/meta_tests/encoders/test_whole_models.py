@@ -1,13 +1,11 @@
 """Models with something behind their encoder are judged up to the hidden states, and the report says where that is."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 from conformance_tests import check
-from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, plain_layers
 
 
 class Tokens(Plain):
@@ -178,8 +176,8 @@ def scaled_by_the_width() -> nn.Module:
     return model
 
 
-class PlacedTooSoon(PatchesAlone):
-    """Classes of an image whose patches alone have positions: the class token is put before them afterwards."""
+class PlacedBefore(PatchesAlone):
+    """Classes of an image whose patches alone have positions: the class token before them is a register."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,10 +190,40 @@ class PlacedTooSoon(PatchesAlone):
         return self.classes(Plain.forward(self, tokens)[:, 0])
 
 
-@pytest.mark.parametrize(
-    ("make", "equation"), [(scaled_by_the_width, "attention.scores"), (PlacedTooSoon, "position.learned")]
-)
-def test_what_is_wrong_before_the_end_is_found_out(make: Callable[[], nn.Module], equation: str) -> None:
+def test_what_is_wrong_before_the_end_is_found_out() -> None:
     """A head behind the encoder hides no defect in it."""
-    target = check(make()).targets[0]
-    assert (target.verdict, target.departs_at) == ("nonconformant", equation), target.notes
+    target = check(scaled_by_the_width()).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", "attention.scores"), target.notes
+
+
+def test_a_class_token_without_a_position_is_a_register() -> None:
+    target = check(PlacedBefore()).targets[0]
+    assert target.verdict == "conformant", target.notes
+    assert (target.profile["choices"]["cls"], target.profile["choices"]["num_registers"]) == ("none", 1)
+
+
+class Biased(PlainAttention):
+    """A learned bias of the scores that tells no distances."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.bias_of_places = nn.Parameter(torch.randn(count, 64, 64))
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        n = q.shape[-2]
+        return super().score(q, k) + self.bias_of_places[:, :n, :n]
+
+
+def test_of_a_classifier_it_is_said_which_part_has_no_slot() -> None:
+    """Nobody is asked for an inner module that has been found."""
+
+    class Classes(Pooled):
+        def __init__(self) -> None:
+            super().__init__()
+            for layer in self.layers:
+                layer.attention = Biased(28, 4)
+
+    target = check(Classes()).targets[0]
+    assert target.verdict == "undetermined"
+    assert "its scores get the bias layers.0.attention.bias_of_places" in str(target.notes)
+    assert "name a function" not in str(target.notes)

@@ -8,14 +8,19 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.shown import Facts, Finding
+from conformance_tests.deviations import deviations
 from conformance_tests.engine.judging import check
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
+from conformance_tests.harness.intermediates import made_of, parts
+from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import PADDED, Case, ExpectedValue, Run
 from conformance_tests.harness.weight_sets import PERTURBED, SHARPNESS
+from conformance_tests.identification.opening import opened
 from conformance_tests.meta_tests.harness.conftest import Runs
 from conformance_tests.numerics.probes import Probes
-from conformance_tests.quality.kill_matrix import SMALL
+from conformance_tests.quality.kill_matrix import SMALL, deviating
 from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import equations
 from encoder_spec.module import EncoderModule
 from encoder_spec.profiles import PROFILES
@@ -278,3 +283,33 @@ def test_a_mask_may_subtract_what_berts_does_and_not_much_less(entrance: str, ta
     report = check(EncoderModule(Encoder(bert.replace(mask=finite), SMALL)), profile=bert, explain=False).targets[0]
     assert [r.id for r in report.of("fail") if r.id.startswith("MASK")] == failed
     assert report.verdict == ("nonconformant" if failed else "conformant")
+
+
+@pytest.mark.parametrize(
+    ("deviation", "within", "equation"),
+    [
+        ("softmax-over-queries", "vit-22b", "attention.weights"),
+        ("ffn-activation-last", "vit-22b", "ffn.gelu"),
+        ("rotation-backwards", "embedding-gemma", "rotation.halves"),
+    ],
+)
+def test_what_is_found_vouches_for_what_it_is_computed_of_alone(deviation: str, within: str, equation: str) -> None:
+    """In a parallel layer the network is right whatever the attention is; normed keys are, whatever turns queries."""
+    with opened(deviating(deviations()[deviation], within), Question(PROFILES[within])) as run:
+        assert run.departure is not None
+        assert run.departure[1].spec.equation.id == equation
+
+
+def test_autograd_tells_what_a_value_is_computed_of() -> None:
+    """The scores of Q and K, and not of V, which stands before them; the average of all; angles belong to none."""
+    encoder = Encoder(PROFILES["roformer"].replace(input="given"), Dimensions(d_model=6, h=1, d_ff=4, N=1))
+    shapes = encoder.parameter_shapes()
+    parameters = {path: torch.rand(shape, requires_grad=True) for path, shape in shapes.items()}
+    trace = encoder.trace(parameters, torch.rand(1, 3, 6))
+    named = [(step.equation.slot, part) for step in trace for part in range(len(parts(step)))]
+    bits = made_of(trace)
+    first = {name: named.index(name) for name in named}
+    scores, average = (bits[first[slot, 0]] for slot in ("scores", "values"))
+    Q, K, V, angles = (first[name] for name in [*(("projections", i) for i in range(3)), ("angles", 0)])
+    assert [bool(scores >> place & 1) for place in (Q, K, V, angles)] == [True, True, False, True]
+    assert [bool(average >> place & 1) for place in (Q, K, V)] == [True, True, True]
