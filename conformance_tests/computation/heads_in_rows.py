@@ -1,4 +1,4 @@
-"""Scores of several heads that share their keys, as one product: its rows are the queries of all heads.
+"""Scores of all heads that share their keys, as one product: its rows are the queries of these heads.
 
 Keys without an axis of heads, as in multi-query attention, let the heads' queries stand below one another. Each head is
 then read as a product by itself, which the same keys, or values, belong to.
@@ -13,7 +13,7 @@ from conformance_tests.computation.walking import is_of_data
 
 
 def heads_apart(graph: Graph) -> Graph:
-    """Return a graph in which each head has products of its own; the same graph, if none holds several in its rows."""
+    """Return a graph in which each head has separate products; the same graph, if none holds more than one."""
     products = [value for value in graph.values if is_of_data(graph, value)]
     if not any(many_times(value.shape[1], value.shape[2]) for value in products):
         return graph  # the usual case is told without reading
@@ -33,7 +33,7 @@ def heads_apart(graph: Graph) -> Graph:
 
 
 def many_times(rows: int, keys: int) -> bool:
-    """Return whether there are several times as many rows as keys, as several heads over one sequence have."""
+    """Return whether there are several times as many rows as keys, as heads over one sequence have."""
     return rows > keys > 1 and rows % keys == 0
 
 
