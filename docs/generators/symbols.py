@@ -33,6 +33,8 @@ ALSO = {
     "LN": ("norm_final", "norm_embedding", "norm_token", "norm_feature", "norm_head", "norm"),
     "LN_1": ("norm_1",),
     "LN_2": ("norm_2",),
+    "LN_attention": ("norm_attention",),
+    "LN_ffn": ("norm_ffn",),
     "Norm": ("final_norm", "embedding_norm"),
 }
 SCRIPTS = (tag("msub"), tag("msup"), tag("msubsup"))
