@@ -161,13 +161,12 @@ class Encoder:
     @property
     def class_tokens(self) -> int:
         """The number of class tokens, which get positions as the tokens do."""
-        return 0 if self.profile["input"].variant == "given" else len(self.profile["cls"].parameters)
+        return len({"x_cls", "x_dist"} & self._shapes.keys())
 
     @property
     def prepended(self) -> int:
         """The number of learned tokens that join those of the input."""
-        has_registers = self.profile["input"].variant != "given" and bool(self.profile["registers"].parameters)
-        return self.class_tokens + self.dimensions.r * has_registers
+        return self.class_tokens + (self.dimensions.r if "X_reg" in self._shapes else 0)
 
     def home(self, path: str) -> str:
         """Return where the parameter used at a path lives: there, or in the layer with which this one shares it."""
@@ -214,7 +213,7 @@ class Encoder:
         numbers = {letter for e in used for letter in e.constants}
         constants = {constant_word(key) for key in self.profile.constants if key.rpartition(".")[2] in numbers}
         axes = {axis for shape in self.symbolic_shapes().values() for axis in shape}
-        letters = ["N", "h", *["g"] * self.shares_keys, *(s for s in ("d_model", "d_ff", "d_e", "r") if s in axes)]
+        letters = ["N", "h", *["g"] * self.shares_keys, *(s for s in ("r", "d_model", "d_ff", "d_e") if s in axes)]
         sizes = {SYMBOLS[s].word: getattr(self.dimensions, s) for s in letters}
         chosen = {name: c for name, c in self.profile.choices(self.dimensions.N).items() if name in slots | constants}
         return chosen | sizes

@@ -43,7 +43,7 @@ from encoder_spec.embedding import (
 )
 from encoder_spec.ffn import relu
 from encoder_spec.position import sinusoidal
-from encoder_spec.profiles import ALBERT, BERT, DINOV2_REGISTERS, TORCH_POST_LN, VASWANI_2017, VIT
+from encoder_spec.profiles import ALBERT, BERT, DEIT, DINOV2_REGISTERS, TORCH_POST_LN, VASWANI_2017, VIT
 
 AS_IT_IS = {"token_norm": no_token_norm, "token_activation": no_token_activation, "registers": no_registers}
 """The slots that leave each token, or all of them, as they are."""
@@ -414,7 +414,14 @@ def test_registers_get_no_positions_and_the_layers_see_them() -> None:
     assert X.shape == (2, 1 + 3 + 4, 6)
     same(X[:, 1:4], p["X_reg"].expand(2, 3, 6))
     same(torch.cat([X[:, :1], X[:, 4:]], dim=1), placed)
-    assert encoder.prepended == 4
+    assert (encoder.class_tokens, encoder.prepended, encoder.choices()["num_registers"]) == (1, 4, 3)
+    bare = encoder.replace(cls="none")
+    assert (bare.class_tokens, bare.prepended) == (0, 3)
+    given = encoder.replace(input="given")
+    assert (given.class_tokens, given.prepended) == (0, 0)
+    assert "num_registers" not in given.choices()
+    deit = Encoder(DEIT, Dimensions(r=3))
+    assert (deit.class_tokens, deit.prepended) == (2, 2)
 
 
 @shows("EMB-28")
