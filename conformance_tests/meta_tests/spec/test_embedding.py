@@ -415,6 +415,7 @@ def test_registers_get_no_positions_and_the_layers_see_them() -> None:
     same(X[:, 1:4], p["X_reg"].expand(2, 3, 6))
     same(torch.cat([X[:, :1], X[:, 4:]], dim=1), placed)
     assert (encoder.class_tokens, encoder.prepended, encoder.choices()["num_registers"]) == (1, 4, 3)
+    assert list(encoder.choices())[-4:] == ["num_heads", "num_registers", "d_model", "d_ff"]
     bare = encoder.replace(cls="none")
     assert (bare.class_tokens, bare.prepended) == (0, 3)
     given = encoder.replace(input="given")
