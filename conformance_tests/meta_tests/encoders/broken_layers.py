@@ -154,7 +154,7 @@ class ResidualOfTheNormedInput(PreNorm):
         return x + self.feed_forward(x)
 
 
-@breaks("residual", "RES-1")
+@breaks("layer.post_ln", "RES-1", "LAYER-1")
 class NormBeforeTheSum(Layer):
     """x + LN(f(x)): neither Post-LN nor Pre-LN."""
 
@@ -186,7 +186,7 @@ class FirstNormUsedTwice(Layer):
         return self.norm1(x + self.feed_forward(x))
 
 
-@breaks("norm.layer_norm", "NORM-3", "ENC-10")
+@breaks("norm.layer_norm", "NORM-3")
 class OneNormUnderTwoNames(Layer):
     """norm1 and norm2 are one object: outputs cannot tell, what training does with it can."""
 

@@ -176,7 +176,7 @@ class IdleParameter(Encoder):
         self.layers[0].gate = nn.Parameter(torch.ones(3))
 
 
-@breaks("encoder.unshared", "ENC-15", "ENC-10", located_by_catalogue=True)
+@breaks("encoder.unshared", "ENC-15", located_by_catalogue=True)
 class FeedForwardShared(Encoder):
     """All layers use the feed-forward network of the first."""
 
@@ -186,7 +186,7 @@ class FeedForwardShared(Encoder):
             layer.linear1, layer.linear2 = self.layers[0].linear1, self.layers[0].linear2
 
 
-@breaks("encoder.unshared", "ENC-15", "ENC-10", located_by_catalogue=True)
+@breaks("encoder.unshared", "ENC-15", located_by_catalogue=True)
 class AttentionShared(Encoder):
     """All layers use the attention of the first."""
 

@@ -121,7 +121,7 @@ class TorchPreNormWherePostNormIsDeclared(nn.TransformerEncoderLayer):
         return src + self._ff_block(self.norm2(src))
 
 
-@breaks("residual", "RES-1")
+@breaks("layer.post_ln", "RES-1", "LAYER-1")
 class TorchNormBeforeTheSum(nn.TransformerEncoderLayer):
     """x + LN(f(x)): neither order."""
 
