@@ -3,8 +3,9 @@
 SHORT = "their images in the probes have no more patches than that"
 """Reason why a defect that begins at some length stays hidden where images have one size."""
 
-IMAGES = "vit deit dinov2 dinov2-registers vit-22b clip-vision siglip"
-"""Profiles of encoders of images."""
+CENTRED_IMAGES = "vit deit dinov2 dinov2-registers clip-vision siglip"
+IMAGES = f"{CENTRED_IMAGES} vit-22b"
+"""Profiles of encoders of images; the norms of all but the last take the mean away."""
 
 IN_ATTENTION = "roformer nomic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder"
 """Profiles in which attention alone tells positions."""
@@ -17,14 +18,14 @@ NOTHING_TO_SEE = {
     "keys-in-full-chunks-alone": (IMAGES, SHORT),
     "learned-position-starts-over": (IMAGES, SHORT),
     "segment-of-ones-added": (
-        f"annotated-transformer modernbert clip-text whisper pre-ln {IMAGES}",
-        "these encoders take no segments",
+        f"annotated-transformer modernbert clip-text whisper pre-ln {CENTRED_IMAGES}",
+        "it moves the mean of each position, which their norms take away",
     ),
     "window-missing": ("embedding-gemma", WIDE),
     "window-to-either-side": ("embedding-gemma", WIDE),
-    "mask-small-fill": ("t5-encoder embedding-gemma", "their norms keep the scores so small that −100 hides keys"),
+    "mask-small-fill": ("t5-encoder", "its norms keep the scores so small that −100 hides keys"),
     "mask-subtracts-a-thousand": (
-        "mpnet embedding-gemma dinov2-registers",
+        "mpnet dinov2-registers",
         "their norms keep the scores so small that −1000 hides keys",
     ),
     "norms-of-queries-and-keys-exchanged": (
