@@ -365,7 +365,6 @@ UNCATALOGUED: dict[str, tuple[Make, str]] = {
     "norms of the batch": (lambda: Plain(plain_layers(norm=OverTheBatch)), "norm.statistics"),
     "norms of the sequence": (lambda: Plain(plain_layers(norm=OverTheSequence)), "norm.statistics"),
     "5 times the embedding": (reading(lambda e, p: 5 * e + p), "embedding.unscaled"),
-    "a tenth of the position": (reading(lambda e, p: e + 0.1 * p), "position.learned"),
     "embeddings of one length": (
         reading(lambda e, p: 5 * nn.functional.normalize(e, dim=-1) + p),
         "embedding.lookup",
