@@ -66,7 +66,8 @@ def test_all_deviations_are_listed_with_what_notices_them() -> None:
 
 
 def test_all_profiles_are_listed_with_their_differences_from_the_first() -> None:
-    header, *rows = table("profiles")
+    header, *lines = table("profiles")
+    rows = [line for line in lines if len(line) > 1]  # the end of a long row stands in a line alone
     assert header == ["profile", "source", "differs from vaswani-2017 in"]
     assert [row[0] for row in rows] == list(PROFILES)
     differences = {row[0]: row[-1] for row in rows}
