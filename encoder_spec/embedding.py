@@ -394,9 +394,9 @@ def embedded(
 
     Undefined: nothing.
     """
-    embedded = embedding_scale(token_activation(token_norm(embedding(tokens))))
-    X = cls(embedded)
-    return dropout(embedding_norm(registers(segment(X + position(X), *segment_ids), embedded)))
+    scaled = embedding_scale(token_activation(token_norm(embedding(tokens))))
+    X = cls(scaled)
+    return dropout(embedding_norm(registers(segment(X + position(X), *segment_ids), scaled)))
 
 
 @requirement("EMB-16", "X⁰ is an affine map, from width d_e to d_model, of the normed sum of embedding and position.")

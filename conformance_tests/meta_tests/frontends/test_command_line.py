@@ -303,7 +303,7 @@ def test_any_encoding_will_do_for_what_is_printed(encoding: str) -> None:
         ("check --profile ber", {"bert"}),
         ("check --profile aut", {"auto"}),
         ("identify reference-v", {"reference-vit"}),
-        ("profiles vi", {"vit"}),
+        ("profiles vi", {"vit", "vit-22b"}),
         ("equations attention.scores_", {"attention.scores_unscaled"}),
         ("requirements ENC-18", {"ENC-18"}),
         ("deviations mask-p", {"mask-poisons-with-nan"}),
