@@ -343,7 +343,7 @@ CHANGES_OF_SCORES = ("mul", "div", "add", "sub", "masked_fill", "where")
 
 
 CONSTANTS = "constants"
-"""What reports call numbers that every call adds to the scores and nobody learns."""
+"""The name in reports of numbers that are added to the scores at every call and are not learned."""
 
 
 def bias_in_words(graph: Graph, codes: "Tensor | float", sign: int) -> str:

@@ -37,6 +37,9 @@ LONGEST_SOUGHT = 64
 MOST_SHIFTED = 4
 """From so many positions on the count of sinusoids is sought."""
 
+CLASS_TOKENS = ("x_cls", "x_dist")
+"""The class token and that of distillation, in order."""
+
 
 def read_entrance(found: EncoderReading, source: Node) -> None:
     """Read what enters the first layer, the norm of the embeddings left out."""
@@ -657,8 +660,7 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
     if bool(outside.all(dim=1).any()) and not bool(outside.all(dim=0).any()):
         codes, outside = codes.transpose(0, 1), outside.T  # the positions come first
     beside = outside.any(dim=0).nonzero().flatten().tolist()
-    first, number = (beside[0], len(beside)) if beside else (0, 0)
-    if beside != list(range(first, first + number)) or not beside:
+    if not beside or beside != list(range(beside[0], beside[-1] + 1)):
         found.unread.append("something other than class tokens and registers stands beside the tokens")
         return
     behind = codes[:, [place for place in range(codes.shape[1]) if place not in beside]]
@@ -666,7 +668,7 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
     for factor, part in summands(graph, term.parts[0], in_sequence=None if graph.owner(behind) is None else behind):
         read_term(found, factor, part)
     with_positions = is_placed or "position" not in found.choices
-    read_learned(found, codes[0, beside], first, behind.shape[1], with_positions=with_positions)
+    read_learned(found, codes[0, beside], beside[0], behind.shape[1], with_positions=with_positions)
 
 
 def read_learned(found: EncoderReading, vectors: Tensor, first: int, others: int, *, with_positions: bool) -> None:
@@ -684,7 +686,7 @@ def read_learned(found: EncoderReading, vectors: Tensor, first: int, others: int
         classes, registers = vectors[:0], vectors
     else:
         # Without positions nothing tells class tokens from registers, of which there are several.
-        classes, registers = (vectors, vectors[:0]) if len(vectors) <= TWO_TOKENS else (vectors[:1], vectors[1:])
+        classes, registers = (vectors, vectors[:0]) if len(vectors) <= len(CLASS_TOKENS) else (vectors[:1], vectors[1:])
     for path, codes in zip(CLASS_TOKENS, classes, strict=False):
         found.codes[path] = codes
         found.choices["cls"] = "cls" if path == CLASS_TOKENS[0] else "cls-and-distillation"
@@ -696,12 +698,6 @@ def read_learned(found: EncoderReading, vectors: Tensor, first: int, others: int
     elif first not in (own, others):
         where = "before the class token" if first < own else "among the tokens"
         found.findings.append(Finding("registers", f"the registers stand {where}"))
-
-
-CLASS_TOKENS = ("x_cls", "x_dist")
-"""The class token and that of distillation, in order."""
-
-TWO_TOKENS = len(CLASS_TOKENS)
 
 
 def class_tokens(found: EncoderReading) -> list[str]:

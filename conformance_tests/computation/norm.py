@@ -196,6 +196,8 @@ def as_norm(graph: Graph, value: Value, candidate: Candidate, reduction: Value) 
     reads = next(iter(paths(graph, value.codes, *candidate)), None)
     if reads is None:
         return None
+    if len(candidate) == 1 and value.shape.numel() % candidate[0].shape.numel():
+        return None
     # A class token, among several values, is repeated for each sequence.
     once = without_repetition(reads) if len(candidate) == 1 else lambda codes: codes
     x_codes, y_codes = once(reads), once(value.codes)
@@ -230,7 +232,8 @@ def without_repetition(codes: Tensor) -> Callable[[Tensor], Tensor]:
     kept: list[Tensor] = []
     for axis in range(codes.ndim if codes.unique().numel() < codes.numel() else 0):
         _, which = codes.movedim(axis, 0).flatten(1).unique(dim=0, return_inverse=True)
-        kept.append(torch.tensor([i for i, group in enumerate(which.tolist()) if group not in which[:i]]))
+        groups = which.tolist()
+        kept.append(torch.tensor([groups.index(group) for group in dict.fromkeys(groups)]))
 
     def once(others: Tensor) -> Tensor:
         for axis, places_kept in enumerate(kept):

@@ -51,7 +51,7 @@ def standing_twice(codes: Codes[str]) -> dict[str, str]:
     first: dict[Hashable, str] = {}
     found: dict[str, str] = {}
     for path, form in codes.forms.items():
-        key = form if isinstance(form, View) else (tuple(form.shape), form.contiguous().numpy().tobytes())
+        key = form if isinstance(form, View) else (tuple(form.shape), hash(form.contiguous().numpy().tobytes()))
         if first.setdefault(key, path) != path:
             found[path] = first[key]
     return found
