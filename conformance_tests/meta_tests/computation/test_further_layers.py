@@ -28,21 +28,21 @@ class Parallel(PlainLayer):
 
 
 class NetworkFirst(Parallel):
-    """What the network gives is added first."""
+    """The output of the network is added before that of the attention."""
 
     def summed(self, x: Tensor, attended: Tensor, transformed: Tensor) -> Tensor:
         return (transformed + x) + attended
 
 
 class ResultsFirst(Parallel):
-    """What both give is summed before it is added."""
+    """The two outputs are summed, and their sum is added to the stream."""
 
     def summed(self, x: Tensor, attended: Tensor, transformed: Tensor) -> Tensor:
         return x + (attended + transformed)
 
 
 class ScaledResults(Parallel):
-    """The sum of what both give has one learned factor for each feature."""
+    """The sum of the two outputs has one learned factor for each feature."""
 
     def __init__(self, *sizes: int) -> None:
         super().__init__(*sizes)
@@ -60,7 +60,7 @@ class TwoNorms(PlainLayer):
 
 
 class Sandwich(PlainLayer):
-    """Four norms: before each sublayer, and of what it gives."""
+    """Four norms: of the input of each sublayer, and of its output."""
 
     def __init__(self, *sizes: int) -> None:
         super().__init__(*sizes)
@@ -72,7 +72,7 @@ class Sandwich(PlainLayer):
 
 
 class NormedResults(PlainLayer):
-    """What each sublayer gives is normed, and nothing else."""
+    """Only the output of each sublayer is normed."""
 
     def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
         x = x + self.norm1(self.attention(x, hidden))
@@ -113,7 +113,7 @@ def test_normed_results_are_a_variant_where_it_is_declared() -> None:
 
 
 class OneNormMissing(Sandwich):
-    """What the network gives is added as it is."""
+    """The output of the network is added without a norm."""
 
     def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
         x = x + self.norm2(self.attention(self.norm1(x), hidden))
@@ -169,7 +169,7 @@ class PlacedApart(Looking):
 
 
 class RegistersAlone(Looking):
-    """There is no class token."""
+    """Registers and patches alone, without a class token."""
 
     def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
         return torch.cat([registers, patches + self.table[:, 1:]], 1)

@@ -64,7 +64,7 @@ def wider_by_one(model: Any) -> None:
 
 
 def neighbours(x: Tensor) -> Tensor:
-    """What turns neighbouring features, in the place of what turns halves."""
+    """Neighbouring features are turned, where the model turns the two halves of a head."""
     return torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
 
 
@@ -135,7 +135,7 @@ def without_layer_scale(model: Any) -> None:
 
 
 def before_the_norm(model: Any) -> None:
-    """What the last layer gives is returned, without the norm behind it."""
+    """The output of the last layer is returned without the final norm."""
     model.final_norm.forward = lambda x: x
 
 
