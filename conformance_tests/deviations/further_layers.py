@@ -37,7 +37,7 @@ def norms_by_their_names(
     residual_1: F,
     residual_2: F,
 ) -> Tensor:
-    """The norms behind the attention and before the network are exchanged, as by ``post_attention_layernorm``."""
+    """The norms behind the attention and before the network are exchanged; ``post_attention_layernorm`` invites it."""
     x = residual_1(x, norm_2(multihead(norm_1(x), keep)))
     return residual_2(x, norm_ffn(ffn(norm_attention(x))))
 
@@ -56,7 +56,7 @@ def results_not_normed(
     residual_1: F,
     residual_2: F,
 ) -> Tensor:
-    """What the sublayers give is added as it is: the layers are Pre-LN, and two of their norms are never called."""
+    """The outputs of the sublayers are added without a norm: the layers are Pre-LN, and two norms are never called."""
     x = residual_1(x, multihead(norm_1(x), keep))
     return residual_2(x, ffn(norm_2(x)))
 

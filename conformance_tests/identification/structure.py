@@ -91,13 +91,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
         choices["input"] = "factorised" if "W_e" in letters else "embedded"
     for place, slot in OUTER_NORMS.items():
         choices[slot] = "norm" if f"{place}.gamma" in parameters else "none"
-    norms = {path.split(".")[2] for path in parameters if path.startswith("layers.") and ".norm_" in path}
-    if "norm_attention" in norms:
-        choices["layer"] = "sandwich-ln"
-    elif "norm_2" not in norms:
-        choices["layer"] = "parallel"
-    else:
-        choices["layer"] = "pre-ln" if choices["final_norm"] == "norm" else "post-ln"
+    choices["layer"] = layer_by_norms(parameters, is_ended=choices["final_norm"] == "norm")
     if "layers.0.norm_1.gamma" not in parameters and "layers.1.norm_1.gamma" in parameters:
         choices |= {"layer": "pre-ln", "layers.0": "pre-ln-bare"}
     shared = is_shared(parameters, layers)
@@ -172,6 +166,21 @@ def admissible(slot: str, letters: set[str]) -> list[str]:
     fits = {name: len(e.parameters) for name, e in variants(slot).items() if set(e.parameters) <= letters}
     most = max(fits.values(), default=0)
     return [name for name, used in fits.items() if used == most]
+
+
+def layer_by_norms(parameters: Mapping[str, Tensor], *, is_ended: bool) -> str:
+    """Return the variant of the layer that goes with its norms.
+
+    Args:
+        parameters: of the encoder.
+        is_ended: whether a norm stands behind the last layer.
+    """
+    norms = {path.split(".")[2] for path in parameters if path.startswith("layers.") and ".norm_" in path}
+    if "norm_attention" in norms:
+        return "sandwich-ln"
+    if "norm_2" not in norms:
+        return "parallel"
+    return "pre-ln" if is_ended else "post-ln"
 
 
 def is_shared(parameters: Mapping[str, Tensor], layers: set[str]) -> bool:

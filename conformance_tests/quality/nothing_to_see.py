@@ -5,12 +5,13 @@ SHORT = "their images in the probes have no more patches than that"
 
 CENTRED_IMAGES = "vit deit dinov2 dinov2-registers clip-vision siglip"
 IMAGES = f"{CENTRED_IMAGES} vit-22b"
-"""Profiles of encoders of images; the norms of all but the last take the mean away."""
+"""Profiles of encoders of images: those whose norms subtract the mean, and all of them."""
 
 IN_ATTENTION = "roformer nomic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder"
 """Profiles in which attention alone tells positions."""
 
 WIDE = "of 257 positions, the longest probe, a window of 512 hides none"
+"""Reason why a defect of the window stays hidden where the window is wider than every probe."""
 
 NOTHING_TO_SEE = {
     "scores-grow-with-length": (IMAGES, SHORT),
