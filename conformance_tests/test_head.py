@@ -4,9 +4,21 @@ from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import Run
 
 
-@decides("HEAD-1", "HEAD-2", "HEAD-3", "HEAD-4", "HEAD-5", level="trace")
+@decides("HEAD-1", "HEAD-4", "HEAD-5", "HEAD-6", "HEAD-7", level="trace")
 def test_head_computes_its_variant(run: Run) -> None:
     """The head's value for Z: one of the encoder's intermediates, and what is returned."""
     run.expect("head", *run.with_and_without_padding()).is_formed()
     case = run.case()
     run.demand_equal(run.output(case), run.expected(case), f"{run.encoder.profile['head'].id}: y", case)
+
+
+@decides("HEAD-2", "HEAD-3", "HEAD-8", "HEAD-9", "HEAD-12", level="trace")
+def test_pool_reads_the_valid_positions_of_its_variant(run: Run) -> None:
+    """The vector of each sequence, before it is mapped or brought to a length."""
+    run.expect("pool", *run.with_and_without_padding()).is_formed()
+
+
+@decides("HEAD-10", "HEAD-11", level="trace")
+def test_vector_has_the_length_of_its_variant(run: Run) -> None:
+    """The vector of each sequence behind its map, if it has one."""
+    run.expect("length", *run.with_and_without_padding()).is_formed()

@@ -8,8 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conformance_tests.deviations import deviation
+from encoder_spec.head import any_length, counted, largest, unit_length, valid_positions
 
-NONE, CLS, MEAN, MLM, NSP = "head.none", "head.cls", "head.mean_pool", "head.mlm", "head.nsp"
+NONE, POOLED, CLASSIFIER, MLM, NSP = "head.none", "head.pooled", "head.classifier", "head.mlm", "head.nsp"
+FIRST, MEAN, LAST, COUNTED, LARGEST = (f"head.{pool}" for pool in ("first", "mean", "last", "counted", "largest"))
+ANY, UNIT = "head.any_length", "head.unit_length"
 
 F: TypeAlias = Callable[..., Tensor]
 Class: TypeAlias = Float[Tensor, "d_model classes"]
@@ -30,28 +33,37 @@ def zeroed_at_the_end(Z: Tensor, keep: Tensor) -> Tensor:
     return torch.cat([Z[:, :-1], 0 * Z[:, -1:]], dim=1)
 
 
-# Classes -----------------------------------------------------------------------------------
+# One vector for each sequence ---------------------------------------------------------------
 
 
-@deviation("class-read-from-the-end", CLS, "HEAD-2", "commonly seen")
-def from_the_end(Z: Tensor, keep: Tensor, *, W_cls: Class, b_cls: Classes) -> Tensor:
-    """The classifier reads the last position."""
-    return Z[:, -1] @ W_cls + b_cls
-
-
-@deviation("class-read-from-the-mean", CLS, "HEAD-2", "commonly seen")
-def from_the_mean(Z: Tensor, keep: Tensor, *, W_cls: Class, b_cls: Classes) -> Tensor:
-    """The classifier reads the mean over the positions."""
-    return Z.mean(1) @ W_cls + b_cls
-
-
-@deviation("class-probabilities", CLS, "HEAD-2", "commonly seen")
-def probabilities(Z: Tensor, keep: Tensor, *, W_cls: Class, b_cls: Classes) -> Tensor:
+@deviation("class-probabilities", CLASSIFIER, "HEAD-7", "commonly seen")
+def probabilities(Z: Tensor, keep: Tensor, *, pool: F, length: F, W_cls: Class, b_cls: Classes) -> Tensor:
     """The classifier returns probabilities where logits are due."""
-    return (Z[:, 0] @ W_cls + b_cls).softmax(-1)
+    return length(pool(Z, keep) @ W_cls + b_cls).softmax(-1)
 
 
-# Means -------------------------------------------------------------------------------------
+@deviation("class-bias-ignored", CLASSIFIER, ("HEAD-7", "ENC-8"))
+def bias_ignored(Z: Tensor, keep: Tensor, *, pool: F, length: F, W_cls: Class, b_cls: Classes) -> Tensor:
+    """The classifier has a bias, which is never added."""
+    return length(pool(Z, keep) @ W_cls)
+
+
+@deviation("pooled-and-squashed", POOLED, "HEAD-6", "BERT's `pooler_output`, taken for an embedding")
+def squashed(Z: Tensor, keep: Tensor, *, pool: F, length: F) -> Tensor:
+    """The vector of a sequence goes through a hyperbolic tangent."""
+    return length(torch.tanh(pool(Z, keep)))
+
+
+@deviation("class-read-from-the-end", FIRST, "HEAD-2", "commonly seen")
+def from_the_end(Z: Tensor, keep: Tensor) -> Tensor:
+    """The last position is read in the place of the first."""
+    return Z[:, -1]
+
+
+@deviation("class-read-from-the-mean", FIRST, "HEAD-2", "commonly seen")
+def from_the_mean(Z: Tensor, keep: Tensor) -> Tensor:
+    """The mean over the positions is read in the place of the first one."""
+    return Z.mean(1)
 
 
 @deviation("mean-counts-padding", MEAN, "HEAD-3", "commonly seen")
@@ -63,13 +75,57 @@ def counts_padding(Z: Tensor, keep: Tensor) -> Tensor:
 @deviation("mean-divides-by-length", MEAN, "HEAD-3", "commonly seen")
 def divides_by_length(Z: Tensor, keep: Tensor) -> Tensor:
     """The sum over the valid positions is divided by the length of all."""
-    return Z.masked_fill(~keep.mT.expand(len(Z), Z.shape[1], 1), 0).mean(1)
+    return Z.masked_fill(~valid_positions(Z, keep), 0).mean(1)
 
 
-@deviation("largest-for-mean", MEAN, "HEAD-3")
-def largest(Z: Tensor, keep: Tensor) -> Tensor:
-    """The largest value over the valid positions stands in for their mean."""
-    return Z.masked_fill(~keep.mT.expand(len(Z), Z.shape[1], 1), -torch.inf).amax(1).nan_to_num(neginf=0.0)
+deviation("largest-for-mean", MEAN, "HEAD-3", definition="The largest value stands in for the mean.")(largest)
+
+
+@deviation("last-of-padding", (LAST, COUNTED), ("HEAD-8", "HEAD-12"), "commonly seen")
+def last_of_padding(Z: Tensor, keep: Tensor) -> Tensor:
+    """The last position is read, though it may be padding."""
+    return Z[:, -1]
+
+
+deviation(
+    "last-by-count",
+    LAST,
+    "HEAD-8",
+    "commonly seen, with padding on the left",
+    definition="The number of valid positions is taken for the place behind the last of them.",
+)(counted)
+
+
+@deviation("largest-counts-padding", LARGEST, "HEAD-9", "commonly seen")
+def largest_counts_padding(Z: Tensor, keep: Tensor) -> Tensor:
+    """The largest value is sought in padding as well."""
+    return Z.amax(dim=1)
+
+
+@deviation("largest-of-zeroed-padding", LARGEST, "HEAD-9", "commonly seen")
+def largest_of_zeroed_padding(Z: Tensor, keep: Tensor) -> Tensor:
+    """Padding is set to 0, which is larger than any negative value, before the largest value is sought."""
+    return Z.masked_fill(~valid_positions(Z, keep), 0).amax(dim=1)
+
+
+deviation("length-one-for-any", ANY, "HEAD-10", definition="The vector is brought to length 1.")(unit_length)
+
+
+@deviation("length-of-the-batch", UNIT, "HEAD-11", "commonly seen")
+def along_the_batch(u: Tensor) -> Tensor:
+    """Each feature is divided by its length over the sequences of the batch."""
+    return torch.nn.functional.normalize(u, dim=0)
+
+
+@deviation("length-as-sum", UNIT, "HEAD-11")
+def as_sum(u: Tensor) -> Tensor:
+    """The vector is divided by the sum of its magnitudes."""
+    return torch.nn.functional.normalize(u, p=1, dim=-1)
+
+
+deviation("length-left", UNIT, "HEAD-11", "commonly seen", definition="The vector is left as long as it is.")(
+    any_length
+)
 
 
 # Words and pairs of sentences --------------------------------------------------------------

@@ -3,7 +3,7 @@
 Every frontend, and every worker process, asks here.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from conformance_tests.harness.deciding import decide, departures, planned
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.foreign_parts import listed
+from conformance_tests.identification.head import OF_HEAD, run_with_head
 from conformance_tests.identification.opening import opened
 from conformance_tests.identification.settling import NOTHING_REPRODUCES
 from conformance_tests.reports.expected import Expected, apply_expected
@@ -202,6 +203,9 @@ def judge(
             if question.strongest is Level.STATIC:
                 describe_shapes(run, report)
             else:
+                if (whole := run_with_head(run)) is not None:
+                    run.with_head = whole
+                    subject.learn_head()
                 report.dtype = name_of(subject.dtype)
                 describe(run, report)
                 report.notes.extend([*elsewhere(question.device), *below_resolution(report.dtype)])
@@ -317,8 +321,12 @@ def verify(run: Run, target: Target, guard: Guard, watcher: Watcher, report: Tar
 
 def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
     """Write into the report of a subject that failed where it departs, and which deviation it has."""
-    if not report.of("fail"):
+    failed = [result.equation for result in report.of("fail")]
+    if not failed:
         return
+    slots: Collection[str] = ()
+    if run.with_head is not None and run.equations.isdisjoint(failed):
+        run, slots = run.with_head, OF_HEAD
     if run.question.strongest is Level.STATIC:
         locate(run, report)
         return
@@ -334,7 +342,7 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
             matching = explanations(
                 coarse,
                 lambda done, of: watcher.doing(f"{report.target}: explaining", done, of),
-                {finding.slot for finding in shown} - {"stack"},
+                {finding.slot for finding in shown} - {"stack"} or slots,
             )
     if shown:
         report.departs_at = by_value

@@ -20,7 +20,7 @@ MOST_NAMES = 3
 
 def describe(run: Run, report: TargetReport) -> None:
     """Write the variant into the report; if no profile of it is published, also the nearest one."""
-    chosen, declared = run.encoder.choices(), run.question.declared
+    chosen, declared = (run.with_head or run).encoder.choices(), run.question.declared
     conventions = run.subject.conventions() | run.mapping.conventions()
     if run.encoder.profile["segment"].variant == "added" and not run.subject.takes_segments():
         conventions["segments"] = FIRST_ALONE

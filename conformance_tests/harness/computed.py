@@ -18,7 +18,14 @@ from conformance_tests.computation.shown import Facts
 from conformance_tests.errors import Blocked, Disagreement, Unsupported, one_line
 from conformance_tests.harness.extent import AS_USED, DRAWN, OWN, WITH_GRADIENTS, WITHOUT_GRADIENTS, Extent
 from conformance_tests.harness.gradients import Arising, Gradients
-from conformance_tests.harness.intermediates import Aligned, Recorded, align, departure, made_of
+from conformance_tests.harness.intermediates import (
+    Aligned,
+    Recorded,
+    align,
+    departure,
+    made_of,
+    reads_first_alone,
+)
 from conformance_tests.harness.question import Question
 from conformance_tests.harness.weight_sets import (
     FAINT,
@@ -108,6 +115,9 @@ PADDED = (Case(probe="scattered"), Case(probe="right"))
 LARGE = tuple(Case(probe=name) for name in ("long", "crowd", "ragged-long", "ragged-crowd"))
 FAST = tuple(case._replace(gradients=False) for case in (Case(), *PADDED))
 
+FOR_EACH_POSITION = ("none", "mlm")
+"""Heads with a result for each position; that of others is one for each sequence."""
+
 LONGER = ("many", "long")
 """Probes of more positions than the plain one, and than some encoders read; the shortest first."""
 
@@ -129,6 +139,7 @@ class Computed:
         stored: canonical path → layout, of the sinusoids that the subject keeps as a table.
         facts: what the subject's computation shows by itself.
         sizes: the only number of sequences or of tokens with which the subject can be called.
+        looked_at: the cases among which the first wrong output is looked for.
         narrowed: a precision below its own in which the subject computes a part of itself, whatever it is given.
     """
 
@@ -142,6 +153,7 @@ class Computed:
     narrowed: torch.dtype | None = None
     facts: Facts = field(default_factory=Facts)
     sizes: Sizes | None = None
+    looked_at: tuple[Case, ...] = (*UNPADDED, *PADDED, *LARGE)
 
     def __post_init__(self) -> None:
         self.extent = Extent()
@@ -365,9 +377,9 @@ class Computed:
     def valid(self, case: Case) -> Tensor | None:
         """Return the mask of the output's positions that are compared, those kept or read by a head; None for all."""
         keep, head = self.probes[case.probe].keep, self.encoder.profile["head"].variant
-        if keep is None or head in ("none", "mlm"):
+        if keep is None or head in FOR_EACH_POSITION:
             return keep
-        return keep.any(dim=1) if head == "mean-pool" else keep[:, 0]
+        return keep[:, 0] if reads_first_alone(self.equations) else keep.any(dim=1)
 
     def cotangent(self, case: Case) -> Tensor:
         """Draw random weights of the outputs in the sum that is differentiated; 0 at padding."""
@@ -544,7 +556,7 @@ class Computed:
     @cached_property
     def first_wrong(self) -> Case | None:
         """The first case whose output disagrees with one that the specification has; None if there is none."""
-        for case in self.cases(*UNPADDED, *PADDED, *LARGE):
+        for case in self.cases(*self.looked_at):
             try:
                 self.expected(case)
                 if not self.agrees(case):

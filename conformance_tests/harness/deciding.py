@@ -10,8 +10,8 @@ from encoder_spec.equation import REQUIREMENTS
 
 
 def applicable_requirements(run: Run, check: Check) -> list[str]:
-    """Return the requirements of a check whose equation the run's encoder uses."""
-    return [id for id in check.requirements if REQUIREMENTS[id].equation in run.equations]
+    """Return the requirements of a check whose equation the run judges."""
+    return [id for id in check.requirements if REQUIREMENTS[id].equation in run.all_equations]
 
 
 def planned(run: Run, level: Level) -> list[tuple[Check, str]]:
@@ -22,6 +22,7 @@ def planned(run: Run, level: Level) -> list[tuple[Check, str]]:
 
 def decide(run: Run, check: Check, id: str, repro: str = "") -> Result:
     """Run one check and return how it ended."""
+    run = run.of_equation(REQUIREMENTS[id].equation)
     outcome, message = "pass", ""
     error = budget = None
     with run.measured() as comparisons:

@@ -7,7 +7,7 @@ of computation decides which.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import permutations
@@ -35,6 +35,10 @@ OF_PLACES = ("position", "angles")
 
 SAYING_LITTLE = (*OF_PLACES, "statistics")
 """Slots whose values may be right though what stands before them is wrong."""
+
+
+READING_FIRST = frozenset({"head.first", "head.nsp"})
+"""Equations that read the first position of a sequence alone: they say nothing where that is padding."""
 
 
 OVER_KEYS = ("weights", "values", "attention", "merge")
@@ -224,6 +228,7 @@ def align(trace: Trace, recorded: Callable[[], Recorded], h: int, keep: Tensor |
     """
     arrays = recorded()
     aligned: list[Aligned] = []
+    reads_first = reads_first_alone(step.equation.id for step in trace)
     handed_on: dict[int, Aligned] = {}  # by the identity of the value, which an equation may leave as it is
     for intermediate in trace:
         before = handed_on.get(id(intermediate.value))
@@ -231,15 +236,25 @@ def align(trace: Trace, recorded: Callable[[], Recorded], h: int, keep: Tensor |
             aligned.append(before.as_value_of(intermediate))
             continue
         for part, want in enumerate(values_of(intermediate)):
-            valid = valid_rows(intermediate, want, keep)
+            valid = valid_rows(intermediate, want, keep, reads_first)
             aligned.append(match(intermediate, part, want, arrays, recorded, valid, h))
         if isinstance(intermediate.value, Tensor):
             handed_on[id(intermediate.value)] = aligned[-1]
     return aligned
 
 
-def valid_rows(intermediate: Intermediate, want: Tensor, keep: Tensor | None) -> Tensor | None:
-    """Return where an intermediate belongs to a valid query: its batch and its first position axis."""
+def reads_first_alone(equations: Iterable[str]) -> bool:
+    """Return whether an encoder with these equations ends with a vector that is made of first positions alone."""
+    return not READING_FIRST.isdisjoint(equations)
+
+
+def valid_rows(
+    intermediate: Intermediate, want: Tensor, keep: Tensor | None, reads_first: bool = False
+) -> Tensor | None:
+    """Return where an intermediate belongs to a valid query: its batch and its first position axis.
+
+    A vector for each sequence belongs to its valid positions, or to the first one where a head reads that alone.
+    """
     if keep is None or not keep.any():
         return None
     if intermediate.equation.slot in OF_PLACES:
@@ -250,7 +265,7 @@ def valid_rows(intermediate: Intermediate, want: Tensor, keep: Tensor | None) ->
     if want.ndim == 4:
         return keep[:, None, :].expand(want.shape[:3])
     if want.ndim == 2:
-        return keep.any(dim=1) if intermediate.equation.variant == "mean-pool" else keep[:, 0]
+        return keep[:, 0] if reads_first else keep.any(dim=1)
     return keep if want.shape[1] == keep.shape[1] else None
 
 

@@ -7,7 +7,7 @@ earlier is wrong already, ``Unsupported`` if the subject cannot tell.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from math import inf, prod
 from typing import Self
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness import wiring
-from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Case, Computed
+from conformance_tests.harness.computed import FAST, FOR_EACH_POSITION, LARGE, PADDED, UNPADDED, Case, Computed
 from conformance_tests.harness.intermediates import Aligned, departure
 from conformance_tests.harness.weight_sets import GIVEN, SHARPNESS
 from conformance_tests.numerics.compare import Comparison, demand_equal
@@ -48,9 +48,13 @@ class Run(Computed):
     A check *compares* numbers (``demand_equal``, ``demand_agreement``, ``demand_parameter_count``), goes on only
     where that says something (``demand_mask``, ``demand_agreeing``, ``demand_shaped`` …), and says what it
     *expects* of a value on the way: ``run.expect("scores").reaches("mask").is_formed()``.
+
+    ``with_head`` is the run of a whole model whose hidden states this one judges, together with the head on top of
+    them: it decides the requirements of the head.
     """
 
     comparisons: list[Comparison] = field(default_factory=list)
+    with_head: "Run | None" = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,6 +69,17 @@ class Run(Computed):
             cases: where it is expected; the plain case alone if none is given.
         """
         return ExpectedValue(self, slot, tuple(self.cases(*(cases or (Case(),)))))
+
+    @cached_property
+    def all_equations(self) -> frozenset[str]:
+        """The ids of the equations that are judged: those of the head are the whole model's."""
+        if self.with_head is None:
+            return self.equations
+        return self.equations - {self.encoder.profile["head"].id} | self.with_head.equations
+
+    def of_equation(self, equation: str) -> "Run":
+        """Return the run in which an equation shows."""
+        return self if self.with_head is None or equation in self.equations else self.with_head
 
     def _misread(self, case: Case) -> wiring.Misread | None:
         return wiring.misread(self, case)
@@ -199,7 +214,7 @@ class Run(Computed):
         """Go on only where the output has the positions of the input, one for one."""
         self.demand_shaped(self.case())
         profile = self.encoder.profile
-        if profile["head"].variant not in ("none", "mlm"):
+        if profile["head"].variant not in FOR_EACH_POSITION:
             raise Unsupported("the head does not give an output for each position")
         if not self.probes["plain"].by_position:
             raise Unsupported("an image is not a sequence of positions")

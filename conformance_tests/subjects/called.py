@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from copy import copy
 from dataclasses import replace
 from itertools import chain, islice
 from time import process_time
@@ -136,6 +137,8 @@ class CalledSubject(Subject):
         self.one_by_one = False
         self.in_one_axis = False
         self.ending: Ending | None = None
+        self.place_of_head: int | None = None
+        self.is_judged_with_head = False
         self._added = 0
         self._searched_in_vain = 0.0
         self._confuses_axes = False
@@ -409,6 +412,22 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         self.ending = ending
 
+    def with_heads(self, inputs: tuple[Tensor, ...]) -> tuple[Subject, ...]:
+        """See ``Subject``; sequences that are handed over one by one have no result for a batch."""
+        if self.ending is None or self.one_by_one:
+            return ()
+        return tuple(self._with_head_at(place) for place in range(len(self._behind_the_end(inputs))))
+
+    def _with_head_at(self, place: int) -> Subject:
+        """Return the whole model, called as this part of it, and judged by one of the arrays that it returns."""
+        whole = copy(self)
+        whole.ending, whole.place_of_head = None, place
+        return whole
+
+    def learn_head(self) -> None:
+        """See ``Subject``."""
+        self.is_judged_with_head = True
+
     def conventions(self) -> dict[str, str]:
         """See ``Subject``: what was learned."""
         order = {} if self.axes == BATCH_FIRST else {"input": INPUT_IN[self.axes]}
@@ -460,6 +479,8 @@ class CalledSubject(Subject):
         """Return a remark on how far a model is judged."""
         if self.ending is None:
             return ""
+        if self.is_judged_with_head:
+            return f"its hidden states are {self.ends_with.format(self.ending.part)}; what it makes of them is its head"
         behind = sorted(self.ending.behind)
         named = f" ({', '.join(behind[:MOST_NAMES])}{', …' if len(behind) > MOST_NAMES else ''})" if behind else ""
         return f"judged up to {self.ends_with.format(self.ending.part)}, without what follows{named}"
@@ -648,8 +669,12 @@ class CalledSubject(Subject):
 
     def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
         """See ``Subject``."""
-        hidden = self._turned_back(hidden_states(self.returned(inputs, keep, gradients), self.width, self.result))
-        hidden = hidden.transpose(0, 1) if self.returns_turned else hidden
+        returned = self.returned(inputs, keep, gradients)
+        if self.place_of_head is None:
+            hidden = self._turned_back(hidden_states(returned, self.width, self.result))
+            hidden = hidden.transpose(0, 1) if self.returns_turned else hidden
+        else:
+            hidden = tensors_in(returned)[self.place_of_head]  # a vector for each sequence has no axis of positions
         # One without values cannot be moved; the guard reports it. A copy stays what it is where an encoder fills one
         # buffer in every call.
         return hidden if hidden.is_meta else hidden.cpu().clone()

@@ -389,6 +389,11 @@ class GuardedSubject(Subject):
         with self._guard.undisturbed():
             self._subject.learn(probes, self._guard.undisturbed)
 
+    def with_heads(self, inputs: tuple[Tensor, ...]) -> tuple[Subject, ...]:
+        """See ``Subject``: each of them is guarded."""
+        with self._guard.undisturbed():
+            return tuple(GuardedSubject(whole, self._guard) for whole in self._subject.with_heads(inputs))
+
 
 def under_guard(name: str) -> Callable[..., Any]:
     """Return a method that asks the guarded subject for one of its abilities."""

@@ -165,6 +165,17 @@ class Subject:
         """Return from now on what one part of a model returns, and leave what stands behind it alone."""
         raise Unsupported("the subject has no parts")
 
+    def with_heads(self, inputs: tuple[Tensor, ...]) -> "tuple[Subject, ...]":
+        """Return the whole model around a part that it is judged up to, once for each array that it returns.
+
+        Args:
+            inputs: what it can be called with.
+        """
+        return ()
+
+    def learn_head(self) -> None:
+        """Take up that what stands behind the part that it is judged up to is judged too."""
+
     def how_called(self) -> Any:
         """Return what was learned of how it is called."""
         return None

@@ -60,12 +60,12 @@ def bert_order() -> Findings:
     said="ViT's layer is LayerNorm(Z + Sublayer(Z)), and its classifier reads the last layer as it is.",
     right="ViT is Pre-LN, and a final norm precedes the classifier (Dosovitskiy et al. 2020, eq. (2)–(4)). Its γ and β "
     "are in the published count of ViT-B/16: 86,567,656.",
-    equations=("layer.pre_ln", "layer.post_ln", "encoder.final_norm", "head.cls"),
+    equations=("layer.pre_ln", "layer.post_ln", "encoder.final_norm", "head.classifier"),
 )
 def vit_order() -> Findings:
     """Variants in the slots, and the parameters of ViT-B/16: 224² pixels, 196 patches and a class token."""
     sizes = Dimensions(d_model=768, h=12, d_ff=3072, N=12, max_len=197, patch=16, channels=3, classes=1000)
-    right = Encoder(VIT.replace(head="cls"), sizes)
+    right = Encoder(VIT.replace(head="classifier"), sizes)
     said = right.replace(layer="post-ln", final_norm="none")
     slots = ("layer", "final_norm")
     return (

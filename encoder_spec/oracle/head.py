@@ -15,22 +15,70 @@ def none(Z: Array, keep: Mask) -> Array:  # noqa: ARG001 — every head is offer
     return Z
 
 
-def cls(Z: Array, keep: Mask, *, W_cls: Array, b_cls: Array) -> Array:  # noqa: ARG001
-    """y[b, c] = Σ_m Z[b, 0, m] W[m, c] + b[c]."""
-    y: Array = np.einsum("bm,mc->bc", Z[:, 0, :], W_cls) + b_cls
-    return y
+def pooled(Z: Array, keep: Mask, *, pool: Callable[..., Array], length: Callable[..., Array]) -> Array:
+    """y[b, m] = length(pool(Z))[b, m]."""
+    return length(pool(Z, keep))
 
 
-def mean_pool(Z: Array, keep: Mask) -> Array:
-    """y[b, m] = Σ_j keep[b, j] Z[b, j, m] / Σ_j keep[b, j]; 0 where nothing is kept."""
-    B, n, d_model = Z.shape
+def classifier(
+    Z: Array, keep: Mask, *, pool: Callable[..., Array], length: Callable[..., Array], W_cls: Array, b_cls: Array
+) -> Array:
+    """y[b, c] = length(Σ_m pool(Z)[b, m] W[m, c] + b[c])."""
+    mapped: Array = np.einsum("bm,mc->bc", pool(Z, keep), W_cls) + b_cls
+    return length(mapped)
+
+
+def first(Z: Array, keep: Mask) -> Array:  # noqa: ARG001
+    """y[b, m] = Z[b, 0, m]."""
+    return Z[:, 0, :]
+
+
+def valid(Z: Array, keep: Mask) -> list[list[int]]:
+    """The valid positions of each sequence b, in order."""
+    B, n, _ = Z.shape
     kept = np.broadcast_to(keep[:, 0, :], (B, n))
+    return [[j for j in range(n) if kept[b, j]] for b in range(B)]
+
+
+def mean(Z: Array, keep: Mask) -> Array:
+    """y[b, m] = Σ_j keep[b, j] Z[b, j, m] / Σ_j keep[b, j]; 0 where nothing is kept."""
+    B, _, d_model = Z.shape
     y = np.zeros((B, d_model))
-    for b, m in np.ndindex(B, d_model):
-        valid = [Z[b, j, m] for j in range(n) if kept[b, j]]
-        if valid:
-            y[b, m] = math.fsum(valid) / len(valid)
+    for b, places in enumerate(valid(Z, keep)):
+        for m in range(d_model if places else 0):
+            y[b, m] = math.fsum(Z[b, j, m] for j in places) / len(places)
     return y
+
+
+def last(Z: Array, keep: Mask) -> Array:
+    """y[b, m] = Z[b, j, m] with the largest j that is kept; that of 0 where nothing is."""
+    return np.stack([Z[b, places[-1] if places else 0, :] for b, places in enumerate(valid(Z, keep))])
+
+
+def counted(Z: Array, keep: Mask) -> Array:
+    """y[b, m] = Z[b, j, m] with j = Σ_j' keep[b, j'] − 1; that of 0 where nothing is kept."""
+    return np.stack([Z[b, max(len(places) - 1, 0), :] for b, places in enumerate(valid(Z, keep))])
+
+
+def largest(Z: Array, keep: Mask) -> Array:
+    """y[b, m] = the largest Z[b, j, m] over the j that are kept; 0 where nothing is."""
+    B, _, d_model = Z.shape
+    y = np.zeros((B, d_model))
+    for b, places in enumerate(valid(Z, keep)):
+        for m in range(d_model if places else 0):
+            y[b, m] = max(Z[b, j, m] for j in places)
+    return y
+
+
+def any_length(u: Array) -> Array:
+    """y[b, m] = u[b, m]."""
+    return u
+
+
+def unit_length(u: Array) -> Array:
+    """y[b, m] = u[b, m] / √(Σ_m' u[b, m']²); 0 where all are."""
+    lengths = [math.sqrt(math.fsum(entry * entry for entry in row)) for row in u]
+    return np.stack([row / length if length else row for row, length in zip(u, lengths, strict=True)])
 
 
 def mlm(

@@ -1,0 +1,91 @@
+"""What a whole model makes of the hidden states of its encoder: the head, by agreement."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from conformance_tests.computation.shown import Facts
+from conformance_tests.errors import Blocked, Disagreement, Unsupported
+from conformance_tests.harness.run import PADDED, Case, Run
+from conformance_tests.numerics.compare import demand_equal
+from conformance_tests.subjects.subject import Subject
+from encoder_spec.assembly import Encoder, everything
+from encoder_spec.equation import variants
+
+OF_HEAD = ("head", "pool", "length")
+"""The slots of what stands on top of the hidden states."""
+
+ONE_FOR_EACH_SEQUENCE = 2
+"""So many axes has a result that is one vector for each sequence."""
+
+
+def run_with_head(run: Run) -> Run | None:
+    """Return the run of the whole model whose hidden states another run judges, if some head gives what it returns.
+
+    Where the hidden states themselves are wrong without padding, or no head gives what is returned, there is none.
+    """
+    case = run.case()
+    with suppress(Blocked, Unsupported):
+        if run.agrees(case):
+            models = run.subject.with_heads(run.probes[case.probe].inputs)
+            return next(filter(None, (headed(run, model, case) for model in models)), None)
+    return None
+
+
+def headed(run: Run, model: Subject, case: Case) -> Run | None:
+    """Return the run of a whole model with a head that gives what it returns; None if none does.
+
+    Heads are tried without padding, on the model's own hidden states. Of those that differ with padding alone, the one
+    counts that does with it what the model does.
+    """
+    whole = replace(run, subject=model, facts=Facts(), narrowed=None, comparisons=[], looked_at=(Case(), *PADDED))
+    with suppress(Disagreement, Blocked, Unsupported):
+        returned, Z = whole.output(case), run.output(case)
+        if returned.ndim != ONE_FOR_EACH_SEQUENCE or len(returned) != len(Z):
+            return None
+        fitting = [
+            replace(whole, encoder=encoder, mapping=run.mapping.with_constants(parameters))
+            for encoder, parameters in heads(run, model, returned.shape[-1])
+            if is_given(returned, encoder.bind(parameters, slot="head")(Z, everything(None, (Z,))))
+        ]
+        if len(fitting) > 1:
+            fitting.sort(key=lambda one: not all(map(one.agrees, one.cases(*PADDED))))
+        return next(iter(fitting), None)
+    return None
+
+
+def is_given(returned: Tensor, want: Tensor) -> bool:
+    """Return whether a head gives what is returned."""
+    with suppress(Disagreement):
+        demand_equal(returned, want, "")
+        return True
+    return False
+
+
+def heads(run: Run, model: Subject, width: int) -> Iterator[tuple[Encoder, Mapping[str, Tensor]]]:
+    """Yield the encoder below each head that may give vectors of a width, with the parameters of that head."""
+    encoder = run.encoder
+    for pool, length in product(variants("pool"), variants("length")):
+        chosen = encoder.profile.replace(pool=pool, length=length)
+        if width == encoder.dimensions.d_model:
+            yield Encoder(chosen.replace(head="pooled"), encoder.dimensions), {}
+        for parameters in maps(run, model, width):
+            yield Encoder(chosen.replace(head="classifier"), encoder.dimensions.replace(classes=width)), parameters
+
+
+def maps(run: Run, model: Subject, width: int) -> Iterator[Mapping[str, Tensor]]:
+    """Yield the ways in which the parameters on top of the hidden states make one map to vectors of a width."""
+    below = run.subject.weights().keys()
+    arrays = [w for name, w in model.weights().items() if name not in below]
+    matrices = [w for w in arrays if w.ndim == 2]
+    biases = [w for w in arrays if tuple(w.shape) == (width,)]
+    if len(matrices) != 1 or len(biases) + 1 != len(arrays) or len(biases) > 1:
+        return
+    b = biases[0] if biases else torch.zeros(width, dtype=torch.float64)
+    for W in (matrices[0].mT, matrices[0]):
+        if tuple(W.shape) == (run.encoder.dimensions.d_model, width):
+            yield {"W_cls": W, "b_cls": b}
