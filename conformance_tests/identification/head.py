@@ -1,4 +1,4 @@
-"""What a whole model makes of the hidden states of its encoder: the head, by agreement."""
+"""Head of a model: how it turns the hidden states of its encoder into what it returns, by agreement."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

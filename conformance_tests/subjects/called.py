@@ -480,7 +480,9 @@ class CalledSubject(Subject):
         if self.ending is None:
             return ""
         if self.is_judged_with_head:
-            return f"its hidden states are {self.ends_with.format(self.ending.part)}; what it makes of them is its head"
+            return (
+                f"its hidden states are {self.ends_with.format(self.ending.part)}; what follows is judged as its head"
+            )
         behind = sorted(self.ending.behind)
         named = f" ({', '.join(behind[:MOST_NAMES])}{', …' if len(behind) > MOST_NAMES else ''})" if behind else ""
         return f"judged up to {self.ends_with.format(self.ending.part)}, without what follows{named}"

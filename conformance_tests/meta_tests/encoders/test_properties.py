@@ -107,7 +107,7 @@ def test_every_profile_is_conformant_and_recognised_at_any_size(name: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("head", "name"), [("cls", "vit"), ("mean-pool", "torch-pre-ln"), ("mlm", "bert"), ("nsp", "bert")]
+    ("head", "name"), [("classifier", "vit"), ("pooled", "torch-pre-ln"), ("mlm", "bert"), ("nsp", "bert")]
 )
 def test_every_head_is_conformant_and_recognised(head: str, name: str) -> None:
     """What has no output for each position is judged like everything else."""

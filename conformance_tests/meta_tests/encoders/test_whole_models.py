@@ -114,12 +114,10 @@ class Pooled(Tokens):
     [
         (LanguageModel, " (lm_head.bias, lm_head.weight)"),
         (TiedLanguageModel, ""),
-        (SentenceVector, ""),
         (EveryLayer, ""),
         (PatchesAlone, ""),
         (MaskedItems, " (first.bias, first.weight, second.bias, second.weight)"),
         (Reconstruction, " (back.bias, back.weight)"),
-        (Pooled, " (classes.bias, classes.weight)"),
     ],
 )
 def test_a_model_is_judged_up_to_its_hidden_states(make: type[nn.Module], behind: str) -> None:
@@ -128,6 +126,99 @@ def test_a_model_is_judged_up_to_its_hidden_states(make: type[nn.Module], behind
     assert target.verdict == "conformant", target.notes + [r.message for r in target.of("fail")]
     assert target.level == "gradient"
     assert target.notes[0] == f"judged up to what its part `layers.1` returns, without what follows{behind}"
+
+
+class LastOfPadding(Tokens):
+    """Reads the last position, padding or not."""
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.states(ids, mask)[:, -1]
+
+
+class LargestOverPadding(Tokens):
+    """The largest value of each feature, of length 1; padding counts as 0."""
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        keep = torch.ones(ids.shape) if mask is None else mask.float()
+        return nn.functional.normalize((self.states(ids, mask) * keep[..., None]).amax(1), dim=-1)
+
+
+class LastByCount(Tokens):
+    """Reads the position that the number of valid ones tells."""
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        Z = self.states(ids, mask)
+        number = torch.full((len(ids),), ids.shape[1]) if mask is None else mask.long().sum(1)
+        return Z[torch.arange(len(ids)), number - 1]
+
+
+class SharedSpace(Tokens):
+    """A projection without a bias of the first position, of length 1, beside the hidden states of the first layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.projection = nn.Parameter(torch.randn(28, 28))
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:  # type: ignore[override]
+        vector = self.states(ids, mask)[:, 0] @ self.projection
+        return {"norm": vector.norm(dim=-1), "vector": vector / vector.norm(dim=-1, keepdim=True)}
+
+
+class MeanOverPadding(Pooled):
+    """Classes of the mean over all positions."""
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.classes(self.states(ids, mask).mean(1))
+
+
+@pytest.mark.parametrize(
+    ("make", "choices"),
+    [
+        (SentenceVector, {"head": "pooled", "pool": "mean", "length": "unit"}),
+        (Pooled, {"head": "classifier", "pool": "mean", "length": "any"}),
+        (LastByCount, {"head": "pooled", "pool": "counted", "length": "any"}),
+        (SharedSpace, {"head": "classifier", "pool": "first", "length": "unit"}),
+    ],
+)
+def test_a_model_is_judged_with_its_head(make: type[nn.Module], choices: dict[str, str]) -> None:
+    """The report names the head, and each of its requirements passes; a sum has no mean before it is normed."""
+    target = check(make()).targets[0]
+    assert (target.verdict, target.level) == ("conformant", "gradient"), target.notes
+    assert {slot: target.profile["choices"].get(slot) for slot in choices} == choices
+    assert (
+        target.notes[0] == "its hidden states are what its part `layers.1` returns; what follows is judged as its head"
+    )
+    of_head = {r.id: r.outcome for r in target.requirements if r.id.startswith("HEAD")}
+    assert "HEAD-1" not in of_head
+    assert len(of_head) == 3
+    assert set(of_head.values()) <= ({"pass", "unsupported"} if make is SentenceVector else {"pass"})
+
+
+@pytest.mark.parametrize(
+    ("make", "requirement", "deviation"),
+    [
+        (MeanOverPadding, "HEAD-3", "mean-counts-padding"),
+        (LastOfPadding, "HEAD-8", "last-of-padding"),
+        (LargestOverPadding, "HEAD-9", "largest-of-zeroed-padding"),
+    ],
+)
+def test_a_head_that_reads_padding_is_found_and_named(make: type[nn.Module], requirement: str, deviation: str) -> None:
+    """The hidden states are right, and no requirement of theirs fails."""
+    target = check(make()).targets[0]
+    assert target.verdict == "nonconformant", target.notes
+    assert requirement in {r.id for r in target.of("fail")} <= {requirement, "HEAD-6", "HEAD-7", "HEAD-11"}
+    assert target.diagnosis[0]["deviation"] == deviation
+    assert str(target.departs_at).startswith("head.")
+
+
+def test_a_head_without_a_name_leaves_the_rest_as_it_was() -> None:
+    """A head with a layer of its own is in no slot, and not judged."""
+    model = Pooled()
+    model.classes = nn.Sequential(nn.Linear(28, 7), nn.Tanh(), nn.Linear(7, 5))  # type: ignore[assignment]
+    target = check(model).targets[0]
+    assert target.verdict == "conformant", target.notes
+    assert target.notes[0].startswith("judged up to what its part `layers.1` returns, without what follows (classes.0")
+    assert target.profile["choices"]["head"] == "none"
 
 
 class FeaturesLeftOut(Tokens):

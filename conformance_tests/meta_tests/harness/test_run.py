@@ -129,7 +129,7 @@ def test_an_output_of_another_shape_says_nothing_else() -> None:
     [
         ("torch-post-ln", "none", None),
         ("bert", "mlm", None),
-        ("bert", "mean-pool", "the head does not give an output for each position"),
+        ("bert", "pooled", "the head does not give an output for each position"),
         ("vit", "none", "an image is not a sequence of positions"),
     ],
 )

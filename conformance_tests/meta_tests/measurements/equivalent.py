@@ -74,7 +74,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("multihead.concat", "return heads.transpose(-2, -3).flatten(2)"): COUNTED,
     ("norm.statistics", "return (mu, (mu - x).square().mean(dim=-1, keepdim=True))"): SQUARED,
     ("encoder.shared", "return -0"): ZERO,
-    ("head.mean_pool", "m = keep.transpose(-2, -1).expand(len(Z), Z.shape[1], 1)"): EXCHANGED,
+    ("head.valid_positions", "return keep.transpose(-2, -1).expand(len(Z), Z.shape[1], 1)"): EXCHANGED,
     ("assembly.Encoder.symbolic_shapes", "for place in [*self.whole.walk()][1:]:"): STACKS,
     ("assembly.Encoder._run", "demand(inputs, …)"): TRUTH,
     ("assembly.Encoder._run", "letter = self.reads[-1] if self.reads else 'x'"): NAMELESS,

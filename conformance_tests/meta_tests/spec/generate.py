@@ -145,6 +145,9 @@ def readable(profile: Profile) -> bool:
     return wide and (profile["segment"].variant == "none" or tokens_alone)
 
 
+READING_MASKS = ("head.mean", "head.last", "head.counted", "head.largest")
+"""Heads that read which positions are valid, from a mask that is one for all queries."""
+
 PREPENDED = {"embedding.cls": 1, "embedding.cls_and_distillation": 2}
 """By how many positions class tokens lengthen the sequence."""
 
@@ -235,7 +238,9 @@ def generators() -> st.SearchStrategy[np.random.Generator]:
     return st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
-BUSY = PROFILES["roformer"].replace(bias="alibi", reach="local", residual="scaled", dropout="inverted")
+BUSY = PROFILES["roformer"].replace(
+    bias="alibi", reach="local", residual="scaled", dropout="inverted", pool="last", length="unit"
+)
 """Where parts of other profiles hand on what they get, those of this one change it: to leave one out shows."""
 
 
@@ -260,7 +265,11 @@ def whole_encoders(draw: st.DrawFn, profile: Profile) -> Case:
     rng = draw(generators())
     inputs = flowing(encoder, profile["input"], sizes, draw, rng)
     n = sizes["n"] + prepended(encoder)
-    axes = [(sizes["B"], n), ()] if uses(encoder, "head.mean_pool") else [(sizes["B"], n), (sizes["B"], n, n), ()]
+    axes = (
+        [(sizes["B"], n), ()]
+        if any(uses(encoder, pool) for pool in READING_MASKS)
+        else [(sizes["B"], n), (sizes["B"], n, n), ()]
+    )
     shape = draw(st.sampled_from(axes), label="mask")
     keep = random_mask(rng, shape) if shape else None
     return Case(encoder, "stack", [keep, *inputs], random_arrays(encoder, "stack", rng))

@@ -58,7 +58,7 @@ def test_vit_base_has_its_published_parameters() -> None:
     Its position table has 14·14 patches and the class token, 197 rows.
     """
     sizes = Dimensions(d_model=768, h=12, d_ff=3072, N=12, max_len=197, channels=3, patch=16, classes=1000)
-    assert number(parameters(VIT.replace(head="cls"))["whole"], sizes) == 86_567_656
+    assert number(parameters(VIT.replace(head="classifier"))["whole"], sizes) == 86_567_656
 
 
 @settings(derandomize=True, deadline=None, max_examples=30)
@@ -99,7 +99,7 @@ LESS = {
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@pytest.mark.parametrize("head", ["none", "cls", "nsp", "mean-pool"])
+@pytest.mark.parametrize("head", ["none", "classifier", "nsp", "pooled"])
 @pytest.mark.parametrize("layers", [1, 4])
 def test_parameters_equal_those_that_a_module_allocates(name: str, head: str, layers: int) -> None:
     """Sizes are distinct primes, so that no letter can stand for another; the parts add up to the whole."""

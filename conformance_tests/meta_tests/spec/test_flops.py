@@ -83,8 +83,8 @@ def test_sharing_parameters_saves_no_flops() -> None:
     ("head", "cost"),
     [
         ("none", 0 * n),
-        ("mean-pool", 0 * n),
-        ("cls", 2 * B * d * symbol("classes")),
+        ("pooled", 0 * n),
+        ("classifier", 2 * B * d * symbol("classes")),
         ("nsp", 2 * B * d**2 + 4 * B * d),
         ("mlm", 2 * B * n * d**2 + 2 * B * n * d * symbol("V")),
     ],

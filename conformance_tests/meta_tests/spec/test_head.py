@@ -2,7 +2,9 @@
 
 import inspect
 import math
+from collections.abc import Callable
 
+import pytest
 import torch
 
 from conformance_tests.harness.checks import shows
@@ -19,10 +21,26 @@ from conformance_tests.meta_tests.spec.values import (
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.ffn import relu
-from encoder_spec.head import cls, mean_pool, mlm, none, nsp
+from encoder_spec.head import (
+    any_length,
+    classifier,
+    counted,
+    first,
+    largest,
+    last,
+    mean,
+    mlm,
+    none,
+    nsp,
+    pooled,
+    unit_length,
+)
 from encoder_spec.profiles import BERT, VASWANI_2017
 
 SIZES = Dimensions(d_model=6, h=3, d_ff=7, N=1, V=11, max_len=13, classes=5)
+
+PADDED = tensor([[[1, 2], [3, 4], [math.nan, math.inf]], [[100, 200], [5, 7], [-1, 1e300]]])
+KEPT = torch.tensor([[[True, True, False]], [[False, True, False]]])
 
 
 @shows("HEAD-1")
@@ -30,55 +48,116 @@ def test_without_a_head_the_hidden_states_come_out() -> None:
     """(1, 2), (3, 4) stay as they are, padding included."""
     Z = tensor([[[1, 2], [3, 4]]])
     same(none(Z, torch.tensor([[[True, False]]])), tensor([[[1, 2], [3, 4]]]))
-    plain, pooled = Encoder(VASWANI_2017, SIZES), Encoder(VASWANI_2017.replace(head="mean-pool"), SIZES)
+    plain, averaged = (Encoder(VASWANI_2017.replace(head=head, pool="mean"), SIZES) for head in ("none", "pooled"))
     p = random_parameters(plain)
     tokens = torch.tensor([[3, 1, 4, 1]])
-    close(plain(p, tokens).mean(dim=1), pooled(p, tokens))
+    close(plain(p, tokens).mean(dim=1), averaged(p, tokens))
 
 
 @shows("HEAD-2")
-def test_the_classifier_reads_the_first_position_alone() -> None:
-    """Z₀ = (1, 2), columns of W (1, 10) and (100, 1000), b = (5, 7): (1 + 20 + 5, 100 + 2000 + 7) = (26, 2107).
+def test_the_first_position_alone_is_read() -> None:
+    """Z₀ = (1, 2), whatever the second position holds."""
+    for rest in (0, math.inf):
+        same(first(tensor([[[1, 2], [rest, rest]]]), EVERYTHING), tensor([[1, 2]]))
 
-    What the second position holds does not matter.
+
+@shows("HEAD-6")
+def test_the_pooled_vector_of_each_sequence_is_returned() -> None:
+    """(3, 4) and (5, 12), the means of two sequences, as they are; of length 1, (3/5, 4/5) and (5/13, 12/13)."""
+    Z = tensor([[[1, 2], [5, 6]], [[5, 12], [5, 12]]])
+    same(pooled(Z, EVERYTHING, pool=mean, length=any_length), tensor([[3, 4], [5, 12]]))
+    close(pooled(Z, EVERYTHING, pool=mean, length=unit_length), tensor([[3 / 5, 4 / 5], [5 / 13, 12 / 13]]))
+
+
+@shows("HEAD-7")
+def test_the_classifier_maps_the_pooled_vector() -> None:
+    """(1, 2), columns of W (1, 10) and (100, 1000), b = (5, 7): (1 + 20 + 5, 100 + 2000 + 7) = (26, 2107).
+
+    What the second position holds does not matter. b = (−18, −2096): (3, 4), brought to length 1 behind the map.
     """
     W_cls, b_cls = tensor([[1, 100], [10, 1000]]), tensor([5, 7])
     for rest in (0, math.inf):
         Z = tensor([[[1, 2], [rest, rest]]])
-        same(cls(Z, EVERYTHING, W_cls=W_cls, b_cls=b_cls), tensor([[26, 2107]]))
+        y = classifier(Z, EVERYTHING, pool=first, length=any_length, W_cls=W_cls, b_cls=b_cls)
+        same(y, tensor([[26, 2107]]))
+        b = tensor([-18, -2096])
+        y = classifier(Z, EVERYTHING, pool=first, length=unit_length, W_cls=W_cls, b_cls=b)
+        close(y, tensor([[3 / 5, 4 / 5]]))
 
 
 @shows("HEAD-3")
 def test_the_mean_runs_over_the_valid_positions_alone() -> None:
     """(1, 2) and (3, 4) average to (2, 3), whatever stands at the padding; the second sequence keeps (5, 7) alone."""
-    Z = tensor([[[1, 2], [3, 4], [math.nan, math.inf]], [[100, 200], [5, 7], [-1, 1e300]]])
-    keep = torch.tensor([[[True, True, False]], [[False, True, False]]])
-    same(mean_pool(Z, keep), tensor([[2, 3], [5, 7]]))
+    same(mean(PADDED, KEPT), tensor([[2, 3], [5, 7]]))
 
 
-@shows("HEAD-3")
-def test_the_mean_without_padding_is_that_of_all_positions() -> None:
-    """(1 + 3 + 8)/3 = 4 with a mask of its own, and with one that keeps everything by broadcasting."""
+@shows("HEAD-8")
+def test_the_last_valid_position_is_read_wherever_padding_stands() -> None:
+    """(3, 4) is the last of two valid positions; (5, 7), the only one, has padding on either side."""
+    same(last(PADDED, KEPT), tensor([[3, 4], [5, 7]]))
+
+
+@shows("HEAD-12")
+def test_the_number_of_valid_positions_tells_the_last_one_where_padding_stands_behind() -> None:
+    """Two are valid: position 1, (3, 4). Of the other sequence one is valid: position 0, which is padding there."""
+    same(counted(PADDED, KEPT), tensor([[3, 4], [100, 200]]))
+
+
+@shows("HEAD-9")
+def test_each_feature_is_the_largest_over_the_valid_positions() -> None:
+    """(1, 9) and (3, 4) give (3, 9), and (−5, −7) alone gives itself: neither 0 nor padding is larger."""
+    Z = tensor([[[1, 9], [3, 4], [math.inf, 1e300]], [[100, 200], [-5, -7], [-1, 1e300]]])
+    same(largest(Z, KEPT), tensor([[3, 9], [-5, -7]]))
+
+
+@pytest.mark.parametrize("pool", [mean, last, counted, largest])
+def test_without_padding_all_positions_count(pool: Callable[..., torch.Tensor]) -> None:
+    """(1 + 3 + 8)/3 = 4, the last and the largest are 8; with a mask, and with one that keeps all by broadcasting."""
     Z = tensor([[[1], [3], [8]], [[0], [3], [0]]])
+    want = {mean: [[4], [1]], largest: [[8], [3]]}.get(pool, [[8], [0]])
     for keep in (EVERYTHING, torch.ones(2, 1, 3, dtype=torch.bool)):
-        same(mean_pool(Z, keep), tensor([[4], [1]]))
+        same(pool(Z, keep), tensor(want))
 
 
 @shows("HEAD-3")
 def test_the_mean_over_nothing_is_zero() -> None:
     """A sequence of padding alone: 0/0, which is 0 here; (5) and (7) beside it average to 6. Slopes are 1/2, or 0."""
     Z = tensor([[[1], [3]], [[5], [7]]]).requires_grad_()
-    y = mean_pool(Z, torch.tensor([[[False, False]], [[True, True]]]))
+    y = mean(Z, torch.tensor([[[False, False]], [[True, True]]]))
     same(y, tensor([[0], [6]]))
     (gradient,) = torch.autograd.grad(y.sum(), Z)
     same(gradient, tensor([[[0], [0]], [[0.5], [0.5]]]))
 
 
-@shows("HEAD-3")
-def test_a_mean_with_a_mask_for_each_query_is_refused() -> None:
+@pytest.mark.parametrize(("pool", "want"), [(last, 1), (counted, 1), (largest, 0)])
+def test_of_a_sequence_that_is_all_padding_something_finite_is_read(
+    pool: Callable[..., torch.Tensor], want: int
+) -> None:
+    """The first position, or 0 for the largest of nothing."""
+    same(pool(tensor([[[1], [3]]]), torch.tensor([[[False, False]]])), tensor([[want]]))
+
+
+@pytest.mark.parametrize("pool", [mean, last, counted, largest])
+def test_a_pool_with_a_mask_for_each_query_is_refused(pool: Callable[..., torch.Tensor]) -> None:
     """Which of its three rows would tell what is padding? Unwrapped, since the annotations refuse it before."""
     with refused(match=r"the mask must be one for all queries, of shape \(B, n\)"):
-        inspect.unwrap(mean_pool)(tensor([[[1], [3], [8]]]), torch.ones(1, 3, 3, dtype=torch.bool))
+        inspect.unwrap(pool)(tensor([[[1], [3], [8]]]), torch.ones(1, 3, 3, dtype=torch.bool))
+
+
+@shows("HEAD-10")
+def test_a_vector_comes_as_long_as_it_is() -> None:
+    """(3, 4) stays (3, 4)."""
+    same(any_length(tensor([[3, 4]])), tensor([[3, 4]]))
+
+
+@shows("HEAD-11")
+def test_a_vector_is_brought_to_length_one() -> None:
+    """(3, 4) has length 5; (−8, 6) has length 10; a vector of zeros stays one, and has a slope of 1."""
+    u = tensor([[3, 4], [-8, 6], [0, 0]]).requires_grad_()
+    y = unit_length(u)
+    close(y, tensor([[0.6, 0.8], [-0.8, 0.6], [0, 0]]))
+    (gradient,) = torch.autograd.grad(y[2].sum(), u)
+    same(gradient[2], tensor([1, 1]))
 
 
 @shows("HEAD-4")

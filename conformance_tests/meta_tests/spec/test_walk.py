@@ -64,7 +64,7 @@ def test_choices_of_an_encoder_whose_heads_share_keys_name_how_many_there_are() 
 
 def test_parameters_stand_in_the_order_of_the_walk() -> None:
     """One Pre-LN layer: attention, network, norms; then the last norm and, at the end, what the head reads."""
-    declared = Encoder(TORCH_PRE_LN.replace(head="cls"), SIZES.replace(N=1)).symbolic_shapes()
+    declared = Encoder(TORCH_PRE_LN.replace(head="classifier"), SIZES.replace(N=1)).symbolic_shapes()
     layer = ("W_Q", "W_K", "W_V", "b_Q", "b_K", "b_V", "W_O", "b_O", "W_1", "b_1", "W_2", "b_2")
     norms = ("layers.0.norm_1", "layers.0.norm_2", "norm_final")
     gains = [f"{norm}.{letter}" for norm in norms for letter in ("gamma", "beta")]
