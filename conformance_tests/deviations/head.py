@@ -48,7 +48,7 @@ def bias_ignored(Z: Tensor, keep: Tensor, *, pool: F, length: F, W_cls: Class, b
     return length(pool(Z, keep) @ W_cls)
 
 
-@deviation("pooled-and-squashed", POOLED, "HEAD-6", "BERT's `pooler_output`, taken for an embedding")
+@deviation("pooled-and-squashed", POOLED, "HEAD-6", "commonly seen")
 def squashed(Z: Tensor, keep: Tensor, *, pool: F, length: F) -> Tensor:
     """The vector of a sequence goes through a hyperbolic tangent."""
     return length(torch.tanh(pool(Z, keep)))
@@ -91,7 +91,7 @@ deviation(
     "last-by-count",
     LAST,
     "HEAD-8",
-    "commonly seen, with padding on the left",
+    "commonly seen",
     definition="The number of valid positions is taken for the place behind the last of them.",
 )(counted)
 

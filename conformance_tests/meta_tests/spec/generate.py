@@ -238,9 +238,7 @@ def generators() -> st.SearchStrategy[np.random.Generator]:
     return st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
-BUSY = PROFILES["roformer"].replace(
-    bias="alibi", reach="local", residual="scaled", dropout="inverted", pool="last", length="unit"
-)
+BUSY = PROFILES["roformer"].replace(bias="alibi", reach="local", residual="scaled", dropout="inverted", length="unit")
 """Where parts of other profiles hand on what they get, those of this one change it: to leave one out shows."""
 
 
