@@ -27,6 +27,12 @@ def test_scores_have_the_scale_of_their_variant(run: Run) -> None:
     run.expect("scores").reaches("bias").is_formed()
 
 
+@decides("ATT-20", level="trace")
+def test_each_head_has_its_own_factors_of_queries_and_keys(run: Run) -> None:
+    """S, of queries and keys that are multiplied behind their norms: an intermediate."""
+    run.expect("scores").is_formed()
+
+
 @decides("ATT-15", "ATT-16", "ATT-18", level="trace")
 def test_scores_are_changed_by_what_their_variant_says(run: Run) -> None:
     """S, S less a slope times the distance, or S and an entry of a table: an intermediate, and what the mask reads."""

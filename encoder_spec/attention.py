@@ -376,3 +376,40 @@ def normed(
     """
     A = weights(mask(reach(bias(scores(rotation(norm_q(Q)), rotation(norm_k(K))))), keep))
     return values(dropout(A), V)
+
+
+@requirement(
+    "ATT-20", "Each head multiplies the features of its normed queries and of its normed keys by its own factors."
+)
+@equation("attention.normed_by_head", slot="attention")
+def normed_by_head(
+    Q: Float[Tensor, "B h n d_k"],
+    K: Float[Tensor, "B h n d_k"],
+    V: Float[Tensor, "B h n d_v"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    norm_q: Callable[..., Float[Tensor, "B h n d_k"]],
+    norm_k: Callable[..., Float[Tensor, "B h n d_k"]],
+    gamma_q: Float[Tensor, "h d_k"],
+    gamma_k: Float[Tensor, "h d_k"],
+    rotation: Callable[..., Tensor],
+    scores: Callable[..., Tensor],
+    bias: Callable[..., Tensor],
+    reach: Callable[..., Tensor],
+    mask: Callable[..., Tensor],
+    weights: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+    values: Callable[..., Tensor],
+) -> Float[Tensor, "B h n d_v"]:
+    r"""Attention with normed queries and keys, by factors of each head. Henry et al. 2020, §3, by factors in place of a scale.
+
+    $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{(\gamma_q \odot \mathrm{LN}_q(Q))
+       (\gamma_k \odot \mathrm{LN}_k(K))^\top}{\sqrt{d_k}}\right) V $$
+
+    The norms themselves divide alone: their γ is 1 where the factors are all that is learned.
+
+    Undefined: the order of factors and rotation; here the factors come first.
+    """
+    Q, K = gamma_q[:, None] * norm_q(Q), gamma_k[:, None] * norm_k(K)
+    A = weights(mask(reach(bias(scores(rotation(Q), rotation(K)))), keep))
+    return values(dropout(A), V)

@@ -161,6 +161,13 @@ SOURCES: dict[str, Source] = {
             _arxiv("2004.09297"),
         ),
         Source(
+            "Henry et al. 2020",
+            "Alex Henry, Prudhvi Raj Dachapally, Shubham Pawar, Yuxuan Chen",
+            2020,
+            "Query-Key Normalization for Transformers",
+            _arxiv("2010.04245"),
+        ),
+        Source(
             "Reimers & Gurevych 2019",
             "Nils Reimers, Iryna Gurevych",
             2019,

@@ -4,11 +4,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.affine import NONE, Affine, affine
+from conformance_tests.computation.affine import NONE, Affine, affine, one_step
 from conformance_tests.computation.graph import PLACES, Graph, Value, places, with_compact
 from conformance_tests.computation.masks import (
     LARGE,
@@ -76,6 +77,8 @@ class Attention(Remarks):
         turning: how positions turn queries and keys; None if they do not.
         lam: codes of the factors of its features in the residual sum, if it has such.
         norms: those of queries and keys in each head; None without both.
+        factors: codes of those by which each head multiplies the features of its normed queries and keys, (h, d_k) of
+            either; None where all heads have the same ones.
         slopes: by how much the scores of each head fall from position to position; None where they do not.
         reach: which keys a query reads.
         table: what is learned of distances and added to the scores, if something is.
@@ -94,6 +97,7 @@ class Attention(Remarks):
     turning: Turning | None = None
     lam: Tensor | None = None
     norms: tuple[Norm, Norm] | None = None
+    factors: tuple[Tensor, Tensor] | None = None
     slopes: Tensor | None = None
     reach: Reach = field(default_factory=Reach)
     table: "DistanceTable | None" = None
@@ -421,7 +425,7 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
     found.take(kind_of_weights(weights, scores, averaged, axis))
     found.take(summed_apart(scores, averaged))
     turn_back(graph, found, scores, averaged)
-    norm_back(graph, found, averaged)
+    factors = norm_back(graph, found, scores, averaged)
     behind = [behind_functions(graph, codes) for codes in (averaged.queries, averaged.keys, averaged.values)]
     vectors = [codes for codes, _ in behind]
     for (_, by), what in zip(behind, ("queries", "keys", "values"), strict=True):
@@ -457,6 +461,9 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
         if found.table is None:
             found.foreign.append(f"its scores get the bias {names(graph, entries)} added{found.where_scored}")
     found.heads = list(maps_of_heads(graph, Q, K, V, heads, averaged))
+    if factors is not None:
+        first = [heads.index(i) for i in range(max(heads) + 1)]
+        found.factors = factors[0][first], factors[1][first]
     if any(torch.equal(a.W_Q, b.W_Q) and torch.equal(a.W_K, b.W_K) for a, b in combinations(found.heads, 2)):
         says = f"a head has the queries and keys of another one{found.where_scored}"
         found.findings.append(Finding("projections", says))
@@ -492,18 +499,72 @@ def turn_back(graph: Graph, found: Attention, scores: Scores, averaged: "Average
         found.findings.append(Finding("rotation", says))
 
 
-def norm_back(graph: Graph, found: Attention, averaged: "Averaged") -> None:
-    """Read the norms of queries and keys over the features of a head, and let these be what they are before."""
-    one, other = (norm_of_heads(graph, codes) for codes in (averaged.queries, averaged.keys))
+def norm_back(graph: Graph, found: Attention, scores: Scores, averaged: "Averaged") -> tuple[Tensor, Tensor] | None:
+    """Read the norms of queries and keys over the features of a head, and let these be what they are before.
+
+    Returns:
+        Codes of the factors of both behind their norms (T, d_k), where these differ from head to head.
+    """
+    one, other = (norm_behind(graph, codes) for codes in (averaged.queries, averaged.keys))
     if one is not None:
-        averaged.queries = through(one.reads, averaged.queries)
+        averaged.queries = one.before
     if other is not None:
-        averaged.keys = through(other.reads, averaged.keys)
+        averaged.keys = other.before
     if one is not None and other is not None:
-        found.norms = one, other
+        if scores.scale is not None:
+            scores.scale *= one.times * other.times
+        found.norms = one.norm, other.norm
+        if one.factors is not None and other.factors is not None:
+            return one.factors, other.factors
+        if one.factors is not other.factors:
+            found.foreign.append(f"its queries or its keys alone have factors of each head{found.where_scored}")
     elif one is not None or other is not None:
         normed, bare = ("queries", "keys") if one is not None else ("keys", "queries")
         found.foreign.append(f"its {normed} are normed in each head, and its {bare} are not{found.where_scored}")
+    return None
+
+
+class Before(NamedTuple):
+    """Vectors (T, M, d_k) before they are normed, the norm, and what multiplies them behind it.
+
+    ``factors`` are codes (T, d_k) of learned ones that differ from head to head, ``times`` is a number.
+    """
+
+    before: Tensor
+    norm: Norm
+    factors: Tensor | None
+    times: float
+
+
+def norm_behind(graph: Graph, vectors: Tensor) -> Before | None:
+    """Return vectors (T, M, d_k) as they are before a norm; None if none stands there, but for what multiplies them."""
+    codes, factors, times = vectors, None, 1.0
+    while (value := graph.owner(codes)) is not None:
+        norm = norm_of_heads(graph, codes)
+        if norm is not None:
+            return Before(through(norm.reads, codes), norm, factors, times)
+        step = one_step(graph, value) if value.operation in ("mul", "div") else None
+        if step is not None and step[1].unique().numel() == 1:
+            codes, times = through(step[0], codes), times * float(step[1].reshape(-1)[0])
+        elif factors is None and (found := without_factors(graph, value, codes)) is not None:
+            codes, factors = found
+        else:
+            break
+    return None
+
+
+def without_factors(graph: Graph, value: Value, vectors: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return vectors (T, M, d_k) before each head multiplies their features by learned factors, and these (T, d_k).
+
+    They are the same at all positions, and others in another head: those of all heads belong to a norm.
+    """
+    data = [read for read in value.arrays if graph.depends(read)]
+    learned = [read for read in value.arrays if not graph.depends(read) and graph.learned(read)]
+    if value.operation != "mul" or len(data) != 1 or len(learned) != 1:
+        return None
+    factors = through(learned[0].broadcast_to(value.shape), vectors)
+    is_of_heads = torch.equal(factors, factors[:, :1].expand_as(factors)) and bool((factors != factors[:1]).any())
+    return (through(data[0], vectors), factors[:, 0]) if is_of_heads else None
 
 
 def norm_of_heads(graph: Graph, vectors: Tensor) -> Norm | None:

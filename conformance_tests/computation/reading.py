@@ -619,7 +619,16 @@ def read_norms_of_heads(found: EncoderReading, attentions: Sequence[Attention]) 
         where = normed[0][0].value.where
         found.foreign.append(f"queries and keys are normed in {len(normed)} of its {len(attentions)} layers{where}")
         return
-    found.choices["attention"] = "normed"
+    factors = [attention.factors for attention in attentions if attention.factors is not None]
+    if factors and len(factors) < len(attentions):
+        found.foreign.append(
+            f"its heads have factors of their own in some of its layers alone{attentions[0].where_scored}"
+        )
+        return
+    found.choices["attention"] = "normed-by-head" if factors else "normed"
+    for l, both in enumerate(factors):
+        for letter, codes in zip("qk", both, strict=True):
+            found.codes[f"layers.{l}.gamma_{letter}"] = codes
     for i, name in enumerate(("norm_q", "norm_k")):
         here = [both[i] for both in normed]
         for l, norm in enumerate(here):

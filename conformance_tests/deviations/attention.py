@@ -256,3 +256,57 @@ def norms_exchanged(
 ) -> Tensor:
     """The norm of the keys norms the queries, and that of the queries the keys."""
     return values(dropout(weights(mask(scores(rotation(norm_k(Q)), rotation(norm_q(K))), keep))), V)
+
+
+BY_HEAD = "attention.normed_by_head"
+OfHeads = Float[Tensor, "h d_k"]
+
+
+@deviation("factors-of-the-first-head", BY_HEAD, ("ATT-20", "ATT-3", "ATT-5"))
+def factors_of_first(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    keep: Tensor,
+    *,
+    norm_q: NormOfHeads,
+    norm_k: NormOfHeads,
+    gamma_q: OfHeads,
+    gamma_k: OfHeads,
+    rotation: F,
+    scores: F,
+    bias: F,
+    reach: F,
+    mask: F,
+    weights: F,
+    dropout: F,
+    values: F,
+) -> Tensor:
+    """All heads multiply their normed queries and keys by the factors of the first one."""
+    S = scores(rotation(gamma_q[0] * norm_q(Q)), rotation(gamma_k[0] * norm_k(K)))
+    return values(dropout(weights(mask(reach(bias(S)), keep))), V)
+
+
+@deviation("factors-before-the-norm", BY_HEAD, ("ATT-20", "ATT-3", "ATT-5"))
+def factors_before(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    keep: Tensor,
+    *,
+    norm_q: NormOfHeads,
+    norm_k: NormOfHeads,
+    gamma_q: OfHeads,
+    gamma_k: OfHeads,
+    rotation: F,
+    scores: F,
+    bias: F,
+    reach: F,
+    mask: F,
+    weights: F,
+    dropout: F,
+    values: F,
+) -> Tensor:
+    """Queries and keys are multiplied by the factors of their head before they are normed."""
+    S = scores(rotation(norm_q(gamma_q[:, None] * Q)), rotation(norm_k(gamma_k[:, None] * K)))
+    return values(dropout(weights(mask(reach(bias(S)), keep))), V)

@@ -116,7 +116,8 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         places = self.mapping.names_of(*FAINT_LETTERS) | self.mapping.names_at(*FAINT_PLACES)
         moved = self.mapping.names_of("b_O", "b_2") or self.mapping.names_of("W_O", "W_2")
         # Where queries and keys are normed, their size is that of the factors of these norms.
-        sharpened = self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K") | self.mapping.names_at("norm_q", "norm_k")
+        sharpened = self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K", "gamma_q", "gamma_k")
+        sharpened |= self.mapping.names_at("norm_q", "norm_k")
 
         def changed(own: Iterable[str], change: Callable[[str, Recipe], Recipe]) -> dict[str, Recipe]:
             changing = {self._first_names[name] for name in own}

@@ -85,7 +85,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     fitting = admissible("norm", of_layers)
     choices["norm"] = "rms" if "rms" in fitting else fitting[0]
     if any(path.startswith("layers.0.norm_q.") for path in parameters):
-        choices["attention"] = "normed"
+        choices["attention"] = "normed-by-head" if "gamma_q" in of_first else "normed"
     choices["input"] = "given"
     if ADDED & letters or "embedding" in hints.stated:
         choices["input"] = "factorised" if "W_e" in letters else "embedded"

@@ -183,3 +183,28 @@ def normed(
     """Attention of the queries LN_q(Q)[b, h, j] and the keys LN_k(K)[b, h, k], each normed over c."""
     parts = {"rotation": rotation, "scores": scores, "bias": bias, "reach": reach, "mask": mask, "weights": weights}
     return attention(norm_q(Q), norm_k(K), V, keep, **parts, dropout=dropout, values=values)
+
+
+def normed_by_head(
+    Q: Array,
+    K: Array,
+    V: Array,
+    keep: Mask,
+    *,
+    norm_q: Callable[..., Array],
+    norm_k: Callable[..., Array],
+    gamma_q: Array,
+    gamma_k: Array,
+    rotation: Callable[..., Array],
+    scores: Callable[..., Array],
+    bias: Callable[..., Array],
+    reach: Callable[..., Array],
+    mask: Callable[..., Array],
+    weights: Callable[..., Array],
+    dropout: Callable[..., Array],
+    values: Callable[..., Array],
+) -> Array:
+    """Attention of the queries γ_q[h, c] LN_q(Q)[b, h, j, c] and the keys γ_k[h, c] LN_k(K)[b, h, k, c]."""
+    parts = {"rotation": rotation, "scores": scores, "bias": bias, "reach": reach, "mask": mask, "weights": weights}
+    queries, keys = np.einsum("hc,bhjc->bhjc", gamma_q, norm_q(Q)), np.einsum("hc,bhkc->bhkc", gamma_k, norm_k(K))
+    return attention(queries, keys, V, keep, **parts, dropout=dropout, values=values)

@@ -28,6 +28,7 @@ from encoder_spec.attention import (
     mask,
     mask_additive,
     normed,
+    normed_by_head,
     output,
     projections,
     projections_linear_keys,
@@ -365,3 +366,16 @@ def test_queries_and_keys_are_normed_before_they_are_compared() -> None:
     Q, K, V = (tensor(x).reshape(1, 1, 2, 1) for x in ([1, 1], [2, 4], [0, 1]))
     got = normed(Q, K, V, EVERYTHING, **attend.keywords, **parts)
     close(got.flatten(), torch.full((2,), 1 / (1 + math.exp(-4)), dtype=torch.float64))
+
+
+@shows("ATT-20")
+def test_each_head_multiplies_its_normed_queries_and_keys() -> None:
+    """With norms that add 1, Q = 0 and K = (0, 1): factors 2 and 3 of one head give scores 2·3 and 2·6, 1 and 5 of the
+    other 5 and 10. Values 0 and 1 give the second weight: 1/(1 + e⁻⁶) and 1/(1 + e⁻⁵).
+    """
+    parts = {f"norm_{letter}": lambda x: x + 1 for letter in "qk"}
+    factors = {"gamma_q": tensor([[2], [1]]), "gamma_k": tensor([[3], [5]])}
+    Q, K, V = (tensor([x, x]).reshape(1, 2, 2, 1) for x in ([0, 0], [0, 1], [0, 1]))
+    got = normed_by_head(Q, K, V, EVERYTHING, **attend.keywords, **parts, **factors)
+    want = [[1 / (1 + math.exp(-6))] * 2, [1 / (1 + math.exp(-5))] * 2]
+    close(got.squeeze(), torch.tensor(want, dtype=torch.float64))
