@@ -12,7 +12,7 @@ from encoder_spec.equation import TOPICS, equations, requirements, slots, varian
 from encoder_spec.ffn import gelu, gelu_tanh
 from encoder_spec.notation import SYMBOLS
 from encoder_spec.profiles import CONSTANTS, PROFILES, TORCH_POST_LN, UNIVERSAL, VASWANI_2017, VIT, Profile
-from generators import architecture, cost, examples, mathml
+from generators import architecture, cost, examples, mathml, rotary
 from generators.html import equation_link, link, profile_link, prose, table
 
 VALUES: dict[str, Callable[[], str]] = {}
@@ -203,6 +203,7 @@ def shrinkage_of_the_unbiased_norm() -> str:
 
 VALUES |= cost.VALUES
 VALUES["architecture"] = architecture.picture
+VALUES["two_conventions"] = rotary.picture
 VALUES |= {
     f"example_{name}": partial(examples.snippet, kind, path)
     for name, kind, path in (
