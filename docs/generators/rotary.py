@@ -46,7 +46,7 @@ def partners(rotation: Rotation) -> list[tuple[int, ...]]:
 
 
 def permutation() -> list[int]:
-    """Return the order of the columns of $W_Q$ and $W_K$ in which neighbours are what halves turn as one pair."""
+    """Return the order of the columns of W_Q and W_K in which neighbours are what halves turn as one pair."""
     return [feature for pair in partners(halves) for feature in pair]
 
 
@@ -58,7 +58,7 @@ class Panel:
         name: its name, in the head of a table.
         title: its name with the equation, as HTML.
         rotation: the equation.
-        columns: the order of the columns of $W_Q$ and $W_K$, and so of the features of a query and a key.
+        columns: the order of the columns of W_Q and W_K, and so of the features of a query and a key.
     """
 
     name: str

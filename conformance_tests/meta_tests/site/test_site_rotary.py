@@ -61,7 +61,7 @@ def still(file: Path, browser: Browser) -> Iterator[Page]:
 
 
 def turned(rotation: Any, x: Tensor, m: int, theta: float) -> Tensor:
-    """Return what the specification makes of the vector ``x`` at position ``m``."""
+    """Return the vector ``x`` as the specification turns it at position ``m``."""
     everywhere = x.expand(1, 1, m + 1, len(x))
     return rotation(everywhere, angles=partial(angles, theta=theta, fraction=1.0))[0, 0, m]
 
