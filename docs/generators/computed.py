@@ -6,13 +6,24 @@ from functools import partial
 
 import torch
 
+from encoder_spec.attention import alibi, buckets, slopes
 from encoder_spec.cost import crossovers, customary, number, parameters
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import TOPICS, equations, requirements, slots, variants
 from encoder_spec.ffn import gelu, gelu_tanh
 from encoder_spec.notation import SYMBOLS
-from encoder_spec.profiles import CONSTANTS, PROFILES, TORCH_POST_LN, UNIVERSAL, VASWANI_2017, VIT, Profile
-from generators import architecture, cost, examples, mathml
+from encoder_spec.profiles import (
+    CONSTANTS,
+    MODERNBERT,
+    PROFILES,
+    ROFORMER,
+    TORCH_POST_LN,
+    UNIVERSAL,
+    VASWANI_2017,
+    VIT,
+    Profile,
+)
+from generators import architecture, cost, examples, mathml, rotary
 from generators.html import equation_link, link, profile_link, prose, table
 
 VALUES: dict[str, Callable[[], str]] = {}
@@ -201,8 +212,135 @@ def shrinkage_of_the_unbiased_norm() -> str:
     return f"{1 - math.sqrt((BASE.d_model - 1) / BASE.d_model):.2%}"
 
 
+def slowest_turn(p: Profile, theta: float) -> str:
+    """After how many positions the slowest pair of a profile's heads has come round, with the base θ."""
+    d_k = Dimensions().replace(**p.sizes).d_k
+    return f"{2 * math.pi * theta ** ((d_k - 2) / d_k):,.0f}"
+
+
+@value
+def slowest_rotary_turn() -> str:
+    """After how many positions the slowest pair of RoFormer has come round."""
+    return slowest_turn(ROFORMER, ROFORMER.constants["theta"])
+
+
+@value
+def rotary_bases() -> str:
+    """The encoders that turn queries and keys by place alone: convention, base θ and wavelength of the slowest pair."""
+    rows = [
+        (
+            profile_link(p.name),
+            equation_link(p["rotation"].id),
+            "<br>".join(f"{base:,.0f}" for base in bases),
+            "<br>".join(slowest_turn(p, base) for base in bases),
+        )
+        for p in PROFILES.values()
+        if p["rotation"].variant != "none" and p["angles"].variant == "geometric"
+        for bases in [dict.fromkeys(p.choice("theta"))]
+    ]
+    head = ("Profile", "Rotation", mathml.render(SYMBOLS["theta"].latex), "Slowest pair, positions a turn")
+    return table(head, rows, kind="numbers models")
+
+
+@value
+def columns_for_pairs() -> str:
+    """The order of the eight columns of a head in which pairs turn what halves turn as they stand."""
+    return ", ".join(map(str, rotary.permutation()))
+
+
+@value
+def columns_for_halves() -> str:
+    """The order of the eight columns of a head in which halves turn what pairs turn as they stand."""
+    return ", ".join(str(rotary.permutation().index(column)) for column in range(len(rotary.Q)))
+
+
+def factor_of_alibi(head: int) -> str:
+    """The factor by which one of eight heads with linear biases lowers the weight of a key 16 places away."""
+    scores = torch.zeros(1, 8, 17, 17, dtype=torch.float64)
+    return f"{math.exp(alibi(scores)[0, head, 0, 16]):.2g}"
+
+
+@value
+def factor_of_the_first_head() -> str:
+    """That factor in the head of the steepest slope."""
+    return factor_of_alibi(0)
+
+
+@value
+def factor_of_the_last_head() -> str:
+    """That factor in the head of the gentlest slope."""
+    return factor_of_alibi(-1)
+
+
+@value
+def further_slopes_of_twelve_heads() -> str:
+    """The slopes of twelve heads that eight do not have."""
+    return in_a_row([f"{slope:.2g}" for slope in slopes(12) if slope not in slopes(8)])
+
+
+@value
+def shared_rows_begin() -> str:
+    """The first distance of each row that several distances share, of 32 rows for distances up to 128."""
+    row = buckets(256, 32, 128)[0].tolist()  # of keys behind the query: each has the distance as its place
+    first = {row[distance]: distance for distance in reversed(range(256))}
+    return in_a_row([str(d) for d in sorted(first.values()) if d + 1 not in first.values()])
+
+
+def in_a_row(words: list[str]) -> str:
+    """Words with commas between them, and the last one behind "and"."""
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+MODERNBERT_LENGTH = 8192
+"""Its longest input: Warner et al. 2024, §2.1."""
+
+
+def scores_within_reach() -> int:
+    """How many scores of one head lie within ModernBERT's window in its longest input: at the ends a part of it."""
+    side = int(MODERNBERT.constants["window"]) // 2
+    return MODERNBERT_LENGTH * (2 * side + 1) - side * (side + 1)
+
+
+@value
+def modernbert_layers() -> str:
+    """How many layers ModernBERT has."""
+    return str(MODERNBERT.sizes["N"])
+
+
+def local_layers() -> int:
+    """How many layers of ModernBERT read a window."""
+    reach = MODERNBERT.choice("reach")
+    return sum(reach[layer % len(reach)] is variants("reach")["local"] for layer in range(MODERNBERT.sizes["N"]))
+
+
+@value
+def modernbert_local_layers() -> str:
+    """The number of ModernBERT's layers that read a window."""
+    return str(local_layers())
+
+
+@value
+def modernbert_global_scores() -> str:
+    """The scores of one head in a global layer of ModernBERT, in its longest input."""
+    return f"{MODERNBERT_LENGTH**2:,}"
+
+
+@value
+def modernbert_local_scores() -> str:
+    """The scores of one head in a local layer of ModernBERT, in its longest input."""
+    return f"{scores_within_reach():,}"
+
+
+@value
+def modernbert_share_of_scores() -> str:
+    """The scores of ModernBERT's layers, as a share of those that as many global layers have."""
+    N, few = MODERNBERT.sizes["N"], local_layers()
+    return f"{(N - few + few * scores_within_reach() / MODERNBERT_LENGTH**2) / N:.0%}"
+
+
 VALUES |= cost.VALUES
 VALUES["architecture"] = architecture.picture
+VALUES["two_conventions"] = rotary.picture
 VALUES |= {
     f"example_{name}": partial(examples.snippet, kind, path)
     for name, kind, path in (
