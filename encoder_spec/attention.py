@@ -401,12 +401,13 @@ def normed_by_head(
     dropout: Callable[..., Tensor],
     values: Callable[..., Tensor],
 ) -> Float[Tensor, "B h n d_v"]:
-    r"""Attention with normed queries and keys, by factors of each head. Henry et al. 2020, §3, by factors in place of a scale.
+    r"""Attention with queries and keys that are normed in each head by its own factors. Henry et al. 2020, §3.
 
     $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{(\gamma_q \odot \mathrm{LN}_q(Q))
        (\gamma_k \odot \mathrm{LN}_k(K))^\top}{\sqrt{d_k}}\right) V $$
 
-    The norms themselves divide alone: their γ is 1 where the factors are all that is learned.
+    The norms themselves divide alone: their γ is 1 where the factors are all that is learned. The source has one
+    learned number for all features and heads in place of the factors.
 
     Undefined: the order of factors and rotation; here the factors come first.
     """

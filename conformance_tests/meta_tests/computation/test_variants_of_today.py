@@ -110,6 +110,50 @@ def test_norms_of_queries_and_keys_are_a_variant(
     assert (chosen["attention"], chosen["norm"]) == ("normed", "layer-norm")
 
 
+class FactorsOfHeads(nn.Module):
+    """Brings each vector of a head to length √7, and multiplies its features by factors of that head."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.factors = nn.Parameter(torch.ones(4, 1, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.normalize(x, dim=-1) * 7**0.5 * self.factors
+
+
+def fused(norm: Callable[[int], nn.Module]) -> type[PlainAttention]:
+    """Return an attention that norms queries and keys, and hands them to torch's fused one."""
+
+    class Fused(normed(norm)):  # type: ignore[misc]
+        def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+            q, k, v = self.split(x)
+            found = nn.functional.scaled_dot_product_attention(
+                self.of_queries(q), self.of_keys(k), v, None if hidden is None else ~hidden
+            )
+            return self.out(self.merge(found))
+
+    return Fused
+
+
+@pytest.mark.parametrize("attention", [normed, fused])
+@pytest.mark.parametrize(
+    ("norm", "expected"),
+    [(FactorsOfHeads, ("normed-by-head", "rms")), (nn.LayerNorm, ("normed", None))],
+    ids=["of each head", "of all heads"],
+)
+def test_factors_behind_the_norms_may_be_those_of_each_head(
+    attention: Callable[..., type[PlainAttention]],
+    norm: Callable[[int], nn.Module],
+    expected: tuple[str, str | None],
+) -> None:
+    """Also where the scale of the scores stands on queries and keys, as in torch's attention."""
+    report = judged(lambda: Plain(layers_with(attention(norm))))
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    chosen = report.profile["choices"]
+    assert (chosen["attention"], chosen.get("norm_q")) == expected
+    assert ("ATT-20" in {r.id for r in report.of("pass")}) is (expected[0] == "normed-by-head")
+
+
 def test_a_norm_of_the_queries_alone_is_left_open() -> None:
     report = judged(lambda: Plain(layers_with(normed(nn.LayerNorm, keys=False))))
     assert report.verdict == "undetermined"

@@ -370,8 +370,10 @@ def test_queries_and_keys_are_normed_before_they_are_compared() -> None:
 
 @shows("ATT-20")
 def test_each_head_multiplies_its_normed_queries_and_keys() -> None:
-    """With norms that add 1, Q = 0 and K = (0, 1): factors 2 and 3 of one head give scores 2·3 and 2·6, 1 and 5 of the
-    other 5 and 10. Values 0 and 1 give the second weight: 1/(1 + e⁻⁶) and 1/(1 + e⁻⁵).
+    """With norms that add 1, Q = 0 and K = (0, 1), and values (0, 1), of which the second weight remains.
+
+    Factors 2 and 3 of one head give scores 2·3 and 2·6, hence 1/(1 + e⁻⁶); 1 and 5 of the other give 5 and 10, hence
+    1/(1 + e⁻⁵).
     """
     parts = {f"norm_{letter}": lambda x: x + 1 for letter in "qk"}
     factors = {"gamma_q": tensor([[2], [1]]), "gamma_k": tensor([[3], [5]])}
