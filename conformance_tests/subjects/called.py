@@ -419,9 +419,13 @@ class CalledSubject(Subject):
         return tuple(self._with_head_at(place) for place in range(len(self._behind_the_end(inputs))))
 
     def _with_head_at(self, place: int) -> Subject:
-        """Return the whole model, called as this part of it, and judged by one of the arrays that it returns."""
+        """Return the whole model, called as this part of it, and judged by one of the arrays that it returns.
+
+        A mask that is one of attention alone leaves what is on top of the hidden states to read all positions.
+        """
         whole = copy(self)
         whole.ending, whole.place_of_head = None, place
+        whole.takes_mask = self.mask_form is not None and self.mask_form.tells_padding
         return whole
 
     def learn_head(self) -> None:

@@ -124,6 +124,11 @@ class MaskForm:
         return "B" in self._separate_axes
 
     @property
+    def tells_padding(self) -> bool:
+        """True if it tells which positions are padding: a mask with an axis more is one of scores, for their queries."""
+        return len(self.axes.split()) <= len(("B", "n"))
+
+    @property
     def spares_first(self) -> bool:
         """True if it has no entry for the first position, where an encoder expects a token that is never padding."""
         return self.axes == BEHIND_FIRST

@@ -211,6 +211,24 @@ def test_a_head_that_reads_padding_is_found_and_named(make: type[nn.Module], req
     assert str(target.departs_at).startswith("head.")
 
 
+class MaskOfAttention(Pooled):
+    """Takes a mask with a row for each query, which leaves the mean to all positions."""
+
+    def forward(self, ids: Tensor, attn_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        x = self.token_embedding(ids) + self.position_embedding.weight[: ids.shape[1]]
+        for layer in self.layers:
+            x = layer(x, None if attn_mask is None else ~attn_mask.expand(len(ids), ids.shape[1], -1)[:, None])
+        return self.classes(x.mean(1))
+
+
+def test_a_mask_of_attention_says_nothing_of_padding() -> None:
+    """Only what an encoder is told to be padding is kept from its mean."""
+    target = check(MaskOfAttention()).targets[0]
+    assert target.verdict == "conformant", [r.message for r in target.of("fail")] + target.notes
+    assert (target.profile["choices"]["head"], target.profile["choices"]["pool"]) == ("classifier", "mean")
+    assert "mask" in target.profile["conventions"]
+
+
 def test_a_head_without_a_name_leaves_the_rest_as_it_was() -> None:
     """A head with a layer of its own is in no slot, and not judged."""
     model = Pooled()
