@@ -16,7 +16,8 @@ from encoder_spec.equation import Equation, places, slots, variants
 from encoder_spec.notation import SYMBOLS, SpecificationError, demand
 
 CONSTANTS = {
-    SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset", "theta", "fraction", "farthest", "window")
+    SYMBOLS[name].word: name
+    for name in ("eps", "P_drop", "offset", "theta", "fraction", "origin", "reference", "farthest", "window")
 }
 
 REPEATED = "repeated"
@@ -226,6 +227,7 @@ VASWANI_2017 = define(
     attention="dot-product",
     rotation="none",
     angles="geometric",
+    coordinates="counted",
     scores="scaled",
     bias="none",
     reach="global",
@@ -248,6 +250,8 @@ VASWANI_2017 = define(
     position_offset=0,
     rotary_base=10000,
     rotary_fraction=1,
+    grid_origin=0,
+    grid_reference=16,
     max_distance=128,
     window=128,
 )

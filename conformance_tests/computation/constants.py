@@ -37,6 +37,17 @@ def multiples(omega: Tensor, x: Tensor, **_: float) -> Tensor:
     return torch.arange(x.shape[-2], dtype=dtype)[:, None] * omega.to(dtype)
 
 
+def multiples_in_grid(omega: Tensor, q: Tensor, *, coordinates: Callable[..., Tensor], **_: float) -> Tensor:
+    """Return the angles of patches of which each turns by its row and by its column times those of 1 (2, pairs)."""
+    places = coordinates(q)
+    return (places[:, :, None] * omega.to(places)).flatten(1)
+
+
+def multiples_in_columns(omega: Tensor, q: Tensor, *, coordinates: Callable[..., Tensor], **_: float) -> Tensor:
+    """Return these angles, those of the columns before those of the rows."""
+    return multiples_in_grid(omega, q, coordinates=coordinates).unflatten(1, (2, -1)).flip(1).flatten(1)
+
+
 def falling(slopes: Tensor, S: Tensor) -> Tensor:
     """Return scores (B, h, n, n) that fall with the distance."""
     place = torch.arange(S.shape[-1], dtype=S.dtype)
@@ -49,6 +60,9 @@ WITH_CONSTANT = {
     "gelu": WithConstant("1/√2", lambda number, x: x / 2 * (1 + torch.erf(number * x))),
     "alibi": WithConstant("2^(−8i/h)", falling),
     "geometric": WithConstant("θ^(−2i/r)", multiples),
+    "axial": WithConstant("θ^(−4i/r)", multiples_in_grid),
+    "axial-columns-first": WithConstant("θ^(−4i/r)", multiples_in_columns),
+    "axial-alternating": WithConstant("θ^(−2i/r)", multiples_in_grid),
     "gelu-tanh": WithConstant("√(2/π)", lambda number, x: x / 2 * (1 + torch.tanh(number * (x + 0.044715 * x**3)))),
 }
 """The variants with an irrational constant, by name."""

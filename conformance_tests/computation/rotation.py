@@ -1,13 +1,16 @@
 """Rotary positions, read from what is computed: each entry is the sum of two entries of one pair, times cos and ± sin.
 
 It may be written with a rotated half, with neighbours, part by part or as a product of complex numbers. The two that
-are added, and their factors, show the features of a pair and the angle by which it is turned.
+are added, and their factors, show the features of a pair and the angle by which it is turned. A position at which
+nothing is added is turned by 0, as a class token before the patches of an image is.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import prod
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -30,7 +33,7 @@ class Turning:
 
     Attributes:
         codes: of their entries.
-        angles: of each pair, in radians (M, pairs): what position 0 is turned by is 0.
+        angles: of each pair, in radians from −π to π (M, pairs).
         pairs: the features of each pair.
         factor: by what all is multiplied besides.
         is_rounded: whether cosines and sines are numbers of less than float64.
@@ -45,7 +48,12 @@ class Turning:
     def is_like(self, other: "Turning") -> bool:
         """Return whether other vectors are turned alike."""
         same = self.pairs == other.pairs and self.angles.shape == other.angles.shape
-        return same and torch.allclose(self.angles, other.angles, rtol=0, atol=ON_THE_CIRCLE)
+        return same and float(within_a_turn(self.angles - other.angles).abs().max()) <= ON_THE_CIRCLE
+
+
+def within_a_turn(angles: Tensor) -> Tensor:
+    """Return angles from −π to π."""
+    return (angles + math.pi) % (2 * math.pi) - math.pi
 
 
 class Sums(NamedTuple):
@@ -54,14 +62,23 @@ class Sums(NamedTuple):
     entries: tuple[Tensor, Tensor]
     factors: tuple[Tensor, Tensor]
 
+    def at(self, positions: Tensor) -> "Sums":
+        """Return those at some positions, which stand along the second axis."""
+        return Sums(*(tuple(x[:, positions] for x in both) for both in self))  # type: ignore[arg-type]
+
 
 def turning(graph: Graph, codes: Tensor) -> Turning | None:
     """Return vectors (T, M, width) as they are before they are turned; None if no pair of their features is."""
     found = sums(graph, codes)
     if found is None:
         return None
-    in_pairs = alike_everywhere(found.entries[1] != NONE)
-    if in_pairs is None or not in_pairs.any():
+    are_sums = found.entries[1] != NONE
+    turned = alike_everywhere(are_sums.any(dim=-1))
+    if turned is None or not turned.any():
+        return None
+    whole, found = found, found.at(turned)
+    in_pairs = alike_everywhere(are_sums[:, turned])
+    if in_pairs is None:
         return None
     pairs = list(pairs_of(found, in_pairs.nonzero().flatten().tolist()))
     if 2 * len(pairs) != int(in_pairs.sum()):
@@ -75,12 +92,15 @@ def turning(graph: Graph, codes: Tensor) -> Turning | None:
         sine = -found.factors[1 - sides[0]][..., one]
         angles.append(torch.atan2(sine, cos[..., one]))
         cos[..., [one, other]] = torch.hypot(sine, cos[..., one])[..., None]
-    phi = torch.stack(angles, dim=-1)
-    off = float((cos / cos.mean() - 1).abs().max())
-    if not bool((phi == phi[:1]).all()) or off > ON_THE_CIRCLE:
+    of_turned = torch.stack(angles, dim=-1)
+    factors = whole.factors[0].clone()
+    factors[:, turned] = cos
+    off = float((factors / factors.mean() - 1).abs().max())
+    if not bool((of_turned == of_turned[:1]).all()) or off > ON_THE_CIRCLE:
         return None
-    phi = (phi[0] - phi[0, :1] + math.pi) % (2 * math.pi) - math.pi
-    return Turning(own, phi, tuple((one, other) for one, other, _ in pairs), float(cos.mean()), off > SAME)
+    before, phi = whole.entries[0].clone(), of_turned.new_zeros(len(turned), len(pairs))
+    before[:, turned], phi[turned] = own, of_turned[0]
+    return Turning(before, phi, tuple((one, other) for one, other, _ in pairs), float(factors.mean()), off > SAME)
 
 
 def alike_everywhere(holds: Tensor) -> Tensor | None:
@@ -166,21 +186,21 @@ def summands(graph: Graph, value: Value) -> list[tuple[Tensor, Tensor]]:
 
 
 class Wavelengths(NamedTuple):
-    """The turning of pairs by positions: variant, base and share of the features; and what is odd about it, in words.
+    """The turning of pairs by positions: its choices by name; and what is odd about it, in words.
 
-    ``omega`` are the angles of position 1 as the encoder has them; if ``is_kept``, those of the base, but rounded.
+    ``omega`` are the frequencies as the encoder has them; if ``is_kept``, those of the base, but rounded. Where angles
+    are rounded in another way, it ``is_rounded``.
     """
 
-    variant: str = "none"
-    base: float = 0.0
-    fraction: float = 1.0
+    choices: Mapping[str, str | float] = MappingProxyType({})
     omega: Tensor | None = None
     is_kept: bool = False
+    is_rounded: bool = False
     odd: str = ""
 
 
-def wavelengths(found: Turning, width: int) -> Wavelengths:
-    """Return how a turning turns heads of this width."""
+def wavelengths(found: Turning, width: int, grid: tuple[int, int] | None = None) -> Wavelengths:
+    """Return how a turning turns heads of this width; the last positions may be patches in a grid."""
     number = len(found.pairs)
     halves, neighbours = ([(i, number + i) for i in range(number)], [(2 * i, 2 * i + 1) for i in range(number)])
     order = sorted(range(number), key=lambda i: found.pairs[i])
@@ -188,29 +208,137 @@ def wavelengths(found: Turning, width: int) -> Wavelengths:
     variant = "halves" if pairs == halves else "pairs" if pairs == neighbours else ""
     if not variant:
         return Wavelengths(odd="its pairs of features are neither neighbours nor one of each half")
-    m = torch.arange(len(found.angles), dtype=torch.float64)
-    omega = found.angles[min(1, len(m) - 1), order]
-    off = (found.angles[:, order] - m[:, None] * omega + math.pi) % (2 * math.pi) - math.pi
-    if float(off.abs().max()) > ON_THE_CIRCLE * len(m):
+    angles = found.angles[:, order]
+    read = along_a_sequence(angles)
+    if read.odd and grid is not None:
+        read = in_a_grid(angles, grid)
+    is_whole = number == (width // 2 if read.choices.get("angles") == "geometric" else width // 4 * 2)
+    chosen = {"rotation": variant, "rotary_fraction": 1.0 if is_whole else 2 * number / width}
+    return read._replace(choices=chosen | read.choices, is_rounded=read.is_rounded or found.is_rounded)
+
+
+def along_a_sequence(angles: Tensor) -> Wavelengths:
+    """Return how angles (n, pairs) grow from position to position, from whichever number these are counted."""
+    number = angles.shape[1]
+    m = torch.arange(len(angles), dtype=torch.float64)
+    angles = within_a_turn(angles - angles[:1])
+    omega = angles[min(1, len(m) - 1)]
+    if float(within_a_turn(angles - m[:, None] * omega).abs().max()) > ON_THE_CIRCLE * len(m):
         return Wavelengths(odd="its angles do not grow evenly with the position")
     if bool((omega <= 0).all()):
         return Wavelengths(odd="it turns the other way round")
     if bool((omega <= 0).any()) or abs(float(omega[0]) - 1) > ON_THE_CIRCLE:
         return Wavelengths(odd="the first pair is not turned by 1 from position to position")
-    base = round_base(float(omega[-1]) ** (-number / (number - 1))) if number > 1 else 10000.0
+    base = as_written(float(omega[-1]) ** (-number / (number - 1))) if number > 1 else USUAL_BASE
     exact = base ** (-torch.arange(number, dtype=torch.float64) / number)
     apart = float((omega / exact - 1).abs().max())
     if apart > ON_THE_CIRCLE:
         return Wavelengths(odd="its wavelengths are not the powers of one base")
-    fraction = 1.0 if number == width // 2 else 2 * number / width
-    return Wavelengths(variant, base, fraction, omega, apart > SAME)
+    return Wavelengths({"angles": "geometric", "rotary_base": base}, omega, apart > SAME)
 
 
-def round_base(base: float) -> float:
+def in_a_grid(angles: Tensor, grid: tuple[int, int]) -> Wavelengths:
+    """Return how angles (n, pairs) grow from row to row and from column to column of patches, which stand last."""
+    first, number = len(angles) - prod(grid), angles.shape[1] // 2
+    if first < 0 or angles.shape[1] % 2 or max(grid) == 1:
+        return Wavelengths(odd="its angles do not grow evenly with the position")
+    if bool((angles[:first].abs() > ON_THE_CIRCLE).any()):
+        return Wavelengths(odd="what stands before the patches of the image is turned as well")
+    patches = angles[first:].unflatten(0, grid)
+    of_rows, of_columns = patches[:, 0], patches[0]
+    tell_rows, tell_columns = [
+        within_a_turn(patches - each).abs().amax((0, 1)) <= ON_THE_CIRCLE for each in (of_rows[:, None], of_columns)
+    ]
+    if bool(tell_rows[:number].all() and tell_columns[number:].all()):
+        axes, shares = (of_rows[:, :number], of_columns[:, number:]), ("axial", "axial-alternating")
+    elif bool(tell_columns[:number].all() and tell_rows[number:].all()):
+        axes, shares = (of_rows[:, number:], of_columns[:, :number]), ("axial-columns-first",)
+    else:
+        return Wavelengths(odd="no half of its pairs tells the rows of the image, and the other half its columns")
+    fitting = (fitted(share, unit, axes) for share in shares for unit in UNITS)
+    odd = Wavelengths(odd="its angles are not multiples of the row and of the column by the powers of one base")
+    return next((read for read in fitting if read is not None), odd)
+
+
+def fitted(share: str, unit: str, axes: tuple[Tensor, Tensor]) -> Wavelengths | None:
+    """Return angles (places, pairs) of rows and of columns as those of coordinates in a unit; None if they are not.
+
+    The slowest pair tells the base, since it does not turn more than once from place to place.
+    """
+    number = axes[0].shape[1]
+    exponents = torch.arange(number, dtype=torch.float64) / number
+    exponents = torch.stack([exponents, exponents + (0.5 / number if share == "axial-alternating" else 0)])
+    longer = int(len(axes[1]) > len(axes[0]))
+    steps, powers, places = within_a_turn(axes[longer][1] - axes[longer][0]), exponents[longer], len(axes[longer])
+    if float(steps[-1]) <= 0:
+        return None
+    choices: dict[str, str | float] = {"angles": share, "coordinates": unit}
+    if unit == "stretched":
+        steps = unwound(steps)
+        base = float(steps[0] / steps[-1]) ** (1 / float(powers[-1] - powers[0])) if number > 1 else USUAL_BASE
+        base = as_written(base)
+        choices["grid_reference"] = as_written(float(steps[-1]) * base ** float(powers[-1]) * places)
+        apart = [float(choices["grid_reference"]) / len(axis) for axis in axes]
+    else:
+        apart = [1.0 if unit == "counted" else 4 * math.pi / len(axis) for axis in axes]
+        power = float(powers[-1])
+        base = as_written(float(steps[-1] / apart[longer]) ** (-1 / power)) if power else USUAL_BASE
+    if not 0 < base < math.inf:
+        return None
+    omega = base**-exponents
+    if unit == "centred":
+        begin = [2 * math.pi * (1 / len(axis) - 1) for axis in axes]
+    else:
+        origin = round(float(axes[longer][0, -1] / (apart[longer] * omega[longer, -1])), DIGITS)
+        choices["grid_origin"] = max(0.0, origin)
+        begin = [float(choices["grid_origin"]) * step for step in apart]
+    at = [first + step * torch.arange(len(axis)).double() for first, step, axis in zip(begin, apart, axes, strict=True)]
+    if off(axes, at, omega) > ON_THE_CIRCLE:
+        return None
+    choices["rotary_base"] = base
+    if off(axes, at, omega) <= SAME:
+        return Wavelengths(choices, omega)
+    for row, place, axis in zip(omega, at, axes, strict=True):
+        farthest = int(place.abs().argmax())
+        if place[farthest] != 0:
+            row += within_a_turn(axis[farthest] - place[farthest] * row) / place[farthest]
+    is_kept = off(axes, at, omega) <= SAME
+    return Wavelengths(choices, omega, is_kept, not is_kept)
+
+
+def off(axes: Sequence[Tensor], at: Sequence[Tensor], omega: Tensor) -> float:
+    """Return how far angles are from multiples of frequencies, in units of the largest of these, but at least 1."""
+    want = [place[:, None] * row for place, row in zip(at, omega, strict=True)]
+    largest = max(1.0, *(float(each.abs().max()) for each in want))
+    return max(float(within_a_turn(a - b).abs().max()) for a, b in zip(axes, want, strict=True)) / largest
+
+
+def unwound(steps: Tensor) -> Tensor:
+    """Return angles from place to place, of which the fast ones may be whole turns more, as powers of one base are.
+
+    Each is as many times the next one as that is times the one after it.
+    """
+    found = steps.tolist()[::-1]
+    for i in range(2, len(found)):
+        likely = found[i - 1] ** 2 / found[i - 2]
+        found[i] = likely + float(within_a_turn(torch.tensor(found[i] - likely, dtype=torch.float64)))
+    return torch.tensor(found[::-1], dtype=torch.float64)
+
+
+USUAL_BASE = 10000.0
+"""The base where a single pair tells none."""
+
+UNITS = ("counted", "centred", "stretched")
+"""Variants of coordinates; numbers as they are counted are a case of stretched ones, too."""
+
+
+def as_written(base: float) -> float:
     """Return a base as people write it, if it is near to that.
 
     It is a power of the last wavelength, up to its square, and a table in float32 rounds that already.
     """
+    if not 0 < base < math.inf:
+        return base
     written = float(f"{base:.{DIGITS}g}")
     return written if abs(written / base - 1) < 10 * NEAR else base
 

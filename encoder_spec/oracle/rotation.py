@@ -19,6 +19,57 @@ def angles(x: Array, *, theta: float, fraction: float) -> Array:
     return phi
 
 
+def axial(q: Array, *, coordinates: Callable[..., Array], theta: float, fraction: float) -> Array:
+    """φ[j, i] = y[j] / θ^{i/(r/4)} and φ[j, r/4 + i] = x[j] / θ^{i/(r/4)} with r/2 pairs."""
+    number = round(fraction * q.shape[-1]) // 4  # of the pairs that tell rows
+    places = coordinates(q)
+    phi = np.empty((len(places), 2 * number))
+    for j, i in np.ndindex(len(places), number):
+        y, x = places[j]
+        phi[j, i], phi[j, number + i] = y / math.pow(theta, i / number), x / math.pow(theta, i / number)
+    return phi
+
+
+def axial_columns_first(q: Array, *, coordinates: Callable[..., Array], theta: float, fraction: float) -> Array:
+    """φ[j, i] = x[j] / θ^{i/(r/4)} and φ[j, r/4 + i] = y[j] / θ^{i/(r/4)} with r/2 pairs."""
+    by_rows, by_columns = np.split(axial(q, coordinates=coordinates, theta=theta, fraction=fraction), 2, axis=1)
+    return np.concatenate([by_columns, by_rows], axis=1)
+
+
+def axial_alternating(q: Array, *, coordinates: Callable[..., Array], theta: float, fraction: float) -> Array:
+    """φ[j, i] = y[j] / θ^{2i/(r/2)} and φ[j, r/4 + i] = x[j] / θ^{(2i + 1)/(r/2)} with r/2 pairs."""
+    number = round(fraction * q.shape[-1]) // 4
+    places = coordinates(q)
+    phi = np.empty((len(places), 2 * number))
+    for j, i in np.ndindex(len(places), 2 * number):
+        axis, which = divmod(i, number)
+        phi[j, i] = places[j, axis] * math.exp(-math.log(theta) * (2 * which + axis) / (2 * number))
+    return phi
+
+
+def counted(q: Array, *, rows: int, columns: int, origin: float) -> Array:
+    """(y, x) = (o + row, o + column)."""
+    return _placed(q, rows, columns, lambda place, _side: origin + place)
+
+
+def stretched(q: Array, *, rows: int, columns: int, origin: float, reference: float) -> Array:
+    """(y, x) = ((o + row) G/n_y, (o + column) G/n_x)."""
+    return _placed(q, rows, columns, lambda place, side: (origin + place) * reference / side)
+
+
+def centred(q: Array, *, rows: int, columns: int) -> Array:
+    """(y, x) = 2π ((2 row + 1)/n_y − 1, (2 column + 1)/n_x − 1)."""
+    return _placed(q, rows, columns, lambda place, side: math.tau * ((2 * place + 1) / side - 1))
+
+
+def _placed(q: Array, rows: int, columns: int, coordinate: Callable[[int, int], float]) -> Array:
+    first = q.shape[-2] - rows * columns
+    places = np.zeros((q.shape[-2], 2))  # at (0, 0) nothing is turned
+    for row, column in np.ndindex(rows, columns):
+        places[first + row * columns + column] = coordinate(row, rows), coordinate(column, columns)
+    return places
+
+
 def halves(x: Array, *, angles: Callable[..., Array]) -> Array:
     """x'[m, i] + î x'[m, r/2 + i] = (x[m, i] + î x[m, r/2 + i]) · exp(î φ[m, i]), with the imaginary unit î."""
     phi = angles(x)
