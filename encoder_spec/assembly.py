@@ -169,7 +169,8 @@ class Encoder:
         return self.class_tokens + (self.dimensions.r if "X_reg" in self._shapes else 0)
 
     @cached_property
-    def _reads_grid(self) -> bool:
+    def reads_grid(self) -> bool:
+        """True if an equation tells positions by the rows and columns of an image."""
         return any("rows" in equation.constants for equation in self.equations())
 
     def seeing(self, *inputs: Any) -> Self:
@@ -178,7 +179,7 @@ class Encoder:
         Raises:
             SpecificationError: if it has no patches.
         """
-        if not self._reads_grid:
+        if not self.reads_grid:
             return self
         reader = self.profile["embedding" if "embedding" in self.profile["input"].slots else "input"]
         demand("patch" in reader.constants, f"positions in a grid need the patches of an image, unlike {reader.id}")

@@ -228,6 +228,7 @@ VASWANI_2017 = define(
     rotation="none",
     angles="geometric",
     coordinates="counted",
+    axes="rows-first",
     scores="scaled",
     bias="none",
     reach="global",
@@ -458,6 +459,29 @@ DINOV2_REGISTERS = DINOV2.replace(
     registers="registers",
 ).sized(r=4)
 
+DINOV3 = DINOV2_REGISTERS.replace(
+    name="dinov3",
+    source="Siméoni et al. 2025, §3.2; biases, ε and base θ as released (ViT-B/16)",
+    position="in-attention",
+    projections="affine-but-keys",
+    rotation="halves",
+    angles="axial",
+    coordinates="centred",
+    rotary_base=100,
+    eps=1e-5,
+).sized(patch=16)
+
+EVA_02 = VIT.replace(
+    name="eva-02",
+    source="Fang et al. 2023, §2.1; as released (Ti and S), which norm nothing within the sublayers",
+    projections="affine-but-keys",
+    rotation="pairs",
+    angles="axial",
+    coordinates="stretched",
+    ffn="gated-affine",
+    activation="silu",
+).sized(d_model=192, h=3, d_ff=512, patch=14, max_len=257)
+
 VIT_22B = VIT.replace(
     name="vit-22b",
     source="Dehghani et al. 2023, §2; biases of the output maps as in Dosovitskiy et al. 2020",
@@ -537,6 +561,8 @@ PROFILES = {
         DEIT,
         DINOV2,
         DINOV2_REGISTERS,
+        DINOV3,
+        EVA_02,
         VIT_22B,
         CLIP_VISION,
         CLIP_TEXT,

@@ -41,66 +41,106 @@ def angles(x: Float[Tensor, "B h n d_k"], *, theta: float, fraction: float) -> F
     "The product of a turned query and a turned key depends on how far apart their rows are, and their columns, alone.",
     algebraic=True,
 )
-@requirement("ROT-7", "The first half of the pairs is turned by y·θ^(−4i/r), the second half by x·θ^(−4i/r).")
+@requirement("ROT-7", "The first half of the pairs tells one axis of the image, the second the other: c·θ^(−4i/r).")
 @equation("rotation.axial", slot="angles")
 def axial(
-    q: Float[Tensor, "B h n d_k"], *, coordinates: Callable[..., Tensor], theta: float, fraction: float
+    q: Float[Tensor, "B h n d_k"],
+    *,
+    coordinates: Callable[..., Tensor],
+    axes: Callable[..., Tensor],
+    theta: float,
+    fraction: float,
 ) -> Float[Tensor, "n pairs"]:
-    r"""Axial angles of an image. Fang et al. 2023 (EVA-02), released code; Siméoni et al. 2025 (DINOv3), §3.2.
+    r"""Axial angles. Heo et al. 2024 (RoPE-ViT), §3.2; Siméoni et al. 2025 (DINOv3) and Fang et al. 2023 (EVA-02).
 
-    $$ \varphi_{j,i} = y_j \, \theta^{-4i/r}, \quad \varphi_{j,\,r/4+i} = x_j \, \theta^{-4i/r}, \qquad
+    $$ \varphi_{j,i} = c_j \, \theta^{-4i/r}, \quad \varphi_{j,\,r/4+i} = c'_j \, \theta^{-4i/r}, \qquad
        i = 0 \dots r/4 - 1, \quad r = \varrho \, d_k $$
 
-    (y, x) are row and column of a patch, in the unit that the slot ``coordinates`` gives them. The r features that are
-    turned make pairs of pairs: up to three that are left over stay.
+    c and c' are row and column of a patch, in the order that the slot ``axes`` gives them, and in the unit of the slot
+    ``coordinates``. The r features that are turned make pairs for either axis: up to three that are left over stay.
 
     Undefined: nothing.
     """
-    places = coordinates(q)
-    return (places[:, :, None] * _wavelengths(q, theta, fraction)[::2]).flatten(1)
+    places = axes(coordinates(q))
+    return (places[:, :, None] * _frequencies(q, theta, fraction)[:, 0]).flatten(1)
 
 
-@requirement("ROT-9", "The first half of the pairs is turned by x·θ^(−4i/r), the second half by y·θ^(−4i/r).")
-@equation("rotation.axial_columns_first", slot="angles")
-def axial_columns_first(
-    q: Float[Tensor, "B h n d_k"], *, coordinates: Callable[..., Tensor], theta: float, fraction: float
-) -> Float[Tensor, "n pairs"]:
-    r"""Axial angles, columns before rows. Heo et al. 2024 (RoPE-ViT), §3.2; released code.
-
-    $$ \varphi_{j,i} = x_j \, \theta^{-4i/r}, \quad \varphi_{j,\,r/4+i} = y_j \, \theta^{-4i/r}, \qquad
-       i = 0 \dots r/4 - 1, \quad r = \varrho \, d_k $$
-
-    Undefined: nothing.
-    """
-    return axial(q, coordinates=lambda given: coordinates(given).flip(-1), theta=theta, fraction=fraction)
-
-
-@requirement("ROT-10", "Rows and columns share the wavelengths of a sequence out: y·θ^(−4i/r), and x·θ^(−(4i+2)/r).")
+@requirement("ROT-9", "Both axes share the wavelengths of a sequence, in turn: c·θ^(−4i/r), then c'·θ^(−(4i+2)/r).")
 @equation("rotation.axial_alternating", slot="angles")
 def axial_alternating(
-    q: Float[Tensor, "B h n d_k"], *, coordinates: Callable[..., Tensor], theta: float, fraction: float
+    q: Float[Tensor, "B h n d_k"],
+    *,
+    coordinates: Callable[..., Tensor],
+    axes: Callable[..., Tensor],
+    theta: float,
+    fraction: float,
 ) -> Float[Tensor, "n pairs"]:
-    r"""Axial angles, wavelengths taken in turn. Agrawal et al. 2024 (Pixtral 12B), §2.2; released code.
+    r"""Axial angles, wavelengths in turn. Agrawal et al. 2024 (Pixtral 12B), §2.2; released code.
 
-    $$ \varphi_{j,i} = y_j \, \theta^{-4i/r}, \quad \varphi_{j,\,r/4+i} = x_j \, \theta^{-(4i+2)/r}, \qquad
+    $$ \varphi_{j,i} = c_j \, \theta^{-4i/r}, \quad \varphi_{j,\,r/4+i} = c'_j \, \theta^{-(4i+2)/r}, \qquad
        i = 0 \dots r/4 - 1, \quad r = \varrho \, d_k $$
 
     Undefined: nothing.
     """
-    places, wavelengths = coordinates(q), _wavelengths(q, theta, fraction)
-    return torch.cat([places[:, :1] * wavelengths[::2], places[:, 1:] * wavelengths[1::2]], dim=1)
+    places = axes(coordinates(q))
+    return (places[:, :, None] * _frequencies(q, theta, fraction).T).flatten(1)
 
 
-def _wavelengths(q: Tensor, theta: float, fraction: float) -> Tensor:
-    """θ^(−2i/r) for the pairs i of a head of which whole pairs of pairs are turned."""
-    d_k = q.shape[-1]
+@requirement("ROT-10", "Pairs tell one axis of the image and the other in turn, both by c·θ^(−4i/r).")
+@equation("rotation.axial_interleaved", slot="angles")
+def axial_interleaved(
+    q: Float[Tensor, "B h n d_k"],
+    *,
+    coordinates: Callable[..., Tensor],
+    axes: Callable[..., Tensor],
+    theta: float,
+    fraction: float,
+) -> Float[Tensor, "n pairs"]:
+    r"""Axial angles, axes in turn. Kimi 2025 (MoonViT of Kimi-VL), §2.1; released code.
+
+    $$ \varphi_{j,2i} = c_j \, \theta^{-4i/r}, \quad \varphi_{j,2i+1} = c'_j \, \theta^{-4i/r}, \qquad
+       i = 0 \dots r/4 - 1, \quad r = \varrho \, d_k $$
+
+    Undefined: nothing.
+    """
+    places = axes(coordinates(q))
+    return (places[:, None, :] * _frequencies(q, theta, fraction)[:, :1]).flatten(1)
+
+
+def _frequencies(q: Tensor, theta: float, fraction: float) -> Tensor:
+    """θ^(−2i/r) of an even number of pairs i, two by two."""
     demand(0 < fraction <= 1, f"rotation.axial: {fraction:g} is no share of the features of a head: give 0 < ϱ ≤ 1")
-    r = round(fraction * d_k) // 4 * 4
+    r = round(fraction * q.shape[-1]) // 4 * 4
     i = torch.arange(r // 2, dtype=torch.promote_types(q.dtype, torch.float32), device=q.device)
-    return theta ** (-2 * i / r)
+    frequencies: Tensor = theta ** (-2 * i / r)
+    return frequencies.unflatten(0, (-1, 2))
 
 
-@requirement("ROT-11", "Rows and columns of patches are counted from o; what stands before the patches is at (0, 0).")
+@requirement("ROT-11", "Of the two axes of an image, rows are told first.")
+@equation("rotation.rows_first", slot="axes")
+def rows_first(places: Float[Tensor, "n 2"]) -> Float[Tensor, "n 2"]:
+    r"""Rows before columns. Fang et al. 2023 (EVA-02), released code; Siméoni et al. 2025 (DINOv3) likewise.
+
+    $$ (c, c') = (y, x) $$
+
+    Undefined: nothing.
+    """
+    return places
+
+
+@requirement("ROT-12", "Of the two axes of an image, columns are told first.")
+@equation("rotation.columns_first", slot="axes")
+def columns_first(places: Float[Tensor, "n 2"]) -> Float[Tensor, "n 2"]:
+    r"""Columns before rows. Heo et al. 2024 (RoPE-ViT), §3.2; Bolya et al. 2025 (PE), released code.
+
+    $$ (c, c') = (x, y) $$
+
+    Undefined: nothing.
+    """
+    return places.flip(-1)
+
+
+@requirement("ROT-13", "Rows and columns of patches are counted from o; what stands before the patches is at (0, 0).")
 @equation("rotation.counted", slot="coordinates")
 def counted(q: Float[Tensor, "B h n d_k"], *, rows: int, columns: int, origin: float) -> Float[Tensor, "n 2"]:
     r"""Rows and columns as coordinates. Heo et al. 2024 (RoPE-ViT), §3.2; Agrawal et al. 2024 (Pixtral 12B), §2.2.
@@ -114,7 +154,7 @@ def counted(q: Float[Tensor, "B h n d_k"], *, rows: int, columns: int, origin: f
     return _behind_tokens(q, origin + _grid(q, rows, columns))
 
 
-@requirement("ROT-12", "Rows and columns are stretched to an image of G × G patches; what stands before is at (0, 0).")
+@requirement("ROT-14", "Rows and columns are stretched to an image of G × G patches; what stands before is at (0, 0).")
 @equation("rotation.stretched", slot="coordinates")
 def stretched(
     q: Float[Tensor, "B h n d_k"], *, rows: int, columns: int, origin: float, reference: float
@@ -131,7 +171,7 @@ def stretched(
     return _behind_tokens(q, reference * (origin + _grid(q, rows, columns)) / _sides(q, rows, columns))
 
 
-@requirement("ROT-13", "Centres of patches lie in [−1, 1], times 2π; what stands before the patches is at (0, 0).")
+@requirement("ROT-15", "Centres of patches lie in [−1, 1], times 2π; what stands before the patches is at (0, 0).")
 @equation("rotation.centred", slot="coordinates")
 def centred(q: Float[Tensor, "B h n d_k"], *, rows: int, columns: int) -> Float[Tensor, "n 2"]:
     r"""Coordinates from the centre of the image. Siméoni et al. 2025 (DINOv3), §3.2; released code.

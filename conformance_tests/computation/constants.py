@@ -37,15 +37,20 @@ def multiples(omega: Tensor, x: Tensor, **_: float) -> Tensor:
     return torch.arange(x.shape[-2], dtype=dtype)[:, None] * omega.to(dtype)
 
 
-def multiples_in_grid(omega: Tensor, q: Tensor, *, coordinates: Callable[..., Tensor], **_: float) -> Tensor:
-    """Return the angles of patches of which each turns by its row and by its column times those of 1 (2, pairs)."""
-    places = coordinates(q)
+def in_halves(
+    omega: Tensor, q: Tensor, *, coordinates: Callable[..., Tensor], axes: Callable[..., Tensor], **_: float
+) -> Tensor:
+    """Return the angles of patches, each axis times its frequencies (2, pairs of it), one axis behind the other."""
+    places = axes(coordinates(q))
     return (places[:, :, None] * omega.to(places)).flatten(1)
 
 
-def multiples_in_columns(omega: Tensor, q: Tensor, *, coordinates: Callable[..., Tensor], **_: float) -> Tensor:
-    """Return these angles, those of the columns before those of the rows."""
-    return multiples_in_grid(omega, q, coordinates=coordinates).unflatten(1, (2, -1)).flip(1).flatten(1)
+def interleaved(
+    omega: Tensor, q: Tensor, *, coordinates: Callable[..., Tensor], axes: Callable[..., Tensor], **_: float
+) -> Tensor:
+    """Return these angles with both axes in turn."""
+    places = axes(coordinates(q))
+    return (places[:, None] * omega.T.to(places)).flatten(1)
 
 
 def falling(slopes: Tensor, S: Tensor) -> Tensor:
@@ -60,9 +65,9 @@ WITH_CONSTANT = {
     "gelu": WithConstant("1/√2", lambda number, x: x / 2 * (1 + torch.erf(number * x))),
     "alibi": WithConstant("2^(−8i/h)", falling),
     "geometric": WithConstant("θ^(−2i/r)", multiples),
-    "axial": WithConstant("θ^(−4i/r)", multiples_in_grid),
-    "axial-columns-first": WithConstant("θ^(−4i/r)", multiples_in_columns),
-    "axial-alternating": WithConstant("θ^(−2i/r)", multiples_in_grid),
+    "axial": WithConstant("θ^(−4i/r)", in_halves),
+    "axial-alternating": WithConstant("θ^(−2i/r)", in_halves),
+    "axial-interleaved": WithConstant("θ^(−4i/r)", interleaved),
     "gelu-tanh": WithConstant("√(2/π)", lambda number, x: x / 2 * (1 + torch.tanh(number * (x + 0.044715 * x**3)))),
 }
 """The variants with an irrational constant, by name."""

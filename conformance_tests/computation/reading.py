@@ -680,6 +680,17 @@ def grid_of(found: EncoderReading) -> tuple[int, int] | None:
     return height // found.sizes["patch"], width // found.sizes["patch_width"]
 
 
+def as_stretched(shown: EncoderReading) -> EncoderReading | None:
+    """Return a reading in which coordinates are stretched to the image that was seen; None if they cannot be.
+
+    Of an image as large as that to which they are stretched, they are just counted.
+    """
+    grid = grid_of(shown)
+    if shown.choices.get("coordinates") != "counted" or grid is None or len(set(grid)) > 1:
+        return None
+    return replace(shown, choices=shown.choices | {"coordinates": "stretched", "grid_reference": grid[0]})
+
+
 def read_slopes(found: EncoderReading, attentions: Sequence[Attention]) -> None:
     """Read by how much the scores fall with the distance."""
     sloped = [attention.slopes for attention in attentions if attention.slopes is not None]

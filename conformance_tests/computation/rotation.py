@@ -8,7 +8,7 @@ nothing is added is turned by 0, as a class token before the patches of an image
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
@@ -213,8 +213,9 @@ def wavelengths(found: Turning, width: int, grid: tuple[int, int] | None = None)
     if read.odd and grid is not None:
         read = in_a_grid(angles, grid)
     is_whole = number == (width // 2 if read.choices.get("angles") == "geometric" else width // 4 * 2)
-    chosen = {"rotation": variant, "rotary_fraction": 1.0 if is_whole else 2 * number / width}
-    return read._replace(choices=chosen | read.choices, is_rounded=read.is_rounded or found.is_rounded)
+    fraction = 1.0 if is_whole else 2 * number / width
+    choices = {"rotation": variant, **read.choices, "rotary_fraction": fraction}
+    return read._replace(choices=choices, is_rounded=read.is_rounded or found.is_rounded)
 
 
 def along_a_sequence(angles: Tensor) -> Wavelengths:
@@ -243,25 +244,32 @@ def in_a_grid(angles: Tensor, grid: tuple[int, int]) -> Wavelengths:
     if first < 0 or angles.shape[1] % 2 or max(grid) == 1:
         return Wavelengths(odd="its angles do not grow evenly with the position")
     if bool((angles[:first].abs() > ON_THE_CIRCLE).any()):
-        return Wavelengths(odd="what stands before the patches of the image is turned as well")
+        return Wavelengths(odd="what stands beside the patches of the image is turned, or does not stand before them")
     patches = angles[first:].unflatten(0, grid)
-    of_rows, of_columns = patches[:, 0], patches[0]
-    tell_rows, tell_columns = [
-        within_a_turn(patches - each).abs().amax((0, 1)) <= ON_THE_CIRCLE for each in (of_rows[:, None], of_columns)
-    ]
-    if bool(tell_rows[:number].all() and tell_columns[number:].all()):
-        axes, shares = (of_rows[:, :number], of_columns[:, number:]), ("axial", "axial-alternating")
-    elif bool(tell_columns[:number].all() and tell_rows[number:].all()):
-        axes, shares = (of_rows[:, number:], of_columns[:, :number]), ("axial-columns-first",)
-    else:
-        return Wavelengths(odd="no half of its pairs tells the rows of the image, and the other half its columns")
-    fitting = (fitted(share, unit, axes) for share in shares for unit in UNITS)
-    odd = Wavelengths(odd="its angles are not multiples of the row and of the column by the powers of one base")
-    return next((read for read in fitting if read is not None), odd)
+    halves, in_turn = (slice(number), slice(number, None)), (slice(0, None, 2), slice(1, None, 2))
+    arrangements = ((halves, "axial"), (halves, "axial-alternating"), (in_turn, "axial-interleaved"))
+    for (pairs, share), order, unit in product(arrangements, ("rows-first", "columns-first"), UNITS):
+        axes = axes_of(patches, pairs if order == "rows-first" else pairs[::-1])
+        read = None if axes is None else fitted(share, unit, axes if order == "rows-first" else axes[::-1])
+        if read is not None:
+            return read._replace(choices={**read.choices, "axes": order})
+    return Wavelengths(odd="its angles are not multiples of row and column, each by the powers of one base")
+
+
+def axes_of(patches: Tensor, pairs: tuple[slice, slice]) -> tuple[Tensor, Tensor] | None:
+    """Return the angles of each row by some of the pairs, and those of each column by the others.
+
+    Args:
+        patches: the angles (rows, columns, pairs).
+        pairs: which of them may tell rows, and which columns; if others do, there are no such angles.
+    """
+    of_rows, of_columns = patches[:, :1, pairs[0]], patches[:1, :, pairs[1]]
+    apart = (within_a_turn(patches[..., which] - own) for which, own in zip(pairs, (of_rows, of_columns), strict=True))
+    return None if any(float(each.abs().max()) > ON_THE_CIRCLE for each in apart) else (of_rows[:, 0], of_columns[0])
 
 
 def fitted(share: str, unit: str, axes: tuple[Tensor, Tensor]) -> Wavelengths | None:
-    """Return angles (places, pairs) of rows and of columns as those of coordinates in a unit; None if they are not.
+    """Return the angles (places, pairs) of both axes as those of coordinates in a unit; None if they are not.
 
     The slowest pair tells the base, since it does not turn more than once from place to place.
     """
@@ -269,16 +277,14 @@ def fitted(share: str, unit: str, axes: tuple[Tensor, Tensor]) -> Wavelengths | 
     exponents = torch.arange(number, dtype=torch.float64) / number
     exponents = torch.stack([exponents, exponents + (0.5 / number if share == "axial-alternating" else 0)])
     longer = int(len(axes[1]) > len(axes[0]))
-    steps, powers, places = within_a_turn(axes[longer][1] - axes[longer][0]), exponents[longer], len(axes[longer])
+    steps, powers = within_a_turn(axes[longer][1] - axes[longer][0]), exponents[longer]
     if float(steps[-1]) <= 0:
         return None
     choices: dict[str, str | float] = {"angles": share, "coordinates": unit}
     if unit == "stretched":
-        steps = unwound(steps)
-        base = float(steps[0] / steps[-1]) ** (1 / float(powers[-1] - powers[0])) if number > 1 else USUAL_BASE
-        base = as_written(base)
-        choices["grid_reference"] = as_written(float(steps[-1]) * base ** float(powers[-1]) * places)
-        apart = [float(choices["grid_reference"]) / len(axis) for axis in axes]
+        base, reference = stretching(steps, powers, len(axes[longer]))
+        choices["grid_reference"] = reference
+        apart = [reference / len(axis) for axis in axes]
     else:
         apart = [1.0 if unit == "counted" else 4 * math.pi / len(axis) for axis in axes]
         power = float(powers[-1])
@@ -313,17 +319,30 @@ def off(axes: Sequence[Tensor], at: Sequence[Tensor], omega: Tensor) -> float:
     return max(float(within_a_turn(a - b).abs().max()) for a, b in zip(axes, want, strict=True)) / largest
 
 
-def unwound(steps: Tensor) -> Tensor:
-    """Return angles from place to place, of which the fast ones may be whole turns more, as powers of one base are.
+def stretching(steps: Tensor, powers: Tensor, places: int) -> tuple[float, float]:
+    """Return the base, and to how many places an axis of so many is stretched, by its angles from place to place.
 
-    Each is as many times the next one as that is times the one after it.
+    Of these the fast ones may be whole turns more, as powers of one base are. Where only two pairs, or three, leave
+    that open, the number of places is a whole one.
     """
-    found = steps.tolist()[::-1]
-    for i in range(2, len(found)):
-        likely = found[i - 1] ** 2 / found[i - 2]
-        found[i] = likely + float(within_a_turn(torch.tensor(found[i] - likely, dtype=torch.float64)))
-    return torch.tensor(found[::-1], dtype=torch.float64)
+    likely = []
+    for turns in range(MOST_TURNS if len(steps) > 1 else 1):
+        unwound = steps.tolist()[::-1]
+        if len(steps) > 1:
+            unwound[1] += 2 * math.pi * turns
+        for i in range(2, len(unwound)):
+            expected = unwound[i - 1] ** 2 / unwound[i - 2]
+            unwound[i] = expected + math.remainder(unwound[i] - expected, 2 * math.pi)
+        ratio = unwound[-1] / unwound[0]
+        if ratio > 0:
+            base = as_written(ratio ** (1 / float(powers[-1] - powers[0]))) if len(steps) > 1 else USUAL_BASE
+            likely.append((base, as_written(unwound[0] * base ** float(powers[-1]) * places)))
+    whole = [each for each in likely if each[1] == round(each[1])]
+    return next(iter([*whole, *likely]), (0.0, 0.0))
 
+
+MOST_TURNS = 4
+"""So many whole turns are tried for the second slowest pair, from patch to patch."""
 
 USUAL_BASE = 10000.0
 """The base where a single pair tells none."""

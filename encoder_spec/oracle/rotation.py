@@ -19,32 +19,47 @@ def angles(x: Array, *, theta: float, fraction: float) -> Array:
     return phi
 
 
-def axial(q: Array, *, coordinates: Callable[..., Array], theta: float, fraction: float) -> Array:
-    """φ[j, i] = y[j] / θ^{i/(r/4)} and φ[j, r/4 + i] = x[j] / θ^{i/(r/4)} with r/2 pairs."""
-    number = round(fraction * q.shape[-1]) // 4  # of the pairs that tell rows
-    places = coordinates(q)
+def axial(
+    q: Array, *, coordinates: Callable[..., Array], axes: Callable[..., Array], theta: float, fraction: float
+) -> Array:
+    """φ[j, i] = c[j] / θ^{i/(r/4)} and φ[j, r/4 + i] = c'[j] / θ^{i/(r/4)} with r/2 pairs."""
+    number, places = round(fraction * q.shape[-1]) // 4, axes(coordinates(q))
     phi = np.empty((len(places), 2 * number))
-    for j, i in np.ndindex(len(places), number):
-        y, x = places[j]
-        phi[j, i], phi[j, number + i] = y / math.pow(theta, i / number), x / math.pow(theta, i / number)
+    for j, axis, i in np.ndindex(len(places), 2, number):
+        phi[j, axis * number + i] = places[j, axis] / math.pow(theta, i / number)
     return phi
 
 
-def axial_columns_first(q: Array, *, coordinates: Callable[..., Array], theta: float, fraction: float) -> Array:
-    """φ[j, i] = x[j] / θ^{i/(r/4)} and φ[j, r/4 + i] = y[j] / θ^{i/(r/4)} with r/2 pairs."""
-    by_rows, by_columns = np.split(axial(q, coordinates=coordinates, theta=theta, fraction=fraction), 2, axis=1)
-    return np.concatenate([by_columns, by_rows], axis=1)
-
-
-def axial_alternating(q: Array, *, coordinates: Callable[..., Array], theta: float, fraction: float) -> Array:
-    """φ[j, i] = y[j] / θ^{2i/(r/2)} and φ[j, r/4 + i] = x[j] / θ^{(2i + 1)/(r/2)} with r/2 pairs."""
-    number = round(fraction * q.shape[-1]) // 4
-    places = coordinates(q)
+def axial_alternating(
+    q: Array, *, coordinates: Callable[..., Array], axes: Callable[..., Array], theta: float, fraction: float
+) -> Array:
+    """φ[j, i] = c[j] / θ^{2i/(r/2)} and φ[j, r/4 + i] = c'[j] / θ^{(2i + 1)/(r/2)} with r/2 pairs."""
+    number, places = round(fraction * q.shape[-1]) // 4, axes(coordinates(q))
     phi = np.empty((len(places), 2 * number))
-    for j, i in np.ndindex(len(places), 2 * number):
-        axis, which = divmod(i, number)
-        phi[j, i] = places[j, axis] * math.exp(-math.log(theta) * (2 * which + axis) / (2 * number))
+    for j, axis, i in np.ndindex(len(places), 2, number):
+        phi[j, axis * number + i] = places[j, axis] / math.pow(theta, (2 * i + axis) / (2 * number))
     return phi
+
+
+def axial_interleaved(
+    q: Array, *, coordinates: Callable[..., Array], axes: Callable[..., Array], theta: float, fraction: float
+) -> Array:
+    """φ[j, 2i] = c[j] / θ^{i/(r/4)} and φ[j, 2i + 1] = c'[j] / θ^{i/(r/4)} with r/2 pairs."""
+    number, places = round(fraction * q.shape[-1]) // 4, axes(coordinates(q))
+    phi = np.empty((len(places), 2 * number))
+    for j, axis, i in np.ndindex(len(places), 2, number):
+        phi[j, 2 * i + axis] = places[j, axis] / math.pow(theta, i / number)
+    return phi
+
+
+def rows_first(places: Array) -> Array:
+    """c[j] = y[j] and c'[j] = x[j]."""
+    return places
+
+
+def columns_first(places: Array) -> Array:
+    """c[j] = x[j] and c'[j] = y[j]."""
+    return np.stack([places[:, 1], places[:, 0]], axis=1)
 
 
 def counted(q: Array, *, rows: int, columns: int, origin: float) -> Array:
