@@ -112,8 +112,8 @@ def _frequencies(q: Tensor, theta: float, fraction: float) -> Tensor:
     demand(0 < fraction <= 1, f"rotation.axial: {fraction:g} is no share of the features of a head: give 0 < ϱ ≤ 1")
     r = round(fraction * q.shape[-1]) // 4 * 4
     i = torch.arange(r // 2, dtype=torch.promote_types(q.dtype, torch.float32), device=q.device)
-    frequencies: Tensor = theta ** (-2 * i / r)
-    return frequencies.unflatten(0, (-1, 2))
+    frequencies: Tensor = (theta ** (-2 * i / r)).unflatten(0, (-1, 2))
+    return frequencies
 
 
 @requirement("ROT-11", "Of the two axes of an image, rows are told first.")

@@ -248,7 +248,7 @@ def in_a_grid(angles: Tensor, grid: tuple[int, int]) -> Wavelengths:
     patches = angles[first:].unflatten(0, grid)
     halves, in_turn = (slice(number), slice(number, None)), (slice(0, None, 2), slice(1, None, 2))
     arrangements = ((halves, "axial"), (halves, "axial-alternating"), (in_turn, "axial-interleaved"))
-    for (pairs, share), order, unit in product(arrangements, ("rows-first", "columns-first"), UNITS):
+    for unit, (pairs, share), order in product(UNITS, arrangements, ("rows-first", "columns-first")):
         axes = axes_of(patches, pairs if order == "rows-first" else pairs[::-1])
         read = None if axes is None else fitted(share, unit, axes if order == "rows-first" else axes[::-1])
         if read is not None:
@@ -313,9 +313,14 @@ def fitted(share: str, unit: str, axes: tuple[Tensor, Tensor]) -> Wavelengths | 
 
 
 def off(axes: Sequence[Tensor], at: Sequence[Tensor], omega: Tensor) -> float:
-    """Return how far angles are from multiples of frequencies, in units of the largest of these, but at least 1."""
+    """Return how far angles are from multiples of frequencies, in units of the largest of these, but at least 1.
+
+    Of multiples so large that single turns do not count in few digits, nothing is known.
+    """
     want = [place[:, None] * row for place, row in zip(at, omega, strict=True)]
     largest = max(1.0, *(float(each.abs().max()) for each in want))
+    if largest > FARTHEST:
+        return math.inf
     return max(float(within_a_turn(a - b).abs().max()) for a, b in zip(axes, want, strict=True)) / largest
 
 
@@ -334,7 +339,7 @@ def stretching(steps: Tensor, powers: Tensor, places: int) -> tuple[float, float
             expected = unwound[i - 1] ** 2 / unwound[i - 2]
             unwound[i] = expected + math.remainder(unwound[i] - expected, 2 * math.pi)
         ratio = unwound[-1] / unwound[0]
-        if ratio > 0:
+        if ratio > 0 and abs(unwound[-1]) < FARTHEST:
             base = as_written(ratio ** (1 / float(powers[-1] - powers[0]))) if len(steps) > 1 else USUAL_BASE
             likely.append((base, as_written(unwound[0] * base ** float(powers[-1]) * places)))
     whole = [each for each in likely if each[1] == round(each[1])]
@@ -343,6 +348,9 @@ def stretching(steps: Tensor, powers: Tensor, places: int) -> tuple[float, float
 
 MOST_TURNS = 4
 """So many whole turns are tried for the second slowest pair, from patch to patch."""
+
+FARTHEST = 10000.0
+"""Radians of which float32 still has three decimals; larger images than of so many patches a side are not known."""
 
 USUAL_BASE = 10000.0
 """The base where a single pair tells none."""
