@@ -663,12 +663,12 @@ def read_rotation(found: EncoderReading, attentions: Sequence[Attention]) -> Non
     read["rotation"] = ["none" if way is None else way.choices["rotation"] for way in ways]
     found.choices |= {name: in_words(in_turn_by(values)) for name, values in read.items()}
     found.is_rounded |= any(way.is_rounded for way in every)
-    if any(way.is_kept for way in every):
-        if "," in str(found.choices["angles"]):
-            found.is_rounded = True
-            return
+    kept = [way.omega for way in every if way.omega is not None]
+    if any(way.is_kept for way in every) and (len(kept) < len(every) or len(set(read["angles"])) > 1):
+        found.is_rounded = True  # what the layers have in turn is not kept in one way
+    elif any(way.is_kept for way in every):
         alike = all(way.choices == first.choices for way in every)
-        found.kept["angles"] = [way.omega for way in (every[:1] if alike else every) if way.omega is not None]
+        found.kept["angles"] = kept[:1] if alike else kept
 
 
 def grid_of(found: EncoderReading) -> tuple[int, int] | None:

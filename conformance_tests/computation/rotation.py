@@ -17,8 +17,10 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import NONE
-from conformance_tests.computation.constants import NEAR, SAME
+from conformance_tests.computation.constants import NEAR, SAME, WITH_CONSTANT
 from conformance_tests.computation.graph import COMPLEX, PLACES, Graph, Value, places
+from encoder_spec.equation import variants
+from encoder_spec.profiles import constant_word
 
 ON_THE_CIRCLE = 1e-5
 """cos² + sin² of tables that were made in float32 differs from 1 by no more, a hundred times their rounding."""
@@ -80,7 +82,7 @@ def turning(graph: Graph, codes: Tensor) -> Turning | None:
     in_pairs = alike_everywhere(are_sums[:, turned])
     if in_pairs is None:
         return None
-    pairs = list(pairs_of(found, in_pairs.nonzero().flatten().tolist()))
+    pairs = list(turned_together(found, in_pairs.nonzero().flatten().tolist()))
     if 2 * len(pairs) != int(in_pairs.sum()):
         return None
     own, cos = found.entries[0].clone(), found.factors[0].clone()
@@ -109,7 +111,7 @@ def alike_everywhere(holds: Tensor) -> Tensor | None:
     return flat[0] if bool((flat == flat[0]).all()) else None
 
 
-def pairs_of(found: Sums, features: Sequence[int]) -> Iterator[tuple[int, int, tuple[int, int]]]:
+def turned_together(found: Sums, features: Sequence[int]) -> Iterator[tuple[int, int, tuple[int, int]]]:
     """Yield two features that are sums of the same two entries, and which of its summands is each feature's own.
 
     With its own entry a feature is multiplied by the cosine, as its partner is, and with that of its partner by the
@@ -239,124 +241,153 @@ def along_a_sequence(angles: Tensor) -> Wavelengths:
 
 
 def in_a_grid(angles: Tensor, grid: tuple[int, int]) -> Wavelengths:
-    """Return how angles (n, pairs) grow from row to row and from column to column of patches, which stand last."""
-    first, number = len(angles) - prod(grid), angles.shape[1] // 2
+    """Return how angles (n, pairs) tell rows and columns of patches, which stand last."""
+    first = len(angles) - prod(grid)
     if first < 0 or angles.shape[1] % 2 or max(grid) == 1:
         return Wavelengths(odd="its angles do not grow evenly with the position")
     if bool((angles[:first].abs() > ON_THE_CIRCLE).any()):
         return Wavelengths(odd="what stands beside the patches of the image is turned, or does not stand before them")
-    patches = angles[first:].unflatten(0, grid)
-    halves, in_turn = (slice(number), slice(number, None)), (slice(0, None, 2), slice(1, None, 2))
-    arrangements = ((halves, "axial"), (halves, "axial-alternating"), (in_turn, "axial-interleaved"))
-    for unit, (pairs, share), order in product(UNITS, arrangements, ("rows-first", "columns-first")):
-        axes = axes_of(patches, pairs if order == "rows-first" else pairs[::-1])
-        read = None if axes is None else fitted(share, unit, axes if order == "rows-first" else axes[::-1])
-        if read is not None:
-            return read._replace(choices={**read.choices, "axes": order})
-    return Wavelengths(odd="its angles are not multiples of row and column, each by the powers of one base")
+    fitting = (fitted(angles, grid, *variant) for variant in product(UNITS, SHARES, ORDERS))
+    odd = Wavelengths(odd="its angles are not multiples of row and column, each by the powers of one base")
+    return next((read for read in fitting if read is not None), odd)
 
 
-def axes_of(patches: Tensor, pairs: tuple[slice, slice]) -> tuple[Tensor, Tensor] | None:
-    """Return the angles of each row by some of the pairs, and those of each column by the others.
+def fitted(angles: Tensor, grid: tuple[int, int], unit: str, share: str, order: str) -> Wavelengths | None:
+    """Return angles (n, pairs) as those of three equations, with the numbers that they tell; None if they are not.
 
     Args:
-        patches: the angles (rows, columns, pairs).
-        pairs: which of them may tell rows, and which columns; if others do, there are no such angles.
+        angles: of all positions.
+        grid: rows and columns of the patches, which stand last.
+        unit: the variant of the coordinates.
+        share: that of the angles: which pairs, and which wavelengths, either axis has.
+        order: that of the axes.
     """
-    of_rows, of_columns = patches[:, :1, pairs[0]], patches[:1, :, pairs[1]]
-    apart = (within_a_turn(patches[..., which] - own) for which, own in zip(pairs, (of_rows, of_columns), strict=True))
-    return None if any(float(each.abs().max()) > ON_THE_CIRCLE for each in apart) else (of_rows[:, 0], of_columns[0])
-
-
-def fitted(share: str, unit: str, axes: tuple[Tensor, Tensor]) -> Wavelengths | None:
-    """Return the angles (places, pairs) of both axes as those of coordinates in a unit; None if they are not.
-
-    The slowest pair tells the base, since it does not turn more than once from place to place.
-    """
-    number = axes[0].shape[1]
-    exponents = torch.arange(number, dtype=torch.float64) / number
-    exponents = torch.stack([exponents, exponents + (0.5 / number if share == "axial-alternating" else 0)])
-    longer = int(len(axes[1]) > len(axes[0]))
-    steps, powers = within_a_turn(axes[longer][1] - axes[longer][0]), exponents[longer]
-    if float(steps[-1]) <= 0:
+    told = numbers_told(angles, grid, unit, share, order)
+    if told is None:
         return None
-    choices: dict[str, str | float] = {"angles": share, "coordinates": unit}
-    if unit == "stretched":
-        base, reference = stretching(steps, powers, len(axes[longer]))
-        choices["grid_reference"] = reference
-        apart = [reference / len(axis) for axis in axes]
-    else:
-        apart = [1.0 if unit == "counted" else 4 * math.pi / len(axis) for axis in axes]
-        power = float(powers[-1])
-        base = as_written(float(steps[-1] / apart[longer]) ** (-1 / power)) if power else USUAL_BASE
-    if not 0 < base < math.inf:
+    base = told.pop("theta")
+    q = angles.new_zeros(1, 1, len(angles), 2 * angles.shape[1])
+    counted = variants("coordinates")[unit].function(q, rows=grid[0], columns=grid[1], **told)
+    places = variants("axes")[order].function(counted)
+    placed = {"coordinates": lambda _: places, "axes": lambda in_order: in_order}
+    want = variants("angles")[share].function(q, theta=base, fraction=1.0, **placed)
+    if apart(angles, want) > ON_THE_CIRCLE:
         return None
-    omega = base**-exponents
-    if unit == "centred":
-        begin = [2 * math.pi * (1 / len(axis) - 1) for axis in axes]
-    else:
-        origin = round(float(axes[longer][0, -1] / (apart[longer] * omega[longer, -1])), DIGITS)
-        choices["grid_origin"] = max(0.0, origin)
-        begin = [float(choices["grid_origin"]) * step for step in apart]
-    at = [first + step * torch.arange(len(axis)).double() for first, step, axis in zip(begin, apart, axes, strict=True)]
-    if off(axes, at, omega) > ON_THE_CIRCLE:
-        return None
-    choices["rotary_base"] = base
-    if off(axes, at, omega) <= SAME:
-        return Wavelengths(choices, omega)
-    for row, place, axis in zip(omega, at, axes, strict=True):
-        farthest = int(place.abs().argmax())
-        if place[farthest] != 0:
-            row += within_a_turn(axis[farthest] - place[farthest] * row) / place[farthest]
-    is_kept = off(axes, at, omega) <= SAME
+    choices: dict[str, str | float] = {"angles": share, "axes": order, "coordinates": unit, "rotary_base": base}
+    choices |= {constant_word(name): number for name, number in told.items()}
+    if apart(angles, want) <= SAME:
+        return Wavelengths(choices)
+    omega = torch.stack([frequencies(angles, want, places[:, i], pairs_of(i, share, angles.shape[1])) for i in (0, 1)])
+    is_kept = apart(angles, WITH_CONSTANT[share].function(omega, q, **placed)) <= SAME
     return Wavelengths(choices, omega, is_kept, not is_kept)
 
 
-def off(axes: Sequence[Tensor], at: Sequence[Tensor], omega: Tensor) -> float:
-    """Return how far angles are from multiples of frequencies, in units of the largest of these, but at least 1.
+def numbers_told(angles: Tensor, grid: tuple[int, int], unit: str, share: str, order: str) -> dict[str, float] | None:
+    """Return the constants of angles and coordinates by their letters, as the longer axis tells them if any can.
 
-    Of multiples so large that single turns do not count in few digits, nothing is known.
+    The slowest pair tells the base: it does not turn by more than half a turn from patch to patch.
     """
-    want = [place[:, None] * row for place, row in zip(at, omega, strict=True)]
-    largest = max(1.0, *(float(each.abs().max()) for each in want))
-    if largest > FARTHEST:
-        return math.inf
-    return max(float(within_a_turn(a - b).abs().max()) for a, b in zip(axes, want, strict=True)) / largest
+    rows, columns = grid
+    patches = angles[-rows * columns :].unflatten(0, grid)
+    along, places = (patches[0], columns) if columns > rows else (patches[:, 0], rows)
+    is_second = (columns > rows) == (order == "rows-first")
+    along = along[:, pairs_of(int(is_second), share, angles.shape[1])]
+    powers = torch.arange(along.shape[1], dtype=torch.float64) / along.shape[1]
+    if share == "axial-alternating" and is_second:
+        powers += 1 / angles.shape[1]
+    steps, last = within_a_turn(along[1] - along[0]), float(powers[-1])
+    if float(steps[-1]) <= 0:
+        return None
+    told: dict[str, float] = {}
+    if unit == "stretched":
+        told["theta"], told["reference"] = stretching(steps, powers, places)
+        step = told["reference"] / places
+    else:
+        step = 1.0 if unit == "counted" else 4 * math.pi / places
+        told["theta"] = as_written(float(steps[-1] / step) ** (-1 / last)) if last else USUAL_BASE
+    if not (0 < told["theta"] < math.inf and 0 < step * places < FARTHEST):
+        return None
+    if unit != "centred":
+        told["origin"] = max(0.0, round(float(along[0, -1]) / step * told["theta"] ** last, DIGITS))
+    return told
+
+
+def pairs_of(which: int, share: str, number: int) -> slice:
+    """Return which of a number of pairs tell the first axis, 0, or the second one, 1."""
+    half = number // 2
+    return slice(which, None, 2) if share == "axial-interleaved" else slice(which * half, (which + 1) * half)
+
+
+def frequencies(angles: Tensor, near: Tensor, places: Tensor, pairs: slice) -> Tensor:
+    """Return by what some pairs turn per unit of a coordinate (n): it shows in most digits where that is largest.
+
+    Args:
+        angles: of all pairs (n, pairs), from −π to π.
+        near: nearly these, with whole turns.
+        places: the coordinate.
+        pairs: those that tell it.
+    """
+    farthest = int(places.abs().argmax())
+    off = within_a_turn(angles[farthest, pairs] - near[farthest, pairs])
+    return (near[farthest, pairs] + off) / places[farthest]
+
+
+def apart(angles: Tensor, want: Tensor) -> float:
+    """Return how far angles are from others up to whole turns, in units of the largest of these, but at least 1."""
+    return float(within_a_turn(angles - want).abs().max()) / max(1.0, float(want.abs().max()))
 
 
 def stretching(steps: Tensor, powers: Tensor, places: int) -> tuple[float, float]:
     """Return the base, and to how many places an axis of so many is stretched, by its angles from place to place.
 
-    Of these the fast ones may be whole turns more, as powers of one base are. Where only two pairs, or three, leave
-    that open, the number of places is a whole one.
+    All but the slowest may be whole turns more. Where few pairs leave open how many, the number of places is a whole
+    one. Both are 0 where no base fits.
     """
+    if len(steps) == 1:
+        return USUAL_BASE, as_written(float(steps[0]) * USUAL_BASE ** float(powers[0]) * places)
     likely = []
-    for turns in range(MOST_TURNS if len(steps) > 1 else 1):
-        unwound = steps.tolist()[::-1]
-        if len(steps) > 1:
-            unwound[1] += 2 * math.pi * turns
-        for i in range(2, len(unwound)):
-            expected = unwound[i - 1] ** 2 / unwound[i - 2]
-            unwound[i] = expected + math.remainder(unwound[i] - expected, 2 * math.pi)
-        ratio = unwound[-1] / unwound[0]
-        if ratio > 0 and abs(unwound[-1]) < FARTHEST:
-            base = as_written(ratio ** (1 / float(powers[-1] - powers[0]))) if len(steps) > 1 else USUAL_BASE
-            likely.append((base, as_written(unwound[0] * base ** float(powers[-1]) * places)))
+    for slowest, fastest in filter(None, (unwound(steps.tolist(), turns) for turns in range(MOST_TURNS))):
+        base = as_written((fastest / slowest) ** (1 / float(powers[-1] - powers[0])))
+        likely.append((base, as_written(slowest * base ** float(powers[-1]) * places)))
     whole = [each for each in likely if each[1] == round(each[1])]
-    return next(iter([*whole, *likely]), (0.0, 0.0))
+    return next(iter(whole + likely), (0.0, 0.0))
+
+
+def unwound(steps: Sequence[float], turns: int) -> tuple[float, float] | None:
+    """Return the angles of the slowest and of the fastest pair, with the whole turns that belong to the fastest.
+
+    Each is as many times the next one as that is times the one after it; None if none of them fit.
+
+    Args:
+        steps: the angles, within a turn, from the fastest to the slowest.
+        turns: whole turns to be added to the second slowest.
+    """
+    slower, faster = steps[-1], steps[-2] + 2 * math.pi * turns
+    for step in reversed(steps[:-2]):
+        if not 0 < faster < FARTHEST:
+            return None
+        expected = faster**2 / slower
+        slower, faster = faster, expected + math.remainder(step - expected, 2 * math.pi)
+    return (steps[-1], faster) if 0 < faster < FARTHEST else None
 
 
 MOST_TURNS = 4
-"""So many whole turns are tried for the second slowest pair, from patch to patch."""
+"""Fewer whole turns than that are tried for the second slowest pair, from patch to patch."""
 
 FARTHEST = 10000.0
-"""Radians of which float32 still has three decimals; larger images than of so many patches a side are not known."""
+"""Coordinates are smaller: float32 has three decimals of so many radians."""
 
 USUAL_BASE = 10000.0
 """The base where a single pair tells none."""
 
 UNITS = ("counted", "centred", "stretched")
-"""Variants of coordinates; numbers as they are counted are a case of stretched ones, too."""
+"""Variants of the coordinates, the simplest first: those that are counted are a case of those that are stretched."""
+
+SHARES = ("axial", "axial-alternating", "axial-interleaved")
+"""Variants of the angles of patches."""
+
+ORDERS = ("rows-first", "columns-first")
+"""Variants of the axes."""
 
 
 def as_written(base: float) -> float:
