@@ -9,10 +9,22 @@ from conformance_tests.harness.run import Run
 from encoder_spec.rotation import angles, halves, pairs
 
 
-@decides("ROT-1", level="trace")
+@decides("ROT-1", "ROT-7", "ROT-9", "ROT-10", level="trace")
 def test_each_pair_of_features_has_the_angles_of_its_wavelength(run: Run) -> None:
-    """m·θ^(−2i/r): one of the encoder's intermediates, and what turns queries and keys."""
+    """m·θ^(−2i/r), or of an image by row and column: an intermediate, and what turns queries and keys."""
     run.expect("angles").reaches("rotation").is_formed()
+
+
+@decides("ROT-13", "ROT-14", "ROT-15", level="trace")
+def test_patches_have_the_coordinates_of_their_rows_and_columns(run: Run) -> None:
+    """Counted, stretched or from the centre, (0, 0) for a class token: an intermediate, and what is put in order."""
+    run.expect("coordinates").reaches("axes").is_formed()
+
+
+@decides("ROT-11", "ROT-12", level="trace")
+def test_pairs_tell_rows_and_columns_in_their_order(run: Run) -> None:
+    """Row and column, or column and row: an intermediate, and what the angles are multiples of."""
+    run.expect("axes").reaches("angles").is_formed()
 
 
 @decides("ROT-2", "ROT-5", "ROT-6", level="trace")

@@ -168,6 +168,25 @@ class Encoder:
         """The number of learned tokens that join those of the input."""
         return self.class_tokens + (self.dimensions.r if "X_reg" in self._shapes else 0)
 
+    @cached_property
+    def reads_grid(self) -> bool:
+        """True if an equation tells positions by the rows and columns of an image."""
+        return any("rows" in equation.constants for equation in self.equations())
+
+    def seeing(self, *inputs: Any) -> Self:
+        """Return the encoder with the grid of the patches of its input among its sizes, where an equation reads it.
+
+        Raises:
+            SpecificationError: if it has no patches.
+        """
+        if not self.reads_grid:
+            return self
+        reader = self.profile["embedding" if "embedding" in self.profile["input"].slots else "input"]
+        demand("patch" in reader.constants, f"positions in a grid need the patches of an image, unlike {reader.id}")
+        height, width = inputs[0].shape[-2:]
+        sizes = self.dimensions
+        return replace(self, dimensions=replace(sizes, rows=height // sizes.patch, columns=width // sizes.patch_width))
+
     def home(self, path: str) -> str:
         """Return where the parameter used at a path lives: there, or in the layer with which this one shares it."""
         stack, _, place = path.partition(".")
@@ -325,5 +344,5 @@ class Encoder:
             keep.ndim in (2, 3) and len(keep) in (1, len(inputs[0])),
             f"the mask must have shape (B, n) or (B, n, n) with B = {len(inputs[0])}, but has {tuple(keep.shape)}",
         )
-        run = bound(self.whole, parameters, *how, **how_named)
+        run = bound(self.seeing(*inputs).whole, parameters, *how, **how_named)
         return run(keep[:, None] if keep.ndim == 2 else keep, *inputs)

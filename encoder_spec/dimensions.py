@@ -15,6 +15,7 @@ class Dimensions:
     """Sizes of an encoder; by default those of the base model of Vaswani et al. 2017.
 
     ``d_k`` and ``d_v`` are d_model/h, ``g`` is h, ``d_e`` is d_model, and ``patch_width`` is ``patch`` unless given.
+    ``rows`` and ``columns`` are those of the images that an encoder sees: ``Encoder.seeing`` fills them in.
 
     Raises:
         SpecificationError: if a size is not a positive integer, or if h does not
@@ -37,6 +38,8 @@ class Dimensions:
     channels: int = 3
     patch: int = 16
     patch_width: int = 0
+    rows: int = 1
+    columns: int = 1
     classes: int = 1000
 
     def __post_init__(self) -> None:

@@ -56,6 +56,8 @@ SYMBOLS: dict[str, Symbol] = {
     "classes": Symbol("c", "number of classes of a head", "num_classes"),
     "patch": Symbol("p", "height of a patch", "patch_size"),
     "patch_width": Symbol("q", "width of a patch, which is p in a square one", "patch_width"),
+    "rows": Symbol("n_y", "rows of patches of an image"),
+    "columns": Symbol("n_x", "columns of patches of an image"),
     # Products of dimensions that are one axis of an array
     "hd_k": Symbol("h d_k", "all heads' queries (or keys) side by side", factors=("h", "d_k")),
     "hd_v": Symbol("h d_v", "all heads' values side by side", factors=("h", "d_v")),
@@ -70,4 +72,6 @@ SYMBOLS: dict[str, Symbol] = {
     "farthest": Symbol(r"\Delta", "distance from which on relative positions share a row", "max_distance"),
     "window": Symbol("w", "width of a window, of which half lies to either side", "window"),
     "fraction": Symbol(r"\varrho", "share of a head's features that rotary positions turn", "rotary_fraction"),
+    "origin": Symbol("o_g", "number from which rows and columns of patches are counted", "grid_origin"),
+    "reference": Symbol("G", "patches on a side of the image to which coordinates are stretched", "grid_reference"),
 }

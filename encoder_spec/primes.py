@@ -5,7 +5,7 @@ device, where tensors have shapes but no entries. A product of sizes then factor
 way only, hence into one monomial of letters: the 2·(B·n·d_ff)·d_model FLOPs of a matrix
 product are measured as one number and read back as that expression. d_model, h, d_k and d_v
 are independent of each other here, as ``Dimensions`` allows; widths are twice a prime, because
-some positions need an even one, and others turn pairs of features.
+some positions need an even one, and d_k four times one: others turn pairs of features, by row and column.
 
 A sum of sizes does not factorise so: an axis n + 1 leaves the factor 104, and is refused.
 """
@@ -50,7 +50,9 @@ LETTERS = (
     "r",
 )
 PRIMES = dict(zip(LETTERS, sympy.primerange(97, 200), strict=False))
-SIZES = PRIMES | {width: 2 * PRIMES[width] for width in ("d_model", "d_e", "d_k")} | {"buckets": 4 * PRIMES["buckets"]}
+SIZES = PRIMES | {
+    size: factor * PRIMES[size] for size, factor in {"d_model": 2, "d_e": 2, "d_k": 4, "buckets": 4}.items()
+}
 
 PRODUCTS = ("__matmul__", "matmul", "mm", "bmm", "linear")
 UNREAD = ("einsum", "tensordot", "addmm", "baddbmm", "conv1d", "conv2d", "scaled_dot_product_attention")

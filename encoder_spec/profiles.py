@@ -16,7 +16,8 @@ from encoder_spec.equation import Equation, places, slots, variants
 from encoder_spec.notation import SYMBOLS, SpecificationError, demand
 
 CONSTANTS = {
-    SYMBOLS[name].word: name for name in ("eps", "P_drop", "offset", "theta", "fraction", "farthest", "window")
+    SYMBOLS[name].word: name
+    for name in ("eps", "P_drop", "offset", "theta", "fraction", "origin", "reference", "farthest", "window")
 }
 
 REPEATED = "repeated"
@@ -226,6 +227,8 @@ VASWANI_2017 = define(
     attention="dot-product",
     rotation="none",
     angles="geometric",
+    coordinates="counted",
+    axes="rows-first",
     scores="scaled",
     bias="none",
     reach="global",
@@ -250,6 +253,8 @@ VASWANI_2017 = define(
     position_offset=0,
     rotary_base=10000,
     rotary_fraction=1,
+    grid_origin=0,
+    grid_reference=16,
     max_distance=128,
     window=128,
 )
@@ -456,6 +461,29 @@ DINOV2_REGISTERS = DINOV2.replace(
     registers="registers",
 ).sized(r=4)
 
+DINOV3 = DINOV2_REGISTERS.replace(
+    name="dinov3",
+    source="Siméoni et al. 2025, §3.2; biases, ε and base θ as released (ViT-B/16)",
+    position="in-attention",
+    projections="affine-but-keys",
+    rotation="halves",
+    angles="axial",
+    coordinates="centred",
+    rotary_base=100,
+    eps=1e-5,
+).sized(patch=16)
+
+EVA_02 = VIT.replace(
+    name="eva-02",
+    source="Fang et al. 2023, §2.1; as released (Ti and S), which norm nothing within the sublayers",
+    projections="affine-but-keys",
+    rotation="pairs",
+    angles="axial",
+    coordinates="stretched",
+    ffn="gated-affine",
+    activation="silu",
+).sized(d_model=192, h=3, d_ff=512, patch=14, max_len=257)
+
 VIT_22B = VIT.replace(
     name="vit-22b",
     source="Dehghani et al. 2023, §2; biases of the output maps as in Dosovitskiy et al. 2020",
@@ -535,6 +563,8 @@ PROFILES = {
         DEIT,
         DINOV2,
         DINOV2_REGISTERS,
+        DINOV3,
+        EVA_02,
         VIT_22B,
         CLIP_VISION,
         CLIP_TEXT,

@@ -37,6 +37,22 @@ def multiples(omega: Tensor, x: Tensor, **_: float) -> Tensor:
     return torch.arange(x.shape[-2], dtype=dtype)[:, None] * omega.to(dtype)
 
 
+def in_halves(
+    omega: Tensor, q: Tensor, *, coordinates: Callable[..., Tensor], axes: Callable[..., Tensor], **_: float
+) -> Tensor:
+    """Return the angles of patches, each axis times its frequencies (2, pairs of it), one axis behind the other."""
+    places = axes(coordinates(q))
+    return (places[:, :, None] * omega.to(places)).flatten(1)
+
+
+def interleaved(
+    omega: Tensor, q: Tensor, *, coordinates: Callable[..., Tensor], axes: Callable[..., Tensor], **_: float
+) -> Tensor:
+    """Return these angles with both axes in turn."""
+    places = axes(coordinates(q))
+    return (places[:, None] * omega.T.to(places)).flatten(1)
+
+
 def falling(slopes: Tensor, S: Tensor) -> Tensor:
     """Return scores (B, h, n, n) that fall with the distance."""
     place = torch.arange(S.shape[-1], dtype=S.dtype)
@@ -49,6 +65,9 @@ WITH_CONSTANT = {
     "gelu": WithConstant("1/√2", lambda number, x: x / 2 * (1 + torch.erf(number * x))),
     "alibi": WithConstant("2^(−8i/h)", falling),
     "geometric": WithConstant("θ^(−2i/r)", multiples),
+    "axial": WithConstant("θ^(−4i/r)", in_halves),
+    "axial-alternating": WithConstant("θ^(−2i/r)", in_halves),
+    "axial-interleaved": WithConstant("θ^(−4i/r)", interleaved),
     "gelu-tanh": WithConstant("√(2/π)", lambda number, x: x / 2 * (1 + torch.tanh(number * (x + 0.044715 * x**3)))),
 }
 """The variants with an irrational constant, by name."""

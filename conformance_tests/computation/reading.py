@@ -24,7 +24,7 @@ from conformance_tests.computation.stream import FROM_NORMED, Step, Stream, Wiri
 from conformance_tests.computation.unmapped import IDENTITY
 from conformance_tests.computation.walking import along_axis
 from encoder_spec.attention import buckets, slopes
-from encoder_spec.profiles import in_turn_by, in_words
+from encoder_spec.profiles import VASWANI_2017, in_turn_by, in_words
 
 
 def read(graph: Graph) -> EncoderReading:
@@ -114,6 +114,7 @@ def read_encoder(found: EncoderReading) -> None:
     assert stream.source is not None
     of_layers = list(found.unread)
     read_inputs(found, stream)
+    read_rotation(found, [a.part for a, _ in layers])  # type: ignore[misc]
     if stream.starts_bare and found.choices.get("input") == "given":
         # Given embeddings have no norm.
         found.findings.append(Finding("residual", FROM_NORMED))
@@ -271,7 +272,6 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     missing_biases(found, len(layers))
     fill_up_networks(found, len(layers))
     read_scale_of_scores(found, [a.part for a, _ in layers])  # type: ignore[misc]
-    read_rotation(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_slopes(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_tables_of_distances(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_reach(found, [a.part for a, _ in layers])  # type: ignore[misc]
@@ -659,24 +659,45 @@ def read_rotation(found: EncoderReading, attentions: Sequence[Attention]) -> Non
     found.choices["rotation"] = "none"
     if not any(turned):
         return
-    d_k = found.sizes["d_k"]
-    ways = [None if each is None else wavelengths(each, d_k) for each in turned]
+    ways = [None if each is None else wavelengths(each, found.sizes["d_k"], grid_of(found)) for each in turned]
     first = next(way for way in ways if way is not None)
     where = next(a.where_scored for a in attentions if a.turning is not None)
     if odd := next((way.odd for way in ways if way is not None and way.odd), ""):
         found.foreign.append(f"its queries and keys are turned by their positions, but {odd}{where}")
         return
-    found.is_rounded |= any(each is not None and each.is_rounded for each in turned)
     every = [first if way is None else way for way in ways]
-    found.choices |= {
-        "rotation": in_words(in_turn_by(["none" if way is None else way.variant for way in ways])),
-        "rotary_base": in_words(in_turn_by([way.base for way in every])),
-        "rotary_fraction": in_words(in_turn_by([way.fraction for way in every])),
-    }
-    if any(way.is_kept for way in every):
-        alike = all(way[:3] == first[:3] for way in every)
-        found.kept["angles"] = [way.omega for way in (every[:1] if alike else every) if way.omega is not None]
-        found.choices["angles"] = "geometric"
+    usual = VASWANI_2017.choices()
+    names_read = list(dict.fromkeys(name for way in every for name in way.choices))
+    read = {name: [way.choices.get(name, usual[name]) for way in every] for name in names_read}
+    read["rotation"] = ["none" if way is None else way.choices["rotation"] for way in ways]
+    found.choices |= {name: in_words(in_turn_by(values)) for name, values in read.items()}
+    found.is_rounded |= any(way.is_rounded for way in every)
+    kept = [way.omega for way in every if way.omega is not None]
+    if any(way.is_kept for way in every) and (len(kept) < len(every) or len(set(read["angles"])) > 1):
+        found.is_rounded = True  # what the layers have in turn is not kept in one way
+    elif any(way.is_kept for way in every):
+        alike = all(way.choices == first.choices for way in every)
+        found.kept["angles"] = kept[:1] if alike else kept
+
+
+def grid_of(found: EncoderReading) -> tuple[int, int] | None:
+    """Return how many rows and columns of patches the images that are read have; None without patches."""
+    if found.images is None:
+        return None
+    axes, shape = found.images
+    _, height, width = axes.sizes(shape)
+    return height // found.sizes["patch"], width // found.sizes["patch_width"]
+
+
+def as_stretched(shown: EncoderReading) -> EncoderReading | None:
+    """Return a reading in which coordinates are stretched to the image that was seen; None if they cannot be.
+
+    Of an image as large as that to which they are stretched, they are just counted.
+    """
+    grid = grid_of(shown)
+    if shown.choices.get("coordinates") != "counted" or grid is None or len(set(grid)) > 1:
+        return None
+    return replace(shown, choices=shown.choices | {"coordinates": "stretched", "grid_reference": grid[0]})
 
 
 def read_slopes(found: EncoderReading, attentions: Sequence[Attention]) -> None:

@@ -1,21 +1,26 @@
 """Rotary positions, read from what is computed: each entry is the sum of two entries of one pair, times cos and ± sin.
 
 It may be written with a rotated half, with neighbours, part by part or as a product of complex numbers. The two that
-are added, and their factors, show the features of a pair and the angle by which it is turned.
+are added, and their factors, show the features of a pair and the angle by which it is turned. A position at which
+nothing is added is turned by 0, as a class token before the patches of an image is.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
+from math import prod
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import NONE
-from conformance_tests.computation.constants import NEAR, SAME
+from conformance_tests.computation.constants import NEAR, SAME, WITH_CONSTANT
 from conformance_tests.computation.graph import COMPLEX, PLACES, Graph, Value, places
+from encoder_spec.equation import variants
+from encoder_spec.profiles import constant_word
 
 ON_THE_CIRCLE = 1e-5
 """cos² + sin² of tables that were made in float32 differs from 1 by no more, a hundred times their rounding."""
@@ -30,7 +35,7 @@ class Turning:
 
     Attributes:
         codes: of their entries.
-        angles: of each pair, in radians (M, pairs): what position 0 is turned by is 0.
+        angles: of each pair, in radians from −π to π (M, pairs).
         pairs: the features of each pair.
         factor: by what all is multiplied besides.
         is_rounded: whether cosines and sines are numbers of less than float64.
@@ -45,7 +50,12 @@ class Turning:
     def is_like(self, other: "Turning") -> bool:
         """Return whether other vectors are turned alike."""
         same = self.pairs == other.pairs and self.angles.shape == other.angles.shape
-        return same and torch.allclose(self.angles, other.angles, rtol=0, atol=ON_THE_CIRCLE)
+        return same and float(within_a_turn(self.angles - other.angles).abs().max()) <= ON_THE_CIRCLE
+
+
+def within_a_turn(angles: Tensor) -> Tensor:
+    """Return angles from −π to π."""
+    return (angles + math.pi) % (2 * math.pi) - math.pi
 
 
 class Sums(NamedTuple):
@@ -54,16 +64,25 @@ class Sums(NamedTuple):
     entries: tuple[Tensor, Tensor]
     factors: tuple[Tensor, Tensor]
 
+    def at(self, positions: Tensor) -> "Sums":
+        """Return those at some positions, which stand along the second axis."""
+        return Sums(*(tuple(x[:, positions] for x in both) for both in self))  # type: ignore[arg-type]
+
 
 def turning(graph: Graph, codes: Tensor) -> Turning | None:
     """Return vectors (T, M, width) as they are before they are turned; None if no pair of their features is."""
     found = sums(graph, codes)
     if found is None:
         return None
-    in_pairs = alike_everywhere(found.entries[1] != NONE)
-    if in_pairs is None or not in_pairs.any():
+    are_sums = found.entries[1] != NONE
+    turned = alike_everywhere(are_sums.any(dim=-1))
+    if turned is None or not turned.any():
         return None
-    pairs = list(pairs_of(found, in_pairs.nonzero().flatten().tolist()))
+    whole, found = found, found.at(turned)
+    in_pairs = alike_everywhere(are_sums[:, turned])
+    if in_pairs is None:
+        return None
+    pairs = list(turned_together(found, in_pairs.nonzero().flatten().tolist()))
     if 2 * len(pairs) != int(in_pairs.sum()):
         return None
     own, cos = found.entries[0].clone(), found.factors[0].clone()
@@ -75,12 +94,15 @@ def turning(graph: Graph, codes: Tensor) -> Turning | None:
         sine = -found.factors[1 - sides[0]][..., one]
         angles.append(torch.atan2(sine, cos[..., one]))
         cos[..., [one, other]] = torch.hypot(sine, cos[..., one])[..., None]
-    phi = torch.stack(angles, dim=-1)
-    off = float((cos / cos.mean() - 1).abs().max())
-    if not bool((phi == phi[:1]).all()) or off > ON_THE_CIRCLE:
+    of_turned = torch.stack(angles, dim=-1)
+    factors = whole.factors[0].clone()
+    factors[:, turned] = cos
+    off = float((factors / factors.mean() - 1).abs().max())
+    if not bool((of_turned == of_turned[:1]).all()) or off > ON_THE_CIRCLE:
         return None
-    phi = (phi[0] - phi[0, :1] + math.pi) % (2 * math.pi) - math.pi
-    return Turning(own, phi, tuple((one, other) for one, other, _ in pairs), float(cos.mean()), off > SAME)
+    before, phi = whole.entries[0].clone(), of_turned.new_zeros(len(turned), len(pairs))
+    before[:, turned], phi[turned] = own, of_turned[0]
+    return Turning(before, phi, tuple((one, other) for one, other, _ in pairs), float(factors.mean()), off > SAME)
 
 
 def alike_everywhere(holds: Tensor) -> Tensor | None:
@@ -89,7 +111,7 @@ def alike_everywhere(holds: Tensor) -> Tensor | None:
     return flat[0] if bool((flat == flat[0]).all()) else None
 
 
-def pairs_of(found: Sums, features: Sequence[int]) -> Iterator[tuple[int, int, tuple[int, int]]]:
+def turned_together(found: Sums, features: Sequence[int]) -> Iterator[tuple[int, int, tuple[int, int]]]:
     """Yield two features that are sums of the same two entries, and which of its summands is each feature's own.
 
     With its own entry a feature is multiplied by the cosine, as its partner is, and with that of its partner by the
@@ -166,21 +188,21 @@ def summands(graph: Graph, value: Value) -> list[tuple[Tensor, Tensor]]:
 
 
 class Wavelengths(NamedTuple):
-    """The turning of pairs by positions: variant, base and share of the features; and what is odd about it, in words.
+    """The turning of pairs by positions: its choices by name; and what is odd about it, in words.
 
-    ``omega`` are the angles of position 1 as the encoder has them; if ``is_kept``, those of the base, but rounded.
+    ``omega`` are the frequencies as the encoder has them; if ``is_kept``, those of the base, but rounded. Where angles
+    are rounded in another way, it ``is_rounded``.
     """
 
-    variant: str = "none"
-    base: float = 0.0
-    fraction: float = 1.0
+    choices: Mapping[str, str | float] = MappingProxyType({})
     omega: Tensor | None = None
     is_kept: bool = False
+    is_rounded: bool = False
     odd: str = ""
 
 
-def wavelengths(found: Turning, width: int) -> Wavelengths:
-    """Return how a turning turns heads of this width."""
+def wavelengths(found: Turning, width: int, grid: tuple[int, int] | None = None) -> Wavelengths:
+    """Return how a turning turns heads of this width; the last positions may be patches in a grid."""
     number = len(found.pairs)
     halves, neighbours = ([(i, number + i) for i in range(number)], [(2 * i, 2 * i + 1) for i in range(number)])
     order = sorted(range(number), key=lambda i: found.pairs[i])
@@ -188,29 +210,193 @@ def wavelengths(found: Turning, width: int) -> Wavelengths:
     variant = "halves" if pairs == halves else "pairs" if pairs == neighbours else ""
     if not variant:
         return Wavelengths(odd="its pairs of features are neither neighbours nor one of each half")
-    m = torch.arange(len(found.angles), dtype=torch.float64)
-    omega = found.angles[min(1, len(m) - 1), order]
-    off = (found.angles[:, order] - m[:, None] * omega + math.pi) % (2 * math.pi) - math.pi
-    if float(off.abs().max()) > ON_THE_CIRCLE * len(m):
+    angles = found.angles[:, order]
+    read = along_a_sequence(angles)
+    if read.odd and grid is not None:
+        read = in_a_grid(angles, grid)
+    is_whole = number == (width // 2 if read.choices.get("angles") == "geometric" else width // 4 * 2)
+    fraction = 1.0 if is_whole else 2 * number / width
+    choices = {"rotation": variant, **read.choices, "rotary_fraction": fraction}
+    return read._replace(choices=choices, is_rounded=read.is_rounded or found.is_rounded)
+
+
+def along_a_sequence(angles: Tensor) -> Wavelengths:
+    """Return how angles (n, pairs) grow from position to position, from whichever number these are counted."""
+    number = angles.shape[1]
+    m = torch.arange(len(angles), dtype=torch.float64)
+    angles = within_a_turn(angles - angles[:1])
+    omega = angles[min(1, len(m) - 1)]
+    if float(within_a_turn(angles - m[:, None] * omega).abs().max()) > ON_THE_CIRCLE * len(m):
         return Wavelengths(odd="its angles do not grow evenly with the position")
     if bool((omega <= 0).all()):
         return Wavelengths(odd="it turns the other way round")
     if bool((omega <= 0).any()) or abs(float(omega[0]) - 1) > ON_THE_CIRCLE:
         return Wavelengths(odd="the first pair is not turned by 1 from position to position")
-    base = round_base(float(omega[-1]) ** (-number / (number - 1))) if number > 1 else 10000.0
+    base = as_written(float(omega[-1]) ** (-number / (number - 1))) if number > 1 else USUAL_BASE
     exact = base ** (-torch.arange(number, dtype=torch.float64) / number)
     apart = float((omega / exact - 1).abs().max())
     if apart > ON_THE_CIRCLE:
         return Wavelengths(odd="its wavelengths are not the powers of one base")
-    fraction = 1.0 if number == width // 2 else 2 * number / width
-    return Wavelengths(variant, base, fraction, omega, apart > SAME)
+    return Wavelengths({"angles": "geometric", "rotary_base": base}, omega, apart > SAME)
 
 
-def round_base(base: float) -> float:
+def in_a_grid(angles: Tensor, grid: tuple[int, int]) -> Wavelengths:
+    """Return how angles (n, pairs) tell rows and columns of patches, which stand last."""
+    first = len(angles) - prod(grid)
+    if first < 0 or angles.shape[1] % 2 or max(grid) == 1:
+        return Wavelengths(odd="its angles do not grow evenly with the position")
+    if bool((angles[:first].abs() > ON_THE_CIRCLE).any()):
+        return Wavelengths(odd="what stands beside the patches of the image is turned, or does not stand before them")
+    fitting = (fitted(angles, grid, *variant) for variant in product(UNITS, SHARES, ORDERS))
+    odd = Wavelengths(odd="its angles are not multiples of row and column, each by the powers of one base")
+    return next((read for read in fitting if read is not None), odd)
+
+
+def fitted(angles: Tensor, grid: tuple[int, int], unit: str, share: str, order: str) -> Wavelengths | None:
+    """Return angles (n, pairs) as those of three equations, with the numbers that they tell; None if they are not.
+
+    Args:
+        angles: of all positions.
+        grid: rows and columns of the patches, which stand last.
+        unit: the variant of the coordinates.
+        share: that of the angles: which pairs, and which wavelengths, either axis has.
+        order: that of the axes.
+    """
+    told = numbers_told(angles, grid, unit, share, order)
+    if told is None:
+        return None
+    base = told.pop("theta")
+    q = angles.new_zeros(1, 1, len(angles), 2 * angles.shape[1])
+    counted = variants("coordinates")[unit].function(q, rows=grid[0], columns=grid[1], **told)
+    places = variants("axes")[order].function(counted)
+    placed = {"coordinates": lambda _: places, "axes": lambda in_order: in_order}
+    want = variants("angles")[share].function(q, theta=base, fraction=1.0, **placed)
+    if apart(angles, want) > ON_THE_CIRCLE:
+        return None
+    choices: dict[str, str | float] = {"angles": share, "axes": order, "coordinates": unit, "rotary_base": base}
+    choices |= {constant_word(name): number for name, number in told.items()}
+    if apart(angles, want) <= SAME:
+        return Wavelengths(choices)
+    omega = torch.stack([frequencies(angles, want, places[:, i], pairs_of(i, share, angles.shape[1])) for i in (0, 1)])
+    is_kept = apart(angles, WITH_CONSTANT[share].function(omega, q, **placed)) <= SAME
+    return Wavelengths(choices, omega, is_kept, not is_kept)
+
+
+def numbers_told(angles: Tensor, grid: tuple[int, int], unit: str, share: str, order: str) -> dict[str, float] | None:
+    """Return the constants of angles and coordinates by their letters, as the longer axis tells them if any can.
+
+    The slowest pair tells the base: it does not turn by more than half a turn from patch to patch.
+    """
+    rows, columns = grid
+    patches = angles[-rows * columns :].unflatten(0, grid)
+    along, places = (patches[0], columns) if columns > rows else (patches[:, 0], rows)
+    is_second = (columns > rows) == (order == "rows-first")
+    along = along[:, pairs_of(int(is_second), share, angles.shape[1])]
+    powers = torch.arange(along.shape[1], dtype=torch.float64) / along.shape[1]
+    if share == "axial-alternating" and is_second:
+        powers += 1 / angles.shape[1]
+    steps, last = within_a_turn(along[1] - along[0]), float(powers[-1])
+    if float(steps[-1]) <= 0:
+        return None
+    told: dict[str, float] = {}
+    if unit == "stretched":
+        told["theta"], told["reference"] = stretching(steps, powers, places)
+        step = told["reference"] / places
+    else:
+        step = 1.0 if unit == "counted" else 4 * math.pi / places
+        told["theta"] = as_written(float(steps[-1] / step) ** (-1 / last)) if last else USUAL_BASE
+    if not (0 < told["theta"] < math.inf and 0 < step * places < FARTHEST):
+        return None
+    if unit != "centred":
+        told["origin"] = max(0.0, round(float(along[0, -1]) / step * told["theta"] ** last, DIGITS))
+    return told
+
+
+def pairs_of(which: int, share: str, number: int) -> slice:
+    """Return which of a number of pairs tell the first axis, 0, or the second one, 1."""
+    half = number // 2
+    return slice(which, None, 2) if share == "axial-interleaved" else slice(which * half, (which + 1) * half)
+
+
+def frequencies(angles: Tensor, near: Tensor, places: Tensor, pairs: slice) -> Tensor:
+    """Return by what some pairs turn per unit of a coordinate (n): it shows in most digits where that is largest.
+
+    Args:
+        angles: of all pairs (n, pairs), from −π to π.
+        near: nearly these, with whole turns.
+        places: the coordinate.
+        pairs: those that tell it.
+    """
+    farthest = int(places.abs().argmax())
+    off = within_a_turn(angles[farthest, pairs] - near[farthest, pairs])
+    return (near[farthest, pairs] + off) / places[farthest]
+
+
+def apart(angles: Tensor, want: Tensor) -> float:
+    """Return how far angles are from others up to whole turns, in units of the largest of these, but at least 1."""
+    return float(within_a_turn(angles - want).abs().max()) / max(1.0, float(want.abs().max()))
+
+
+def stretching(steps: Tensor, powers: Tensor, places: int) -> tuple[float, float]:
+    """Return the base, and to how many places an axis of so many is stretched, by its angles from place to place.
+
+    All but the slowest may be whole turns more. Where few pairs leave open how many, the number of places is a whole
+    one. Both are 0 where no base fits.
+    """
+    if len(steps) == 1:
+        return USUAL_BASE, as_written(float(steps[0]) * USUAL_BASE ** float(powers[0]) * places)
+    likely = []
+    for slowest, fastest in filter(None, (unwound(steps.tolist(), turns) for turns in range(MOST_TURNS))):
+        base = as_written((fastest / slowest) ** (1 / float(powers[-1] - powers[0])))
+        likely.append((base, as_written(slowest * base ** float(powers[-1]) * places)))
+    whole = [each for each in likely if each[1] == round(each[1])]
+    return next(iter(whole + likely), (0.0, 0.0))
+
+
+def unwound(steps: Sequence[float], turns: int) -> tuple[float, float] | None:
+    """Return the angles of the slowest and of the fastest pair, with the whole turns that belong to the fastest.
+
+    Each is as many times the next one as that is times the one after it; None if none of them fit.
+
+    Args:
+        steps: the angles, within a turn, from the fastest to the slowest.
+        turns: whole turns to be added to the second slowest.
+    """
+    slower, faster = steps[-1], steps[-2] + 2 * math.pi * turns
+    for step in reversed(steps[:-2]):
+        if not 0 < faster < FARTHEST:
+            return None
+        expected = faster**2 / slower
+        slower, faster = faster, expected + math.remainder(step - expected, 2 * math.pi)
+    return (steps[-1], faster) if 0 < faster < FARTHEST else None
+
+
+MOST_TURNS = 4
+"""Fewer whole turns than that are tried for the second slowest pair, from patch to patch."""
+
+FARTHEST = 10000.0
+"""Coordinates are smaller: float32 has three decimals of so many radians."""
+
+USUAL_BASE = 10000.0
+"""The base where a single pair tells none."""
+
+UNITS = ("counted", "centred", "stretched")
+"""Variants of the coordinates, the simplest first: those that are counted are a case of those that are stretched."""
+
+SHARES = ("axial", "axial-alternating", "axial-interleaved")
+"""Variants of the angles of patches."""
+
+ORDERS = ("rows-first", "columns-first")
+"""Variants of the axes."""
+
+
+def as_written(base: float) -> float:
     """Return a base as people write it, if it is near to that.
 
     It is a power of the last wavelength, up to its square, and a table in float32 rounds that already.
     """
+    if not 0 < base < math.inf:
+        return base
     written = float(f"{base:.{DIGITS}g}")
     return written if abs(written / base - 1) < 10 * NEAR else base
 

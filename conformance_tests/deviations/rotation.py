@@ -6,7 +6,19 @@ import torch
 from torch import Tensor
 
 from conformance_tests.deviations import deviation, wrong_constants
-from encoder_spec.rotation import angles, halves, pairs, unturned
+from encoder_spec.rotation import (
+    angles,
+    axial,
+    axial_interleaved,
+    centred,
+    columns_first,
+    counted,
+    halves,
+    pairs,
+    rows_first,
+    stretched,
+    unturned,
+)
 
 HALVES, PAIRS, NONE, ANGLES = "rotation.halves", "rotation.pairs", "rotation.none", "rotation.angles"
 TURNED = (HALVES, PAIRS)
@@ -127,6 +139,89 @@ def positions_from_the_end(x: Tensor, *, theta: float, fraction: float) -> Tenso
     return angles(x, theta=theta, fraction=fraction).flip(0)
 
 
+AXIAL, ALTERNATING, INTERLEAVED = "rotation.axial", "rotation.axial_alternating", "rotation.axial_interleaved"
+ON_IMAGES = ("ROT-7", "ROT-9", "ROT-10", "ROT-11", "ROT-12", "ROT-13", "ROT-14", "ROT-15", "ATT-3", "ATT-5", "ATT-6")
+
+deviation(
+    "rotary-positions-along-all-patches",
+    (AXIAL, ALTERNATING, INTERLEAVED),
+    ON_IMAGES,
+    "commonly seen",
+    definition="Patches are turned by their number in the sequence, class token included, instead of row and column.",
+)(angles)
+deviation(
+    "rotary-axes-in-turn",
+    (AXIAL, ALTERNATING),
+    ON_IMAGES,
+    "commonly seen",
+    definition="Pairs tell rows and columns in turn, instead of one half of the pairs each.",
+)(axial_interleaved)
+deviation(
+    "rotary-axes-in-halves",
+    (ALTERNATING, INTERLEAVED),
+    ON_IMAGES,
+    "commonly seen",
+    definition="Rows have one half of the pairs and columns the other, both with the same wavelengths.",
+)(axial)
+deviation(
+    "rotary-columns-first",
+    "rotation.rows_first",
+    ON_IMAGES,
+    "commonly seen",
+    definition="Rows and columns are exchanged: the first pairs tell columns.",
+)(columns_first)
+deviation(
+    "rotary-rows-first",
+    "rotation.columns_first",
+    ON_IMAGES,
+    "commonly seen",
+    definition="Rows and columns are exchanged: the first pairs tell rows.",
+)(rows_first)
+deviation(
+    "rotary-coordinates-counted",
+    ("rotation.stretched", "rotation.centred"),
+    ON_IMAGES,
+    "commonly seen",
+    definition="Rows and columns are counted from 0, whatever the size of the image.",
+)(counted)
+deviation(
+    "rotary-coordinates-centred",
+    ("rotation.counted", "rotation.stretched"),
+    ON_IMAGES,
+    "commonly seen",
+    definition="Coordinates lie in [−1, 1], times 2π, whatever the size of the image.",
+)(centred)
+
+
+@deviation("rotary-coordinates-of-corners", "rotation.centred", ON_IMAGES, "commonly seen")
+def of_corners(q: Tensor, *, rows: int, columns: int) -> Tensor:
+    """Coordinates reach from −1 to 1, both included, where those of the patches' centres belong."""
+    outermost = (1 - 1 / torch.tensor([rows, columns], dtype=torch.float64)).clamp(min=0.5)
+    return centred(q, rows=rows, columns=columns) / outermost.to(q)
+
+
+@deviation("rotary-class-token-in-the-corner", "rotation.centred", ON_IMAGES, "commonly seen")
+def class_token_in_the_corner(q: Tensor, *, rows: int, columns: int) -> Tensor:
+    """What stands before the patches is turned as well, as the first patch is."""
+    places = centred(q, rows=rows, columns=columns)
+    first = len(places) - rows * columns
+    return torch.cat([places[first : first + 1].expand(first, -1), places[first:]])
+
+
+@deviation("rotary-grid-lies-on-its-side", "rotation.stretched", ON_IMAGES, "commonly seen")
+def on_its_side(q: Tensor, *, rows: int, columns: int, origin: float, reference: float) -> Tensor:
+    """Patches are taken to stand column by column, which shows where an image is no square."""
+    return stretched(q, rows=columns, columns=rows, origin=origin, reference=reference)
+
+
+wrong_constants(
+    "rotary-grid-counted-from-one",
+    "Rows and columns are counted from 1, away from a class token at (0, 0).",
+    ("rotation.counted", "rotation.stretched"),
+    ON_IMAGES,
+    "commonly seen",
+    grid_origin=1.0,
+)
 wrong_constants(
     "rotary-base-of-long-inputs",
     "The base θ is 160000, that of ModernBERT's layers with full attention.",

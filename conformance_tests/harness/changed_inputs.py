@@ -76,10 +76,10 @@ class Departure(NamedTuple):
         if slot == "residual":
             return lambda x: x + self.trace[place - 1].value
         slot = self.profile.slot_at(path) if path.rpartition(".")[2] in places() else slot
-        function: Callable[..., Any] = self.run.encoder.bind(
-            self.run.parameters(self.case.weights), path=path, slot=slot
-        )
-        keep = self.run.probes[self.case.probe].keep
+        probe = self.run.probes[self.case.probe]
+        encoder = self.run.encoder.seeing(*probe.inputs)
+        function: Callable[..., Any] = encoder.bind(self.run.parameters(self.case.weights), path=path, slot=slot)
+        keep = probe.keep
         kept = torch.ones(1, 1, 1, dtype=torch.bool) if keep is None else keep[:, None]
         return (lambda x: function(x, kept)) if slot in ("multihead", "layer") else function
 

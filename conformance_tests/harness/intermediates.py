@@ -30,7 +30,7 @@ another one if it differs by what is little beside 1.
 SIDE_BY_SIDE = {"projections", "merge"}
 """The slots whose values hold all heads in one axis; an encoder may form them with an axis for each."""
 
-OF_PLACES = ("position", "angles")
+OF_PLACES = ("position", "angles", "coordinates", "axes")
 """Slots whose values are those of places, whatever stands there."""
 
 SAYING_LITTLE = (*OF_PLACES, "statistics")

@@ -122,7 +122,8 @@ class Calls:
         is_stated = bool(hints.batch or hints.length)
         image = accepted.image if accepted else None
         patch = start.dimensions.patch, start.dimensions.patch_width
-        if image is not None and (len(set(image)) > 1 or len(set(patch)) > 1):
+        tells_grids = start.reads_grid and not start.profile["position"].parameters
+        if image is not None and not tells_grids and (len(set(image)) > 1 or len(set(patch)) > 1):
             # Positions of another grid of patches would be other ones, as far as they are taken at all.
             self.sizes = Sizes(image=image)
         tried: list[Sizes | None] = [] if is_stated else [self.sizes]

@@ -74,7 +74,8 @@ class Experiment:
         that parameters are not checked first: what cannot be evaluated is infinitely far.
         """
         try:
-            want = bound(encoder.whole, self.parameters)(everything(None, self.inputs)[:, None], *self._given)
+            whole = encoder.seeing(*self.inputs).whole
+            want = bound(whole, self.parameters)(everything(None, self.inputs)[:, None], *self._given)
         except (SpecificationError, KeyError, RuntimeError):
             return float("inf")
         if want.shape != self.output.shape:

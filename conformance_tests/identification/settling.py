@@ -17,7 +17,7 @@ from conformance_tests.computation.feed_forward import feed_forwards
 from conformance_tests.computation.graph import Codes, Graph
 from conformance_tests.computation.inputs import special_ids, tables_by_argument
 from conformance_tests.computation.plain import plain
-from conformance_tests.computation.reading import ending, read
+from conformance_tests.computation.reading import as_stretched, ending, read
 from conformance_tests.computation.rotation import rotation
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
 from conformance_tests.errors import Departs, Refused, SubjectError, TableUnknown, Undetermined
@@ -273,6 +273,10 @@ class Settling:
         found = trial.identified()
         if not found.agrees and (far := self._seen_far(shown)):
             return self._settled_by_computation(far)
+        if not found.agrees and (stretched := as_stretched(shown)):
+            other = trial.of(Reading(mapping, self.weights, self.hints, self.declared, stretched))
+            if (identified := other.identified()).agrees:
+                shown, trial, found = stretched, other, identified
         findings = (
             *contradicted(shown, self.hints),
             *self._departing(shown),

@@ -3,11 +3,11 @@
 SHORT = "their images in the probes have no more patches than that"
 """Reason why a defect that begins at some length stays hidden where images have one size."""
 
-CENTRED_IMAGES = "vit deit dinov2 dinov2-registers clip-vision siglip"
+CENTRED_IMAGES = "vit deit dinov2 dinov2-registers eva-02 clip-vision siglip"
 IMAGES = f"{CENTRED_IMAGES} vit-22b"
-"""Profiles of encoders of images: those whose norms subtract the mean, and all of them."""
+"""Profiles of encoders of images with a table of positions: those whose norms subtract the mean, and all of them."""
 
-IN_ATTENTION = "roformer nomic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder"
+IN_ATTENTION = "roformer nomic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder dinov3"
 """Profiles in which attention alone tells positions."""
 
 WIDE = "of 257 positions, the longest probe, a window of 512 hides none"
@@ -19,7 +19,7 @@ NOTHING_TO_SEE = {
     "keys-in-full-chunks-alone": (IMAGES, SHORT),
     "learned-position-starts-over": (IMAGES, SHORT),
     "segment-of-ones-added": (
-        f"annotated-transformer modernbert clip-text whisper pre-ln {CENTRED_IMAGES}",
+        f"annotated-transformer modernbert clip-text whisper pre-ln dinov3 {CENTRED_IMAGES}",
         "it moves the mean of each position, which their norms take away",
     ),
     "window-missing": ("embedding-gemma", WIDE),
@@ -39,7 +39,7 @@ NOTHING_TO_SEE = {
     ),
     "sum-of-embedding-and-position-scaled": (
         f"bert roberta roformer nomic-bert modernbert eurobert jina-v3 mpnet t5-encoder distilbert clip-text whisper "
-        f"embedding-gemma {IMAGES}",
+        f"embedding-gemma dinov3 {IMAGES}",
         "the scale of the embedding is 1 there, or nothing is added to it",
     ),
     "position-subtracted": (IN_ATTENTION, "nothing is added there"),

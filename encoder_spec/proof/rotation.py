@@ -29,3 +29,16 @@ def product_of_turned_vectors_depends_on_their_distance() -> None:
     assert simplify(R(m).T * R(n) - R(n - m)) == Matrix([[0, 0], [0, 0]])
     product = simplify((R(m) * q).dot(R(m + k) * key))
     assert m not in product.free_symbols
+
+
+@proves("ROT-8")
+def product_on_an_image_depends_on_the_distance_of_rows_and_of_columns() -> None:
+    """A pair at coordinate a + b·m, of row or column m, leaves a product that is free of m beside one k further.
+
+    Every coordinate of a patch is such a multiple of its row, or of its column. The whole product is the sum over
+    pairs, each of which tells one of the two.
+    """
+    a, b = symbols("a b", real=True)
+    product = simplify((R(a + b * m) * q).dot(R(a + b * (m + k)) * key))
+    assert product.free_symbols.isdisjoint({m, a})
+    assert k in product.free_symbols

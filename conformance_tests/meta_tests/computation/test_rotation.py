@@ -1,14 +1,20 @@
 """Rotary positions as people write them: read the same, whatever the operations are."""
 
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from conformance_tests.computation.rotation import SHARES, in_a_grid, stretching, wavelengths, within_a_turn
+from conformance_tests.computation.rotation import Turning as Turned
 from conformance_tests.engine.judging import check
 from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, PlainPreNorm
 from conformance_tests.reports.report import TargetReport
+from encoder_spec.equation import variants
+from encoder_spec.rotation import axial, centred, columns_first, counted, rows_first, stretched
 
 Turn = Callable[[Tensor, Tensor], Tensor]
 """Turns vectors (B, h, n, d) by angles (n, d/2)."""
@@ -189,3 +195,206 @@ def test_neither_a_gate_nor_a_mask_is_a_rotation() -> None:
     report = judged(lambda: encoder(Mixing(half_by_half), Mixing(half_by_half)))
     assert report.profile.get("choices", {}).get("rotation", "none") == "none"
     assert report.verdict != "conformant"
+
+
+# Images ------------------------------------------------------------------------------
+
+UNITS = {
+    "counted": partial(counted, origin=0.0),
+    "counted from 1": partial(counted, origin=1.0),
+    "counted from 1/2": partial(counted, origin=0.5),
+    "stretched": partial(stretched, origin=0.0, reference=16.0),
+    "stretched from 1": partial(stretched, origin=1.0, reference=24.0),
+    "centred": centred,
+}
+CHOSEN = {
+    "counted": {"coordinates": "counted", "grid_origin": 0.0},
+    "counted from 1": {"coordinates": "counted", "grid_origin": 1.0},
+    "counted from 1/2": {"coordinates": "counted", "grid_origin": 0.5},
+    "stretched": {"coordinates": "stretched", "grid_origin": 0.0, "grid_reference": 16.0},
+    "stretched from 1": {"coordinates": "stretched", "grid_origin": 1.0, "grid_reference": 24.0},
+    "centred": {"coordinates": "centred"},
+}
+ORDERS = {"rows-first": rows_first, "columns-first": columns_first}
+
+
+def turned(phi: Tensor, *, in_halves: bool = True) -> Turned:
+    """Return vectors that are turned by these angles (n, pairs)."""
+    number = phi.shape[1]
+    pairs = [(i, number + i) if in_halves else (2 * i, 2 * i + 1) for i in range(number)]
+    return Turned(torch.empty(0), within_a_turn(phi), tuple(pairs), 1.0, False)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("grid", [(2, 2), (3, 5), (7, 2)], ids=str)
+def test_angles_on_an_image_tell_pairs_axes_coordinates_and_base(unit: str, grid: tuple[int, int]) -> None:
+    """Behind two tokens that are not turned: every share of the pairs, in either order, for narrow and wide heads."""
+    rows, columns = grid
+    for name, order, (d_k, base) in product(SHARES, ORDERS, ((12, 100.0), (64, 10000.0))):
+        q = torch.zeros(1, 1, 2 + rows * columns, d_k, dtype=torch.float64)
+        coordinates = partial(UNITS[unit], rows=rows, columns=columns)
+        by = variants("angles")[name].function
+        phi = by(q, coordinates=coordinates, axes=ORDERS[order], theta=base, fraction=1.0)
+        read = wavelengths(turned(phi), d_k, grid)
+        want = {"rotation": "halves", "angles": name, "axes": order, "rotary_base": base, "rotary_fraction": 1.0}
+        assert read.choices == want | CHOSEN[unit], (read, want)
+        assert (read.is_kept, read.is_rounded) == (False, False)
+
+
+def test_one_pair_for_each_axis_is_read() -> None:
+    """Of a single pair all shares are one but that in which both axes share wavelengths: there the base shows."""
+    q = torch.zeros(1, 1, 6, 4, dtype=torch.float64)
+    coordinates = partial(counted, rows=2, columns=3, origin=0.0)
+    for name, base in (("axial", 10000.0), ("axial-alternating", 100.0)):
+        function = variants("angles")[name].function
+        phi = function(q, coordinates=coordinates, axes=rows_first, theta=100.0, fraction=1.0)
+        choices = wavelengths(turned(phi, in_halves=False), 4, (2, 3)).choices
+        assert (choices["rotation"], choices["angles"], choices["rotary_base"]) == ("pairs", name, base)
+
+
+def test_a_share_of_the_features_may_tell_rows_and_columns() -> None:
+    """Of 16 features 8 are turned."""
+    q = torch.zeros(1, 1, 6, 16, dtype=torch.float64)
+    coordinates = partial(counted, rows=2, columns=3, origin=0.0)
+    phi = axial(q, coordinates=coordinates, axes=rows_first, theta=100.0, fraction=0.5)
+    assert wavelengths(turned(phi), 16, (2, 3)).choices["rotary_fraction"] == 0.5
+
+
+def test_frequencies_in_float32_are_kept_and_angles_in_float32_are_rounded() -> None:
+    """What the frequencies explain to the last digit is judged with these, and anything else in float32."""
+    q = torch.zeros(1, 1, 12, 16, dtype=torch.float64)
+    places = counted(q, rows=3, columns=4, origin=0.0)
+    omega = 100 ** (-torch.arange(4, dtype=torch.float32) / 4)
+    exact = (places[:, :, None] * omega.double()).flatten(1)
+    read = wavelengths(turned(exact), 16, (3, 4))
+    assert (read.is_kept, read.is_rounded) == (True, False)
+    assert read.omega is not None
+    torch.testing.assert_close(read.omega, omega.double().expand(2, -1), rtol=1e-14, atol=0)
+    rounded = (places[:, :, None].float() * 1.1 * omega).flatten(1).double() / 1.1
+    read = wavelengths(turned(rounded), 16, (3, 4))
+    assert (read.is_kept, read.is_rounded, read.choices["rotary_base"]) == (False, True, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        (lambda phi: phi + 1, "what stands beside the patches of the image is turned"),
+        (lambda phi: phi.roll(-1, 0), "what stands beside the patches of the image is turned"),
+        (lambda phi: -phi, "not multiples of row and column"),
+        (lambda phi: phi + phi.flip(1), "not multiples of row and column"),
+        (lambda phi: phi.square(), "not multiples of row and column"),
+        (lambda phi: phi[:, :3], "do not grow evenly"),
+        (lambda phi: phi[2:], "do not grow evenly"),
+    ],
+)
+def test_other_angles_on_an_image_are_said_to_be_none(changed: Callable[[Tensor], Tensor], says: str) -> None:
+    """Turned tokens, a token behind the patches, the other way round, both axes in one pair, odd numbers of them."""
+    q = torch.zeros(1, 1, 13, 8, dtype=torch.float64)
+    coordinates = partial(counted, rows=3, columns=4, origin=1.0)
+    phi = axial(q, coordinates=coordinates, axes=rows_first, theta=100.0, fraction=1.0)
+    assert says in in_a_grid(within_a_turn(changed(phi)), (3, 4)).odd
+
+
+def test_whole_turns_from_patch_to_patch_are_found_where_few_pairs_leave_them_open() -> None:
+    """16 patches on 2: the first pair turns by 8, the second by 8/√100 = 0.8. Of 8 + 2π w only w = 0 makes 16 whole."""
+    steps = within_a_turn(torch.tensor([8.0, 0.8], dtype=torch.float64))
+    assert stretching(steps, torch.tensor([0.0, 0.5], dtype=torch.float64), 2) == (100.0, 16.0)
+
+
+def of_image(rows: int, columns: int, pairs: int, x: Tensor) -> Tensor:
+    """Return angles of which the first half tells columns and the second half rows, counted from 0."""
+    omega = 100.0 ** (-torch.arange(pairs // 2).to(x) / (pairs // 2))
+    row, column = (place.flatten().to(x) for place in torch.meshgrid(torch.arange(rows), torch.arange(columns)))
+    return torch.cat([column[:, None] * omega, row[:, None] * omega], -1)
+
+
+def behind_the_class_token(turn: Turn, x: Tensor, phi: Tensor) -> Tensor:
+    first = x.shape[-2] - len(phi)
+    return torch.cat([x[..., :first, :], turn(x[..., first:, :], phi)], -2)
+
+
+def with_it_at_angle_0(turn: Turn, x: Tensor, phi: Tensor) -> Tensor:
+    return turn(x, torch.cat([phi.new_zeros(x.shape[-2] - len(phi), phi.shape[1]), phi]))
+
+
+def in_the_sequence(turn: Turn, x: Tensor, phi: Tensor) -> Tensor:
+    """The class token is taken for the first patch."""
+    return turn(x, torch.cat([phi, 2 * phi[-1:] - phi[-2:-1]])[: x.shape[-2]])
+
+
+class OfImages(PlainAttention):
+    """Turns queries and keys by the rows and columns of patches, of which the images say how many there are."""
+
+    def __init__(self, turn: Turn, placed: Callable[[Turn, Tensor, Tensor], Tensor]) -> None:
+        super().__init__(32, 4)
+        self.turn, self.placed, self.grid = turn, placed, (0, 0)
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        q, k, v = super().split(x)
+        phi = of_image(*self.grid, q.shape[-1] // 2, x)
+        return [self.placed(self.turn, each, phi) for each in (q, k)] + [v]
+
+
+class Images(nn.Module):
+    """Patches behind a class token, of images of any size."""
+
+    def __init__(self, attentions: list[OfImages]) -> None:
+        super().__init__()
+        self.project = nn.Conv2d(3, 32, 2, 2)
+        self.token = nn.Parameter(torch.randn(32))
+        self.inner = encoder(*attentions, kind=PlainPreNorm)
+
+    def forward(self, image: Tensor) -> Tensor:
+        patches = self.project(image)
+        for layer in self.inner.layers:
+            layer.attention.grid = tuple(patches.shape[-2:])
+        tokens = patches.flatten(2).mT
+        hidden: Tensor = self.inner(torch.cat([self.token.expand(len(tokens), 1, -1), tokens], 1))
+        return hidden
+
+
+@pytest.mark.parametrize(
+    ("turn", "placed", "variant"),
+    [
+        (with_rotated_half, behind_the_class_token, "halves"),
+        (with_neighbours_exchanged, with_it_at_angle_0, "pairs"),
+        (as_complex_numbers, behind_the_class_token, "pairs"),
+    ],
+)
+def test_rows_and_columns_are_read_and_confirmed(turn: Turn, placed: Callable[..., Tensor], variant: str) -> None:
+    """Whether the class token is left out or turned by 0, and however vectors are turned."""
+    report = judged(lambda: Images([OfImages(turn, placed) for _ in range(2)]))
+    assert report.verdict == "conformant", report.notes
+    want = {"rotation": variant, "angles": "axial", "axes": "columns-first", "coordinates": "counted"}
+    chosen = report.profile["choices"]
+    assert {name: chosen[name] for name in want} == want
+    assert (chosen["rotary_base"], chosen["position"], chosen["cls"]) == (100.0, "in-attention", "cls")
+
+
+def test_a_class_token_that_is_taken_for_a_patch_is_left_open() -> None:
+    """No equation has it so, and the report says that it is not as patches are."""
+    report = judged(lambda: Images([OfImages(half_by_half, in_the_sequence) for _ in range(2)]))
+    assert report.verdict == "undetermined"
+    assert "turned by their positions, but" in str(report.notes)
+
+
+def test_an_image_as_large_as_that_to_which_coordinates_are_stretched_leaves_nothing_open() -> None:
+    """There they are just counted; images of other sizes show it."""
+
+    class Stretched(OfImages):
+        def split(self, x: Tensor) -> list[Tensor]:
+            rows, columns = self.grid
+            q, k, v = PlainAttention.split(self, x)
+            of_rows, of_columns = of_image(rows, columns, 4, x).chunk(2, -1)
+            phi = torch.cat([of_rows * 4 / columns, of_columns * 4 / rows], -1)
+            return [behind_the_class_token(self.turn, each, phi) for each in (q, k)] + [v]
+
+    def make() -> Images:
+        made = Images([Stretched(half_by_half, behind_the_class_token) for _ in range(2)])
+        made.image_size = 8  # 4 × 4 patches
+        return made
+
+    report = judged(make)
+    assert report.verdict == "conformant", report.notes
+    chosen = report.profile["choices"]
+    assert (chosen["coordinates"], chosen["grid_reference"]) == ("stretched", 4.0)

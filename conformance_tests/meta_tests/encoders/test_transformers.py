@@ -193,6 +193,22 @@ IMAGES_AND_SOUNDS = {
         maker("Dinov2WithRegisters", mlp_ratio=2, **IMAGE),
         PRE | {"residual": "scaled", "cls": "cls", "registers": "registers", "num_registers": 4, "d_ff": 64},
     ),
+    "DINOv3": (
+        maker("DINOv3ViT", num_register_tokens=4, **IMAGE),
+        PRE
+        | {"residual": "scaled", "num_registers": 4, "projections": "affine-but-keys", "eps": 1e-5}
+        | {
+            "rotation": "halves",
+            "angles": "axial",
+            "axes": "rows-first",
+            "coordinates": "centred",
+            "rotary_base": 100.0,
+        },
+    ),
+    "DINOv3, gated": (
+        maker("DINOv3ViT", use_gated_mlp=True, hidden_act="silu", rope_theta=50.0, **IMAGE),
+        {"ffn": "gated-affine", "registers": "none", "coordinates": "centred", "rotary_base": 50.0},
+    ),
     "InternVL, vision": (
         maker("InternVLVision", model="InternVLVisionModel", **IMAGE | {"image_size": [8, 8], "patch_size": [2, 2]}),
         {"layer": "pre-ln", "residual": "scaled", "cls": "cls"},

@@ -139,7 +139,13 @@ def uses(encoder: Encoder, id: str) -> bool:
 
 
 def readable(profile: Profile) -> bool:
-    """Whether the parts fit together: segments with tokens alone, a head that reads E with an E of width d_model."""
+    """Whether the parts fit together.
+
+    Segments go with tokens alone, a head that reads E with an E of width d_model, and a grid with patches of an image.
+    """
+    in_grid = any("rows" in equation.constants for equation in Encoder(profile, Dimensions()).equations())
+    if in_grid and ("embedding" not in profile["input"].slots or "patch" not in profile["embedding"].constants):
+        return False
     tokens_alone = profile["embedding"].id == "embedding.lookup" and profile["cls"].variant == "none"
     wide = profile["input"].variant != "factorised" or profile["head"].variant != "mlm"
     return wide and (profile["segment"].variant == "none" or tokens_alone)
@@ -193,7 +199,8 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
     n = rows * columns
     constants = {"eps": draw(st.sampled_from((1e-5, 0.1, 1e-12))), "p_drop": draw(st.sampled_from((0.3, 0, 0.5)))}
     constants |= {"max_distance": draw(st.sampled_from((4, 7, 128))), "window": draw(st.sampled_from((4, 1, 7)))}
-    dimensions = Dimensions(d_model=d_model, max_len=n + offset + 1 + spare, **drawn)
+    grid = {"rows": rows, "columns": columns}
+    dimensions = Dimensions(d_model=d_model, max_len=n + offset + 1 + spare, **grid, **drawn)
     encoder = Encoder(profile.replace(noise=SPREAD_NOISE, position_offset=offset, **constants), dimensions)
     data = {"B": B, "n": n, "height": rows * drawn["patch"], "width": columns * drawn["patch_width"]}
     data |= {"m": n + draw(st.sampled_from((1, 0, 2))), "time": 2 * n, "d_head": drawn["d_k"]}

@@ -1,6 +1,7 @@
 """Rotary positions by hand, and what they keep of lengths and distances."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,8 +9,24 @@ import torch
 from torch import Tensor
 
 from conformance_tests.harness.checks import shows
-from conformance_tests.meta_tests.spec.values import close, refused, same, tensor
-from encoder_spec.rotation import angles, halves, pairs, unturned
+from conformance_tests.meta_tests.spec.values import close, normal, random_parameters, refused, same, tensor
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.profiles import DINOV3, TORCH_PRE_LN
+from encoder_spec.rotation import (
+    angles,
+    axial,
+    axial_alternating,
+    axial_interleaved,
+    centred,
+    columns_first,
+    counted,
+    halves,
+    pairs,
+    rows_first,
+    stretched,
+    unturned,
+)
 
 
 def heads(n: int, d_k: int, seed: int = 0) -> Tensor:
@@ -121,3 +138,121 @@ def test_without_rotation_vectors_stay_as_they_are() -> None:
     """Bit for bit: it is the same array."""
     x = heads(3, 4)
     same(unturned(x), x)
+
+
+# Images ------------------------------------------------------------------------------
+
+
+def at(*places: tuple[float, float]) -> dict[str, object]:
+    """Return these coordinates, whatever is turned, in their order."""
+    return {"coordinates": lambda _q: tensor(places), "axes": rows_first}
+
+
+@shows("ROT-7")
+def test_rows_have_the_first_half_of_the_pairs() -> None:
+    """d_k = 8, θ = 10000: two pairs for each axis, of frequencies 1 and 10000^(−4/8) = 1/100."""
+    close(axial(heads(1, 8), theta=10000.0, fraction=1.0, **at((2, 3))), tensor([[2, 0.02, 3, 0.03]]))  # type: ignore[arg-type]
+
+
+@shows("ROT-9")
+def test_both_axes_share_four_wavelengths() -> None:
+    """d_k = 8, θ = 10000: the frequencies 10000^(−2i/8) are 1, 1/10, 1/100, 1/1000; rows have the first and third."""
+    got = axial_alternating(heads(1, 8), theta=10000.0, fraction=1.0, **at((2, 3)))  # type: ignore[arg-type]
+    close(got, tensor([[2, 0.02, 0.3, 0.003]]))
+
+
+@shows("ROT-10")
+def test_pairs_tell_row_and_column_in_turn() -> None:
+    """d_k = 8, θ = 10000: the frequencies 1 and 1/100, each of the row and then of the column."""
+    got = axial_interleaved(heads(1, 8), theta=10000.0, fraction=1.0, **at((2, 3)))  # type: ignore[arg-type]
+    close(got, tensor([[2, 3, 0.02, 0.03]]))
+
+
+@shows("ROT-7", "ROT-9", "ROT-10")
+@pytest.mark.parametrize("of_image", [axial, axial_alternating, axial_interleaved])
+def test_what_does_not_make_pairs_for_both_axes_is_not_turned(of_image: object) -> None:
+    """Of 11 features 8 are turned, in four pairs; of half of 8 features 4 are, in two."""
+    assert callable(of_image)
+    assert of_image(heads(1, 11), theta=100.0, fraction=1.0, **at((2, 3))).shape == (1, 4)
+    close(of_image(heads(1, 8), theta=100.0, fraction=0.5, **at((2, 3)))[:, :1], tensor([[2]]))
+    with refused(match="no share of the features"):
+        of_image(heads(1, 8), theta=100.0, fraction=1.25, **at((2, 3)))
+
+
+@shows("ROT-11", "ROT-12")
+def test_one_order_of_the_axes_is_the_other_one_exchanged() -> None:
+    """Row 2 and column 3 are told as (2, 3), or as (3, 2)."""
+    close(rows_first(tensor([[2, 3]])), tensor([[2, 3]]))
+    close(columns_first(tensor([[2, 3]])), tensor([[3, 2]]))
+
+
+@shows("ROT-13")
+def test_rows_and_columns_are_counted_behind_the_class_token() -> None:
+    """An image of 2 × 3 patches, and one token before them, which stays at (0, 0) from wherever patches are counted."""
+    patches = tensor([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]])
+    close(counted(heads(7, 4), rows=2, columns=3, origin=0.0), torch.cat([tensor([[0, 0]]), patches]))
+    close(counted(heads(7, 4), rows=2, columns=3, origin=1.0), torch.cat([tensor([[0, 0]]), patches + 1]))
+
+
+@shows("ROT-14")
+def test_coordinates_are_stretched_along_each_axis() -> None:
+    """To 6 × 6, from 2 × 3 patches: a row counts 6/2 = 3 and a column 6/3 = 2, in whatever number the first one has."""
+    patches = tensor([[0, 0], [0, 2], [0, 4], [3, 0], [3, 2], [3, 4]])
+    close(stretched(heads(6, 4), rows=2, columns=3, origin=0.0, reference=6.0), patches)
+    close(stretched(heads(6, 4), rows=2, columns=3, origin=1.0, reference=6.0), patches + tensor([3, 2]))
+
+
+@shows("ROT-15")
+def test_centres_of_patches_lie_around_the_centre_of_the_image() -> None:
+    """Of 2 rows the centres lie at ∓1/2, of 4 columns at ∓3/4 and ∓1/4, all times 2π."""
+    y, x = (1 / 2, 1 / 2), (3 / 4, 1 / 4)
+    columns = [-x[0], -x[1], x[1], x[0]]
+    want = 2 * math.pi * tensor([[0, 0], *([-y[0], c] for c in columns), *([y[1], c] for c in columns)])
+    close(centred(heads(9, 4), rows=2, columns=4), want)
+
+
+@shows("ROT-13", "ROT-14", "ROT-15")
+@pytest.mark.parametrize(
+    "unit", [partial(counted, origin=0.0), partial(stretched, origin=0.0, reference=6.0), centred], ids=["o", "G", "π"]
+)
+def test_coordinates_are_at_least_of_single_precision_and_fit_the_sequence(unit: object) -> None:
+    """bfloat16 has no 257: an image may have more columns. Seven patches are no five positions."""
+    assert callable(unit)
+    assert unit(heads(6, 4).bfloat16(), rows=2, columns=3).dtype == torch.float32
+    with refused(match="an image of 7 patches does not fit a sequence of 5"):
+        unit(heads(5, 4), rows=1, columns=7)
+
+
+@shows("ROT-8")
+@pytest.mark.parametrize("of_image", [axial, axial_alternating, axial_interleaved])
+@pytest.mark.parametrize("unit", [partial(counted, origin=1.0), centred], ids=["counted", "centred"])
+def test_products_on_an_image_depend_on_the_distance_of_rows_and_columns(of_image: object, unit: object) -> None:
+    """The same two vectors at 4 × 5 patches: from (0, 0) to (2, 1) as from (1, 3) to (3, 4), and not as to (1, 2)."""
+    assert callable(of_image)
+    assert callable(unit)
+    q, k = (heads(1, 8, seed).expand(-1, -1, 20, -1) for seed in (1, 2))
+    coordinates = partial(unit, rows=4, columns=5)
+    by = partial(of_image, coordinates=coordinates, axes=columns_first, theta=100.0, fraction=1.0)
+    products = (pairs(q, angles=by) @ pairs(k, angles=by).mT).unflatten(-1, (4, 5)).unflatten(-3, (4, 5))
+    close(products[..., 0, 0, 2, 1], products[..., 1, 3, 3, 4])
+    close(products[..., 2, 1, 0, 0], products[..., 3, 4, 1, 3])
+    assert float((products[..., 0, 0, 2, 1] - products[..., 0, 0, 1, 2]).abs().min()) > 1e-3
+
+
+@shows("ROT-13", "ROT-15")
+def test_an_encoder_reads_the_grid_off_its_images() -> None:
+    """In patches of 2 × 2, 4 × 6 pixels are 2 rows of 3, behind a class token and two registers. Vectors have none."""
+    encoder = Encoder(DINOV3, Dimensions(d_model=8, h=2, d_ff=5, N=1, patch=2, r=2))
+    parameters = random_parameters(encoder)
+    for unit, want in (("centred", math.pi), ("counted", 1.0)):
+        trace = encoder.replace(coordinates=unit).trace(parameters, normal(0, 1, 3, 4, 6))
+        places = trace.of(f"rotation.{unit}")[0]
+        assert places.shape == (9, 2)
+        assert not places[:3].any()
+        close(places[-1, 0], tensor(want))
+    turned = encoder(parameters, normal(0, 1, 3, 4, 6))
+    assert turned.shape == (1, 9, 8)
+    assert float((turned - encoder.replace(axes="columns-first")(parameters, normal(0, 1, 3, 4, 6))).abs().max()) > 1e-3
+    vectors = Encoder(TORCH_PRE_LN.replace(rotation="pairs", angles="axial"), Dimensions(d_model=8, h=2, d_ff=5, N=1))
+    with refused(match=r"positions in a grid need the patches of an image, unlike embedding\.given"):
+        vectors(random_parameters(vectors), normal(0, 1, 6, 8))
