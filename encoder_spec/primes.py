@@ -70,7 +70,7 @@ def letters_of(number: int) -> tuple[Fraction, Counter[str]]:
     letters = {prime: letter for letter, prime in PRIMES.items()}
     powers: dict[int, int] = sympy.factorint(number)
     found = Counter({letters[prime]: power for prime, power in powers.items() if prime in letters})
-    found["d_group"] -= sum(found[width] for width in GROUPED)  # whose sizes have that of a group in them
+    found -= Counter({"d_group": sum(found[width] for width in GROUPED)})  # their sizes have that of a group in them
     rest = Fraction(number, prod(SIZES[letter] for letter in found.elements()))
     demand(
         rest.denominator <= 2 and rest < min(letters),
