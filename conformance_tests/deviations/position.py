@@ -199,47 +199,36 @@ def hears_padding(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Ten
     return convolution(X, keep=torch.ones_like(keep), W_pos=W_pos, b_pos=b_pos)
 
 
-def behind(X: Tensor) -> Tensor:
-    """Every vector in the place of the one before it, and 0 in the last place."""
-    return torch.nn.functional.pad(X[:, 1:], (0, 0, 0, 1))
+def convolved(X: Tensor, keep: Tensor, W_pos: Tensor, before: int) -> Tensor:
+    """Return the convolution alone, with so many of the positions that it reads before each."""
+    K, d_group, width = W_pos.shape
+    heard = torch.nn.functional.pad(X.masked_fill(~keep.any(dim=-2)[..., None], 0), (0, 0, before, K - 1 - before))
+    return torch.nn.functional.conv1d(heard.mT, W_pos.permute(2, 1, 0), groups=width // d_group).mT
 
 
 @deviation("convolution-trimmed-at-the-front", CONVOLUTION, "POS-13", "commonly seen")
 def trimmed_at_the_front(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
     """The first result of the convolution is cut off instead of the last: each position reads one place too far."""
-    heard = X.masked_fill(~keep.any(dim=-2)[..., None], 0)
-    return convolution(behind(heard), keep=torch.ones_like(keep), W_pos=W_pos, b_pos=b_pos)
+    return gelu(convolved(X, keep, W_pos, len(W_pos) // 2 - 1) + b_pos)
 
 
 @deviation("convolution-of-the-past-alone", CONVOLUTION, "POS-13", "commonly seen")
 def of_the_past(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
-    """All zeros stand in front of the sequence, so that each position reads what lies before it alone."""
-    later = len(W_pos) - 1 - len(W_pos) // 2
-    heard = X.masked_fill(~keep.any(dim=-2)[..., None], 0)
-    heard = torch.nn.functional.pad(heard, (0, 0, later, 0))[:, : X.shape[1]]
-    return convolution(heard, keep=torch.ones_like(keep), W_pos=W_pos, b_pos=b_pos)
+    """All zeros stand in front of the sequence, so that each position reads itself and what lies before it."""
+    return gelu(convolved(X, keep, W_pos, len(W_pos) - 1) + b_pos)
 
 
 @deviation("convolution-without-activation", CONVOLUTION, "POS-13", "commonly seen")
 def not_activated(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
     """No GELU follows the convolution."""
-    return convolved(X, keep, W_pos) + b_pos
-
-
-def convolved(X: Tensor, keep: Tensor, W_pos: Tensor, groups_first: bool = True) -> Tensor:
-    """The convolution alone; its groups have features side by side, unless each takes every G-th of them."""
-    K, d_group, width = W_pos.shape
-    heard = X.masked_fill(~keep.any(dim=-2)[..., None], 0)
-    padded = torch.nn.functional.pad(heard, (0, 0, K // 2, K - 1 - K // 2))
-    if not groups_first:
-        padded = padded.unflatten(-1, (d_group, -1)).transpose(-1, -2).flatten(-2)
-    return torch.nn.functional.conv1d(padded.mT, W_pos.permute(2, 1, 0), groups=width // d_group).mT
+    return convolved(X, keep, W_pos, len(W_pos) // 2) + b_pos
 
 
 @deviation("convolution-of-groups-in-turn", CONVOLUTION, "POS-13")
 def groups_in_turn(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
     """Each group reads every G-th feature instead of features side by side."""
-    return gelu(convolved(X, keep, W_pos, groups_first=False) + b_pos)
+    in_turn = X.unflatten(-1, (W_pos.shape[1], -1)).transpose(-1, -2).flatten(-2)
+    return convolution(in_turn, keep=keep, W_pos=W_pos, b_pos=b_pos)
 
 
 @deviation("convolution-backwards", CONVOLUTION, "POS-13", "commonly seen")
