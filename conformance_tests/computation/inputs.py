@@ -56,7 +56,7 @@ def read_entrance(found: EncoderReading, source: Node) -> None:
 
 
 def read_surrounded(found: EncoderReading, node: Node) -> Node:
-    """Read positions that are a convolution of what they are added to, and return that; else return the value itself."""
+    """Read positions that are a convolution of what they are added to, and return that; else return all."""
     graph = found.graph
     terms = [read for read in node.value.arrays if graph.depends(read)] if node.kind == "sum" and node.value else []
     for one, other in permutations(terms, 2) if len(terms) == len(node.parts) else ():

@@ -69,7 +69,7 @@ def convolution(X: Array, *, keep: NDArray[np.bool_], W_pos: Array, b_pos: Array
     """PE[b, j, c] = σ(Σ_{k,i} x̄[b, j + k − ⌊K/2⌋, g·d_c + i] W[k, i, c] + b[c]) with g = ⌊c/d_c⌋."""
     B, n, d = X.shape
     K, d_group, _ = W_pos.shape
-    kept = np.broadcast_to(keep, (B, n, n)).any(axis=1)
+    kept: NDArray[np.bool_] = np.logical_or.reduce(np.broadcast_to(keep, (B, n, n)), axis=1)
     PE = np.empty((B, n, d))
     for b, j, c in np.ndindex(B, n, d):
         first = c // d_group * d_group

@@ -123,7 +123,7 @@ def random_mask(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
 def random_arrays(
     encoder: Encoder, slot: str, rng: np.random.Generator, keep: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Every parameter below the equation in ``slot``, and the mask if there is one; maps keep the size of what they map."""
+    """Every parameter below the equation in ``slot``, and a mask; maps keep the size of what they map."""
     shapes = {
         encoder.home(join(place.path, name)): encoder.dimensions.shape(axes)
         for place in encoder.places(slot)

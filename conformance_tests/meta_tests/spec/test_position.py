@@ -254,7 +254,7 @@ def kept(*numbers: int) -> Tensor:
 
 @shows("POS-13")
 def test_a_convolution_reads_as_many_positions_before_as_half_its_kernel() -> None:
-    """x = (1, 2, 3), W = (1, 10, 100, 1000) and b = 0: ⌊4/2⌋ = 2 positions before j, j itself, and one behind it.
+    """For x = (1, 2, 3), W = (1, 10, 100, 1000) and b = 0: ⌊4/2⌋ = 2 positions before j, j itself, and one behind it.
 
     z_0 = 100·1 + 1000·2 = 2100, z_1 = 10·1 + 100·2 + 1000·3 = 3210, z_2 = 1·1 + 10·2 + 100·3 = 321; GELU of such
     numbers is the identity. With the odd W = (1, 10, 100): ⌊3/2⌋ = 1 before, so that z_0 = 10·1 + 100·2 = 210,
@@ -275,7 +275,7 @@ def test_a_convolution_adds_a_bias_before_its_activation() -> None:
 
 @shows("POS-13")
 def test_each_group_of_a_convolution_reads_its_own_features() -> None:
-    """x = (1, 10, 100, 1000) in two groups of two, and one tap of ones: 1 + 10 = 11 twice, 100 + 1000 = 1100 twice."""
+    """For x = (1, 10, 100, 1000), two groups and a kernel of ones: 1 + 10 = 11 twice, 100 + 1000 = 1100 twice."""
     X, W = tensor([[[1, 10, 100, 1000]]]), torch.ones(1, 2, 4, dtype=torch.float64)
     PE = convolution(X, keep=kept(1), W_pos=W, b_pos=0 * X[0, 0])
     close(PE, tensor([[[11, 11, 1100, 1100]]]))
