@@ -170,13 +170,16 @@ def convolution(
        \bar{x}_j = \begin{cases} x_j & \text{if } j \text{ is kept} \\ 0 & \text{otherwise} \end{cases} $$
 
     What lies outside of the sequence is 0, too. The features form groups of $d_c$, which divides their
-    number: each feature of PE reads those of its own group. A position that no query keeps is padding.
+    number: each feature of PE reads those of its own group. A position that no query keeps is padding. No
+    registers join the sequence later: the mask is of as many positions as X.
 
     Undefined: which position more an even kernel reads; the released code cuts off the last result, so that
-    it is one before. How W is stored: the released code keeps directions and lengths apart (weight norm).
+    it is one before. (That code keeps directions and lengths of W apart, which is how W is stored.)
     """
     K, d_group, width = W_pos.shape
     demand(width % d_group == 0, f"position.convolution: groups of {d_group} features do not divide the {width} of X")
+    n = X.shape[1]
+    demand(keep.shape[-1] in (1, n), f"position.convolution: the mask is of {keep.shape[-1]} positions, but X has {n}")
     heard = X.masked_fill(~keep.any(dim=-2)[..., None], 0)
     padded = torch.nn.functional.pad(heard, (0, 0, K // 2, K - 1 - K // 2))
     windows = padded.unflatten(-1, (-1, d_group)).unfold(1, K, 1)

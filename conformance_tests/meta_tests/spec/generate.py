@@ -142,10 +142,14 @@ def uses(encoder: Encoder, id: str) -> bool:
 
 
 def readable(profile: Profile) -> bool:
-    """Whether the parts fit together: segments with tokens alone, a head that reads E with an E of width d_model."""
+    """Whether the parts fit together: segments with tokens alone, a head that reads E with an E of width d_model.
+
+    A mask of all positions is none of those before registers join them.
+    """
     tokens_alone = profile["embedding"].id == "embedding.lookup" and profile["cls"].variant == "none"
     wide = profile["input"].variant != "factorised" or profile["head"].variant != "mlm"
-    return wide and (profile["segment"].variant == "none" or tokens_alone)
+    masked = not profile["position"].reads_mask or profile["registers"].variant == "none"
+    return wide and masked and (profile["segment"].variant == "none" or tokens_alone)
 
 
 PREPENDED = {"embedding.cls": 1, "embedding.cls_and_distillation": 2}
