@@ -14,6 +14,7 @@ slot ``sharing`` names. A profile may fill one such place differently from the r
 ``norm_final = "rms"``, or one layer differently from the others: ``"layers.0" = "pre-ln-bare"``.
 """
 
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,7 +25,7 @@ import torch
 from torch import Tensor
 
 from encoder_spec.dimensions import Dimensions, Shape
-from encoder_spec.equation import Equation, places
+from encoder_spec.equation import MASK, Equation, places
 from encoder_spec.notation import SYMBOLS, demand
 from encoder_spec.profiles import Profile, constant_word, is_layer
 
@@ -44,7 +45,8 @@ class Place(NamedTuple):
         path: where its parameters live.
         equation: the equation.
         parameters: the axes of its parameters, by name.
-        homes: the paths of its parameters, by name; in shared layers they are those of another layer.
+        homes: the paths of its parameters, by name; in shared layers they are those of another layer. The mask of the
+            call, where it is read, stands among the arrays under its own name.
         constants: the numbers that it reads, by name.
         inner: the equations that it uses, each with the argument that takes it.
     """
@@ -90,6 +92,11 @@ def everything(keep: Tensor | None, inputs: tuple[Tensor, ...]) -> Tensor:
     """Return the mask, or one that keeps everything: it broadcasts to any batch and length."""
     device = inputs[0].device if inputs else None
     return torch.ones(1, 1, dtype=torch.bool, device=device) if keep is None else keep
+
+
+def masked(parameters: Mapping[str, Any], keep: Any) -> Mapping[str, Any]:
+    """Return arrays with the mask of the call among them, unless they have one already."""
+    return ChainMap(parameters, {MASK: keep})  # type: ignore[arg-type]  # nothing is written into it
 
 
 def bound(
@@ -203,7 +210,7 @@ class Encoder:
             path,
             equation,
             {n: tuple(means.get(a, a) for a in axes) for n, axes in equation.parameters.items()},
-            {n: self.home(join(path, n)) for n in equation.parameters},
+            {n: self.home(join(path, n)) for n in equation.parameters} | ({MASK: MASK} if equation.reads_mask else {}),
             {n: self._number(n, path) for n in equation.constants},
             tuple(
                 (argument, self.place(inner_path, inner_slot, equation.widths.get(argument, width)))
@@ -232,10 +239,11 @@ class Encoder:
         numbers = {letter for e in used for letter in e.constants}
         constants = {constant_word(key) for key in self.profile.constants if key.rpartition(".")[2] in numbers}
         axes = {axis for shape in self.symbolic_shapes().values() for axis in shape}
-        letters = ["N", "h", *["g"] * self.shares_keys, *(s for s in ("r", "d_model", "d_ff", "d_e") if s in axes)]
+        counted = ("r", "kernel", "d_group", "d_model", "d_ff", "d_e")
+        letters = ["N", "h", *["g"] * self.shares_keys, *(s for s in counted if s in axes)]
         sizes = {SYMBOLS[s].word: getattr(self.dimensions, s) for s in letters}
-        chosen = {name: c for name, c in self.profile.choices(self.dimensions.N).items() if name in slots | constants}
-        return chosen | sizes
+        choices = self.profile.choices(self.dimensions.N)
+        return {name: c for name, c in choices.items() if name in slots | constants} | sizes
 
     def symbolic_shapes(self) -> dict[str, tuple[str, ...]]:
         """Return the axes of each parameter, by path: ``{"layers.0.W_Q": ("d_model", "hd_k"), …}``.
@@ -280,13 +288,14 @@ class Encoder:
         """Return the function that the equation in ``slot`` computes with these parameters.
 
         Args:
-            parameters: arrays by path, as ``parameter_shapes`` lists them.
+            parameters: arrays by path, as ``parameter_shapes`` lists them; beside them may stand the mask of the call
+                as ``keep`` (B, n, n), else everything is kept.
             observe: called with every intermediate.
             evaluate: picks what computes an equation: its implementation or its oracle.
             path: where the parameters of this use of the slot live.
             slot: which slot to start from.
         """
-        return bound(self.place(path, slot), parameters, observe, evaluate)
+        return bound(self.place(path, slot), masked(parameters, everything(None, ())[None]), observe, evaluate)
 
     def _number(self, name: str, path: str) -> float:
         sizes = self.dimensions.sizes()
@@ -344,5 +353,6 @@ class Encoder:
             keep.ndim in (2, 3) and len(keep) in (1, len(inputs[0])),
             f"the mask must have shape (B, n) or (B, n, n) with B = {len(inputs[0])}, but has {tuple(keep.shape)}",
         )
-        run = bound(self.seeing(*inputs).whole, parameters, *how, **how_named)
-        return run(keep[:, None] if keep.ndim == 2 else keep, *inputs)
+        keep = keep[:, None] if keep.ndim == 2 else keep
+        run = bound(self.seeing(*inputs).whole, masked(parameters, keep), *how, **how_named)
+        return run(keep, *inputs)

@@ -128,9 +128,10 @@ def flops(profile: Profile) -> Costs:
 
 
 def input_flops(profile: Profile) -> Expr:
-    """The FLOPs of the embedding and of the input's own maps: no other of its equations has matrix products.
+    """The FLOPs of the embedding, of the positions and of the input's own maps: nothing else of it multiplies matrices.
 
-    The embedding reads as many tokens as the layers do, less those that are prepended.
+    The embedding reads as many tokens as the layers do, less those that are prepended; positions are told of those and
+    of class tokens.
     """
     uses = profile["input"].slots
     if "embedding" not in uses:
@@ -138,7 +139,8 @@ def input_flops(profile: Profile) -> Expr:
     cost = total(spent(profile, "embedding").values())
     maps = [axes for name, axes in profile["input"].parameters.items() if name.startswith("W_")]
     widened = total(2 * symbol("B") * n * prod(map(symbol, axes)) for axes in maps)
-    return sympy.expand(cost.subs(n, n - prepended(profile)) + widened)
+    placed = total(spent(profile, "position").values()).subs(n, n - joined(profile, "registers"))
+    return sympy.expand(cost.subs(n, n - prepended(profile)) + placed + widened)
 
 
 def joined(profile: Profile, slot: str) -> Expr:

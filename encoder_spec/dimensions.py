@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 from typing import Self
 
 from encoder_spec.notation import SYMBOLS, demand
@@ -14,12 +14,13 @@ Shape = tuple[int, ...]
 class Dimensions:
     """Sizes of an encoder; by default those of the base model of Vaswani et al. 2017.
 
-    ``d_k`` and ``d_v`` are d_model/h, ``g`` is h, ``d_e`` is d_model, and ``patch_width`` is ``patch`` unless given.
-    ``rows`` and ``columns`` are those of the images that an encoder sees: ``Encoder.seeing`` fills them in.
+    ``d_k`` and ``d_v`` are d_model/h, ``g`` is h, ``d_e`` is d_model, and ``patch_width`` is ``patch`` unless given;
+    ``d_group`` is the whole width unless given. ``rows`` and ``columns`` are those of the images that an encoder sees:
+    ``Encoder.seeing`` fills them in.
 
     Raises:
-        SpecificationError: if a size is not a positive integer, or if h does not
-            divide d_model and no head width is given.
+        SpecificationError: if a size is not a positive integer, if h does not
+            divide d_model and no head width is given, or if groups of features do not divide d_model and d_e.
     """
 
     d_model: int = 512
@@ -34,6 +35,8 @@ class Dimensions:
     buckets: int = 32
     max_len: int = 512
     r: int = 4
+    kernel: int = 128
+    d_group: int = 0
     segments: int = 2
     channels: int = 3
     patch: int = 16
@@ -44,13 +47,19 @@ class Dimensions:
 
     def __post_init__(self) -> None:
         for name, size in self.sizes().items():
-            optional = name in ("g", "d_k", "d_v", "d_e", "patch_width")
+            optional = name in ("g", "d_k", "d_v", "d_e", "d_group", "patch_width")
             demand(
                 isinstance(size, int) and size >= (0 if optional else 1),
                 f"{SYMBOLS[name].word} ({name}) must be a positive integer, but is {size!r}",
             )
         object.__setattr__(self, "g", self.g or self.h)
         object.__setattr__(self, "d_e", self.d_e or self.d_model)
+        width = gcd(self.d_model, self.d_e)
+        object.__setattr__(self, "d_group", self.d_group or width)
+        demand(
+            width % self.d_group == 0,
+            f"groups of {self.d_group} features do not divide d_model = {self.d_model} and d_e = {self.d_e}",
+        )
         object.__setattr__(self, "patch_width", self.patch_width or self.patch)
         for name in ("d_k", "d_v"):
             if not getattr(self, name):
@@ -70,6 +79,8 @@ class Dimensions:
             sizes = {"d_k": 0, "d_v": 0} | sizes
         if "h" in sizes:
             sizes = {"g": self.g * sizes["h"] // self.h} | sizes
+        if {"d_model", "d_e"} & set(sizes):
+            sizes = {"d_group": 0} | sizes
         if "d_model" in sizes:
             sizes = {"d_e": 0} | sizes
         if "patch" in sizes:

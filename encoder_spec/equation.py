@@ -5,7 +5,8 @@ An equation is a plain function on tensors. Its signature is its declaration:
 * positional arguments flow through the encoder;
 * keyword-only arguments are supplied by the encoder, by name: an array is a
   learned parameter with its symbolic shape, a number is a constant, and a
-  callable is the equation that fills another slot.
+  callable is the equation that fills another slot; ``keep`` is the mask of the
+  call, for an equation into which it does not flow.
 
 Its docstring is its text: title, source, display formula between ``$$``, side
 conditions, and ``Undefined:`` for what the source leaves open. It is written
@@ -38,6 +39,9 @@ TOPICS = (
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+MASK = "keep"
+"""The keyword-only argument that is the mask of the call: (B, n, n) or what broadcasts to it, True = keep."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,13 @@ class Equation:
         return {
             name: tuple(hint.dim_str.split())
             for name, hint in self._supplied.items()
-            if isinstance(hint, type) and issubclass(hint, AbstractArray)
+            if name != MASK and isinstance(hint, type) and issubclass(hint, AbstractArray)
         }
+
+    @cached_property
+    def reads_mask(self) -> bool:
+        """True if the encoder supplies the mask of the call."""
+        return MASK in self._supplied
 
     @cached_property
     def slots(self) -> tuple[str, ...]:

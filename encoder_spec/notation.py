@@ -51,6 +51,8 @@ SYMBOLS: dict[str, Symbol] = {
     "buckets": Symbol("n_b", "rows of a table of relative positions", "relative_buckets"),
     "max_len": Symbol(r"n_\text{max}", "rows of a learned position table", "max_len"),
     "r": Symbol("r", "number of registers", "num_registers"),
+    "kernel": Symbol("K", "positions that a convolution of positions reads", "position_kernel"),
+    "d_group": Symbol("d_c", "features of one group of a convolution of positions", "group_width"),
     "segments": Symbol("n_s", "number of segment types", "num_segments"),
     "channels": Symbol("C", "channels of an image or of a signal, features of a moment", "channels"),
     "classes": Symbol("c", "number of classes of a head", "num_classes"),

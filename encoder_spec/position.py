@@ -1,14 +1,16 @@
 """Chapter 2: where a token stands.
 
 Each equation maps the embedded sequence to one vector per position. Only its
-length, width, dtype and device matter: positions do not depend on content.
+length, width, dtype and device matter: positions do not depend on content, but
+for those that a convolution hears in it.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from encoder_spec.equation import equation, requirement
+from encoder_spec.ffn import gelu
 from encoder_spec.notation import demand
 
 
@@ -150,3 +152,37 @@ def in_attention(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "n d_model"]:
     Undefined: nothing.
     """
     return torch.zeros_like(X[0])
+
+
+@requirement("POS-14", "Padding is 0 where the convolution reads it: what stands there is heard at no other position.")
+@requirement("POS-13", "Each position gets a GELU of a convolution: it reads K positions, ⌊K/2⌋ of them before it.")
+@equation("position.convolution", slot="position")
+def convolution(
+    X: Float[Tensor, "B n d_model"],
+    *,
+    keep: Bool[Tensor, "#B #n #n"],
+    W_pos: Float[Tensor, "kernel d_group d_model"],
+    b_pos: Float[Tensor, "d_model"],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Convolutional positions. Baevski et al. 2020 (wav2vec 2.0), §2; Mohamed et al. 2019, §2.1.
+
+    $$ PE_j = \mathrm{GELU}\Bigl(\sum_{k=0}^{K-1} \bar{x}_{j+k-\lfloor K/2 \rfloor} W_k + b\Bigr), \qquad
+       \bar{x}_j = \begin{cases} x_j & \text{if } j \text{ is kept} \\ 0 & \text{otherwise} \end{cases} $$
+
+    What lies outside of the sequence is 0, too. The features form groups of $d_c$, which divides their
+    number: each feature of PE reads those of its own group. A position that no query keeps is padding. No
+    registers join the sequence later: the mask is of as many positions as X.
+
+    Undefined: which position more an even kernel reads; the released code cuts off the last result, so that
+    it is one before. (That code keeps directions and lengths of W apart, which is how W is stored.)
+    """
+    K, d_group, width = W_pos.shape
+    demand(width % d_group == 0, f"position.convolution: groups of {d_group} features do not divide the {width} of X")
+    n = X.shape[1]
+    demand(keep.shape[-1] in (1, n), f"position.convolution: the mask is of {keep.shape[-1]} positions, but X has {n}")
+    heard = X.masked_fill(~keep.any(dim=-2)[..., None], 0)
+    padded = torch.nn.functional.pad(heard, (0, 0, K // 2, K - 1 - K // 2))
+    windows = padded.unflatten(-1, (-1, d_group)).unfold(1, K, 1)
+    rows = windows.transpose(1, 2).flatten(-2)
+    columns = W_pos.unflatten(-1, (-1, d_group)).permute(2, 1, 0, 3).flatten(1, 2)
+    return gelu((rows @ columns).transpose(1, 2).flatten(-2) + b_pos)

@@ -5,7 +5,8 @@ device, where tensors have shapes but no entries. A product of sizes then factor
 way only, hence into one monomial of letters: the 2·(B·n·d_ff)·d_model FLOPs of a matrix
 product are measured as one number and read back as that expression. d_model, h, d_k and d_v
 are independent of each other here, as ``Dimensions`` allows; widths are twice a prime, because
-some positions need an even one, and d_k four times one: others turn pairs of features, by row and column.
+some positions need an even one, and d_k four times one: others turn pairs of features, by row and
+column. d_model and d_e are multiples of the width of a group, whose features lie side by side.
 
 A sum of sizes does not factorise so: an axis n + 1 leaves the factor 104, and is refused.
 """
@@ -25,7 +26,7 @@ from torch.overrides import TorchFunctionMode
 
 from encoder_spec.assembly import Encoder, Intermediate
 from encoder_spec.dimensions import Dimensions, axis_size
-from encoder_spec.equation import Equation
+from encoder_spec.equation import MASK, Equation
 from encoder_spec.notation import demand
 from encoder_spec.profiles import Profile
 
@@ -48,11 +49,13 @@ LETTERS = (
     "patch_width",
     "d_e",
     "r",
+    "kernel",
+    "d_group",
 )
-PRIMES = dict(zip(LETTERS, sympy.primerange(97, 200), strict=False))
-SIZES = PRIMES | {
-    size: factor * PRIMES[size] for size, factor in {"d_model": 2, "d_e": 2, "d_k": 4, "buckets": 4}.items()
-}
+PRIMES = dict(zip(LETTERS, sympy.primerange(97, 211), strict=False))
+GROUPED = ("d_model", "d_e")
+SIZES = PRIMES | {size: 4 * PRIMES[size] for size in ("d_k", "buckets")}
+SIZES |= {width: 2 * PRIMES[width] * PRIMES["d_group"] for width in GROUPED}
 
 PRODUCTS = ("__matmul__", "matmul", "mm", "bmm", "linear")
 UNREAD = ("einsum", "tensordot", "addmm", "baddbmm", "conv1d", "conv2d", "scaled_dot_product_attention")
@@ -67,6 +70,7 @@ def letters_of(number: int) -> tuple[Fraction, Counter[str]]:
     letters = {prime: letter for letter, prime in PRIMES.items()}
     powers: dict[int, int] = sympy.factorint(number)
     found = Counter({letters[prime]: power for prime, power in powers.items() if prime in letters})
+    found -= Counter({"d_group": sum(found[width] for width in GROUPED)})  # their sizes have that of a group in them
     rest = Fraction(number, prod(SIZES[letter] for letter in found.elements()))
     demand(
         rest.denominator <= 2 and rest < min(letters),
@@ -123,12 +127,16 @@ class Measurement(TorchFunctionMode):
         return [size for _, size in self.storages.values()]
 
 
-def example(hint: Any) -> Tensor:
-    """An argument of this annotation: token ids are zeros, anything else has a shape and no entries."""
+def example(hint: Any, width: str = "d_model") -> Tensor:
+    """An argument of this annotation: token ids are zeros, anything else has a shape and no entries.
+
+    ``width`` is the axis that d_model means.
+    """
+    sizes = SIZES | {"d_model": SIZES[width]}
     axes = hint.dim_str.replace("*axes", "B n").replace("#", "").split()
     tall = {"height": SIZES["patch"] * SIZES["n"], "width": SIZES["patch_width"], "time": 2 * SIZES["n"]}
     tall["m"] = SIZES["n"]  # as if no class token stood before the tokens
-    shape = [axis_size(axis, SIZES | tall) for axis in axes]
+    shape = [axis_size(axis, sizes | tall) for axis in axes]
     if hint.dtype is Int:
         return torch.zeros(shape, dtype=torch.long)
     return torch.empty(shape, dtype=torch.bool if hint.dtype is Bool else torch.float32, device="meta")
@@ -140,7 +148,9 @@ def measure(profile: Profile, slot: str) -> Measurement:
     encoder = Encoder(profile, Dimensions(N=2, **{k: size for k, size in SIZES.items() if k not in ("B", "n")}))
     *_, path = (place.path for place in encoder.places() if place.equation is profile[slot])
     arrays = {path: torch.empty(shape, device="meta") for path, shape in encoder.parameter_shapes().items()}
-    arguments = [example(hint) for hint in profile[slot].flowing.values()]
+    arrays[MASK] = torch.empty(1, 1, 1, dtype=torch.bool, device="meta")
+    width = profile["input"].widths.get(slot, "d_model")
+    arguments = [example(hint, width) for hint in profile[slot].flowing.values()]
     measurement = Measurement()
     for argument in arguments:
         storage = argument.untyped_storage()

@@ -535,6 +535,25 @@ WHISPER = PRE_LN.replace(
     eps=1e-5,
 ).sized(channels=80, max_len=1500)
 
+WAV2VEC2 = TORCH_POST_LN.replace(
+    name="wav2vec2",
+    source="Baevski et al. 2020, §2 and §4.1 (base), behind the features; norm of the sum as released",
+    input="embedded",
+    embedding="vectors",
+    embedding_scale="none",
+    position="convolution",
+    embedding_norm="norm",
+    activation="gelu",
+).sized(d_model=768, h=12, d_ff=3072, N=12, kernel=128, d_group=48)
+
+HUBERT = WAV2VEC2.replace(
+    name="hubert",
+    source="Hsu et al. 2021, §III and table I (large), behind the features; order of norms as released",
+    embedding_norm="none",
+    layer="pre-ln",
+    final_norm="norm",
+).sized(d_model=1024, h=16, d_ff=4096, N=24, d_group=64)
+
 UNIVERSAL = VASWANI_2017.replace(
     name="universal",
     source="Dehghani et al. 2018, §2.1, without its position-in-time signal and halting",
@@ -570,6 +589,8 @@ PROFILES = {
         CLIP_TEXT,
         SIGLIP,
         WHISPER,
+        WAV2VEC2,
+        HUBERT,
         PRE_LN,
         TORCH_POST_LN,
         TORCH_PRE_LN,

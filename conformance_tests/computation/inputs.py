@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import permutations
 
 import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.constants import NEAR, SAME
-from conformance_tests.computation.convolutions import read_convolution
+from conformance_tests.computation.convolutions import read_convolution, read_surroundings
 from conformance_tests.computation.feed_forward import linear, nearest_activation, unscaled
 from conformance_tests.computation.graph import PLACES, Graph, Reads, Value, places
 from conformance_tests.computation.images import Patches, tiling
@@ -47,11 +48,39 @@ def read_entrance(found: EncoderReading, source: Node) -> None:
         found.choices["input"] = "given"
         return
     found.choices |= {"input": "embedded"} | dict.fromkeys(ABSENT, "none")
-    for factor, term in summands(found.graph, source):
+    for factor, term in summands(found.graph, read_surrounded(found, source)):
         read_term(found, factor, term)
     read_kinds(found)
     if "embedding" not in found.choices:
         found.unread.append(f"what enters its first layer is {source}")
+
+
+def read_surrounded(found: EncoderReading, node: Node) -> Node:
+    """Read positions that are a convolution of what they are added to, and return that; else return all."""
+    graph = found.graph
+    terms = [read for read in node.value.arrays if graph.depends(read)] if node.kind == "sum" and node.value else []
+    for one, other in permutations(terms, 2) if len(terms) == len(node.parts) else ():
+        convolved = read_surroundings(graph, one, other) if one.ndim == WITH_FEATURES else None
+        rest = [part for part in node.parts if part.value is not graph.owner(one)]
+        if convolved is None or len(rest) != 1:
+            continue
+        K, d_group, _ = convolved.W.shape
+        where = node.value.where if node.value else ""
+        if convolved.activation != "gelu":
+            says = f"GELU does not stand behind the convolution that tells positions{where}"
+            found.findings.append(Finding("position", says))
+        if convolved.before != K // 2:
+            says = f"a position hears {convolved.before} positions before it, where {K // 2} of {K} belong{where}"
+            found.findings.append(Finding("position", says))
+        found.codes["W_pos"] = convolved.W
+        if convolved.b is None:
+            found.numbers["b_pos"] = torch.zeros(convolved.W.shape[-1], dtype=torch.float64)
+        else:
+            found.codes["b_pos"] = convolved.b
+        found.choices["position"], found.placed = "convolution", graph.numbers(one)
+        found.sizes |= {"kernel": K, "d_group": d_group}
+        return rest[0]
+    return node
 
 
 def summands(

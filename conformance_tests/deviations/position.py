@@ -1,15 +1,23 @@
 """Wrong positions: other angles, other orders of sine and cosine, another place to count from."""
 
+from typing import TypeAlias
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from conformance_tests.deviations import deviation
-from encoder_spec.position import learned, sinusoidal, sinusoidal_concatenated
+from encoder_spec.ffn import gelu
+from encoder_spec.position import convolution, learned, sinusoidal, sinusoidal_concatenated
 
 SINUSOIDAL, LEARNED, OFFSET = "position.sinusoidal", "position.learned", "position.learned_offset"
 TABLES = (LEARNED, OFFSET)
 CONCATENATED, TENSOR2TENSOR = "position.sinusoidal_concatenated", "position.sinusoidal_tensor2tensor"
+CONVOLUTION = "position.convolution"
+
+Mask: TypeAlias = Bool[Tensor, "#B #n #n"]
+Kernel: TypeAlias = Float[Tensor, "kernel d_group d_model"]
+Vector: TypeAlias = Float[Tensor, "d_model"]
 
 
 def waves(X: Tensor, exponents: Tensor, first: int = 0, base: float = 10000.0) -> Tensor:
@@ -178,3 +186,64 @@ deviation(
     "commonly seen",
     definition="The exponent is 2i/d, where it is to run from 0 to 1.",
 )(sinusoidal_concatenated)
+
+
+@deviation(
+    "convolution-hears-padding",
+    CONVOLUTION,
+    ("POS-14", "MASK-2", "ENC-3"),
+    "huggingface/transformers#25621",
+)
+def hears_padding(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
+    """What stands at padded positions reaches the convolution, and through it the positions beside them."""
+    return convolution(X, keep=torch.ones_like(keep), W_pos=W_pos, b_pos=b_pos)
+
+
+def convolved(X: Tensor, keep: Tensor, W_pos: Tensor, before: int) -> Tensor:
+    """Return the convolution alone, with so many of the positions that it reads before each."""
+    K, d_group, width = W_pos.shape
+    heard = torch.nn.functional.pad(X.masked_fill(~keep.any(dim=-2)[..., None], 0), (0, 0, before, K - 1 - before))
+    return torch.nn.functional.conv1d(heard.mT, W_pos.permute(2, 1, 0), groups=width // d_group).mT
+
+
+@deviation("convolution-trimmed-at-the-front", CONVOLUTION, "POS-13", "commonly seen")
+def trimmed_at_the_front(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
+    """The first result of the convolution is cut off instead of the last: each position reads one place too far."""
+    return gelu(convolved(X, keep, W_pos, len(W_pos) // 2 - 1) + b_pos)
+
+
+@deviation("convolution-of-the-past-alone", CONVOLUTION, "POS-13", "commonly seen")
+def of_the_past(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
+    """All zeros stand in front of the sequence, so that each position reads itself and what lies before it."""
+    return gelu(convolved(X, keep, W_pos, len(W_pos) - 1) + b_pos)
+
+
+@deviation("convolution-without-activation", CONVOLUTION, "POS-13", "commonly seen")
+def not_activated(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
+    """No GELU follows the convolution."""
+    return convolved(X, keep, W_pos, len(W_pos) // 2) + b_pos
+
+
+@deviation("convolution-of-groups-in-turn", CONVOLUTION, "POS-13")
+def groups_in_turn(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
+    """Each group reads every G-th feature instead of features side by side."""
+    in_turn = X.unflatten(-1, (W_pos.shape[1], -1)).transpose(-1, -2).flatten(-2)
+    return convolution(in_turn, keep=keep, W_pos=W_pos, b_pos=b_pos)
+
+
+@deviation("convolution-backwards", CONVOLUTION, "POS-13", "commonly seen")
+def backwards(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
+    """The kernel is applied from its last entry to its first."""
+    return convolution(X, keep=keep, W_pos=W_pos.flip(0), b_pos=b_pos)
+
+
+@deviation("convolution-bias-ignored", CONVOLUTION, ("POS-13", "ENC-8"))
+def bias_ignored(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
+    """The convolution has a bias, which is never added."""
+    return convolution(X, keep=keep, W_pos=W_pos, b_pos=torch.zeros_like(b_pos))
+
+
+@deviation("convolution-missing", CONVOLUTION, ("POS-13", "EMB-7", "ENC-8"), "commonly seen")
+def convolution_missing(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
+    """The convolution exists, and what it hears is never added."""
+    return torch.zeros_like(X)

@@ -11,7 +11,7 @@ from conformance_tests.errors import Disagreement
 from conformance_tests.harness.weight_sets import LAST_MAPS
 from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.rounding import budget
-from encoder_spec.assembly import Encoder, bound, everything
+from encoder_spec.assembly import Encoder, bound, everything, masked
 from encoder_spec.notation import SpecificationError
 
 FAR = 1e4
@@ -74,8 +74,9 @@ class Experiment:
         that parameters are not checked first: what cannot be evaluated is infinitely far.
         """
         try:
+            keep = everything(None, self.inputs)[:, None]
             whole = encoder.seeing(*self.inputs).whole
-            want = bound(whole, self.parameters)(everything(None, self.inputs)[:, None], *self._given)
+            want = bound(whole, masked(self.parameters, keep))(keep, *self._given)
         except (SpecificationError, KeyError, RuntimeError):
             return float("inf")
         if want.shape != self.output.shape:

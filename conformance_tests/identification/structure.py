@@ -44,7 +44,7 @@ SHOWN_BY_PARAMETERS = (
 )
 """The slots whose variants differ in their parameters."""
 
-ADDED = ENTRANCES | {"P", "E_seg", "x_cls", "x_dist", "X_reg"}
+ADDED = ENTRANCES | {"P", "W_pos", "E_seg", "x_cls", "x_dist", "X_reg"}
 """The parameters of an encoder that makes its input itself, of whatever it is given."""
 
 
@@ -218,6 +218,7 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
         "P": ("max_len", "d_e"),
         "E_seg": ("segments", "d_e"),
         "X_reg": ("r", "d_e"),
+        "W_pos": ("kernel", "d_group", "d_e"),
         "W_conv": ("3", "channels", "d_model"),
         "W_feature": ("channels", "d_e"),
         "W_cls": ("d_model", "classes"),

@@ -232,7 +232,7 @@ class Probes:
         self.batch, self.length = self._plain(taken)
         self.longest = LONG
         self.fixed = sizes or Sizes()
-        learned = bool(encoder.profile["position"].parameters)
+        learned = "P" in encoder.profile["position"].parameters
         if self._kind == "convolutions" and learned:
             self.length = encoder.dimensions.max_len  # such encoders take sounds of one length alone
         if self._kind not in BY_POSITION and learned:
@@ -267,7 +267,7 @@ class Probes:
             return height // self.encoder.dimensions.patch, width // self.encoder.dimensions.patch_width
         side = isqrt(self.encoder.dimensions.max_len - self.encoder.class_tokens)
         is_square = side**2 + self.encoder.class_tokens == self.encoder.dimensions.max_len
-        if is_square and self.encoder.profile["position"].parameters:
+        if is_square and "P" in self.encoder.profile["position"].parameters:
             return side, side
         side = isqrt(length)
         return side, side + (side**2 < length)

@@ -135,10 +135,13 @@ def way_of(encoder: Encoder, seed: int) -> Way:
         return torch.randperm(size, generator=generator)
 
     heads = shuffled(sizes.h)
-    orders = {"d_model": shuffled(sizes.d_model), "d_ff": shuffled(sizes.d_ff)}
+    orders = {"d_group": shuffled(sizes.d_group), "d_ff": shuffled(sizes.d_ff)}
     for axis, width in (("hd_k", sizes.d_k), ("hd_v", sizes.d_v)):
         orders[axis] = (heads[:, None] * width + shuffled(width)).flatten()
-    return Way(orders, factor=2 ** float(torch.rand((), generator=generator) - 0.5))
+    factor = 2 ** float(torch.rand((), generator=generator) - 0.5)
+    groups = shuffled(sizes.d_model // sizes.d_group)
+    orders["d_model"] = (groups[:, None] * sizes.d_group + orders["d_group"]).flatten()
+    return Way(orders, factor)
 
 
 def computing(encoder: Encoder, way: Way) -> Encoder:

@@ -27,7 +27,9 @@ from encoder_spec.profiles import PROFILES, VASWANI_2017, Profile
 
 FILE = Path(__file__).with_name("kill_matrix.json")
 
-SMALL = Dimensions(d_model=24, h=4, g=2, d_ff=40, N=2, V=31, buckets=8, max_len=29, patch=2, classes=5)
+SMALL = Dimensions(
+    d_model=24, h=4, g=2, d_ff=40, N=2, V=31, buckets=8, kernel=4, d_group=8, max_len=29, patch=2, classes=5
+)
 
 SMALL_WINDOW = 4
 """Of so many keys a window hides some from each query of a short input."""

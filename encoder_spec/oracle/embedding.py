@@ -191,13 +191,13 @@ def embedded(
     embedding_norm: Callable[..., Array],
     dropout: Callable[..., Array],
 ) -> Array:
-    """X⁰[b, j, c] = Dropout(Norm(Reg(X'[b, j] + PE[j] + segment))[c]) with X' = Cls(Scale(σ(Norm(Embed(x)))))."""
+    """X⁰[b, j, c] = Dropout(Norm(Reg(X'[b, j] + PE[b, j] + segment))[c]) with X' = Cls(Scale(σ(Norm(Embed(x)))))."""
     E = embedding_scale(token_activation(token_norm(embedding(tokens))))
     X = cls(E)
-    PE = position(X)
+    PE = np.broadcast_to(position(X), X.shape)
     total = np.empty(X.shape)
     for b, j in np.ndindex(*X.shape[:2]):
-        total[b, j] = X[b, j] + PE[j]
+        total[b, j] = X[b, j] + PE[b, j]
     return dropout(embedding_norm(registers(segment(total, *segment_ids), E)))
 
 
@@ -220,7 +220,7 @@ def factorised(
     """X⁰[b, j, c] = Σ_m Dropout(Norm(Reg(X'[b, j] + PE[j] + segment))[m]) W_e[m, c] + b_e[c]."""
     E = embedding_scale(token_activation(token_norm(embedding(tokens))))
     X = cls(E)
-    narrow = dropout(embedding_norm(registers(segment(X + position(X)[None], *segment_ids), E)))
+    narrow = dropout(embedding_norm(registers(segment(X + position(X), *segment_ids), E)))
     total: Array = np.einsum("bjm,mc->bjc", narrow, W_e) + b_e
     return total
 

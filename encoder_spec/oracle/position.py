@@ -63,3 +63,20 @@ def without_position(X: Array) -> Array:
 def in_attention(X: Array) -> Array:
     """PE[pos, c] = 0."""
     return without_position(X)
+
+
+def convolution(X: Array, *, keep: NDArray[np.bool_], W_pos: Array, b_pos: Array) -> Array:
+    """PE[b, j, c] = σ(Σ_{k,i} x̄[b, j + k − ⌊K/2⌋, g·d_c + i] W[k, i, c] + b[c]) with g = ⌊c/d_c⌋."""
+    B, n, d = X.shape
+    K, d_group, _ = W_pos.shape
+    kept: NDArray[np.bool_] = np.logical_or.reduce(np.broadcast_to(keep, (B, n, n)), axis=1)
+    PE = np.empty((B, n, d))
+    for b, j, c in np.ndindex(B, n, d):
+        first = c // d_group * d_group
+        z = float(b_pos[c])
+        for k in range(K):
+            p = j + k - K // 2
+            if 0 <= p < n and kept[b, p]:
+                z += float(X[b, p, first : first + d_group] @ W_pos[k, :, c])
+        PE[b, j, c] = z * math.erfc(-z / math.sqrt(2)) / 2
+    return PE

@@ -1,5 +1,6 @@
 """Encoders of the transformers package, unmodified: judged right, with the variant that their configuration names."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -167,6 +168,30 @@ TRANSLATIONS = {
         POST | {"embedding_scale": "sqrt-d-model", "activation": "relu"},
     ),
 }
+
+
+class BehindFeatures(nn.Module):
+    """The encoder of a model of sounds as the model calls it: with vectors of its own, and a boolean mask.
+
+    Called by itself, it writes zeros into the vectors that it is given.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        super().__init__()
+        self.encoder = make()
+
+    def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        keep = None if attention_mask is None else attention_mask.bool()
+        hidden: Tensor = self.encoder(hidden_states.clone(), attention_mask=keep).last_hidden_state
+        return hidden
+
+
+def behind_features(family: str, **configuration: Any) -> Callable[[], nn.Module]:
+    """Return a function that makes the encoder of a model of sounds."""
+    return lambda: BehindFeatures(maker(family, "encoder", **SOUND | configuration))
+
+
+HEARD = {"position": "convolution", "position_kernel": 4, "group_width": 16, "activation": "gelu"}
 IMAGES_AND_SOUNDS = {
     "ViT": (maker("ViT", **IMAGE), PRE | {"embedding": "patches", "cls": "cls", "eps": 1e-12}),
     "DeiT": (maker("DeiT", **IMAGE), PRE | {"cls": "cls-and-distillation"}),
@@ -231,6 +256,17 @@ IMAGES_AND_SOUNDS = {
         maker("Whisper", "encoder", num_mel_bins=5, **SPECIAL, **LISTENING),
         PRE | {"embedding": "convolutions", "position": "sinusoidal-tensor2tensor", "projections": "affine-but-keys"},
     ),
+    "wav2vec 2.0, encoder": (behind_features("Wav2Vec2"), POST | HEARD | {"embedding_norm": "norm"}),
+    "wav2vec 2.0, encoder in Pre-LN": (
+        behind_features("Wav2Vec2", do_stable_layer_norm=True),
+        PRE | HEARD | {"embedding_norm": "none"},
+    ),
+    "wav2vec 2.0, encoder with a kernel as released": (
+        behind_features("Wav2Vec2", num_conv_pos_embeddings=128, num_conv_pos_embedding_groups=16),
+        POST | HEARD | {"position_kernel": 128, "group_width": 2},
+    ),
+    "HuBERT, encoder": (behind_features("Hubert"), POST | HEARD | {"embedding_norm": "norm"}),
+    "UniSpeech, encoder": (behind_features("UniSpeech"), POST | HEARD | {"embedding_norm": "norm"}),
 }
 RIGHT = TEXTS | TRANSLATIONS | IMAGES_AND_SOUNDS
 
@@ -269,7 +305,7 @@ OUTSIDE = {
     "YOLOS": (maker("Yolos", **SHALLOW_IMAGE | {"image_size": [8, 8]}), "detection_tokens"),
     "VideoMAE": (maker("VideoMAE", num_frames=2, **SHALLOW_IMAGE), "patch_embeddings.projection"),
     "wav2vec 2.0": (maker("Wav2Vec2", **SOUND), "feature_extractor.conv_layers"),
-    "wav2vec 2.0, encoder": (maker("Wav2Vec2", "encoder", **SOUND), "pos_conv_embed"),
+    "Data2Vec, sounds": (maker("Data2VecAudio", "encoder", **SOUND), "pos_conv_embed.layers"),
     "HuBERT": (maker("Hubert", **SOUND), "feature_extractor.conv_layers"),
     "Speech2Text": (
         maker("Speech2Text", "encoder", input_feat_per_channel=5, input_channels=1, conv_channels=16, **LISTENING),
@@ -281,8 +317,10 @@ WRONG = {
     "CLIP, text": (maker("CLIPText", **SHALLOW_TEXT), "ENC-11", "causal"),
     "YOSO": (maker("Yoso", **SHALLOW_TEXT), "ATT-3", "attention.scores"),
     "ViT-MAE": (maker("ViTMAE", mask_ratio=0.0, **SHALLOW_IMAGE), "DROP-1", "second call"),
+    "wav2vec 2.0, encoder by itself": (maker("Wav2Vec2", "encoder", **SOUND), "ENC-6", "changed its own input"),
 }
-"""What these compute in place of an encoder: a decoder's attention, no softmax, patches in random order."""
+"""What these compute in place of an encoder: a decoder's attention, no softmax, patches in random order, and a sequence
+written over."""
 
 WHOLE = {
     "masked language model": (maker("Bert", model="BertForMaskedLM", **TEXT), "bert"),

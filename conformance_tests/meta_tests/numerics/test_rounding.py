@@ -93,7 +93,7 @@ def test_a_way_permutes_features_units_heads_and_the_entries_of_all_heads_alike(
     """In blocks of d_k = 5 and d_v = 7 stand the same three heads, and in each block the entries in one order."""
     for seed in range(5):
         orders = way_of(Encoder(TORCH_POST_LN, SIZES), seed).orders
-        assert set(orders) == {"d_model", "d_ff", "hd_k", "hd_v"}
+        assert set(orders) == {"d_group", "d_model", "d_ff", "hd_k", "hd_v"}
         for axis, size in {"d_model": 6, "d_ff": 11, "hd_k": 15, "hd_v": 21}.items():
             assert orders[axis].sort().values.tolist() == list(range(size))
         by_k, by_v = orders["hd_k"].reshape(3, 5), orders["hd_v"].reshape(3, 7)
@@ -101,6 +101,17 @@ def test_a_way_permutes_features_units_heads_and_the_entries_of_all_heads_alike(
         assert torch.equal(by_k // 5, (by_k // 5)[:, :1].expand(3, 5))
         assert torch.equal(by_k % 5, (by_k % 5)[:1].expand(3, 5))
         assert torch.equal(by_v % 7, (by_v % 7)[:1].expand(3, 7))
+
+
+def test_a_way_permutes_groups_of_features_and_the_features_of_all_groups_alike() -> None:
+    """In blocks of d_c = 2 stand the three groups, and in each block the features in the order of a group."""
+    orders = [way_of(Encoder(TORCH_POST_LN, SIZES.replace(d_group=2)), seed).orders for seed in range(10)]
+    for each in orders:
+        blocks = each["d_model"].reshape(3, 2)
+        assert torch.equal(blocks // 2, (blocks // 2)[:, :1].expand(3, 2))
+        assert torch.equal(blocks % 2, each["d_group"].expand(3, 2))
+    assert len({tuple((each["d_model"][::2] // 2).tolist()) for each in orders}) > 3
+    assert len({tuple(each["d_group"].tolist()) for each in orders}) == 2
 
 
 def test_ways_differ_by_their_seed_alone_and_in_all_their_orders() -> None:

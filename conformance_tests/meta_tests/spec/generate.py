@@ -19,7 +19,7 @@ from torch import Tensor
 
 from encoder_spec.assembly import Encoder, join
 from encoder_spec.dimensions import Dimensions, axis_size
-from encoder_spec.equation import Equation, slots, variants
+from encoder_spec.equation import MASK, Equation, slots, variants
 from encoder_spec.profiles import PROFILES, Profile
 
 BOUNDED = settings(
@@ -120,17 +120,20 @@ def random_mask(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
     return keep | (np.arange(shape[-1]) == first[..., None])
 
 
-def random_arrays(encoder: Encoder, slot: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Every parameter below the equation in ``slot``; maps keep the size of what they map."""
+def random_arrays(
+    encoder: Encoder, slot: str, rng: np.random.Generator, keep: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Every parameter below the equation in ``slot``, and a mask; maps keep the size of what they map."""
     shapes = {
         encoder.home(join(place.path, name)): encoder.dimensions.shape(axes)
         for place in encoder.places(slot)
         for name, axes in place.parameters.items()
     }
-    return {
+    arrays = {
         path: random_floats(rng, shape) / (np.sqrt(shape[0]) if path.rpartition(".")[2].startswith("W_") else 1)
         for path, shape in shapes.items()
     }
+    return arrays | ({} if keep is None else {MASK: keep})
 
 
 def uses(encoder: Encoder, id: str) -> bool:
@@ -141,14 +144,16 @@ def uses(encoder: Encoder, id: str) -> bool:
 def readable(profile: Profile) -> bool:
     """Whether the parts fit together.
 
-    Segments go with tokens alone, a head that reads E with an E of width d_model, and a grid with patches of an image.
+    Segments go with tokens alone, a head that reads E with an E of width d_model, and a grid with patches of an image. A
+    mask of all positions is none of those before registers join them.
     """
     in_grid = any("rows" in equation.constants for equation in Encoder(profile, Dimensions()).equations())
     if in_grid and ("embedding" not in profile["input"].slots or "patch" not in profile["embedding"].constants):
         return False
     tokens_alone = profile["embedding"].id == "embedding.lookup" and profile["cls"].variant == "none"
     wide = profile["input"].variant != "factorised" or profile["head"].variant != "mlm"
-    return wide and (profile["segment"].variant == "none" or tokens_alone)
+    masked = not profile["position"].reads_mask or profile["registers"].variant == "none"
+    return wide and masked and (profile["segment"].variant == "none" or tokens_alone)
 
 
 READING_MASKS = ("head.mean", "head.last", "head.counted", "head.largest")
@@ -182,6 +187,7 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
         "buckets": (8, 12, 4),
         "segments": (2, 1),
         "r": (3, 1),
+        "kernel": (4, 3, 1),
         "channels": (3, 1),
         "d_e": (8, 4, 6),
         "patch": (2, 3, 1),
@@ -192,15 +198,16 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
         size["d_k"] = (5, 3)  # for the same reason as d_model below
     drawn = {name: draw(st.sampled_from(choices), label=name) for name, choices in size.items()}
     # Not 2: a norm of two features is all but a sign, and magnifies rounding without bound.
-    whole_pairs = profile["position"].variant in ("sinusoidal-concatenated", "sinusoidal-tensor2tensor")
+    whole_pairs = profile["position"].variant in ("sinusoidal-concatenated", "sinusoidal-tensor2tensor", "convolution")
     d_model = draw(st.sampled_from((6, 4, 10) if whole_pairs else (7, 3, 6, 5)), label="d_model")
     B, rows, columns = (draw(st.sampled_from(choices)) for choices in ((2, 1, 3), (1, 2), (5, 1, 3)))
     offset, spare = draw(st.sampled_from((2, 0))), draw(st.sampled_from((1, 2)))
     n = rows * columns
     constants = {"eps": draw(st.sampled_from((1e-5, 0.1, 1e-12))), "p_drop": draw(st.sampled_from((0.3, 0, 0.5)))}
     constants |= {"max_distance": draw(st.sampled_from((4, 7, 128))), "window": draw(st.sampled_from((4, 1, 7)))}
-    grid = {"rows": rows, "columns": columns}
-    dimensions = Dimensions(d_model=d_model, max_len=n + offset + 1 + spare, **grid, **drawn)
+    d_group = draw(st.sampled_from((2, 1))) if whole_pairs else 1
+    sizes = drawn | {"rows": rows, "columns": columns, "d_group": d_group}
+    dimensions = Dimensions(d_model=d_model, max_len=n + offset + 1 + spare, **sizes)
     encoder = Encoder(profile.replace(noise=SPREAD_NOISE, position_offset=offset, **constants), dimensions)
     data = {"B": B, "n": n, "height": rows * drawn["patch"], "width": columns * drawn["patch_width"]}
     data |= {"m": n + draw(st.sampled_from((1, 0, 2))), "time": 2 * n, "d_head": drawn["d_k"]}
@@ -260,7 +267,8 @@ def cases(draw: st.DrawFn, equation: Equation, profiles: Iterable[Profile] = (BU
     encoder, sizes = draw(encoders(draw(st.sampled_from(filled(profiles, equation)))))
     rng = draw(generators())
     arguments = list(flowing(encoder, equation, sizes, draw, rng))
-    return Case(encoder, equation.slot, arguments, random_arrays(encoder, equation.slot, rng))
+    keep = random_mask(rng, [sizes[axis] for axis in "Bnn"]) if equation.reads_mask else None
+    return Case(encoder, equation.slot, arguments, random_arrays(encoder, equation.slot, rng, keep))
 
 
 @st.composite

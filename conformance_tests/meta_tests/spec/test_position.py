@@ -12,6 +12,7 @@ from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import equation_of
 from encoder_spec.position import (
+    convolution,
     in_attention,
     learned,
     learned_offset,
@@ -244,3 +245,68 @@ def test_where_attention_tells_positions_nothing_is_added() -> None:
     turned, unturned = encoder(p, ids), encoder.replace(rotation="none")(p, ids)
     close(encoder.replace(rotation="none")(p, ids.flip(1)), unturned.flip(1))
     assert float((encoder(p, ids.flip(1)) - turned.flip(1)).abs().max()) > 1e-3
+
+
+def kept(*numbers: int) -> Tensor:
+    """Make a mask (1, 1, n) of ones and zeros."""
+    return torch.tensor(numbers, dtype=torch.bool)[None, None]
+
+
+@shows("POS-13")
+def test_a_convolution_reads_as_many_positions_before_as_half_its_kernel() -> None:
+    """For x = (1, 2, 3), W = (1, 10, 100, 1000) and b = 0: ⌊4/2⌋ = 2 positions before j, j itself, and one behind it.
+
+    z_0 = 100·1 + 1000·2 = 2100, z_1 = 10·1 + 100·2 + 1000·3 = 3210, z_2 = 1·1 + 10·2 + 100·3 = 321; GELU of such
+    numbers is the identity. With the odd W = (1, 10, 100): ⌊3/2⌋ = 1 before, so that z_0 = 10·1 + 100·2 = 210,
+    z_1 = 1·1 + 10·2 + 100·3 = 321 and z_2 = 1·2 + 10·3 = 32.
+    """
+    X, b, everything = tensor([[[1], [2], [3]]]), tensor([0]), kept(1, 1, 1)
+    even, odd = tensor([[[1]], [[10]], [[100]], [[1000]]]), tensor([[[1]], [[10]], [[100]]])
+    same(convolution(X, keep=everything, W_pos=even, b_pos=b), tensor([[[2100], [3210], [321]]]))
+    same(convolution(X, keep=everything, W_pos=odd, b_pos=b), tensor([[[210], [321], [32]]]))
+
+
+@shows("POS-13")
+def test_a_convolution_adds_a_bias_before_its_activation() -> None:
+    """X = 0 leaves b = 1 in each place: GELU(1) = Φ(1) = 0.8413447460685429."""
+    PE = convolution(tensor([[[0], [0]]]), keep=kept(1, 1), W_pos=tensor([[[1]], [[1]]]), b_pos=tensor([1]))
+    close(PE, tensor([[[0.8413447460685429], [0.8413447460685429]]]))
+
+
+@shows("POS-13")
+def test_each_group_of_a_convolution_reads_its_own_features() -> None:
+    """For x = (1, 10, 100, 1000), two groups and a kernel of ones: 1 + 10 = 11 twice, 100 + 1000 = 1100 twice."""
+    X, W = tensor([[[1, 10, 100, 1000]]]), torch.ones(1, 2, 4, dtype=torch.float64)
+    PE = convolution(X, keep=kept(1), W_pos=W, b_pos=0 * X[0, 0])
+    close(PE, tensor([[[11, 11, 1100, 1100]]]))
+
+
+@shows("POS-13")
+def test_groups_divide_the_width() -> None:
+    """Groups of two features do not divide three."""
+    with refused(match="groups of 2 features do not divide the 3 of X"):
+        convolution(sequence(2, 3), keep=kept(1, 1), W_pos=torch.zeros(1, 2, 3).double(), b_pos=tensor([0, 0, 0]))
+
+
+@shows("POS-14")
+def test_a_convolution_does_not_hear_padding() -> None:
+    """The middle one of (1, 2, 3) is padding: W = (1, 10, 100) gives 10·1 = 10, 1·1 + 100·3 = 301 and 10·3 = 30.
+
+    With a mask for each query a position is padding if no query keeps it: the 2 is kept by the first query, so that
+    all is as without a mask: 210, 321 and 32.
+    """
+    X, W, b = tensor([[[1], [2], [3]]]), tensor([[[1]], [[10]], [[100]]]), tensor([0])
+    same(convolution(X, keep=kept(1, 0, 1), W_pos=W, b_pos=b), tensor([[[10], [301], [30]]]))
+    for_each_query = torch.tensor([[[1, 1, 1], [1, 0, 1], [1, 0, 1]]], dtype=torch.bool)
+    same(convolution(X, keep=for_each_query, W_pos=W, b_pos=b), tensor([[[210], [321], [32]]]))
+
+
+@shows("POS-14")
+def test_an_encoder_with_convolved_positions_is_told_of_its_padding() -> None:
+    """A sequence of 5 and the same with 3 more positions behind it, which the mask hides, agree on the 5."""
+    profile = VASWANI_2017.replace(embedding="vectors", position="convolution", embedding_scale="none")
+    encoder = Encoder(profile, Dimensions(d_model=6, h=2, d_ff=5, N=2, kernel=4, d_group=3))
+    held, X = random_parameters(encoder), sequence(8, 6)
+    Z = encoder(held, X, keep=(torch.arange(8) < 5).expand(2, 8))
+    close(Z[:, :5], encoder(held, X[:, :5]))
+    assert (encoder(held, X)[:, :5] - Z[:, :5]).abs().max() > 0.01
