@@ -5,6 +5,8 @@ length, width, dtype and device matter: positions do not depend on content, but
 for those that a convolution hears in it.
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -12,6 +14,7 @@ from torch import Tensor
 from encoder_spec.equation import equation, requirement
 from encoder_spec.ffn import gelu
 from encoder_spec.notation import demand
+from encoder_spec.rotation import behind_tokens, grid_places
 
 
 def _angles(X: Tensor) -> Tensor:
@@ -81,6 +84,55 @@ def sinusoidal_tensor2tensor(X: Float[Tensor, "B n d_model"], *, offset: int) ->
     i = torch.arange(d // 2, dtype=torch.float64, device=X.device)
     angles = pos[:, None] / 10000 ** (i / (d / 2 - 1))
     return torch.cat([angles.sin(), angles.cos()], dim=-1).to(X.dtype)
+
+
+def _of_grid(X: Tensor, axes: Callable[..., Tensor], rows: int, columns: int, steps: Callable[[int], float]) -> Tensor:
+    """Sines of one axis of an image, its cosines, and those of the other axis; zeros in front of the patches."""
+    quarter = X.shape[-1] // 4
+    demand(X.shape[-1] % 4 == 0, f"positions in a grid: d_model must be a multiple of 4, but is {X.shape[-1]}")
+    i = torch.arange(quarter, dtype=torch.float64, device=X.device)
+    places = axes(grid_places(X.double(), rows, columns))
+    angles = places[:, :, None] / 10000 ** (i / steps(quarter))
+    return behind_tokens(X, torch.cat([angles.sin(), angles.cos()], dim=-1).flatten(1)).to(X.dtype)
+
+
+@requirement(
+    "POS-15", "Either half of the features tells one axis of the image: all sines, then all cosines, of c·ω_i."
+)
+@equation("position.sinusoidal_grid", slot="position")
+def sinusoidal_grid(
+    X: Float[Tensor, "B n d_model"], *, axes: Callable[..., Tensor], rows: int, columns: int
+) -> Float[Tensor, "n d_model"]:
+    r"""Sinusoids of rows and columns. He et al. 2021 (MAE), released code; Chen et al. 2021 (MoCo v3) likewise.
+
+    $$ PE_j = \Bigl[\, \sin c_j \omega_i \,\Big|\, \cos c_j \omega_i \,\Big|\, \sin c'_j \omega_i \,\Big|\,
+       \cos c'_j \omega_i \,\Bigr]_{i = 0 \dots d/4 - 1}, \qquad \omega_i = 10000^{-4i/d_\text{model}} $$
+
+    c and c' are row and column of a patch, counted from 0, in the order that the slot ``axes`` gives them. What stands
+    in front of the patches gets zeros. d_model is a multiple of 4.
+
+    Undefined: nothing.
+    """
+    return _of_grid(X, axes, rows, columns, lambda quarter: quarter)
+
+
+@requirement("POS-16", "The frequencies of either axis fall from 1 to 1/10000, both included.")
+@equation("position.sinusoidal_grid_inclusive", slot="position")
+def sinusoidal_grid_inclusive(
+    X: Float[Tensor, "B n d_model"], *, axes: Callable[..., Tensor], rows: int, columns: int
+) -> Float[Tensor, "n d_model"]:
+    r"""Sinusoids of rows and columns, both ends included. Beyer et al. 2022, released code (columns first).
+
+    $$ PE_j = \Bigl[\, \sin c_j \omega_i \,\Big|\, \cos c_j \omega_i \,\Big|\, \sin c'_j \omega_i \,\Big|\,
+       \cos c'_j \omega_i \,\Bigr]_{i = 0 \dots d/4 - 1}, \qquad
+       \omega_i = 10000^{-i/(d_\text{model}/4 - 1)} $$
+
+    d_model is a multiple of 4 and at least 8.
+
+    Undefined: nothing.
+    """
+    demand(X.shape[-1] >= 8, f"position.sinusoidal_grid_inclusive: d_model must be at least 8, but is {X.shape[-1]}")
+    return _of_grid(X, axes, rows, columns, lambda quarter: quarter - 1)
 
 
 @requirement("POS-8", "A sequence longer than the table is refused: it has no position vectors.")

@@ -4,9 +4,9 @@ Every letter gets a prime of its own as its size, and the equations run on torch
 device, where tensors have shapes but no entries. A product of sizes then factorises in one
 way only, hence into one monomial of letters: the 2·(B·n·d_ff)·d_model FLOPs of a matrix
 product are measured as one number and read back as that expression. d_model, h, d_k and d_v
-are independent of each other here, as ``Dimensions`` allows; widths are twice a prime, because
-some positions need an even one, and d_k four times one: others turn pairs of features, by row and
-column. d_model and d_e are multiples of the width of a group, whose features lie side by side.
+are independent of each other here, as ``Dimensions`` allows; widths are four times a prime, because
+some positions tell rows and columns by pairs of features. d_model and d_e are multiples of the width
+of a group, whose features lie side by side.
 
 A sum of sizes does not factorise so: an axis n + 1 leaves the factor 104, and is refused.
 """
@@ -55,7 +55,7 @@ LETTERS = (
 PRIMES = dict(zip(LETTERS, sympy.primerange(97, 211), strict=False))
 GROUPED = ("d_model", "d_e")
 SIZES = PRIMES | {size: 4 * PRIMES[size] for size in ("d_k", "buckets")}
-SIZES |= {width: 2 * PRIMES[width] * PRIMES["d_group"] for width in GROUPED}
+SIZES |= {width: 4 * PRIMES[width] * PRIMES["d_group"] for width in GROUPED}
 
 PRODUCTS = ("__matmul__", "matmul", "mm", "bmm", "linear")
 UNREAD = ("einsum", "tensordot", "addmm", "baddbmm", "conv1d", "conv2d", "scaled_dot_product_attention")

@@ -151,7 +151,7 @@ def counted(q: Float[Tensor, "B h n d_k"], *, rows: int, columns: int, origin: f
 
     Undefined: nothing.
     """
-    return _behind_tokens(q, origin + _grid(q, rows, columns))
+    return behind_tokens(q, origin + grid_places(q, rows, columns))
 
 
 @requirement("ROT-14", "Rows and columns are stretched to an image of G × G patches; what stands before is at (0, 0).")
@@ -168,7 +168,7 @@ def stretched(
 
     Undefined: nothing.
     """
-    return _behind_tokens(q, reference * (origin + _grid(q, rows, columns)) / _sides(q, rows, columns))
+    return behind_tokens(q, reference * (origin + grid_places(q, rows, columns)) / _sides(q, rows, columns))
 
 
 @requirement("ROT-15", "Centres of patches lie in [−1, 1], times 2π; what stands before the patches is at (0, 0).")
@@ -181,10 +181,10 @@ def centred(q: Float[Tensor, "B h n d_k"], *, rows: int, columns: int) -> Float[
 
     Undefined: nothing. (In training the coordinates are shifted and scaled at random.)
     """
-    return _behind_tokens(q, 2 * math.pi * (2 * (_grid(q, rows, columns) + 0.5) / _sides(q, rows, columns) - 1))
+    return behind_tokens(q, 2 * math.pi * (2 * (grid_places(q, rows, columns) + 0.5) / _sides(q, rows, columns) - 1))
 
 
-def _grid(q: Tensor, rows: int, columns: int) -> Tensor:
+def grid_places(q: Tensor, rows: int, columns: int) -> Tensor:
     """Row and column of each patch, row by row, counted from 0."""
     dtype = torch.promote_types(q.dtype, torch.float32)
     y, x = (torch.arange(side, dtype=dtype, device=q.device) for side in (rows, columns))
@@ -195,7 +195,7 @@ def _sides(q: Tensor, rows: int, columns: int) -> Tensor:
     return torch.tensor([rows, columns], device=q.device)
 
 
-def _behind_tokens(q: Tensor, places: Tensor) -> Tensor:
+def behind_tokens(q: Tensor, places: Tensor) -> Tensor:
     """Coordinates of all n positions: the patches stand last, and what stands before them is not turned."""
     first = q.shape[-2] - len(places)
     demand(first >= 0, f"rotation: an image of {len(places)} patches does not fit a sequence of {q.shape[-2]}")

@@ -168,6 +168,27 @@ SOURCES: dict[str, Source] = {
             _arxiv("2010.04245"),
         ),
         Source(
+            "He et al. 2021",
+            "Kaiming He, Xinlei Chen, Saining Xie, Yanghao Li, Piotr Dollár, Ross Girshick",
+            2021,
+            "Masked Autoencoders Are Scalable Vision Learners",
+            _arxiv("2111.06377"),
+        ),
+        Source(
+            "Chen et al. 2021",
+            "Xinlei Chen, Saining Xie, Kaiming He",
+            2021,
+            "An Empirical Study of Training Self-Supervised Vision Transformers",
+            _arxiv("2104.02057"),
+        ),
+        Source(
+            "Beyer et al. 2022",
+            "Lucas Beyer, Xiaohua Zhai, Alexander Kolesnikov",
+            2022,
+            "Better plain ViT baselines for ImageNet-1k",
+            _arxiv("2205.01580"),
+        ),
+        Source(
             "Reimers & Gurevych 2019",
             "Nils Reimers, Iryna Gurevych",
             2019,

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -471,6 +472,9 @@ ANGLES = 2**-20
 """How much further it may be off with every position: an angle in float32 is off by 2⁻²⁴ of its size, in four terms."""
 
 
+FIXED_NUMBERS = "its positions are fixed numbers, which no slot of the specification has"
+
+
 def read_fixed(found: EncoderReading, table: Tensor, is_frozen: bool) -> None:
     """Say of positions that are neither learned nor sinusoids of the specification what they are.
 
@@ -491,7 +495,31 @@ def read_fixed(found: EncoderReading, table: Tensor, is_frozen: bool) -> None:
         says = f"the positions are sinusoids with other frequencies than the formula gives{first_apart(table)}"
         found.findings.append(Finding("position", says))
     elif not is_frozen:
-        found.foreign_input.append("its positions are fixed numbers, which no slot of the specification has")
+        found.foreign_input.append(FIXED_NUMBERS)
+
+
+OF_GRIDS = ("sinusoidal-grid", "sinusoidal-grid-inclusive")
+"""Variants of the positions that tell the rows and columns of patches."""
+
+
+def read_sinusoids_of_grid(found: EncoderReading, rows: int, columns: int) -> None:
+    """Read fixed positions as sinusoids of the rows and columns of patches, if they are such.
+
+    In a table that float32 has rounded they are compared as they are stored.
+    """
+    table = found.numbers.get("P")
+    if table is None or FIXED_NUMBERS not in found.foreign_input or len(table) < rows * columns:
+        return
+    for name, order in product(OF_GRIDS, variants("axes")):
+        axes = variants("axes")[order].function
+        want = layout(name, *table.shape, axes=axes, rows=rows, columns=columns)
+        off = float("inf") if want is None else float((table - want).abs().max())
+        if off <= STORED * max(rows, columns):
+            found.foreign_input.remove(FIXED_NUMBERS)
+            if off <= EXACT:
+                found.choices |= {"position": name, "axes": order}
+                del found.numbers["P"]
+            return
 
 
 def are_waves(table: Tensor) -> bool:
@@ -546,12 +574,15 @@ def sinusoid(numbers: Tensor) -> tuple[str, int, bool] | None:
     return None
 
 
-def layout(name: str, n: int, width: int) -> Tensor | None:
-    """Return the sinusoids (n, width) of a layout; None if it has none of this width."""
+def layout(name: str, n: int, width: int, **supplied: Any) -> Tensor | None:
+    """Return the sinusoids (n, width) of a layout; None if it has none of this width.
+
+    Other constants than those that are supplied are 0.
+    """
     equation = variants("position")[name]
     try:
         given = torch.zeros(1, n, width, dtype=torch.float64)
-        table: Tensor = equation.function(given, **dict.fromkeys(equation.constants, 0))
+        table: Tensor = equation.function(given, **dict.fromkeys(equation.constants, 0) | supplied)
     except SpecificationError:
         return None
     return table

@@ -15,7 +15,13 @@ from conformance_tests.computation.attention import Attention, attentions, names
 from conformance_tests.computation.constants import NEAR, SAME
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import Codes, Graph, Value, places
-from conformance_tests.computation.inputs import ONE_FOR_ALL, WITH_FEATURES, class_tokens, read_entrance
+from conformance_tests.computation.inputs import (
+    ONE_FOR_ALL,
+    WITH_FEATURES,
+    class_tokens,
+    read_entrance,
+    read_sinusoids_of_grid,
+)
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import read_norm_parameters, read_outer_norm
 from conformance_tests.computation.rotation import wavelengths
@@ -849,6 +855,8 @@ def read_inputs(found: EncoderReading, stream: Stream) -> None:
             assert isinstance(source.what, Norm)
             leading, source = source.what, source.parts[0]
     read_entrance(found, source)
+    if (grid := grid_of(found)) is not None:
+        read_sinusoids_of_grid(found, *grid)
     if isinstance(widened, Affine) and "embedding" in found.choices:
         found.choices["input"] = "factorised"
         found.codes["W_e"], bias = widened.map_and_bias()

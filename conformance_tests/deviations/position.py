@@ -8,12 +8,20 @@ from torch import Tensor
 
 from conformance_tests.deviations import deviation
 from encoder_spec.ffn import gelu
-from encoder_spec.position import convolution, learned, sinusoidal, sinusoidal_concatenated
+from encoder_spec.position import (
+    convolution,
+    learned,
+    sinusoidal,
+    sinusoidal_concatenated,
+    sinusoidal_grid,
+    sinusoidal_grid_inclusive,
+)
 
 SINUSOIDAL, LEARNED, OFFSET = "position.sinusoidal", "position.learned", "position.learned_offset"
 TABLES = (LEARNED, OFFSET)
 CONCATENATED, TENSOR2TENSOR = "position.sinusoidal_concatenated", "position.sinusoidal_tensor2tensor"
 CONVOLUTION = "position.convolution"
+GRID, GRID_INCLUSIVE = "position.sinusoidal_grid", "position.sinusoidal_grid_inclusive"
 
 Mask: TypeAlias = Bool[Tensor, "#B #n #n"]
 Kernel: TypeAlias = Float[Tensor, "kernel d_group d_model"]
@@ -186,6 +194,27 @@ deviation(
     "commonly seen",
     definition="The exponent is 2i/d, where it is to run from 0 to 1.",
 )(sinusoidal_concatenated)
+deviation(
+    "grid-frequencies-of-one-axis",
+    GRID_INCLUSIVE,
+    "POS-16",
+    definition="The exponent is 4i/d, where it is to run from 0 to 1 along either axis.",
+)(sinusoidal_grid)
+deviation(
+    "grid-frequencies-to-the-end",
+    GRID,
+    "POS-15",
+    definition="The exponent runs from 0 to 1, where it is 4i/d along either axis.",
+)(sinusoidal_grid_inclusive)
+
+
+deviation(
+    "grid-as-a-sequence",
+    (GRID, GRID_INCLUSIVE),
+    ("POS-15", "POS-16"),
+    "commonly seen",
+    definition="Patches are counted through as a sequence, row after row.",
+)(sinusoidal)
 
 
 @deviation(

@@ -1,6 +1,8 @@
 """Sinusoids that an encoder keeps as a table: stored numbers, but no learned parameter."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -29,17 +31,29 @@ def stored_sinusoids(mapping: ParameterMapping, weights: Mapping[str, Tensor], f
 
 LAYOUTS = ("sinusoidal", "sinusoidal-concatenated", "sinusoidal-tensor2tensor")
 
+OF_GRIDS = ("sinusoidal-grid", "sinusoidal-grid-inclusive")
+"""Layouts of sinusoids that tell rows and columns of patches, which stand last."""
+
 
 def layout_of(P: Tensor) -> str | None:
     """Return the layout of the sinusoid that a table holds, if it holds one; zero rows, for padding, do not count."""
     filled = P.any(dim=-1)
-    for name in LAYOUTS:
-        equation = variants("position")[name]
-        try:
-            sinusoid = equation.function(P[None].double(), **dict.fromkeys(equation.constants, 0))
-        except SpecificationError:
-            continue
-        allowed = STORED * (1 + torch.arange(len(P), dtype=torch.float64)[:, None])
-        if filled.sum() > 1 and bool(((P.double() - sinusoid).abs() <= allowed)[filled].all()):
+    if filled.sum() < 2:
+        return None
+    allowed = STORED * (1 + torch.arange(len(P), dtype=torch.float64)[:, None])
+    for name, sinusoid in sinusoids(P, int(filled.sum())):
+        if bool(((P.double() - sinusoid).abs() <= allowed)[filled].all()):
             return name
     return None
+
+
+def sinusoids(P: Tensor, filled: int) -> Iterator[tuple[str, Tensor]]:
+    """Yield the sinusoids of a table's shape, with their layouts; a grid has as many patches as rows are filled."""
+    grids = [{"rows": rows, "columns": filled // rows} for rows in range(1, filled + 1) if filled % rows == 0]
+    orders = [{"axes": equation.function} for equation in variants("axes").values()]
+    told = {name: [grid | order for grid, order in product(grids, orders)] for name in OF_GRIDS}
+    for name in (*LAYOUTS, *OF_GRIDS):
+        equation = variants("position")[name]
+        for supplied in told.get(name, [{}]):
+            with suppress(SpecificationError):  # it has none of this width
+                yield name, equation.function(P[None].double(), **dict.fromkeys(equation.constants, 0) | supplied)

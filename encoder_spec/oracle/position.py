@@ -1,6 +1,7 @@
 """Oracles of chapter 2: indices pos position, c feature, i = ⌊c/2⌋ pair of features."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,30 @@ def sinusoidal_tensor2tensor(X: Array, *, offset: int) -> Array:
         angle = (pos + offset) * 10 ** (-4 * i / (half - 1))
         PE[pos, i] = math.sin(angle)
         PE[pos, half + i] = math.cos(angle)
+    return PE
+
+
+def sinusoidal_grid(X: Array, *, axes: Callable[..., Array], rows: int, columns: int) -> Array:
+    """PE[t + pos, a d/2 + f d/4 + i] = sin (f = 0) or cos (f = 1) of c_a 10000⁻⁴ⁱᐟᵈ, behind t tokens."""
+    return _of_grid(X, axes, rows, columns, lambda i, d: 10000 ** (-4 * i / d))
+
+
+def sinusoidal_grid_inclusive(X: Array, *, axes: Callable[..., Array], rows: int, columns: int) -> Array:
+    """The same with ω_i = 10⁻⁴ⁱᐟ⁽ᵈᐟ⁴⁻¹⁾."""
+    return _of_grid(X, axes, rows, columns, lambda i, d: 10 ** (-4 * i / (d / 4 - 1)))
+
+
+def _of_grid(
+    X: Array, axes: Callable[..., Array], rows: int, columns: int, frequency: Callable[[int, int], float]
+) -> Array:
+    _, n, d = X.shape
+    PE = np.zeros((n, d))
+    in_front = n - rows * columns
+    places = axes(np.array([[float(y), float(x)] for y in range(rows) for x in range(columns)]))
+    for pos, a, i in np.ndindex(rows * columns, 2, d // 4):
+        angle = places[pos, a] * frequency(i, d)
+        PE[in_front + pos, a * (d // 2) + i] = math.sin(angle)
+        PE[in_front + pos, a * (d // 2) + d // 4 + i] = math.cos(angle)
     return PE
 
 

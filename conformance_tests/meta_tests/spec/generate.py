@@ -144,8 +144,8 @@ def uses(encoder: Encoder, id: str) -> bool:
 def readable(profile: Profile) -> bool:
     """Whether the parts fit together.
 
-    Segments go with tokens alone, a head that reads E with an E of width d_model, and a grid with patches of an image. A
-    mask of all positions is none of those before registers join them.
+    Segments go with tokens alone, a head that reads E with an E of width d_model, and a grid with patches of an image.
+    A mask of all positions is none of those before registers join them.
     """
     in_grid = any("rows" in equation.constants for equation in Encoder(profile, Dimensions()).equations())
     if in_grid and ("embedding" not in profile["input"].slots or "patch" not in profile["embedding"].constants):
@@ -199,7 +199,8 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
     drawn = {name: draw(st.sampled_from(choices), label=name) for name, choices in size.items()}
     # Not 2: a norm of two features is all but a sign, and magnifies rounding without bound.
     whole_pairs = profile["position"].variant in ("sinusoidal-concatenated", "sinusoidal-tensor2tensor", "convolution")
-    d_model = draw(st.sampled_from((6, 4, 10) if whole_pairs else (7, 3, 6, 5)), label="d_model")
+    widths = (6, 4, 10) if whole_pairs else (8, 12) if "grid" in profile["position"].variant else (7, 3, 6, 5)
+    d_model = draw(st.sampled_from(widths), label="d_model")
     B, rows, columns = (draw(st.sampled_from(choices)) for choices in ((2, 1, 3), (1, 2), (5, 1, 3)))
     offset, spare = draw(st.sampled_from((2, 0))), draw(st.sampled_from((1, 2)))
     n = rows * columns

@@ -18,10 +18,13 @@ from encoder_spec.position import (
     learned_offset,
     sinusoidal,
     sinusoidal_concatenated,
+    sinusoidal_grid,
+    sinusoidal_grid_inclusive,
     sinusoidal_tensor2tensor,
     without_position,
 )
 from encoder_spec.profiles import VASWANI_2017
+from encoder_spec.rotation import columns_first, rows_first
 
 
 def sequence(n: int, d: int) -> Tensor:
@@ -168,6 +171,44 @@ def test_counting_may_start_behind_zero() -> None:
     PE = sinusoidal_tensor2tensor(sequence(3, 4), offset=2)
     close(PE[0], tensor([math.sin(2), math.sin(2e-4), math.cos(2), math.cos(2e-4)]))
     close(PE[1:], sinusoidal_tensor2tensor(sequence(5, 4), offset=0)[3:])
+
+
+@shows("POS-15")
+def test_halves_of_the_features_tell_row_and_column() -> None:
+    """d_model = 4: the only frequency is 1, so that the patch in row 1 and column 2 gets sin 1, cos 1, sin 2, cos 2.
+
+    Columns first, the halves change places. The class token in front gets zeros. d_model = 8: the second frequency is
+    10000^(−1/2) = 1/100.
+    """
+    PE = sinusoidal_grid(sequence(7, 4), axes=rows_first, rows=2, columns=3)
+    same(PE[0], tensor([0, 0, 0, 0]))
+    close(PE[6], tensor([math.sin(1), math.cos(1), math.sin(2), math.cos(2)]))
+    close(
+        sinusoidal_grid(sequence(6, 4), axes=columns_first, rows=2, columns=3)[5],
+        tensor([math.sin(2), math.cos(2), math.sin(1), math.cos(1)]),
+    )
+    PE = sinusoidal_grid(sequence(6, 8), axes=rows_first, rows=2, columns=3)
+    close(PE[5, :4], tensor([math.sin(1), math.sin(0.01), math.cos(1), math.cos(0.01)]))
+
+
+@shows("POS-16")
+def test_frequencies_of_a_grid_may_end_at_a_ten_thousandth() -> None:
+    """d_model = 12: 1, 1/100 and 1/10000 of the column, which comes first: 2 at the last of six patches."""
+    PE = sinusoidal_grid_inclusive(sequence(6, 12), axes=columns_first, rows=2, columns=3)
+    angles = [2, 2e-2, 2e-4]
+    close(PE[5, :6], tensor([*map(math.sin, angles), *map(math.cos, angles)]))
+
+
+@shows("POS-15", "POS-16")
+def test_sinusoids_of_a_grid_need_whole_quarters_and_a_grid_that_fits() -> None:
+    """6 features are no four parts; of 4 the second exponent would be 0/0; six patches are more than five positions."""
+    for function in (sinusoidal_grid, sinusoidal_grid_inclusive):
+        with refused(match="must be a multiple of 4, but is 10"):
+            function(sequence(6, 10), axes=rows_first, rows=2, columns=3)
+        with refused(match="6 patches does not fit a sequence of 5"):
+            function(sequence(5, 8), axes=rows_first, rows=2, columns=3)
+    with refused(match="must be at least 8, but is 4"):
+        sinusoidal_grid_inclusive(sequence(6, 4), axes=rows_first, rows=2, columns=3)
 
 
 @shows("POS-10")
