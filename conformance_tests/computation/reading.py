@@ -627,9 +627,7 @@ def read_norms_of_heads(found: EncoderReading, attentions: Sequence[Attention]) 
         return
     factors = [attention.factors for attention in attentions if attention.factors is not None]
     if factors and len(factors) < len(attentions):
-        found.foreign.append(
-            f"its heads have factors of their own in some of its layers alone{attentions[0].where_scored}"
-        )
+        found.foreign.append(f"some of its layers alone have factors for each head{attentions[0].where_scored}")
         return
     found.choices["attention"] = "normed-by-head" if factors else "normed"
     for l, both in enumerate(factors):

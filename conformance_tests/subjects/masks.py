@@ -125,7 +125,7 @@ class MaskForm:
 
     @property
     def tells_padding(self) -> bool:
-        """True if it tells which positions are padding: with one axis more, it is a mask of scores."""
+        """True if it says which positions are padding: with one axis more, it is a mask of scores."""
         return len(self.axes.split()) <= len(("B", "n"))
 
     @property
