@@ -177,7 +177,7 @@ def clip_vision(t: Any) -> nn.Module:
 
 
 def behind_features(model: nn.Module) -> nn.Module:
-    """Return the encoder of a model of sounds, whose kernel of positions is one array and not directions and lengths."""
+    """Return the encoder of a model of sounds, with one array as kernel in the place of directions and lengths."""
     encoder: nn.Module = model.encoder  # type: ignore[assignment]
     for module in [m for m in encoder.modules() if is_parametrized(m)]:
         remove_parametrizations(module, "weight")

@@ -12,7 +12,17 @@ from encoder_spec.cost import activations, crossovers, customary, flops, flops_b
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.notation import SpecificationError
 from encoder_spec.primes import SIZES, letters_of
-from encoder_spec.profiles import BERT, PROFILES, TORCH_POST_LN, TORCH_PRE_LN, UNIVERSAL, VASWANI_2017, VIT, WAV2VEC2, Profile
+from encoder_spec.profiles import (
+    BERT,
+    PROFILES,
+    TORCH_POST_LN,
+    TORCH_PRE_LN,
+    UNIVERSAL,
+    VASWANI_2017,
+    VIT,
+    WAV2VEC2,
+    Profile,
+)
 
 BARE = TORCH_POST_LN.replace(projections="linear", output="linear", ffn="linear")
 B, n, N, h, d, d_k, d_v, d_ff = map(symbol, ("B", "n", "N", "h", "d_model", "d_k", "d_v", "d_ff"))
