@@ -106,7 +106,7 @@ def of_odd_times(signal: Tensor, *, W_conv: Taps, b_conv: Vector, W_step: InnerT
 # Vectors and features ----------------------------------------------------------------------
 
 
-@deviation("vectors-added-twice", VECTORS, ("EMB-17", "EMB-2"), "commonly seen")
+@deviation("vectors-added-twice", VECTORS, ("EMB-17", "EMB-2", "EMB-3"), "commonly seen")
 def added_twice(x: Tensor) -> Tensor:
     """The vectors are added to the sum of vectors and positions once more."""
     return x + x

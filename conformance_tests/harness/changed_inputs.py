@@ -12,7 +12,7 @@ from torch import Tensor
 
 from conformance_tests.harness.computed import Case, Computed
 from conformance_tests.harness.intermediates import Recorded
-from encoder_spec.assembly import Intermediate
+from encoder_spec.assembly import Intermediate, masked
 from encoder_spec.equation import Equation, places, variants
 from encoder_spec.profiles import Profile
 
@@ -77,10 +77,11 @@ class Departure(NamedTuple):
             return lambda x: x + self.trace[place - 1].value
         slot = self.profile.slot_at(path) if path.rpartition(".")[2] in places() else slot
         probe = self.run.probes[self.case.probe]
-        encoder = self.run.encoder.seeing(*probe.inputs)
-        function: Callable[..., Any] = encoder.bind(self.run.parameters(self.case.weights), path=path, slot=slot)
         keep = probe.keep
         kept = torch.ones(1, 1, 1, dtype=torch.bool) if keep is None else keep[:, None]
+        function: Callable[..., Any] = self.run.encoder.seeing(*probe.inputs).bind(
+            masked(self.run.parameters(self.case.weights), kept), path=path, slot=slot
+        )
         return (lambda x: function(x, kept)) if slot in ("multihead", "layer") else function
 
 
@@ -154,7 +155,21 @@ def before_embedding(there: Departure) -> str | None:
     return None
 
 
-BEFORE = {"embedding": before_embedding, "embedding_scale": before_scale, "cls": before_cls}
+def before_position(there: Departure) -> str | None:
+    """Return what makes the tokens, if positions that are heard in them are right with other ones."""
+    if not there.step.equation.reads_mask:
+        return None  # it tells places alone
+    X, placed = there.before("cls"), there.equation_at(there.place)
+    right = (maker_of_tokens(there, other) for other in there.others_like(X) if there.recorded.has(placed(other)))
+    return next(right, None)
+
+
+BEFORE = {
+    "embedding": before_embedding,
+    "embedding_scale": before_scale,
+    "cls": before_cls,
+    "position": before_position,
+}
 """Searches, by slot, for what is changed before the equation in it reads it."""
 
 

@@ -31,7 +31,7 @@ SIDE_BY_SIDE = {"projections", "merge"}
 """The slots whose values hold all heads in one axis; an encoder may form them with an axis for each."""
 
 OF_PLACES = ("position", "angles", "coordinates", "axes")
-"""Slots whose values are those of places, whatever stands there."""
+"""Slots whose values are those of places, whatever stands there; those of equations that read the mask are heard."""
 
 SAYING_LITTLE = (*OF_PLACES, "statistics")
 """Slots whose values may be right though what stands before them is wrong."""
@@ -257,7 +257,7 @@ def valid_rows(
     """
     if keep is None or not keep.any():
         return None
-    if intermediate.equation.slot in OF_PLACES:
+    if intermediate.equation.slot in OF_PLACES and not intermediate.equation.reads_mask:
         return None
     slot = intermediate.equation.slot
     if slot in OVER_KEYS or (slot == "dropout" and want.ndim == 4):  # with an axis for heads: the weights

@@ -19,7 +19,7 @@ NOTHING_TO_SEE = {
     "keys-in-full-chunks-alone": (IMAGES, SHORT),
     "learned-position-starts-over": (IMAGES, SHORT),
     "segment-of-ones-added": (
-        f"annotated-transformer modernbert clip-text whisper pre-ln dinov3 {CENTRED_IMAGES}",
+        f"annotated-transformer modernbert clip-text whisper wav2vec2 hubert pre-ln dinov3 {CENTRED_IMAGES}",
         "it moves the mean of each position, which their norms take away",
     ),
     "window-missing": ("embedding-gemma", WIDE),
@@ -39,7 +39,7 @@ NOTHING_TO_SEE = {
     ),
     "sum-of-embedding-and-position-scaled": (
         f"bert roberta roformer nomic-bert modernbert eurobert jina-v3 mpnet t5-encoder distilbert clip-text whisper "
-        f"embedding-gemma dinov3 {IMAGES}",
+        f"wav2vec2 hubert embedding-gemma dinov3 {IMAGES}",
         "the scale of the embedding is 1 there, or nothing is added to it",
     ),
     "position-subtracted": (IN_ATTENTION, "nothing is added there"),

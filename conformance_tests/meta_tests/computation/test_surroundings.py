@@ -70,6 +70,15 @@ class SilentInTheConvolution(Hearing):
         return self.encoder(x + self.activated(self.convolved(heard)), keep)
 
 
+class SilentAtPadding(Hearing):
+    """What is heard at padded positions is not added there."""
+
+    def forward(self, x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        keep = torch.ones(x.shape[:2], dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+        heard = self.activated(self.convolved(self.silenced(x, keep)))
+        return self.encoder(x + self.silenced(heard, keep), keep)
+
+
 def judged(make: Callable[[], nn.Module]) -> TargetReport:
     torch.manual_seed(0)
     return check(make()).targets[0]
@@ -87,6 +96,7 @@ def judged(make: Callable[[], nn.Module]) -> TargetReport:
         (PaddedBefore, (6, 7)),
         (Windowed, (6, 7)),
         (SilentInTheConvolution, (6, 7)),
+        (SilentAtPadding, (6, 7)),
     ],
 )
 def test_convolved_positions_are_a_variant(make: Callable[[], nn.Module], sizes: tuple[int, int]) -> None:

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
 from encoder_spec.assembly import Encoder
 from encoder_spec.cost import number, parameters, report, symbol
@@ -175,6 +176,14 @@ def clip_vision(t: Any) -> nn.Module:
     return model
 
 
+def behind_features(model: nn.Module) -> nn.Module:
+    """Return the encoder of a model of sounds, with one array as kernel in the place of directions and lengths."""
+    encoder: nn.Module = model.encoder  # type: ignore[assignment]
+    for module in [m for m in encoder.modules() if is_parametrized(m)]:
+        remove_parametrizations(module, "weight")
+    return encoder
+
+
 RELEASED: dict[str, Callable[[Any], nn.Module]] = {
     "bert": lambda t: t.BertModel(t.BertConfig(), add_pooling_layer=False),
     "roberta": lambda t: t.RobertaModel(
@@ -214,6 +223,18 @@ RELEASED: dict[str, Callable[[Any], nn.Module]] = {
     "electra": lambda t: t.ElectraModel(t.ElectraConfig()),
     "clip-text": lambda t: t.CLIPTextModel(t.CLIPTextConfig()),
     "clip-vision": clip_vision,
+    "wav2vec2": lambda t: behind_features(t.Wav2Vec2Model(t.Wav2Vec2Config())),
+    "hubert": lambda t: behind_features(
+        t.HubertModel(
+            t.HubertConfig(
+                hidden_size=1024,
+                intermediate_size=4096,
+                num_hidden_layers=24,
+                num_attention_heads=16,
+                do_stable_layer_norm=True,
+            )
+        )
+    ),
     "siglip": lambda t: t.SiglipVisionModel(t.SiglipVisionConfig(vision_use_head=False)),
 }
 """The base models as transformers makes them; its default configurations are those of the released ones, or are set."""

@@ -12,7 +12,17 @@ from encoder_spec.cost import activations, crossovers, customary, flops, flops_b
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.notation import SpecificationError
 from encoder_spec.primes import SIZES, letters_of
-from encoder_spec.profiles import BERT, PROFILES, TORCH_POST_LN, TORCH_PRE_LN, UNIVERSAL, VASWANI_2017, VIT, Profile
+from encoder_spec.profiles import (
+    BERT,
+    PROFILES,
+    TORCH_POST_LN,
+    TORCH_PRE_LN,
+    UNIVERSAL,
+    VASWANI_2017,
+    VIT,
+    WAV2VEC2,
+    Profile,
+)
 
 BARE = TORCH_POST_LN.replace(projections="linear", output="linear", ffn="linear")
 B, n, N, h, d, d_k, d_v, d_ff = map(symbol, ("B", "n", "N", "h", "d_model", "d_k", "d_v", "d_ff"))
@@ -49,6 +59,14 @@ def test_patches_cost_what_the_convolution_costs() -> None:
     sizes = Dimensions(d_model=7, h=1, channels=2, patch=3)
     judged = counted(nn.Conv2d(2, 7, kernel_size=3, stride=3), torch.zeros(5, 2, 6, 15))
     assert number(flops(VIT)["input"], sizes, 2 * 5 + 1, 5) == sum(judged.values())
+
+
+def test_convolved_positions_cost_what_the_convolution_costs() -> None:
+    """Each of B·n·d_model results takes K·d_c multiply-adds. The judge counts K = 5 and three groups of d_c = 2."""
+    cost = flops(WAV2VEC2)["input"]
+    assert cost == 2 * B * n * d * symbol("kernel") * symbol("d_group")
+    judged = counted(nn.Conv1d(6, 6, 5, padding=2, groups=3), torch.zeros(7, 6, 11))
+    assert number(cost, Dimensions(d_model=6, h=1, kernel=5, d_group=2), 11, 7) == sum(judged.values())
 
 
 def test_flops_of_a_layer_are_those_derived_by_hand() -> None:
