@@ -22,7 +22,6 @@ NOTHING_TO_SEE = {
         f"annotated-transformer modernbert clip-text whisper pre-ln dinov3 {CENTRED_IMAGES}",
         "it moves the mean of each position, which their norms take away",
     ),
-    "rotary-axes-in-turn": ("dinov3 eva-02", "of heads with so few features each axis has one pair"),
     "window-missing": ("embedding-gemma", WIDE),
     "window-to-either-side": ("embedding-gemma", WIDE),
     "mask-small-fill": ("t5-encoder", "its norms keep the scores so small that −100 hides keys"),
