@@ -58,8 +58,8 @@ SYMBOLS: dict[str, Symbol] = {
     "classes": Symbol("c", "number of classes of a head", "num_classes"),
     "patch": Symbol("p", "height of a patch", "patch_size"),
     "patch_width": Symbol("q", "width of a patch, which is p in a square one", "patch_width"),
-    "rows": Symbol("n_y", "rows of patches of an image"),
-    "columns": Symbol("n_x", "columns of patches of an image"),
+    "rows": Symbol("n_y", "rows of patches of an image", "grid_rows"),
+    "columns": Symbol("n_x", "columns of patches of an image", "grid_columns"),
     # Products of dimensions that are one axis of an array
     "hd_k": Symbol("h d_k", "all heads' queries (or keys) side by side", factors=("h", "d_k")),
     "hd_v": Symbol("h d_v", "all heads' values side by side", factors=("h", "d_v")),

@@ -140,7 +140,7 @@ def positions_from_the_end(x: Tensor, *, theta: float, fraction: float) -> Tenso
 
 
 AXIAL, ALTERNATING, INTERLEAVED = "rotation.axial", "rotation.axial_alternating", "rotation.axial_interleaved"
-ON_IMAGES = ("ROT-7", "ROT-9", "ROT-10", "ROT-11", "ROT-12", "ROT-13", "ROT-14", "ROT-15", "ATT-3", "ATT-5", "ATT-6")
+ON_IMAGES = (*(f"ROT-{number}" for number in (2, 5, 7, 9, 10, 11, 12, 13, 14, 15)), "ATT-3", "ATT-5", "ATT-6")
 
 deviation(
     "rotary-positions-along-all-patches",
@@ -151,14 +151,14 @@ deviation(
 )(angles)
 deviation(
     "rotary-axes-in-turn",
-    (AXIAL, ALTERNATING),
+    ALTERNATING,
     ON_IMAGES,
     "commonly seen",
     definition="Pairs tell rows and columns in turn, instead of one half of the pairs each.",
 )(axial_interleaved)
 deviation(
     "rotary-axes-in-halves",
-    (ALTERNATING, INTERLEAVED),
+    ALTERNATING,
     ON_IMAGES,
     "commonly seen",
     definition="Rows have one half of the pairs and columns the other, both with the same wavelengths.",
@@ -196,16 +196,16 @@ deviation(
 @deviation("rotary-coordinates-of-corners", "rotation.centred", ON_IMAGES, "commonly seen")
 def of_corners(q: Tensor, *, rows: int, columns: int) -> Tensor:
     """Coordinates reach from −1 to 1, both included, where those of the patches' centres belong."""
-    outermost = (1 - 1 / torch.tensor([rows, columns], dtype=torch.float64)).clamp(min=0.5)
-    return centred(q, rows=rows, columns=columns) / outermost.to(q)
+    y, x = (2 * torch.pi * torch.linspace(-1, 1, side, dtype=q.dtype) for side in (rows, columns))
+    return torch.cat([q.new_zeros(q.shape[-2] - rows * columns, 2), torch.cartesian_prod(y, x)])
 
 
 @deviation("rotary-class-token-in-the-corner", "rotation.centred", ON_IMAGES, "commonly seen")
 def class_token_in_the_corner(q: Tensor, *, rows: int, columns: int) -> Tensor:
     """What stands before the patches is turned as well, as the first patch is."""
-    places = centred(q, rows=rows, columns=columns)
-    first = len(places) - rows * columns
-    return torch.cat([places[first : first + 1].expand(first, -1), places[first:]])
+    first = q.shape[-2] - rows * columns
+    patches = centred(q[..., first:, :], rows=rows, columns=columns)
+    return torch.cat([patches[:1].expand(first, -1), patches])
 
 
 @deviation("rotary-grid-lies-on-its-side", "rotation.stretched", ON_IMAGES, "commonly seen")
