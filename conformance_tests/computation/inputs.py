@@ -67,12 +67,16 @@ def read_surrounded(found: EncoderReading, node: Node) -> Node:
             continue
         K, d_group, _ = convolved.W.shape
         where = node.value.where if node.value else ""
+        heard = f"{convolved.before} positions before it"
+        # Other activations and other reaches are found in other encoders; half an even kernel has an end too many.
         if convolved.activation != "gelu":
-            says = f"GELU does not stand behind the convolution that tells positions{where}"
+            says = f"its positions are told by a convolution behind which no GELU stands{where}"
+            found.foreign_input.append(says)
+        if convolved.before == (K - 1) // 2 < K // 2:
+            says = f"a position hears {heard}, where {K // 2} of {K} belong{where}"
             found.findings.append(Finding("position", says))
-        if convolved.before != K // 2:
-            says = f"a position hears {convolved.before} positions before it, where {K // 2} of {K} belong{where}"
-            found.findings.append(Finding("position", says))
+        elif convolved.before != K // 2:
+            found.foreign_input.append(f"its positions are told by a convolution that hears {heard}, of {K}{where}")
         found.codes["W_pos"] = convolved.W
         if convolved.b is None:
             found.numbers["b_pos"] = torch.zeros(convolved.W.shape[-1], dtype=torch.float64)

@@ -149,15 +149,26 @@ class OtherwiseActivated(Hearing):
     [
         (Loud, "convolution-hears-padding"),
         (TrimmedAtTheFront, "convolution-trimmed-at-the-front"),
-        (OfThePast, "convolution-of-the-past-alone"),
-        (NotActivated, "convolution-without-activation"),
-        (OtherwiseActivated, None),
     ],
 )
-def test_a_wrong_convolution_is_named(make: type[Hearing], deviation: str | None) -> None:
+def test_a_wrong_convolution_is_named(make: type[Hearing], deviation: str) -> None:
     report = judged(make)
     assert (report.verdict, report.departs_at) == ("nonconformant", "position.convolution"), report.notes
-    assert deviation is None or deviation in [d["deviation"] for d in report.diagnosis]
+    assert deviation in [d["deviation"] for d in report.diagnosis]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (OfThePast, "a convolution that hears 5 positions before it, of 6"),
+        (NotActivated, "a convolution behind which no GELU stands"),
+        (OtherwiseActivated, "a convolution behind which no GELU stands"),
+    ],
+)
+def test_a_convolution_that_may_be_right_elsewhere_is_left_open(make: type[Hearing], says: str) -> None:
+    report = judged(make)
+    assert report.verdict == "undetermined", [r.message for r in report.of("fail")]
+    assert says in str(report.notes)
 
 
 class Stacked(Hearing):
