@@ -29,8 +29,8 @@ def test_scores_have_the_scale_of_their_variant(run: Run) -> None:
 
 @decides("ATT-20", level="trace")
 def test_each_head_has_its_own_factors_of_queries_and_keys(run: Run) -> None:
-    """S, of queries and keys that are multiplied behind their norms: an intermediate."""
-    run.expect("scores").is_formed()
+    """What each head gives, of queries and keys that are multiplied behind their norms: an intermediate."""
+    run.expect("attention").is_formed()
 
 
 @decides("ATT-15", "ATT-16", "ATT-18", level="trace")

@@ -262,7 +262,7 @@ BY_HEAD = "attention.normed_by_head"
 OfHeads = Float[Tensor, "h d_k"]
 
 
-@deviation("factors-of-the-first-head", BY_HEAD, ("ATT-20", "ATT-3", "ATT-5"))
+@deviation("factors-of-the-first-head", BY_HEAD, "ATT-20")
 def factors_of_first(
     Q: Tensor,
     K: Tensor,
@@ -287,7 +287,7 @@ def factors_of_first(
     return values(dropout(weights(mask(reach(bias(S)), keep))), V)
 
 
-@deviation("factors-before-the-norm", BY_HEAD, ("ATT-20", "ATT-3", "ATT-5"))
+@deviation("factors-before-the-norm", BY_HEAD, ("ATT-20", "NORM-1"))
 def factors_before(
     Q: Tensor,
     K: Tensor,

@@ -42,7 +42,7 @@ def probabilities(Z: Tensor, keep: Tensor, *, pool: F, length: F, W_cls: Class, 
     return length(pool(Z, keep) @ W_cls + b_cls).softmax(-1)
 
 
-@deviation("class-bias-ignored", CLASSIFIER, ("HEAD-7", "ENC-8"))
+@deviation("class-bias-ignored", CLASSIFIER, ("HEAD-7", "HEAD-10", "ENC-8"))
 def bias_ignored(Z: Tensor, keep: Tensor, *, pool: F, length: F, W_cls: Class, b_cls: Classes) -> Tensor:
     """The classifier has a bias, which is never added."""
     return length(pool(Z, keep) @ W_cls)
@@ -108,7 +108,9 @@ def largest_of_zeroed_padding(Z: Tensor, keep: Tensor) -> Tensor:
     return Z.masked_fill(~valid_positions(Z, keep), 0).amax(dim=1)
 
 
-deviation("length-one-for-any", ANY, "HEAD-10", definition="The vector is brought to length 1.")(unit_length)
+deviation("length-one-for-any", ANY, ("HEAD-10", "HEAD-6"), definition="The vector is brought to length 1.")(
+    unit_length
+)
 
 
 @deviation("length-of-the-batch", UNIT, "HEAD-11", "commonly seen")

@@ -211,7 +211,7 @@ deviation(
 deviation(
     "grid-as-a-sequence",
     (GRID, GRID_INCLUSIVE),
-    ("POS-15", "POS-16"),
+    ("POS-15", "POS-16", "ROT-11", "ROT-12"),
     "commonly seen",
     definition="Patches are counted through as a sequence, row after row.",
 )(sinusoidal)

@@ -70,13 +70,15 @@ R = TypeVar("R")
 def settings() -> dict[str, Profile]:
     """Return the profiles for deviations: the published ones, then one for each equation that none of them uses.
 
-    Such a profile is the first one that uses an equation in that slot which reads the same, but for this slot.
+    Such a profile is the first one that uses an equation in that slot which reads the same, but for this slot. It reads
+    images if the equation tells their rows.
     """
     found = dict(PROFILES)
     for e in equations().values():
         if all(p[e.slot].id != e.id for p in PROFILES.values()):
             reads = e.flowing.keys()
             reading = (p for p in found.values() if p[e.slot].flowing.keys() == reads and p[e.slot] in used(p))
+            reading = (p for p in reading if "rows" not in e.constants or "patch" in p["embedding"].constants)
             base = next(reading, VASWANI_2017)
             name = f"{base.name} with {e.slot} = {e.variant}"
             found[name] = base.replace(name=name, window=SMALL_WINDOW, **{e.slot: e.variant})
