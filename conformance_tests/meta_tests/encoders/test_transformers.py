@@ -325,10 +325,22 @@ written over."""
 WHOLE = {
     "masked language model": (maker("Bert", model="BertForMaskedLM", **TEXT), "bert"),
     "classifier": (maker("Roberta", model="RobertaForSequenceClassification", **TEXT), "roberta"),
-    "classifier of images": (maker("ViT", model="ViTForImageClassification", **IMAGE), "vit"),
-    "pooled encoder": (maker("DPR", model="DPRContextEncoder", **TEXT), "ctx_encoder"),
 }
-"""Models with something behind their encoder, and the part that returns the hidden states."""
+"""Models with something in no slot behind their encoder, and the part that returns the hidden states."""
+
+HEADED = {
+    "classifier of images": (
+        maker("ViT", model="ViTForImageClassification", **IMAGE),
+        "vit",
+        {"head": "classifier", "pool": "first", "length": "any"},
+    ),
+    "pooled encoder": (
+        maker("DPR", model="DPRContextEncoder", **TEXT),
+        "ctx_encoder",
+        {"head": "pooled", "pool": "first", "length": "any"},
+    ),
+}
+"""Models with a head behind their encoder, the part that returns the hidden states, and the choices of the head."""
 
 
 def demand_right(name: str, seed: int, judged: Judgements) -> None:
@@ -430,6 +442,16 @@ def test_a_whole_model_is_judged_up_to_its_hidden_states(name: str, judged: Judg
     report = judged(make)
     assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
     assert report.notes[0].startswith(f"judged up to what its part `{part}` returns, without what follows")
+
+
+@pytest.mark.parametrize("name", HEADED)
+def test_a_whole_model_is_judged_with_its_head(name: str, judged: Judgements) -> None:
+    """One line says where its hidden states are."""
+    make, part, choices = HEADED[name]
+    report = judged(make)
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
+    assert report.notes[0].startswith(f"its hidden states are what its part `{part}` returns")
+    assert {slot: report.profile["choices"][slot] for slot in choices} == choices
 
 
 def test_an_encoder_with_a_decoder_is_told_what_to_name(judged: Judgements) -> None:
