@@ -103,7 +103,7 @@ def gate_bias_ignored(
     return (activation(x @ W_1 + b_1) * (x @ W_G)) @ W_2 + b_2
 
 
-@deviation("gate-halves-exchanged", BIASED, ("FFN-14", "FFN-1"), "commonly seen")
+@deviation("gate-halves-exchanged", BIASED, ("FFN-14", "FFN-1", "FFN-12"), "commonly seen")
 def halves_exchanged(
     x: Tensor,
     *,

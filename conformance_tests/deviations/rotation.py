@@ -151,14 +151,14 @@ deviation(
 )(angles)
 deviation(
     "rotary-axes-in-turn",
-    ALTERNATING,
+    (AXIAL, ALTERNATING),
     ON_IMAGES,
     "commonly seen",
     definition="Pairs tell rows and columns in turn, instead of one half of the pairs each.",
 )(axial_interleaved)
 deviation(
     "rotary-axes-in-halves",
-    ALTERNATING,
+    (ALTERNATING, INTERLEAVED),
     ON_IMAGES,
     "commonly seen",
     definition="Rows have one half of the pairs and columns the other, both with the same wavelengths.",

@@ -107,13 +107,19 @@ def cases() -> list[Case]:
     return found
 
 
+def sizes_of(profile: Profile) -> Dimensions:
+    """Return small sizes for a profile; where pairs of features tell rows and columns, two of them tell either."""
+    return SMALL.replace(d_k=8) if Encoder(profile, SMALL).reads_grid else SMALL
+
+
 def deviating(deviation: Deviation, within: str) -> EncoderModule:
     """Return a profile with a deviation in it, as a module with small sizes and random weights."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return EncoderModule(Encoder(deviation.within(settings()[within]), SMALL))
+        profile = settings()[within]
+        return EncoderModule(Encoder(deviation.within(profile), sizes_of(profile)))
 
 
 def row(case: Case) -> Row:
