@@ -20,7 +20,7 @@ from conformance_tests.harness.run import Run
 from conformance_tests.identification.opening import opened
 from conformance_tests.numerics.compare import BUDGET, difference_at
 from conformance_tests.numerics.rounding import budget
-from conformance_tests.quality.kill_matrix import SMALL, cases, deviating, measured, settings
+from conformance_tests.quality.kill_matrix import cases, deviating, measured, settings, sizes_of
 from conformance_tests.subjects.subject import DTYPES, name_of
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
@@ -63,7 +63,8 @@ def effects(run: Run, within: str, case: Case) -> dict[str, float]:
 @cache
 def budgets(within: str, case: Case) -> dict[str, float]:
     """Return the budgets of a case by precision: those of the profile, whatever is wrong with a subject."""
-    with opened(EncoderModule(Encoder(settings()[within], SMALL)), Question(settings()[within])) as run:
+    profile = settings()[within]
+    with opened(EncoderModule(Encoder(profile, sizes_of(profile))), Question(profile)) as run:
         probe, parameters, want = run.probes[case.probe], run.parameters(case.weights), run.expected(case)
         found = {name_of(torch.float64): BUDGET * max(1.0, float(want.nan_to_num().abs().max()))}
         for dtype in DTYPES[1:]:
