@@ -4,11 +4,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.affine import NONE, Affine, affine
+from conformance_tests.computation.affine import NONE, Affine, affine, one_step
 from conformance_tests.computation.graph import PLACES, Graph, Value, places, with_compact
 from conformance_tests.computation.masks import (
     LARGE,
@@ -421,7 +422,7 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
     found.take(kind_of_weights(weights, scores, averaged, axis))
     found.take(summed_apart(scores, averaged))
     turn_back(graph, found, scores, averaged)
-    norm_back(graph, found, averaged)
+    norm_back(graph, found, scores, averaged)
     behind = [behind_functions(graph, codes) for codes in (averaged.queries, averaged.keys, averaged.values)]
     vectors = [codes for codes, _ in behind]
     for (_, by), what in zip(behind, ("queries", "keys", "values"), strict=True):
@@ -492,18 +493,42 @@ def turn_back(graph: Graph, found: Attention, scores: Scores, averaged: "Average
         found.findings.append(Finding("rotation", says))
 
 
-def norm_back(graph: Graph, found: Attention, averaged: "Averaged") -> None:
+def norm_back(graph: Graph, found: Attention, scores: Scores, averaged: "Averaged") -> None:
     """Read the norms of queries and keys over the features of a head, and let these be what they are before."""
-    one, other = (norm_of_heads(graph, codes) for codes in (averaged.queries, averaged.keys))
+    one, other = (norm_behind(graph, codes) for codes in (averaged.queries, averaged.keys))
     if one is not None:
-        averaged.queries = through(one.reads, averaged.queries)
+        averaged.queries = one.before
     if other is not None:
-        averaged.keys = through(other.reads, averaged.keys)
+        averaged.keys = other.before
     if one is not None and other is not None:
-        found.norms = one, other
+        if scores.scale is not None:
+            scores.scale *= one.times * other.times
+        found.norms = one.norm, other.norm
     elif one is not None or other is not None:
         normed, bare = ("queries", "keys") if one is not None else ("keys", "queries")
         found.foreign.append(f"its {normed} are normed in each head, and its {bare} are not{found.where_scored}")
+
+
+class Before(NamedTuple):
+    """Vectors (T, M, d_k) before they are normed, the norm, and the number that multiplies them behind it."""
+
+    before: Tensor
+    norm: Norm
+    times: float
+
+
+def norm_behind(graph: Graph, vectors: Tensor) -> Before | None:
+    """Return vectors (T, M, d_k) as they are before a norm; None if none stands there, but for a number times it."""
+    codes, times = vectors, 1.0
+    while (value := graph.owner(codes)) is not None:
+        norm = norm_of_heads(graph, codes)
+        if norm is not None:
+            return Before(through(norm.reads, codes), norm, times)
+        step = one_step(graph, value) if value.operation in ("mul", "div") else None
+        if step is None or step[1].unique().numel() != 1:
+            break
+        codes, times = through(step[0], codes), times * float(step[1].reshape(-1)[0])
+    return None
 
 
 def norm_of_heads(graph: Graph, vectors: Tensor) -> Norm | None:

@@ -196,12 +196,10 @@ def as_norm(graph: Graph, value: Value, candidate: Candidate, reduction: Value) 
     reads = next(iter(paths(graph, value.codes, *candidate)), None)
     if reads is None:
         return None
-    if len(candidate) == 1 and value.shape.numel() % candidate[0].shape.numel():
-        return None
     # A class token, among several values, is repeated for each sequence.
     once = without_repetition(reads) if len(candidate) == 1 else lambda codes: codes
     x_codes, y_codes = once(reads), once(value.codes)
-    if len(candidate) == 1 and not x_codes.numel() == x_codes.unique().numel() == candidate[0].shape.numel():
+    if len(candidate) == 1 and x_codes.numel() > x_codes.unique().numel():
         return None
     axes = statistics_axes(graph, reduction, candidate, x_codes)
     axis = axes[0] if len(axes) == 1 else -1
