@@ -130,7 +130,8 @@ def fused(norm: Callable[[int], nn.Module]) -> type[PlainAttention]:
             found = nn.functional.scaled_dot_product_attention(
                 self.of_queries(q), self.of_keys(k), v, None if hidden is None else ~hidden
             )
-            return self.out(self.merge(found))
+            merged: Tensor = self.out(self.merge(found))
+            return merged
 
     return Fused
 
@@ -152,6 +153,34 @@ def test_factors_behind_the_norms_may_be_those_of_each_head(
     chosen = report.profile["choices"]
     assert (chosen["attention"], chosen.get("norm_q")) == expected
     assert ("ATT-20" in {r.id for r in report.of("pass")}) is (expected[0] == "normed-by-head")
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm, RootMeanSquare])
+def test_norms_may_stand_in_front_of_a_scale(norm: Callable[[int], nn.Module]) -> None:
+    """As torch's fused attention is written, it multiplies queries and keys by the root of the scale each."""
+    report = judged(lambda: Plain(layers_with(fused(norm))))
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    assert report.profile["choices"]["attention"] == "normed"
+
+
+class Packed(PlainAttention):
+    """One map gives queries, keys and values, of which the first two are brought to length √7."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        del self.query, self.key, self.value
+        self.packed = nn.Linear(width, 3 * width)
+        self.of_queries, self.of_keys = RootMeanSquare(7), RootMeanSquare(7)
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        q, k, v = (part.unflatten(-1, (4, -1)).transpose(1, 2) for part in self.packed(x).chunk(3, dim=-1))
+        return [self.of_queries(q), self.of_keys(k), v]
+
+
+def test_norms_may_read_a_part_of_what_one_map_gives() -> None:
+    report = judged(lambda: Plain(layers_with(Packed)))
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    assert report.profile["choices"]["attention"] == "normed"
 
 
 def test_a_norm_of_the_queries_alone_is_left_open() -> None:

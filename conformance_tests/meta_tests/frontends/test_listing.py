@@ -244,7 +244,9 @@ def test_the_value_of_a_formula_is_exact(formula: str, value: float) -> None:
 @pytest.mark.parametrize("name", PROFILES)
 def test_numbers_are_those_that_sympy_computes(name: str) -> None:
     """In customary widths of the heads and in others, of which one crossover is no whole number."""
+    of_groups = {"d_group": 1} if "d_group" in PROFILES[name].sizes else {}
     for sizes in ({}, {"d_model": 60, "h": 4, "N": 3}, {"d_model": 13, "h": 3, "d_k": 5, "d_v": 7, "d_ff": 11}):
+        sizes = sizes | of_groups if sizes else {}
         dimensions = Dimensions().replace(**{**PROFILES[name].sizes, **sizes})
         words = [word for letter, size in {**sizes, "n": 17, "B": 2}.items() for word in ("--set", f"{letter}={size}")]
         rows = [re.split(r"\s{2,}", line.strip()) for line in printed("count", "--profile", name, *words)[3:]]
