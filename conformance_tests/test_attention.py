@@ -29,7 +29,7 @@ def test_scores_have_the_scale_of_their_variant(run: Run) -> None:
 
 @decides("ATT-20", level="trace")
 def test_each_head_has_its_own_factors_of_queries_and_keys(run: Run) -> None:
-    """What each head gives, of queries and keys that are multiplied behind their norms: an intermediate."""
+    """The result of each head, of queries and keys that are multiplied behind their norms: an intermediate."""
     run.expect("attention").is_formed()
 
 
