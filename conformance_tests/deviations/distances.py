@@ -169,7 +169,10 @@ def wide_window(S: Tensor, *, window: float) -> Tensor:
     return local_reach(S, window=2 * window)
 
 
-for late, word in ((1, "one layer"), (2, "two layers")):
+for late, word, threads in (
+    (1, "one layer", ()),
+    (2, "two layers", ("keras-team/keras-hub#2518", "ggml-org/llama.cpp#18330")),
+):
     enter(
         LateTurns(
             f"turns-late-by-{word.replace(' ', '-')}",
@@ -177,7 +180,7 @@ for late, word in ((1, "one layer"), (2, "two layers")):
             (GLOBAL, LOCAL),
             ("ROT-1", "ROT-2", *WITHIN, "ENC-2"),
             {},
-            ("keras-team/keras-hub#2518", "ggml-org/llama.cpp#18330"),
+            threads,
             late=late,
         )
     )
