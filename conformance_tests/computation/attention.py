@@ -509,7 +509,7 @@ def norm_back(graph: Graph, found: Attention, scores: Scores, averaged: "Average
         found.foreign.append(f"its {normed} are normed in each head, and its {bare} are not{found.where_scored}")
 
 
-class Before(NamedTuple):
+class Normed(NamedTuple):
     """Vectors (T, M, d_k) before they are normed, the norm, and the number that multiplies them behind it."""
 
     before: Tensor
@@ -517,13 +517,13 @@ class Before(NamedTuple):
     times: float
 
 
-def norm_behind(graph: Graph, vectors: Tensor) -> Before | None:
-    """Return vectors (T, M, d_k) as they are before a norm; None if none stands there, but for a number times it."""
+def norm_behind(graph: Graph, vectors: Tensor) -> Normed | None:
+    """Return the norm behind vectors (T, M, d_k), which a number may multiply; None if they are not normed."""
     codes, times = vectors, 1.0
     while (value := graph.owner(codes)) is not None:
         norm = norm_of_heads(graph, codes)
         if norm is not None:
-            return Before(through(norm.reads, codes), norm, times)
+            return Normed(through(norm.reads, codes), norm, times)
         step = one_step(graph, value) if value.operation in ("mul", "div") else None
         if step is None or step[1].unique().numel() != 1:
             break
