@@ -524,7 +524,7 @@ def norm_back(graph: Graph, found: Attention, scores: Scores, averaged: "Average
     return None
 
 
-class Before(NamedTuple):
+class Normed(NamedTuple):
     """Vectors (T, M, d_k) before they are normed, the norm, and what multiplies them behind it.
 
     ``factors`` are codes (T, d_k) of learned ones that differ from head to head, ``times`` is a number.
@@ -536,13 +536,13 @@ class Before(NamedTuple):
     times: float
 
 
-def norm_behind(graph: Graph, vectors: Tensor) -> Before | None:
+def norm_behind(graph: Graph, vectors: Tensor) -> Normed | None:
     """Return vectors (T, M, d_k) as they are before a norm; None if none stands there, but for what multiplies them."""
     codes, factors, times = vectors, None, 1.0
     while (value := graph.owner(codes)) is not None:
         norm = norm_of_heads(graph, codes)
         if norm is not None:
-            return Before(through(norm.reads, codes), norm, factors, times)
+            return Normed(through(norm.reads, codes), norm, factors, times)
         step = one_step(graph, value) if value.operation in ("mul", "div") else None
         if step is not None and step[1].unique().numel() == 1:
             codes, times = through(step[0], codes), times * float(step[1].reshape(-1)[0])

@@ -192,7 +192,7 @@ def is_closed(graph: Graph, value: Value, candidate: Candidate) -> bool:
 
 
 def as_norm(graph: Graph, value: Value, candidate: Candidate, reduction: Value) -> Norm | None:
-    """Return the norm that leads from a candidate to a value."""
+    """Return the norm that leads from a candidate, or from a part of it, to a value."""
     reads = next(iter(paths(graph, value.codes, *candidate)), None)
     if reads is None:
         return None

@@ -164,7 +164,7 @@ def test_norms_may_stand_in_front_of_a_scale(norm: Callable[[int], nn.Module]) -
 
 
 class Packed(PlainAttention):
-    """One map gives queries, keys and values, of which the first two are brought to length √7."""
+    """One map gives queries, keys and values, and the first two are brought to length √7."""
 
     def __init__(self, width: int, count: int) -> None:
         super().__init__(width, count)
@@ -173,7 +173,7 @@ class Packed(PlainAttention):
         self.of_queries, self.of_keys = RootMeanSquare(7), RootMeanSquare(7)
 
     def split(self, x: Tensor) -> list[Tensor]:
-        q, k, v = (part.unflatten(-1, (4, -1)).transpose(1, 2) for part in self.packed(x).chunk(3, dim=-1))
+        q, k, v = (part.unflatten(-1, (self.count, -1)).transpose(1, 2) for part in self.packed(x).chunk(3, dim=-1))
         return [self.of_queries(q), self.of_keys(k), v]
 
 
