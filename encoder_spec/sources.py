@@ -293,6 +293,13 @@ SOURCES: dict[str, Source] = {
             _arxiv("1804.00015"),
         ),
         Source(
+            "Mohamed et al. 2019",
+            "Abdelrahman Mohamed, Dmytro Okhonko, Luke Zettlemoyer",
+            2019,
+            "Transformers with convolutional context for ASR",
+            _arxiv("1904.11660"),
+        ),
+        Source(
             "Baevski et al. 2020",
             "Alexei Baevski, Henry Zhou, Abdelrahman Mohamed, Michael Auli",
             2020,
