@@ -307,6 +307,14 @@ SOURCES: dict[str, Source] = {
             _arxiv("2006.11477"),
         ),
         Source(
+            "Hsu et al. 2021",
+            "Wei-Ning Hsu, Benjamin Bolte, Yao-Hung Hubert Tsai, Kushal Lakhotia, Ruslan Salakhutdinov, "
+            "Abdelrahman Mohamed",
+            2021,
+            "HuBERT: Self-Supervised Speech Representation Learning by Masked Prediction of Hidden Units",
+            _arxiv("2106.07447"),
+        ),
+        Source(
             "Berg et al. 2021",
             "Axel Berg, Mark O'Connor, Miguel Tairum Cruz",
             2021,
