@@ -488,7 +488,7 @@ def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
     values by scores, or its output depends on parameters of no slot.
     """
     reads = by_names.found.encoder.reads
-    is_entered_otherwise = reads[:-1] == ("B", "n") and "N" in shown.sizes and not shown.is_entered
+    is_entered_otherwise = reads != ("B", "n") and "N" in shown.sizes and not shown.is_entered
     if is_entered_otherwise or (feed_forwards(shown.graph) and not attentions(shown.graph)):
         yield from shown.unread
     yield from depending(shown, by_names.mapping)
