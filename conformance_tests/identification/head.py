@@ -35,8 +35,27 @@ def run_with_head(run: Run) -> Run | None:
     with suppress(Blocked, Unsupported):
         if run.agrees(case):
             models = run.subject.with_heads(run.probes[case.probe].inputs)
+            for model in models[:1]:
+                fill(model, above(run, model), run.question.seed)
             return next(filter(None, (headed(run, model, case) for model in models)), None)
     return None
+
+
+def above(run: Run, model: Subject) -> Mapping[str, Tensor]:
+    """Return the arrays of a model on top of the hidden states that a run judges, by its own names."""
+    below = run.subject.weights().keys()
+    return {name: w for name, w in model.weights().items() if name not in below}
+
+
+def fill(model: Subject, arrays: Mapping[str, Tensor], seed: int) -> None:
+    """Give a model random numbers in the place of arrays that are 0, as those of a new classifier often are.
+
+    A map of zeros gives the same whatever it reads. The model has its own numbers again when it has been judged.
+    """
+    if any(not w.any() for w in arrays.values()):
+        random = torch.Generator().manual_seed(seed)
+        drawn = {n: w if w.any() else torch.randn(w.shape, generator=random).to(w) for n, w in arrays.items()}
+        model.set_weights({**model.weights(), **drawn})
 
 
 def headed(run: Run, model: Subject, case: Case) -> Run | None:
@@ -83,8 +102,7 @@ def heads(run: Run, model: Subject, width: int) -> Iterator[tuple[Encoder, Mappi
 
 def maps(run: Run, model: Subject, width: int) -> Iterator[Mapping[str, Tensor]]:
     """Yield the ways in which the parameters on top of the hidden states make one map to vectors of a width."""
-    below = run.subject.weights().keys()
-    arrays = [w for name, w in model.weights().items() if name not in below]
+    arrays = list(above(run, model).values())
     matrices = [w for w in arrays if w.ndim == 2]
     biases = [w for w in arrays if tuple(w.shape) == (width,)]
     if len(matrices) != 1 or len(biases) + 1 != len(arrays) or len(biases) > 1:

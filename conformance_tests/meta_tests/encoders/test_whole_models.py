@@ -211,6 +211,25 @@ def test_a_head_that_reads_padding_is_found_and_named(make: type[nn.Module], req
     assert str(target.departs_at).startswith("head.")
 
 
+class ClassesOfZeros(Pooled):
+    """A classifier of the last position, whose map is 0 as that of a new one often is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        nn.init.zeros_(self.classes.weight)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.classes(self.states(ids, mask)[:, -1])
+
+
+def test_a_map_of_zeros_does_not_hide_what_it_reads() -> None:
+    """Every pool gives the same with it; it has its zeros again afterwards."""
+    model = ClassesOfZeros()
+    target = check(model).targets[0]
+    assert target.diagnosis[0]["deviation"] == "last-of-padding"
+    assert not model.classes.weight.any()
+
+
 class MaskOfAttention(Pooled):
     """Takes a mask with a row for each query, which leaves the mean to all positions."""
 
