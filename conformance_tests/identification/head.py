@@ -44,7 +44,7 @@ def run_with_head(run: Run) -> Run | None:
 def above(run: Run, model: Subject) -> Mapping[str, Tensor]:
     """Return the arrays of a model on top of the hidden states that a run judges, by its own names."""
     below = run.subject.weights().keys()
-    return {name: w for name, w in model.weights().items() if name not in below}
+    return {name: w.to(model.dtype) for name, w in model.weights().items() if name not in below}
 
 
 def fill(model: Subject, arrays: Mapping[str, Tensor], seed: int) -> None:
@@ -107,7 +107,7 @@ def maps(run: Run, model: Subject, width: int) -> Iterator[Mapping[str, Tensor]]
     biases = [w for w in arrays if tuple(w.shape) == (width,)]
     if len(matrices) != 1 or len(biases) + 1 != len(arrays) or len(biases) > 1:
         return
-    b = biases[0] if biases else torch.zeros(width, dtype=torch.float64)
+    b = biases[0] if biases else matrices[0].new_zeros(width)
     for W in (matrices[0].mT, matrices[0]):
         if tuple(W.shape) == (run.encoder.dimensions.d_model, width):
             yield {"W_cls": W, "b_cls": b}
