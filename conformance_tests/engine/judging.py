@@ -21,9 +21,9 @@ from conformance_tests.engine.reproduction import again
 from conformance_tests.errors import Departs, Disagreement, SubjectError, TargetError, Undetermined, one_line
 from conformance_tests.harness.deciding import decide, departures, planned
 from conformance_tests.harness.question import Question
-from conformance_tests.harness.run import Run
+from conformance_tests.harness.run import OF_HEAD, Run
 from conformance_tests.identification.foreign_parts import listed
-from conformance_tests.identification.head import OF_HEAD, run_with_head
+from conformance_tests.identification.head import run_with_head
 from conformance_tests.identification.opening import opened
 from conformance_tests.identification.settling import NOTHING_REPRODUCES
 from conformance_tests.reports.expected import Expected, apply_expected

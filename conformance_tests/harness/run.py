@@ -40,6 +40,9 @@ variance that is a difference of two large numbers: ten budgets were seen. A par
 times more coarsely than float32, or even more so.
 """
 
+OF_HEAD = ("head", "pool", "length")
+"""The slots of what stands on top of the hidden states."""
+
 
 @dataclass
 class Run(Computed):
@@ -72,10 +75,14 @@ class Run(Computed):
 
     @cached_property
     def all_equations(self) -> frozenset[str]:
-        """The ids of the equations that are judged: those of the head are the whole model's."""
+        """The ids of the equations that are judged: those of the head are the whole model's.
+
+        A norm between both is seen in what the head gives: the model may norm the one position alone that it reads.
+        """
         if self.with_head is None:
             return self.equations
-        return self.equations - {self.encoder.profile["head"].id} | self.with_head.equations
+        of_head = {self.with_head.encoder.profile[slot].id for slot in OF_HEAD} & self.with_head.equations
+        return self.equations - {self.encoder.profile["head"].id} | of_head
 
     def of_equation(self, equation: str) -> "Run":
         """Return the run in which an equation shows."""

@@ -1,9 +1,9 @@
 """Head of a model: how it turns the hidden states of its encoder into what it returns, by agreement."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 
 import torch
 from torch import Tensor
@@ -15,9 +15,6 @@ from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.subjects.subject import Subject
 from encoder_spec.assembly import Encoder, everything
 from encoder_spec.equation import variants
-
-OF_HEAD = ("head", "pool", "length")
-"""The slots of what stands on top of the hidden states."""
 
 MOST_ROUNDED = 64
 """So many roundings may part a head below float64 from what it gives: it sums positions, or features."""
@@ -72,12 +69,20 @@ def headed(run: Run, model: Subject, case: Case) -> Run | None:
         fitting = [
             replace(whole, encoder=encoder, mapping=run.mapping.with_constants(parameters))
             for encoder, parameters in heads(run, model, returned.shape[-1])
-            if is_given(returned, encoder.bind(parameters, slot="head")(Z, everything(None, (Z,))), model.dtype)
+            if is_given(returned.double(), given_by(encoder, parameters, run, Z.double()), model.dtype)
         ]
         if len(fitting) > 1:
             fitting.sort(key=lambda one: not all(map(one.agrees, one.cases(*PADDED))))
         return next(iter(fitting), None)
     return None
+
+
+def given_by(encoder: Encoder, parameters: Mapping[str, Tensor], run: Run, Z: Tensor) -> Tensor:
+    """Return what a head gives for hidden states of a run, behind the norm that stands between them, if one does."""
+    if encoder.profile["final_norm"] is not run.encoder.profile["final_norm"]:
+        Z = encoder.bind(parameters, slot="final_norm")(Z)
+    y: Tensor = encoder.bind(parameters, slot="head")(Z, everything(None, (Z,)))
+    return y
 
 
 def is_given(returned: Tensor, want: Tensor, dtype: torch.dtype) -> bool:
@@ -90,24 +95,43 @@ def is_given(returned: Tensor, want: Tensor, dtype: torch.dtype) -> bool:
 
 
 def heads(run: Run, model: Subject, width: int) -> Iterator[tuple[Encoder, Mapping[str, Tensor]]]:
-    """Yield the encoder below each head that may give vectors of a width, with the parameters of that head."""
+    """Yield the encoder below each head that may give vectors of a width, with the parameters on top of Z."""
+    for below, of_norm, arrays in ends(run, list(above(run, model).values())):
+        for pool, length in product(variants("pool"), variants("length")):
+            chosen = below.profile.replace(pool=pool, length=length)
+            if width == below.dimensions.d_model:
+                yield Encoder(chosen.replace(head="pooled"), below.dimensions), of_norm
+            for parameters in maps(arrays, below.dimensions.d_model, width):
+                sizes = below.dimensions.replace(classes=width)
+                yield Encoder(chosen.replace(head="classifier"), sizes), of_norm | parameters
+
+
+def ends(run: Run, arrays: Sequence[Tensor]) -> Iterator[tuple[Encoder, dict[str, Tensor], Sequence[Tensor]]]:
+    """Yield the encoder of a run, as it is and with a norm behind its layers that has some of the arrays on top of it.
+
+    The norm of one position is that position of the norms: it does not matter which comes first.
+
+    Yields:
+        The encoder, the parameters of the norm, and the arrays that are left for a head.
+    """
     encoder = run.encoder
-    for pool, length in product(variants("pool"), variants("length")):
-        chosen = encoder.profile.replace(pool=pool, length=length)
-        if width == encoder.dimensions.d_model:
-            yield Encoder(chosen.replace(head="pooled"), encoder.dimensions), {}
-        for parameters in maps(run, model, width):
-            yield Encoder(chosen.replace(head="classifier"), encoder.dimensions.replace(classes=width)), parameters
+    yield encoder, {}, arrays
+    if encoder.profile["final_norm"].variant == "none":
+        normed = Encoder(encoder.profile.replace(final_norm="norm"), encoder.dimensions)
+        paths = [path for path in normed.parameter_shapes() if path.startswith("norm_final.")]
+        vectors = [place for place, w in enumerate(arrays) if tuple(w.shape) == (encoder.dimensions.d_model,)]
+        for chosen in permutations(vectors, len(paths)):
+            left = [w for place, w in enumerate(arrays) if place not in chosen]
+            yield normed, {path: arrays[place] for path, place in zip(paths, chosen, strict=True)}, left
 
 
-def maps(run: Run, model: Subject, width: int) -> Iterator[Mapping[str, Tensor]]:
-    """Yield the ways in which the parameters on top of the hidden states make one map to vectors of a width."""
-    arrays = list(above(run, model).values())
+def maps(arrays: Sequence[Tensor], d_model: int, width: int) -> Iterator[dict[str, Tensor]]:
+    """Yield the ways in which arrays make one map from hidden states to vectors of a width."""
     matrices = [w for w in arrays if w.ndim == 2]
     biases = [w for w in arrays if tuple(w.shape) == (width,)]
     if len(matrices) != 1 or len(biases) + 1 != len(arrays) or len(biases) > 1:
         return
-    b = biases[0] if biases else torch.zeros(width, dtype=torch.float64)
+    b = biases[0] if biases else matrices[0].new_zeros(width)
     for W in (matrices[0].mT, matrices[0]):
-        if tuple(W.shape) == (run.encoder.dimensions.d_model, width):
+        if tuple(W.shape) == (d_model, width):
             yield {"W_cls": W, "b_cls": b}

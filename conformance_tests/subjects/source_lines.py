@@ -3,6 +3,7 @@
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from traceback import walk_tb
 from types import FrameType
 
@@ -17,7 +18,10 @@ PACKAGES = tuple({f"{sysconfig.get_paths()[kind]}/" for kind in ("purelib", "pla
 
 LIBRARIES = ("torch", "jax", "jaxlib", "flax", "keras", "numpy", "scipy")
 
-FRAMEWORKS = tuple(f"{folder}{name}/" for folder in PACKAGES for name in LIBRARIES)
+FRAMEWORKS = tuple(
+    f"{folder}/" for name in LIBRARIES if (found := find_spec(name)) for folder in found.submodule_search_locations or ()
+)
+"""Where those of them lie that can be imported: for one user, or anywhere else on the path."""
 
 
 def source_line() -> str:

@@ -164,6 +164,17 @@ class SharedSpace(Tokens):
         return {"norm": vector.norm(dim=-1), "vector": vector / vector.norm(dim=-1, keepdim=True)}
 
 
+class NormedClass(Pooled):
+    """Norms the first position alone, and maps it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(28)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.classes(self.norm(self.states(ids, mask)[:, 0]))
+
+
 class MeanOverPadding(Pooled):
     """Classes of the mean over all positions."""
 
@@ -178,6 +189,7 @@ class MeanOverPadding(Pooled):
         (Pooled, {"head": "classifier", "pool": "mean", "length": "any"}),
         (LastByCount, {"head": "pooled", "pool": "counted", "length": "any"}),
         (SharedSpace, {"head": "classifier", "pool": "first", "length": "unit"}),
+        (NormedClass, {"final_norm": "norm", "head": "classifier", "pool": "first", "length": "any"}),
     ],
 )
 def test_a_model_is_judged_with_its_head(make: type[nn.Module], choices: dict[str, str]) -> None:
