@@ -43,7 +43,7 @@ deviation(
 deviation(
     "rotation-missing",
     TURNED,
-    SEEN,
+    (*SEEN, "ROT-13", "ROT-14", "ROT-15"),
     "commonly seen",
     definition="Queries and keys are not turned: nothing tells their positions.",
 )(unturned)

@@ -91,8 +91,16 @@ def used(profile: Profile) -> list[Equation]:
 
 
 def gets_wrong(deviation: Deviation, profile: Profile) -> bool:
-    """Return whether a profile makes the choice that a deviation gets wrong, and a small encoder of it uses that."""
-    return deviation.applies(profile) and any(e.id in deviation.of for e in used(profile) if e.slot == deviation.slot)
+    """Return whether a profile makes the choice that a deviation gets wrong, and a small encoder of it uses that.
+
+    What stands in other slots than the deviation's reads all parameters that the profile has there.
+    """
+    if not deviation.applies(profile):
+        return False
+    beside = {e.slot: e for e in deviation.replaces.values() if isinstance(e, Equation) and e.slot != deviation.slot}
+    uses = used(profile)
+    is_used = any(e.id in deviation.of for e in uses if e.slot == deviation.slot)
+    return is_used and all(e.parameters.keys() <= beside[e.slot].parameters.keys() for e in uses if e.slot in beside)
 
 
 def cases() -> list[Case]:

@@ -26,7 +26,7 @@ NOTHING_TO_SEE = {
     "window-to-either-side": ("embedding-gemma", WIDE),
     "mask-small-fill": ("t5-encoder", "its norms keep the scores so small that −100 hides keys"),
     "mask-subtracts-a-thousand": (
-        "mpnet dinov2-registers",
+        "mpnet dinov2-registers dinov3",
         "their norms keep the scores so small that −1000 hides keys",
     ),
     "norms-of-queries-and-keys-exchanged": (
@@ -34,7 +34,7 @@ NOTHING_TO_SEE = {
         "without rotation and β each score has the product of both factors, in whatever order",
     ),
     "norm-variance-in-one-pass": (
-        "dinov2 dinov2-registers clip-vision",
+        "dinov2 dinov2-registers dinov3 clip-vision",
         "what is offset is scaled feature by feature there, or stays offset in the output",
     ),
     "sum-of-embedding-and-position-scaled": (
@@ -45,6 +45,7 @@ NOTHING_TO_SEE = {
     "position-subtracted": (IN_ATTENTION, "nothing is added there"),
     "position-multiplied": (IN_ATTENTION, "nothing is added there"),
     "positions-at-padding-alone": (IN_ATTENTION, "nothing is added there"),
+    "position-before-class-token": ("dinov3", "nothing is added there"),
     "ffn-chunks-without-remainder": ("deit siglip vit-22b", "their number of positions leaves no remainder"),
     "first-layer-repeated": ("albert universal", "all layers are one"),
     "layers-reversed": ("albert universal", "all layers are one"),
