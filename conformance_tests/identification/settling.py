@@ -142,7 +142,9 @@ class Settling:
             left = [] if shown is None else left_open(shown, self.weights)
             refused = self.subject.refused()
             if not left and refused and isinstance(reason, Undetermined) and refused not in str(reason):
-                raise Refused(f"{reason}; no call goes through, and the one that got furthest raised {refused}") from None
+                raise Refused(
+                    f"{reason}; no call goes through, and the one that got furthest raised {refused}"
+                ) from None
             if not left:
                 raise
             # Where the computation shows all but how weights are made, or a part alone, names and shapes add nothing.

@@ -18,10 +18,15 @@ PACKAGES = tuple({f"{sysconfig.get_paths()[kind]}/" for kind in ("purelib", "pla
 
 LIBRARIES = ("torch", "jax", "jaxlib", "flax", "keras", "numpy", "scipy")
 
-FRAMEWORKS = tuple(
-    f"{folder}/" for name in LIBRARIES if (found := find_spec(name)) for folder in found.submodule_search_locations or ()
-)
-"""Where those of them lie that can be imported: for one user, or anywhere else on the path."""
+
+def folders_of(packages: Iterable[str]) -> Iterator[str]:
+    """Yield the folders of packages that can be imported, wherever they lie: for one user, or elsewhere on the path."""
+    for name in packages:
+        found = find_spec(name)
+        yield from (f"{folder}/" for folder in (found and found.submodule_search_locations) or ())
+
+
+FRAMEWORKS = tuple(folders_of(LIBRARIES))
 
 
 def source_line() -> str:
