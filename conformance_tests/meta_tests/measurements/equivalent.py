@@ -22,6 +22,11 @@ NOTHING_ADDED = "A sum with −0 equals the sum with 0."
 ZERO = "Whole numbers have one zero."
 EITHER_WAY = "A distance is as long in either direction."
 PROMOTES = "Of two types the larger one is the same whichever is named first."
+FOURS = "No multiple of 4 lies between 7 and 8."
+ALONE = "Images come alone: the first input is the last one."
+ONE_COLUMN = "Where there is one column, it is the first and the last."
+BROADCAST = "One mask for all sequences is spread over them where it is used."
+INDICES = "An array on any device may be indexed by numbers on the CPU."
 
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("embedding.lookup", "if not ((tokens >= 0) & (tokens < len(E))).all():"): TRUTH,
@@ -47,6 +52,12 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "position.sinusoidal_tensor2tensor",
         "return torch.cat([angles.sin(), angles.cos()], dim=1).to(X.dtype)",
     ): COUNTED,
+    ("position._of_grid", "places = axes(grid_places(X, rows, columns))"): PROMOTED,
+    ("position.sinusoidal_grid_inclusive", "demand(X.shape[-1] >= 7, …)"): FOURS,
+    ("position.convolution", "demand(keep.shape[-1] in (n, 1), …)"): UNORDERED,
+    ("position.convolution", "rows = windows.transpose(2, 1).flatten(-2)"): EXCHANGED,
+    ("position.convolution", "return gelu((rows @ columns).transpose(2, 1).flatten(-2) + b_pos)"): EXCHANGED,
+    ("position.convolution", "return gelu((rows @ columns).transpose(1, 2).flatten(2) + b_pos)"): COUNTED,
     ("position.without_position", "return torch.zeros_like(X[-1])"): EVERY_SEQUENCE,
     ("position.without_position", "return -torch.zeros_like(X[0])"): NOTHING_ADDED,
     ("position.in_attention", "return torch.zeros_like(X[-1])"): EVERY_SEQUENCE,
@@ -54,6 +65,16 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("rotation.angles", "n, d_k = x.shape[2:]"): COUNTED,
     ("rotation.angles", "dtype = torch.promote_types(torch.float32, x.dtype)"): PROMOTES,
     ("rotation.angles", "m = torch.arange(n, device=x.device)"): PROMOTED,
+    (
+        "rotation._frequencies",
+        "i = torch.arange(r // 2, dtype=torch.promote_types(torch.float32, q.dtype), device=q.device)",
+    ): PROMOTES,
+    (
+        "rotation._frequencies",
+        "frequencies: Tensor = (theta ** (-2 * i / r)).unflatten(-1, (-1, 2))",
+    ): COUNTED,
+    ("rotation.columns_first", "return places.flip(1)"): COUNTED,
+    ("rotation.grid_places", "dtype = torch.promote_types(torch.float32, q.dtype)"): PROMOTES,
     ("rotation.halves", "half = phi.shape[1]"): COUNTED,
     ("rotation.pairs", "r = 2 * phi.shape[1]"): COUNTED,
     ("attention.alibi", "place = torch.arange(S.shape[-1], device=S.device)"): PROMOTED,
@@ -75,6 +96,18 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("norm.statistics", "return (mu, (mu - x).square().mean(dim=-1, keepdim=True))"): SQUARED,
     ("encoder.shared", "return -0"): ZERO,
     ("head.valid_positions", "return keep.transpose(-2, -1).expand(len(Z), Z.shape[1], 1)"): EXCHANGED,
+    ("head.valid_positions", "return keep.transpose(-1, -2).expand(len(keep), Z.shape[1], 1)"): BROADCAST,
+    ("head.last", "return Z[torch.arange(len(Z)), place[:, 0]]"): INDICES,
+    ("head.last", "return Z[torch.arange(len(Z), device=Z.device), place[:, -1]]"): ONE_COLUMN,
+    ("head.counted", "number = valid_positions(Z, keep).sum(dim=1)[:, -1]"): ONE_COLUMN,
+    ("head.counted", "return Z[torch.arange(len(Z)), number.clamp(min=1) - 1]"): INDICES,
+    ("head.unit_length", "norm = torch.linalg.vector_norm(u, dim=1, keepdim=True)"): COUNTED,
+    (
+        "assembly.Encoder.reads_grid",
+        "return -any(('rows' in equation.constants for equation in self.equations()))",
+    ): TRUTH,
+    ("assembly.Encoder.seeing", "height, width = inputs[-1].shape[-2:]"): ALONE,
+    ("assembly.Encoder.seeing", "height, width = inputs[0].shape[2:]"): COUNTED,
     ("assembly.Encoder.symbolic_shapes", "for place in [*self.whole.walk()][1:]:"): STACKS,
     ("assembly.Encoder._run", "demand(inputs, …)"): TRUTH,
     ("assembly.Encoder._run", "letter = self.reads[-1] if self.reads else 'x'"): NAMELESS,

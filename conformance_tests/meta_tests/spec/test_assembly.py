@@ -12,7 +12,8 @@ from encoder_spec.assembly import Encoder, everything
 from encoder_spec.attention import scores
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import Equation, equations
-from encoder_spec.profiles import BERT, TORCH_POST_LN, VASWANI_2017, VIT
+from encoder_spec.notation import SYMBOLS
+from encoder_spec.profiles import BERT, DINOV3, TORCH_POST_LN, VASWANI_2017, VIT, WAV2VEC2
 
 SIZES = Dimensions(d_model=6, h=3, d_ff=11, N=2, V=13, max_len=7, patch=2)
 STACK, TOKENS, SENTENCES, IMAGES = (Encoder(p, SIZES) for p in (TORCH_POST_LN, VASWANI_2017, BERT, VIT))
@@ -138,6 +139,30 @@ def test_a_sequence_longer_than_its_table_of_positions_is_refused() -> None:
         SENTENCES(random_parameters(SENTENCES), ids(2, 8), 0 * ids(2, 8))
     with refused(match="a sequence of 9 is longer than the table's 7 rows"):
         IMAGES(random_parameters(IMAGES), normal(0, 1, 3, 4, 8))
+
+
+def test_the_grid_of_an_image_has_as_many_rows_and_columns_as_patches_fit() -> None:
+    """6 × 12 pixels, in patches of 2 × 3, are 3 rows of 4; one that reads no grid is left as it is."""
+    encoder = Encoder(DINOV3, Dimensions(d_model=8, h=2, d_ff=5, N=1, patch=2, patch_width=3))
+    sizes = encoder.seeing(torch.zeros(1, 3, 6, 12)).dimensions
+    assert (sizes.rows, sizes.columns) == (3, 4)
+    assert STACK.seeing(torch.zeros(1, 3, 6, 12)) is STACK
+
+
+def test_sizes_stand_in_one_order_behind_the_choices() -> None:
+    """How many layers, heads and further tokens there are, how far a convolution reaches, and then the widths."""
+    profile = WAV2VEC2.replace(registers="registers")
+    named = Encoder(profile, Dimensions(d_model=8, h=2, d_ff=5, N=1, r=3, kernel=4, d_group=2)).choices()
+    sizes = [name for name in named if name in {symbol.word for symbol in SYMBOLS.values()}]
+    assert sizes[-7:] == [
+        "num_layers",
+        "num_heads",
+        "num_registers",
+        "position_kernel",
+        "group_width",
+        "d_model",
+        "d_ff",
+    ]
 
 
 def test_an_encoder_without_an_input_is_refused() -> None:

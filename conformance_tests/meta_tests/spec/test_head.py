@@ -133,8 +133,17 @@ def test_the_mean_over_nothing_is_zero() -> None:
 def test_of_a_sequence_that_is_all_padding_something_finite_is_read(
     pool: Callable[..., torch.Tensor], want: int
 ) -> None:
-    """The first position, or 0 for the largest of nothing."""
+    """The first position, or 0 for the largest of nothing, also beside a sequence that has something."""
     same(pool(tensor([[[1], [3]]]), torch.tensor([[[False, False]]])), tensor([[want]]))
+    keep = torch.tensor([[[False, False]], [[True, True]]])
+    same(pool(tensor([[[1], [3]], [[5], [7]]]), keep), tensor([[want], [7]]))
+
+
+@pytest.mark.parametrize("pool", [mean, last, counted, largest])
+def test_a_pool_runs_where_its_hidden_states_are(pool: Callable[..., torch.Tensor]) -> None:
+    """On any device, of which ``meta`` stands for all."""
+    keep = torch.ones(2, 1, 3, dtype=torch.bool, device="meta")
+    assert pool(torch.zeros(2, 3, 4, device="meta"), keep).device.type == "meta"
 
 
 @pytest.mark.parametrize("pool", [mean, last, counted, largest])

@@ -1,5 +1,6 @@
 """Sinusoidal and learned positions, by hand, and the properties that they are praised for."""
 
+import inspect
 import math
 
 import numpy as np
@@ -200,6 +201,15 @@ def test_frequencies_of_a_grid_may_end_at_a_ten_thousandth() -> None:
 
 
 @shows("POS-15", "POS-16")
+def test_sinusoids_of_a_grid_have_the_precision_and_the_device_of_their_tokens() -> None:
+    """In single precision they are the rounded ones; ``meta`` stands for any device."""
+    for function in (sinusoidal_grid, sinusoidal_grid_inclusive):
+        exact = function(sequence(6, 12), axes=rows_first, rows=2, columns=3)
+        same(function(sequence(6, 12).float(), axes=rows_first, rows=2, columns=3), exact.float())
+        assert function(sequence(6, 12).to("meta"), axes=rows_first, rows=2, columns=3).device.type == "meta"
+
+
+@shows("POS-15", "POS-16")
 def test_sinusoids_of_a_grid_need_whole_quarters_and_a_grid_that_fits() -> None:
     """6 features are no four parts; of 4 the second exponent would be 0/0; six patches are more than five positions."""
     for function in (sinusoidal_grid, sinusoidal_grid_inclusive):
@@ -327,6 +337,13 @@ def test_groups_divide_the_width() -> None:
     """Groups of two features do not divide three."""
     with refused(match="groups of 2 features do not divide the 3 of X"):
         convolution(sequence(2, 3), keep=kept(1, 1), W_pos=torch.zeros(1, 2, 3).double(), b_pos=tensor([0, 0, 0]))
+
+
+def test_a_convolution_with_the_mask_of_other_positions_is_refused() -> None:
+    """Unwrapped, since the annotations refuse it before."""
+    X, W = tensor([[[1], [2], [3]]]), tensor([[[1]]])
+    with refused(match="the mask is of 4 positions, but X has 3"):
+        inspect.unwrap(convolution)(X, keep=kept(1, 1, 1, 1), W_pos=W, b_pos=tensor([0]))
 
 
 @shows("POS-14")

@@ -171,12 +171,45 @@ def test_pairs_tell_row_and_column_in_turn() -> None:
 @shows("ROT-7", "ROT-9", "ROT-10")
 @pytest.mark.parametrize("of_image", [axial, axial_alternating, axial_interleaved])
 def test_what_does_not_make_pairs_for_both_axes_is_not_turned(of_image: object) -> None:
-    """Of 11 features 8 are turned, in four pairs; of half of 8 features 4 are, in two."""
+    """Of 11 features 8 are turned, in four pairs; of half of 8 features 4 are, in two; 0.29 · 400 = 116, in 58."""
     assert callable(of_image)
     assert of_image(heads(1, 11), theta=100.0, fraction=1.0, **at((2, 3))).shape == (1, 4)
-    close(of_image(heads(1, 8), theta=100.0, fraction=0.5, **at((2, 3)))[:, :1], tensor([[2]]))
-    with refused(match="no share of the features"):
-        of_image(heads(1, 8), theta=100.0, fraction=1.25, **at((2, 3)))
+    assert of_image(heads(1, 8), theta=100.0, fraction=0.5, **at((2, 3))).shape == (1, 2)
+    assert 0.29 * 400 < 116
+    assert of_image(heads(1, 400), theta=100.0, fraction=0.29, **at((2, 3))).shape == (1, 58)
+    for fraction in (1.25, 0.0, -0.5):
+        with refused(match="no share of the features"):
+            of_image(heads(1, 8), theta=100.0, fraction=fraction, **at((2, 3)))
+
+
+@shows("ROT-12")
+@pytest.mark.parametrize("of_image", [axial, axial_alternating, axial_interleaved])
+def test_angles_are_told_in_the_order_of_the_axes(of_image: object) -> None:
+    """Row 2 and column 3, columns first, have the angles of row 3 and column 2."""
+    assert callable(of_image)
+    told = {"theta": 100.0, "fraction": 1.0}
+    exchanged = of_image(heads(1, 8), **told, **at((2, 3)) | {"axes": columns_first})
+    close(exchanged, of_image(heads(1, 8), **told, **at((3, 2))))
+    assert not torch.equal(exchanged, of_image(heads(1, 8), **told, **at((2, 3))))
+
+
+@shows("ROT-7", "ROT-9", "ROT-10")
+@pytest.mark.parametrize("of_image", [axial, axial_alternating, axial_interleaved])
+def test_in_half_precision_angles_of_images_are_those_of_single_precision(of_image: object) -> None:
+    """bfloat16 has 8 bits: the exponent of θ would have no more."""
+    assert callable(of_image)
+    q = torch.zeros(1, 1, 1, 64)
+    half, single = (
+        of_image(
+            q.to(dtype),
+            theta=100.0,
+            fraction=1.0,
+            coordinates=lambda _: torch.tensor([[2.0, 3.0]]),
+            axes=rows_first,
+        )
+        for dtype in (torch.bfloat16, torch.float32)
+    )
+    assert torch.equal(half, single)
 
 
 @shows("ROT-11", "ROT-12")
