@@ -295,7 +295,7 @@ class Encoder:
             path: where the parameters of this use of the slot live.
             slot: which slot to start from.
         """
-        return bound(self.place(path, slot), masked(parameters, everything(None, ())[None]), observe, evaluate)
+        return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(0)), observe, evaluate)
 
     def _number(self, name: str, path: str) -> float:
         sizes = self.dimensions.sizes()

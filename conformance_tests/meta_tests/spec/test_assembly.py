@@ -149,6 +149,16 @@ def test_the_grid_of_an_image_has_as_many_rows_and_columns_as_patches_fit() -> N
     assert STACK.seeing(torch.zeros(1, 3, 6, 12)) is STACK
 
 
+def test_a_part_that_reads_the_mask_keeps_everything_unless_told_otherwise() -> None:
+    """Beside the parameters may stand a mask; without one, a convolution of positions hears all of them."""
+    encoder = Encoder(WAV2VEC2, Dimensions(d_model=8, h=2, d_ff=5, N=1, kernel=4, d_group=2))
+    parameters, X = random_parameters(encoder), normal(0, 2, 5, 8)
+    heard = encoder.bind(parameters, slot="position")(X)
+    close(heard, encoder.bind({**parameters, "keep": torch.ones(1, 1, 5, dtype=torch.bool)}, slot="position")(X))
+    hidden = torch.tensor([[[True, True, True, False, False]]])
+    assert not torch.equal(heard, encoder.bind({**parameters, "keep": hidden}, slot="position")(X))
+
+
 def test_sizes_stand_in_one_order_behind_the_choices() -> None:
     """How many layers, heads and further tokens there are, how far a convolution reaches, and then the widths."""
     profile = WAV2VEC2.replace(registers="registers")
