@@ -153,7 +153,9 @@ def activation_of(graph: Graph, term: Node) -> tuple[str, Node] | None:
     found = behind_activation(term)
     reads = {node.what.products[0].number if isinstance(node.what, Affine) else id(node): node for node in found}
     inner = next(iter(reads.values()), None)
-    if len(reads) != 1 or inner is None or inner.value is None or inner.value.shape.numel() != term.value.shape.numel():
+    if len(reads) != 1 or inner is None or inner.value is None or inner.value is term.value:
+        return None  # what is at least 0, as a maximum of such, would be the ReLU of itself
+    if inner.value.shape.numel() != term.value.shape.numel():
         return None
     # A map may give its rows in another arrangement.
     codes = next(iter(paths(graph, term.value.codes, inner.value)), None)

@@ -142,7 +142,7 @@ class Settling:
             left = [] if shown is None else left_open(shown, self.weights)
             refused = self.subject.refused()
             if not left and refused and isinstance(reason, Undetermined) and refused not in str(reason):
-                raise Undetermined(
+                raise Refused(
                     f"{reason}; no call goes through, and the one that got furthest raised {refused}"
                 ) from None
             if not left:
@@ -482,11 +482,11 @@ class Settling:
 def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
     """Yield reasons why an encoder that names explain only in part may compute other equations, and do so rightly.
 
-    Its layers read something else than the embeddings that it is given, they have feed-forward networks and weigh no
-    values by scores, or its output depends on parameters of no slot.
+    Its layers read something else than the vectors, images or sounds that it is given, they have feed-forward networks
+    and weigh no values by scores, or its output depends on parameters of no slot.
     """
     reads = by_names.found.encoder.reads
-    is_entered_otherwise = reads[:-1] == ("B", "n") and "N" in shown.sizes and not shown.is_entered
+    is_entered_otherwise = reads != ("B", "n") and "N" in shown.sizes and not shown.is_entered
     if is_entered_otherwise or (feed_forwards(shown.graph) and not attentions(shown.graph)):
         yield from shown.unread
     yield from depending(shown, by_names.mapping)

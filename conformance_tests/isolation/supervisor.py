@@ -9,7 +9,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from threading import Lock
@@ -31,6 +31,10 @@ UNSEEN = Display()
 
 ATTEMPTS = 2
 """How many workers one target may cost before the rest of its checks is blocked."""
+
+
+WAKING = 0.2
+"""Seconds after which a wait for a report looks for Ctrl-C again: a delay that nobody notices."""
 
 
 @dataclass(frozen=True)
@@ -310,6 +314,9 @@ def show_in_order(judging: deque[tuple[Followed, Future[None]]], display: Displa
     """Show the report of each target as soon as it is there, and all before it; take the target out of the queue."""
     while judging:
         followed, end = judging[0]
+        # A signal that comes just before this thread begins to wait does not wake it: Ctrl-C would be seen at the end.
+        while not end.done():
+            wait([end], timeout=WAKING)
         try:
             end.result()
         except CancelledError:

@@ -389,13 +389,14 @@ class MaskSearch:
                 for i, one in zip(padded, alone, strict=True)
             )
 
-        if any(one is None or one.ndim != SEQUENCE for one in alone) or is_hidden(ids):
+        has_one_length = any(one is None or one.ndim != SEQUENCE for one in alone)
+        if not has_one_length and is_hidden(ids):
             return None
         beyond = ~keep[:, -ids.shape[1] :]
         stated = subject.stated_padding
         first = () if stated is None else (stated,)
         likely = (*first, *range(PADDING_IDS), *sorted(self.probes.special))
-        found = next((id for id in likely if is_hidden(ids.masked_fill(beyond, id))), None)
+        found = None if has_one_length else next((id for id in likely if is_hidden(ids.masked_fill(beyond, id))), None)
         if found is not None and stated is not None and found != stated:
             self.other_id = found, stated
         hiding = min(subject.padding_ids, default=None) if found is None else found

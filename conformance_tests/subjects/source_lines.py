@@ -3,6 +3,7 @@
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from traceback import walk_tb
 from types import FrameType
 
@@ -17,7 +18,15 @@ PACKAGES = tuple({f"{sysconfig.get_paths()[kind]}/" for kind in ("purelib", "pla
 
 LIBRARIES = ("torch", "jax", "jaxlib", "flax", "keras", "numpy", "scipy")
 
-FRAMEWORKS = tuple(f"{folder}{name}/" for folder in PACKAGES for name in LIBRARIES)
+
+def folders_of(packages: Iterable[str]) -> Iterator[str]:
+    """Yield the folders of packages that can be imported, wherever they lie: for one user, or elsewhere on the path."""
+    for name in packages:
+        found = find_spec(name)
+        yield from (f"{folder}/" for folder in (found and found.submodule_search_locations) or ())
+
+
+FRAMEWORKS = tuple(folders_of(LIBRARIES))
 
 
 def source_line() -> str:

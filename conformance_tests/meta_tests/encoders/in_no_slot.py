@@ -180,6 +180,19 @@ class ActivatedWithItsPositions(Calls):
         return self.run((self.map(x) + self.places[: x.shape[1]]).tanh(), None)
 
 
+class LargestOfSomePixels(Calls):
+    """A convolution is activated, and of neighbours the largest is taken, which is the ReLU of itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.pool = nn.Conv2d(3, 28, 3, padding=1), nn.MaxPool2d(3, 2, 1)
+        self.positions = nn.Parameter(torch.randn(64, 28))
+
+    def forward(self, images: Tensor) -> Tensor:  # type: ignore[override]
+        largest = self.pool(self.patches(images).relu())
+        return self.run(largest.flatten(2).mT + self.positions, None)
+
+
 class ComparesItsHeads(PlainAttention):
     """The heads of one position attend to each other."""
 

@@ -66,6 +66,7 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
         (in_no_slot.gated_by_the_logistic(in_no_slot.LogisticGateOfTorch), "(GLU)"),
         (in_no_slot.linear_attention, "a sublayer without attention"),
         (in_no_slot.ActivatedWithItsPositions, "what enters its first layer is tanh"),
+        (in_no_slot.LargestOfSomePixels, "what enters its first layer has a part that is max_pool2d"),
     ],
 )
 def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], words: str, judged: Judgements) -> None:

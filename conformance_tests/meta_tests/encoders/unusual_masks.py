@@ -162,6 +162,34 @@ class HidesQueries(HidesKeysAndQueries):
             yield (ids == 0)[:, None, :, None]
 
 
+@unusual
+class HiddenByIdsInOneLength(HiddenByIds):
+    """Adds all of its table of positions, so that no sequence can be judged alone, without its padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.Embedding(11, 28)
+
+    def hidden(self, ids: Tensor) -> Iterator[Tensor | None]:
+        while True:
+            yield (ids <= 0)[:, None].repeat(1, ids.shape[1], 1)[:, None]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids) + self.places.weight
+        for layer, hidden in zip(self.layers, self.hidden(ids), strict=False):
+            x = layer(x, hidden)
+        return x
+
+
+@excused("attention.mask", "MASK-1")
+class HidesTheNextInOneLength(HiddenByIdsInOneLength):
+    """Shifts the mask by one position before it is repeated."""
+
+    def hidden(self, ids: Tensor) -> Iterator[Tensor | None]:
+        while True:
+            yield (ids <= 0).roll(1, 1)[:, None].repeat(1, ids.shape[1], 1)[:, None]
+
+
 @excused("attention.mask", "the ids hide keys in layer 0 and not in layer 1")
 class HidesInOneLayer(HiddenByIds):
     """Hands the mask to the first layer only."""
