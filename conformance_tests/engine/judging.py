@@ -270,8 +270,8 @@ def leave_open(run: Run, report: TargetReport) -> None:
     if report.verdict != "nonconformant" or not unread or is_settled:
         return
     # What a call does to its input, or to other samples, is wrong in any equations, and so are parts that the framework
-    # does not know of. But MH-7 is about attention alone, and what parameters there are, and what is the shape of the
-    # output, follows from the equations.
+    # does not know of. But MH-7 is about attention alone. The parameters and the shape of the output follow from the
+    # equations.
     failed = [r for r in report.of("fail") if r.id != "ENC-1" and r.equation != "multihead"]
     levels = [Level.named(r.level) for r in failed]
     if Level.BLACK_BOX in levels or (Level.STATIC in levels and run.unregistered()):

@@ -486,8 +486,8 @@ class Settling:
 def excuses(shown: EncoderReading, by_names: Settled) -> Iterator[str]:
     """Yield reasons why an encoder that names explain only in part may compute other equations, and do so rightly.
 
-    Its layers read something else than the embeddings that it is given, they have feed-forward networks and weigh no
-    values by scores, or its output depends on parameters of no slot.
+    Its layers read something else than the vectors, images or sounds that it is given, they have feed-forward networks
+    and weigh no values by scores, or its output depends on parameters of no slot.
     """
     reads = by_names.found.encoder.reads
     is_entered_otherwise = reads != ("B", "n") and "N" in shown.sizes and not shown.is_entered

@@ -3,6 +3,7 @@
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from traceback import walk_tb
 from types import FrameType
@@ -22,8 +23,11 @@ LIBRARIES = ("torch", "jax", "jaxlib", "flax", "keras", "numpy", "scipy")
 def folders_of(packages: Iterable[str]) -> Iterator[str]:
     """Yield the folders of packages that can be imported, wherever they lie: for one user, or elsewhere on the path."""
     for name in packages:
-        found = find_spec(name)
-        yield from (f"{folder}/" for folder in (found and found.submodule_search_locations) or ())
+        found = None
+        with suppress(ValueError):  # a module that was put in its place by hand has no spec
+            found = find_spec(name)
+        if found is not None and found.origin:  # a mere folder of that name may be the author's
+            yield from (f"{folder}/" for folder in found.submodule_search_locations or ())
 
 
 FRAMEWORKS = tuple(folders_of(LIBRARIES))
