@@ -7,6 +7,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from conformance_tests.computation.inputs import OF_GRIDS
 from conformance_tests.parameters.mapping import ParameterMapping
 from encoder_spec.equation import variants
 from encoder_spec.notation import SpecificationError
@@ -30,9 +31,6 @@ def stored_sinusoids(mapping: ParameterMapping, weights: Mapping[str, Tensor], f
 
 
 LAYOUTS = ("sinusoidal", "sinusoidal-concatenated", "sinusoidal-tensor2tensor")
-
-OF_GRIDS = ("sinusoidal-grid", "sinusoidal-grid-inclusive")
-"""Layouts of sinusoids that tell rows and columns of patches, which stand last."""
 
 
 def layout_of(P: Tensor) -> str | None:
