@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from conformance_tests.computation.walking import is_even
@@ -79,6 +80,9 @@ class EnteredSubject(CalledSubject):
         # No array has entries with names. Code that asks for one may take arrays as well, but then it takes them soon.
         is_named = structure is not None and structure.has_names
         found = self.tried_in_order(call, sizes, min(trials, FEW_TRIALS) if is_named else trials)
+        if found is not None and structure is not None and reads_first_alone(call, found):
+            # What takes the first entry of a tuple takes the first sequence of an array, too.
+            return self._entered_in(structure, call, sizes, trials) or found
         if found is not None:
             return found if reads_input(call, found) else self._entered_elsewhere(call, sizes, trials) or found
         found = None if is_named else self._entered_elsewhere(call, sizes, trials)
@@ -114,6 +118,16 @@ class EnteredSubject(CalledSubject):
             return None  # it is called with nothing else
         likely = map(drawn, islice(inputs_of(self.held(), BATCHES[0], LENGTH), MOST_WIDTHS))
         return structure_of(next(iter(arguments)), self.asked_of, map(self.handed_out, likely))
+
+
+def reads_first_alone(call: TryCall, found: FirstCall) -> bool:
+    """Return whether other sequences in the place of all but the first change nothing of what is returned."""
+    others = found.inputs.clone()
+    others[1:] = found.inputs[:1]
+    if torch.equal(others, found.inputs):
+        return False
+    returned, again = (tensors_in(call(x, found.named)) for x in (found.inputs, others))
+    return all(map(torch.equal, returned, again))
 
 
 def reads_input(call: TryCall, found: FirstCall) -> bool:

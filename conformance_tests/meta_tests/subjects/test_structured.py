@@ -132,6 +132,21 @@ def test_an_encoder_of_structures_is_judged(make: type[Plain], mask: str, judged
     assert report.profile["conventions"]["input"].startswith("entries of ")
 
 
+class FirstOfTuple(Plain):
+    """Of an array it would take the first sequence alone, without a word."""
+
+    def forward(self, sample: Any) -> Tensor:
+        ids = sample[0]
+        hidden: Tensor = self.layers(self.tokens(ids) + self.places(torch.arange(ids.shape[-1])))
+        return hidden
+
+
+def test_what_takes_the_first_sequence_alone_takes_a_tuple(judged: Judgements) -> None:
+    report = judged(FirstOfTuple)
+    assert report.verdict == "conformant", report.notes
+    assert report.profile["conventions"]["input"] == "entries of sample: 0"
+
+
 class MaskOfTheFirst(ByKey):
     def run(self, ids: Tensor, hidden: Tensor | None) -> Tensor:
         return super().run(ids, None if hidden is None else hidden[:1].expand_as(hidden))
