@@ -9,6 +9,7 @@ from conformance_tests.deviations.resolution import on_file, unresolved
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.by_shapes import shown_by_shapes
 from conformance_tests.identification.identify import nearest_profile
+from conformance_tests.numerics.noise import IMMODERATE
 from conformance_tests.numerics.probes import sizes_in_words
 from conformance_tests.parameters.names import is_beside
 from conformance_tests.reports.report import TargetReport
@@ -44,7 +45,7 @@ def describe(run: Run, report: TargetReport) -> None:
         )
     if unusable := run.without_value:
         names = ", ".join(unusable[:MOST_NAMES]) + (" …" if len(unusable) > MOST_NAMES else "")
-        report.notes.append(f"its own weights hold NaN or infinity ({names}): judged with others")
+        report.notes.append(f"its own weights hold {IMMODERATE} ({names}): judged with others")
     if spare := run.mapping.spare:
         report.notes.append(f"without a part in the hidden states: {named(spare)}")
     if are_copies(run):

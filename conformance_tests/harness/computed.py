@@ -38,6 +38,7 @@ from conformance_tests.harness.weight_sets import (
     WeightSets,
 )
 from conformance_tests.numerics.compare import budget_in_float64, demand_equal, difference_at
+from conformance_tests.numerics.noise import IMMODERATE, is_moderate
 from conformance_tests.numerics.probes import Probe, Probes, Sizes, sizes_in_words
 from conformance_tests.numerics.rounding import budget
 from conformance_tests.numerics.sketches import as_they_arise, nothing_like, sketch
@@ -219,11 +220,11 @@ class Computed:
             probe_name: the probe that it is called with.
 
         Raises:
-            Unsupported: if its weights hold no numbers, or the specification itself has none in that precision; if
-                it cannot be called so, as with parameters in several precisions.
+            Unsupported: if its weights hold no numbers that training gives, or the specification itself has none in
+                that precision; if it cannot be called so, as with parameters in several precisions.
         """
         if self.without_value:
-            raise Unsupported("nothing can be computed with its own weights: they hold NaN or infinity")
+            raise Unsupported(f"its own weights hold {IMMODERATE}")
         case, dtype = self.case(GIVEN, probe_name, gradients=False), self.subject.kept_in()
         probe = Probes(self.encoder, self.question.seed, dtype, self.sizes, self.subject.special_ids)[case.probe]
         self.weight_sets.use(case.weights)  # while it still has the precision of the judgement
@@ -432,8 +433,8 @@ class Computed:
 
     @cached_property
     def without_value(self) -> list[str]:
-        """The names of the parameters that hold NaN or infinity as they are given."""
-        return [name for name, w in self.weight_sets.given.items() if not w.isfinite().all()]
+        """The names of the parameters that hold, as they are given, no numbers that training gives."""
+        return [name for name, w in self.weight_sets.given.items() if not is_moderate(w)]
 
     @cached_property
     def equations(self) -> frozenset[str]:

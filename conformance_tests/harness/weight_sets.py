@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.errors import Unsupported
-from conformance_tests.numerics.noise import Noise, first_names
+from conformance_tests.numerics.noise import Noise, first_names, moderate
 from conformance_tests.parameters.mapping import ParameterMapping
 from conformance_tests.subjects.subject import Subject
 
@@ -234,14 +234,14 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         """Write an array as a recipe says.
 
         What is drawn is for maps a standard deviation of 0.8/√(what they read), so that attention is far from uniform;
-        vectors are moved by 0.3 from what they were, and from 0 where they held no number.
+        vectors are moved by 0.3 from what they were, and from 0 where that is no number that training gives.
         """
         if not recipe.is_drawn:
             into.copy_(self.given[own])
         else:
             self._noise.write(own, into)
             if into.ndim < 2:
-                into.mul_(0.3).add_(finite(self.given[own]))
+                into.mul_(0.3).add_(moderate(self.given[own]))
             else:
                 into.mul_(0.8 / max(self._reads.get(own, into.shape[-1]), 1) ** 0.5)
         if recipe.times != 1:
@@ -331,8 +331,3 @@ def some_entries(w: Tensor) -> Tensor:
 def bits(w: Tensor) -> list[int]:
     """Return the bytes of an array: unlike its numbers, these equal themselves where one is not a number."""
     return w.detach().contiguous().view(torch.uint8).tolist()
-
-
-def finite(w: Tensor) -> Tensor:
-    """Return weights with 0 in the place of NaN and infinity: they would hide all that is computed with them."""
-    return w.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)

@@ -64,6 +64,27 @@ NOISE = 0.2
 """The standard deviation of the noise on weights: enough that none is 0 or 1, and so little that γ stays near 1."""
 
 
+LARGEST = 1e5
+"""The largest weight that is kept. No training gives one: the factors of norms reach some hundreds, other weights less.
+
+Memory that nobody has filled holds any number. One that is so large hides all that it is added to.
+"""
+
+
+IMMODERATE = f"NaN, infinity or numbers beyond {LARGEST:g}"
+"""What no weight should hold, for a message."""
+
+
+def is_moderate(w: Tensor) -> bool:
+    """Return whether weights hold numbers that training gives."""
+    return bool((w.abs() <= LARGEST).all())
+
+
+def moderate(w: Tensor) -> Tensor:
+    """Return weights with 0 in the place of NaN, infinity and numbers beyond ``LARGEST``."""
+    return w if is_moderate(w) else torch.where(w.abs() <= LARGEST, w, 0)
+
+
 class WithNoise(Mapping[str, Tensor]):
     """Weights with noise, but for frozen ones, which are constants: each is made anew when it is asked for.
 
@@ -84,7 +105,9 @@ class WithNoise(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         first = self._first[name]
         given = self._given[first]
-        return given if first in self._constant else self._noise.of(first, given.shape).mul_(NOISE).add_(given)
+        if first in self._constant:
+            return given
+        return self._noise.of(first, given.shape).mul_(NOISE).add_(moderate(given))
 
     def __contains__(self, name: object) -> bool:
         return name in self._first  # without making it

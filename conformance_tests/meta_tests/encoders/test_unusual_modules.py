@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from conformance_tests import check
 from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
+from conformance_tests.numerics.noise import IMMODERATE
 
 
 class Around(nn.Module):
@@ -60,6 +61,22 @@ def with_infinite_bias() -> nn.Module:
     return module
 
 
+class Rolled(Around):
+    """Gives each position the vector of the one before it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.roll(1, dims=1))
+
+
+def unfilled(make: Callable[[], Around]) -> nn.Module:
+    """Return an encoder whose maps hold what memory may hold that nobody has filled."""
+    module = make()
+    for name, w in module.named_parameters():
+        if "norm" not in name:
+            nn.init.normal_(w, std=1e30)
+    return module
+
+
 def with_parameter(value: Tensor) -> nn.Module:
     module = Around()
     module.beside = nn.Parameter(value, requires_grad=value.is_floating_point())
@@ -72,7 +89,9 @@ def with_parameter(value: Tensor) -> nn.Module:
         (exported, "conformant", ""),
         (FillsOneBuffer, "conformant", ""),
         (RefusesFloat64, "conformant", "judged in float32"),
-        (with_infinite_bias, "conformant", "its own weights hold NaN or infinity (encoder.layers.0.linear1.bias)"),
+        (with_infinite_bias, "conformant", f"{IMMODERATE} (encoder.layers.0.linear1.bias)"),
+        (lambda: unfilled(Around), "conformant", f"{IMMODERATE} (encoder.layers.0"),
+        (lambda: unfilled(Rolled), "nonconformant", f"{IMMODERATE} (encoder.layers.0"),
         (lambda: with_parameter(torch.arange(3)), "conformant", ""),
         (lambda: with_parameter(torch.empty(0, 3)), "conformant", ""),
         (lambda: with_parameter(torch.eye(3).to_sparse()), "undetermined", "not judged: beside"),
@@ -83,6 +102,8 @@ def with_parameter(value: Tensor) -> nn.Module:
         "one buffer",
         "single precision",
         "infinite bias",
+        "unfilled memory",
+        "unfilled memory in a wrong encoder",
         "whole numbers",
         "no entries",
         "sparse",

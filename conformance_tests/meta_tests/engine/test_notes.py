@@ -115,6 +115,7 @@ def described(variants: dict[str, Any] | None = None, heads: int = 4, **facts: A
         stated_parameters=lambda: known["parameters"],
         facts=Facts(kept=known["kept"]),
         sizes=None,
+        with_head=None,
         **{name: known[name] for name in ("identified", "stored", "longest", "without_value")},
     )
     report = TargetReport("theirs")
@@ -208,6 +209,6 @@ def test_remarks_copies_and_refused_lengths_are_noted() -> None:
 
 def test_weights_that_hold_no_numbers_are_named_three_at_most() -> None:
     """A module that lost its numbers has lost them in all parameters."""
-    says = "its own weights hold NaN or infinity ({}): judged with others"
+    says = "its own weights hold NaN, infinity or numbers beyond 100000 ({}): judged with others"
     assert described(without_value=["a", "b", "c"]).notes == [says.format("a, b, c")]
     assert described(without_value=["a", "b", "c", "d"]).notes == [says.format("a, b, c …")]

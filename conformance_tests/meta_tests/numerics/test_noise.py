@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance_tests.numerics.noise import BLOCK, NOISE, Noise, WithNoise, block_of, first_names, with_noise
+from conformance_tests.numerics.noise import BLOCK, NOISE, Noise, WithNoise, block_of, first_names, moderate, with_noise
 
 SHAPES = {"small": (3, 4), "large": (1200, 1000), "vector": (5,), "other": (1200, 1000)}
 
@@ -68,3 +68,14 @@ def test_weights_with_noise_are_made_anew_and_alike_each_time() -> None:
 def test_noise_is_added_to_the_numbers_that_were_given() -> None:
     held, given = {"w": torch.full((2,), 7.0)}, {"w": torch.zeros(2)}
     assert torch.allclose(WithNoise(held, (), given)["w"], WithNoise(held, ())["w"] - 7)
+
+
+def test_weights_that_no_training_gives_count_as_zero() -> None:
+    """A nameless piece of memory may hold anything; 100,000 is kept, and so is what is drawn upon it."""
+    w = torch.tensor([1.5, -1e5, 1e30, -torch.inf, torch.nan])
+    assert moderate(w).tolist() == [1.5, -1e5, 0, 0, 0]
+    fit = w[:2]
+    assert moderate(fit) is fit
+    noisy = WithNoise({"w": w}, frozen=())["w"] - NOISE * Noise(0, {"w": (5,)}).of("w", (5,))
+    torch.testing.assert_close(noisy, torch.tensor([1.5, -1e5, 0, 0, 0]).double())
+    assert WithNoise({"w": w}, frozen={"w"})["w"] is w

@@ -110,6 +110,7 @@ def test_each_feature_is_the_largest_over_the_valid_positions() -> None:
     same(largest(Z, KEPT), tensor([[3, 9], [-5, -7]]))
 
 
+@shows("HEAD-3", "HEAD-8", "HEAD-9", "HEAD-12")
 @pytest.mark.parametrize("pool", [mean, last, counted, largest])
 def test_without_padding_all_positions_count(pool: Callable[..., torch.Tensor]) -> None:
     """(1 + 3 + 8)/3 = 4, the last and the largest are 8; with a mask, and with one that keeps all by broadcasting."""
@@ -129,6 +130,7 @@ def test_the_mean_over_nothing_is_zero() -> None:
     same(gradient, tensor([[[0], [0]], [[0.5], [0.5]]]))
 
 
+@shows("HEAD-8", "HEAD-9", "HEAD-12")
 @pytest.mark.parametrize(("pool", "want"), [(last, 1), (counted, 1), (largest, 0)])
 def test_of_a_sequence_that_is_all_padding_something_finite_is_read(
     pool: Callable[..., torch.Tensor], want: int
@@ -139,6 +141,7 @@ def test_of_a_sequence_that_is_all_padding_something_finite_is_read(
     same(pool(tensor([[[1], [3]], [[5], [7]]]), keep), tensor([[want], [7]]))
 
 
+@shows("HEAD-3", "HEAD-8", "HEAD-9", "HEAD-12")
 @pytest.mark.parametrize("pool", [mean, last, counted, largest])
 def test_a_pool_runs_where_its_hidden_states_are(pool: Callable[..., torch.Tensor]) -> None:
     """On any device, of which ``meta`` stands for all."""
@@ -146,6 +149,7 @@ def test_a_pool_runs_where_its_hidden_states_are(pool: Callable[..., torch.Tenso
     assert pool(torch.zeros(2, 3, 4, device="meta"), keep).device.type == "meta"
 
 
+@shows("HEAD-3", "HEAD-8", "HEAD-9", "HEAD-12")
 @pytest.mark.parametrize("pool", [mean, last, counted, largest])
 def test_a_pool_with_a_mask_for_each_query_is_refused(pool: Callable[..., torch.Tensor]) -> None:
     """Which of its three rows would tell what is padding? Unwrapped, since the annotations refuse it before."""

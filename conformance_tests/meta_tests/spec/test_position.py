@@ -339,6 +339,7 @@ def test_groups_divide_the_width() -> None:
         convolution(sequence(2, 3), keep=kept(1, 1), W_pos=torch.zeros(1, 2, 3).double(), b_pos=tensor([0, 0, 0]))
 
 
+@shows("POS-14")
 def test_a_convolution_with_the_mask_of_other_positions_is_refused() -> None:
     """Unwrapped, since the annotations refuse it before."""
     X, W = tensor([[[1], [2], [3]]]), tensor([[[1]]])
