@@ -43,9 +43,15 @@ CLASS_TOKENS = ("x_cls", "x_dist")
 """The class token and that of distillation, in order."""
 
 
-def read_entrance(found: EncoderReading, source: Node) -> None:
-    """Read what enters the first layer, the norm of the embeddings left out."""
-    if source.kind == "input":
+def read_entrance(found: EncoderReading, source: Node, is_normed: bool) -> None:
+    """Read what enters the first layer, the norm of the embeddings left out.
+
+    Args:
+        found: what is read.
+        source: the embeddings.
+        is_normed: whether a norm of them stands before the first layer: then they do not enter it as they are given.
+    """
+    if source.kind == "input" and not is_normed:
         found.choices["input"] = "given"
         return
     found.choices |= {"input": "embedded"} | dict.fromkeys(ABSENT, "none")

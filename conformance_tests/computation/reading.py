@@ -820,7 +820,7 @@ def read_activation(found: EncoderReading, networks: Sequence[FeedForward]) -> N
 def demand_positions(found: EncoderReading) -> None:
     """Find tokens to which no positions are added; mapped features and vectors are a set without them.
 
-    Vectors that are merely multiplied may as well be given embeddings that are scaled once more.
+    Vectors that are merely multiplied may as well be given embeddings that are scaled once more; normed ones are not.
     """
     if "position" in found.choices or any(f.slot == "position" for f in found.findings):
         return
@@ -829,7 +829,8 @@ def demand_positions(found: EncoderReading) -> None:
         found.choices["position"] = "in-attention"
         return
     if found.choices.get("embedding") in READ_AS_REALS:
-        if found.choices["embedding"] == "vectors" and found.choices["cls"] == "none":
+        are_given = found.choices["embedding"] == "vectors" and found.choices["embedding_norm"] == "none"
+        if are_given and found.choices["cls"] == "none":
             found.unread.append("nothing is added to its input that tells positions")
         else:
             found.choices["position"] = "none"
@@ -852,7 +853,7 @@ def read_inputs(found: EncoderReading, stream: Stream) -> None:
         if source.kind == "norm":
             assert isinstance(source.what, Norm)
             leading, source = source.what, source.parts[0]
-    read_entrance(found, source)
+    read_entrance(found, source, is_normed=leading is not None)
     if (grid := grid_of(found)) is not None:
         read_sinusoids_of_grid(found, *grid)
     if isinstance(widened, Affine) and "embedding" in found.choices:
