@@ -30,10 +30,9 @@ def run_with_head(run: Run) -> Run | None:
     """
     case = run.case()
     with suppress(Blocked, Unsupported):
-        if run.agrees(case):
-            models = run.subject.with_heads(run.probes[case.probe].inputs)
-            for model in models[:1]:
-                fill(model, above(run, model), run.question.seed)
+        models = run.subject.with_heads(run.probes[case.probe].inputs)
+        if models and run.agrees(case):
+            fill(models[0], above(run, models[0]), run.question.seed)
             return next(filter(None, (headed(run, model, case) for model in models)), None)
     return None
 

@@ -26,7 +26,7 @@ from encoder_spec.profiles import PROFILES
 
 def printed(*arguments: str, status: int = 0) -> list[str]:
     """The lines that a command prints on a wide screen, without the spaces at their ends."""
-    result = CliRunner().invoke(main, arguments, env={"COLUMNS": "400"})
+    result = CliRunner().invoke(main, arguments, env={"COLUMNS": "999"})
     assert (result.exit_code, result.stderr) == (status, ""), result.output
     return [line.rstrip() for line in result.stdout.splitlines() if line.strip()]
 

@@ -84,8 +84,11 @@ def test_formulas_are_typeset_and_hold_nothing_for_markdown() -> None:
 
 @pytest.mark.parametrize("topic", [*TOPICS, "cost"])
 def test_numbers_in_a_chapter_are_computed(topic: str) -> None:
-    """No digit group such as 2,099,712 and no decimal fraction is typed; 0.044715 is part of a formula's definition."""
-    text = (chapter.CHAPTERS / f"{topic}.md").read_text(encoding="utf-8")
+    """No digit group such as 2,099,712 and no decimal fraction is typed; 0.044715 is part of a formula's definition.
+
+    wav2vec 2.0 is a name.
+    """
+    text = (chapter.CHAPTERS / f"{topic}.md").read_text(encoding="utf-8").replace("wav2vec 2.0", "")
     typed = re.findall(r"\b\d{1,3}(?:,\d{3})+\b|\b\d+\.\d+\b", text)
     assert set(typed) <= {"0.044715", "0.044175"}
 

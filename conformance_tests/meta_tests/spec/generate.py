@@ -194,7 +194,7 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
         "patch_width": (3, 2, 1),
         "classes": (17, 1),
     }
-    if profile["attention"].variant == "normed":
+    if profile["attention"].variant in ("normed", "normed-by-head"):
         size["d_k"] = (5, 3)  # for the same reason as d_model below
     drawn = {name: draw(st.sampled_from(choices), label=name) for name, choices in size.items()}
     # Not 2: a norm of two features is all but a sign, and magnifies rounding without bound.
