@@ -26,6 +26,7 @@ FOURS = "No multiple of 4 lies between 7 and 8."
 ALONE = "Images come alone: the first input is the last one."
 ONE_COLUMN = "Where there is one column, it is the first and the last."
 BROADCAST = "One mask for all sequences is spread over them where it is used."
+ONES = "With one entry and three axes, an array is the same wherever its last axis was put in."
 INDICES = "An array on any device may be indexed by numbers on the CPU."
 
 EQUIVALENT: dict[tuple[str, str], str] = {
@@ -108,6 +109,14 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ): TRUTH,
     ("assembly.Encoder.seeing", "height, width = inputs[-1].shape[-2:]"): ALONE,
     ("assembly.Encoder.seeing", "height, width = inputs[0].shape[2:]"): COUNTED,
+    (
+        "assembly.Encoder.bind",
+        "return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(1)), observe, evaluate)",
+    ): ONES,
+    (
+        "assembly.Encoder.bind",
+        "return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(-1)), observe, evaluate)",
+    ): ONES,
     ("assembly.Encoder.symbolic_shapes", "for place in [*self.whole.walk()][1:]:"): STACKS,
     ("assembly.Encoder._run", "demand(inputs, …)"): TRUTH,
     ("assembly.Encoder._run", "letter = self.reads[-1] if self.reads else 'x'"): NAMELESS,
