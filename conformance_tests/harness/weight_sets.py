@@ -234,7 +234,7 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         """Write an array as a recipe says.
 
         What is drawn is for maps a standard deviation of 0.8/√(what they read), so that attention is far from uniform;
-        vectors are moved by 0.3 from what they were, and from 0 where that is no number that training gives.
+        vectors are moved by 0.3 from what they were, and from 0 where training gives no such number.
         """
         if not recipe.is_drawn:
             into.copy_(self.given[own])

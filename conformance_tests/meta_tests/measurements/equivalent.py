@@ -111,11 +111,13 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("assembly.Encoder.seeing", "height, width = inputs[0].shape[2:]"): COUNTED,
     (
         "assembly.Encoder.bind",
-        "return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(1)), observe, evaluate)",
+        "return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(1)), "
+        "observe, evaluate)",
     ): ONES,
     (
         "assembly.Encoder.bind",
-        "return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(-1)), observe, evaluate)",
+        "return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(-1)), "
+        "observe, evaluate)",
     ): ONES,
     ("assembly.Encoder.symbolic_shapes", "for place in [*self.whole.walk()][1:]:"): STACKS,
     ("assembly.Encoder._run", "demand(inputs, …)"): TRUTH,
