@@ -1,11 +1,36 @@
 """The operations of torch that an encoder comes down to, seen one by one below autograd."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+FUSED = (functional.scaled_dot_product_attention, functional.multi_head_attention_forward)
+"""What computes attention in one kernel: the second calls the first."""
+
+
+class Unfused(TorchFunctionMode):
+    """Attention is computed step by step, whichever kernels the encoder asks for."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """See ``TorchFunctionMode``."""
+        if func not in FUSED:
+            return func(*args, **(kwargs or {}))
+        with sdpa_kernel([SDPBackend.MATH]):
+            return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def unfused() -> Iterator[None]:
+    """Let attention be computed step by step, also in compiled code: one kernel shows nothing."""
+    with sdpa_kernel([SDPBackend.MATH]), Unfused():
+        yield
 
 
 class OperationMode(TorchDispatchMode):

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -26,7 +25,7 @@ from conformance_tests.computation.graph import (
     contiguous_strides,
 )
 from conformance_tests.subjects.calling import tensors_in
-from conformance_tests.subjects.dispatched import OperationMode, holds_others
+from conformance_tests.subjects.dispatched import OperationMode, holds_others, unfused
 from conformance_tests.subjects.first_call import FirstCall, TryCall, with_output
 from conformance_tests.subjects.source_lines import source_line
 
@@ -137,7 +136,7 @@ class TorchRecording(OperationMode):
         for name, value in named.items():
             if isinstance(value, Tensor):
                 self.known("argument", value, name)
-        with sdpa_kernel([SDPBackend.MATH]), self.noting(parts), self:
+        with unfused(), self.noting(parts), self:
             returned = call(inputs, named)
         return with_output(self.graph, returned, self.codes)
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch.overrides import TorchFunctionMode
 
@@ -30,7 +29,7 @@ from conformance_tests.subjects.calling import (
     input_by_name,
     tensors_in,
 )
-from conformance_tests.subjects.dispatched import Recorder
+from conformance_tests.subjects.dispatched import Recorder, unfused
 from conformance_tests.subjects.entered import EnteredSubject
 from conformance_tests.subjects.first_call import (
     LIKELY,
@@ -388,7 +387,7 @@ class TorchSubject(EnteredSubject):
         """Call the module once; return its output and what was recorded of the operations."""
         dense = (p for p in parameters_in(self.module) if p.layout is torch.strided)
         recorder = Recorder(p.untyped_storage().data_ptr() for p in dense)
-        with sdpa_kernel([SDPBackend.MATH]), without_fast_path(), recorder:
+        with unfused(), without_fast_path(), recorder:
             output = self.encode(inputs, keep)
         return output, recorder
 

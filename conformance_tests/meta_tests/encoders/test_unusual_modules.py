@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from conformance_tests import check
 from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
@@ -34,6 +35,14 @@ class FillsOneBuffer(Around):
             self.kept = torch.empty_like(given)
         self.kept = self.kept.detach()
         return self.kept.copy_(given)
+
+
+class AsksForKernels(Around):
+    """Lets torch take a fused kernel of attention, whatever was asked for around the call."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+            return super().forward(x)
 
 
 class RefusesFloat64(Plain):
@@ -88,6 +97,7 @@ def with_parameter(value: Tensor) -> nn.Module:
     [
         (exported, "conformant", ""),
         (FillsOneBuffer, "conformant", ""),
+        (AsksForKernels, "conformant", ""),
         (RefusesFloat64, "conformant", "judged in float32"),
         (with_infinite_bias, "conformant", f"{IMMODERATE} (encoder.layers.0.linear1.bias)"),
         (lambda: unfilled(Around), "conformant", f"{IMMODERATE} (encoder.layers.0"),
@@ -100,6 +110,7 @@ def with_parameter(value: Tensor) -> nn.Module:
     ids=[
         "exported",
         "one buffer",
+        "kernels of its own",
         "single precision",
         "infinite bias",
         "unfilled memory",

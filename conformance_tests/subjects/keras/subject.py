@@ -7,14 +7,13 @@ from typing import Any
 import keras
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from conformance_tests.computation.graph import Graph
 from conformance_tests.errors import SubjectError
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.bridged import WithWeights
 from conformance_tests.subjects.calling import Arguments
-from conformance_tests.subjects.dispatched import Recorder
+from conformance_tests.subjects.dispatched import Recorder, unfused
 from conformance_tests.subjects.keras.call import KerasCall, given_weights, kept_seed, quiet
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.stated import heads_of_kernels, stated_by
@@ -88,7 +87,7 @@ class KerasOnTorch(WithWeights):
     def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """See ``CalledSubject``: its floating inputs, and the result of every operation, with attention unfused."""
         recorder = Recorder()
-        with sdpa_kernel([SDPBackend.MATH]), recorder:
+        with unfused(), recorder:
             self.encode(inputs, keep)
         return [x for x in inputs if x.is_floating_point()] + recorder.results
 

@@ -10,11 +10,10 @@ from torch import Tensor, nn
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor, distribute_tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_map
 
-from conformance_tests.subjects.dispatched import Recorder
+from conformance_tests.subjects.dispatched import Recorder, unfused
 from conformance_tests.subjects.spread.ranks import Ranks
 from conformance_tests.subjects.torch_subject import in_evaluation, without_fast_path
 from conformance_tests.subjects.unregistered import named_parameters, parameters_in, plain_tensors, registered
@@ -261,7 +260,7 @@ def watched(module: nn.Module, recorder: Recorder) -> Iterator[None]:
     """Record the operations of this process, with attention unfused, but not those that gather parameters."""
     hooks = [part.register_forward_pre_hook(gather_unseen, prepend=True) for part in sharded(module)]  # type: ignore[attr-defined]
     try:
-        with sdpa_kernel([SDPBackend.MATH]), without_fast_path(), recorder:
+        with unfused(), without_fast_path(), recorder:
             yield
     finally:
         for hook in hooks:
