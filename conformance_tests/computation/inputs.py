@@ -141,7 +141,7 @@ def read_term(found: EncoderReading, factor: float, term: Node) -> None:
         read_lookup(found, factor, term)
     elif term.kind == "weights":
         assert isinstance(term.what, Tensor)
-        find_multiplied(found, factor)
+        find_multiplied(found, factor, term.what)
         read_constant(found, term.what)
     elif term.kind == "input":
         read_vectors(found, factor, term)
@@ -234,7 +234,7 @@ def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
     elif by_argument and owner is not None:
         first = owner is first_argument(graph)
         if not first and is_count(graph.numbers(index)):
-            find_multiplied(found, factor)
+            find_multiplied(found, factor, table[: index.shape[-1]])
             read_positions(found, table[: index.shape[-1]], table)
             return
         unlearned = term.value.options.get("unlearned")
@@ -264,7 +264,7 @@ def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
         if not bool((rows == rows[:1]).all()):
             found.unread.append(f"rows of a table are chosen by what is computed of the input{term.value.where}")
             return
-        find_multiplied(found, factor)
+        find_multiplied(found, factor, table[rows[0]])
         if rows.shape[1] > 1 and bool((rows[0] == rows[0, 0]).all()):
             read_constant(found, table[rows[0]])  # whatever the input is, the same row
         else:
@@ -307,9 +307,14 @@ def is_count(numbers: Tensor) -> bool:
     return numbers.shape[-1] > 1 and bool((numbers == torch.arange(numbers.shape[-1])).all())
 
 
-def find_multiplied(found: EncoderReading, factor: float) -> None:
-    """Say by which number positions or a segment are multiplied, if they are."""
-    if factor != 1:
+def find_multiplied(found: EncoderReading, factor: float, codes: Tensor) -> None:
+    """Say by which number positions or a segment are multiplied, if they are: sinusoids are wrong then."""
+    if factor == 1:
+        return
+    rows = codes[0] if codes.ndim == WITH_FEATURES else codes
+    if not found.graph.learned(rows) and is_of_sinusoids(found.graph.numbers(rows), rows.shape[-1]):
+        found.findings.append(Finding("position", f"the sinusoids are multiplied by {factor:.6g}"))
+    else:
         found.unread.append(f"what is added to the tokens is multiplied by {factor:.6g}")
 
 

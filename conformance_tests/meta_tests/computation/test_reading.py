@@ -148,11 +148,11 @@ def test_sizes_may_coincide(sizes: dict[str, int], norm_first: bool) -> None:
 
 
 class FromATable(nn.Module):
-    """Sinusoids kept as a table, of which a sequence reads some rows."""
+    """Sinusoids kept as a table, of which a sequence reads some rows; a number may multiply them with the tokens."""
 
-    def __init__(self, *rows: int) -> None:
+    def __init__(self, first: int, step: int, times: float = 1) -> None:
         super().__init__()
-        self.a, self.rows = nn.Embedding(29, WIDTH), rows
+        self.a, self.rows, self.times = nn.Embedding(29, WIDTH), (first, step), times
         sinusoids = variants("position")["sinusoidal"].function(torch.zeros(1, 50, WIDTH))
         self.register_buffer("b", sinusoids)
         self.c = nn.TransformerEncoderLayer(WIDTH, HEADS, INNER, batch_first=True)
@@ -160,18 +160,19 @@ class FromATable(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         first, step = self.rows
         read = first + step * torch.arange(x.shape[1])
-        return self.c(self.a(x) + self.b[read])
+        return self.c((self.a(x) + self.b[read]) * self.times)
 
 
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
         ((0, 1), []),
+        ((0, 1, 3), ["the sinusoids are multiplied by 3"]),
         ((1, 1), ["the sinusoids are counted from 1, not from 0"]),
         ((0, 2), ["positions 0, 1, 2, … read rows 0, 2, 4, 6, 8 of their table"]),
     ],
 )
-def test_positions_are_read_with_the_rows_that_they_take(rows: tuple[int, int], says: list[str]) -> None:
+def test_positions_are_read_with_the_rows_that_they_take(rows: tuple[int, ...], says: list[str]) -> None:
     """A table of sinusoids may be kept; what is read of it must be the sinusoid of the position."""
     found, _ = reading_of(FromATable(*rows))
     assert [finding.says for finding in found.findings if finding.slot == "position"] == says
