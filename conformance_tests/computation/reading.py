@@ -829,8 +829,8 @@ def demand_positions(found: EncoderReading) -> None:
         found.choices["position"] = "in-attention"
         return
     if found.choices.get("embedding") in READ_AS_REALS:
-        are_given = found.choices["embedding"] == "vectors" and found.choices["embedding_norm"] == "none"
-        if are_given and found.choices["cls"] == "none":
+        is_normed = {found.choices["embedding_norm"], found.choices["token_norm"]} != {"none"}
+        if found.choices["embedding"] == "vectors" and found.choices["cls"] == "none" and not is_normed:
             found.unread.append("nothing is added to its input that tells positions")
         else:
             found.choices["position"] = "none"

@@ -471,6 +471,7 @@ def branch_in(node: Node) -> Branch | None:
             rest = next((term for term in behind if term is not out), None)
             times = 1.0 if rest is None else summed[rest]
             if out.kind == "sublayer":
+                rest, times = multiplied_before(out.parts[0], rest, times)
                 counted = replace(out, factor=out.factor * summed[out])
                 return Branch(counted, rest, times) if attached(out, [*biases, *added]) else None
         for out in behind:
@@ -484,6 +485,17 @@ def branch_in(node: Node) -> Branch | None:
                 return inner._replace(norm=out.what, is_twice=True)
         break
     return None
+
+
+def multiplied_before(reads: Node, rest: Node | None, times: float) -> tuple[Node | None, float]:
+    """Return what a sublayer's result is added to, and how many times that counts.
+
+    If the first sublayer reads it multiplied by that number, too, the number belongs to the embeddings.
+    """
+    below = reads.parts[0] if reads.kind == "norm" else reads
+    if below.kind == "scaled" and below.parts[0] is rest and below.factor == times and not has_sublayer(below):
+        return below, 1.0
+    return rest, times
 
 
 def is_on(stream: Node, earlier: Node) -> bool:
