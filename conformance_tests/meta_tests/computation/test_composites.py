@@ -88,7 +88,7 @@ def test_one_row_that_is_looked_up_for_every_position_is_a_segment() -> None:
     ]
     added = recording.elementwise("add", rows, tables["tokens"][ids] + tables["segments"][0])
     found = EncoderReading(recording.graph)
-    read_entrance(found, Wiring(recording.graph).of(added))
+    read_entrance(found, Wiring(recording.graph).of(added), is_normed=False)
     assert torch.equal(found.codes["E_seg"], leaves["segments"])
     assert (found.choices["segment"], found.unread) == ("added", [])
 
