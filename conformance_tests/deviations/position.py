@@ -224,7 +224,7 @@ deviation(
     "huggingface/transformers#25621",
 )
 def hears_padding(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
-    """What stands at padded positions reaches the convolution, and through it the positions beside them."""
+    """The convolution reads padding too, so that padding changes the valid positions beside it."""
     return convolution(X, keep=torch.ones_like(keep), W_pos=W_pos, b_pos=b_pos)
 
 

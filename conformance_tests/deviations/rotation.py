@@ -202,7 +202,7 @@ def of_corners(q: Tensor, *, rows: int, columns: int) -> Tensor:
 
 @deviation("rotary-class-token-in-the-corner", "rotation.centred", ON_IMAGES, "commonly seen")
 def class_token_in_the_corner(q: Tensor, *, rows: int, columns: int) -> Tensor:
-    """What stands before the patches is turned as well, as the first patch is."""
+    """The class token and registers are turned like the first patch, where they are not to be turned."""
     first = q.shape[-2] - rows * columns
     patches = centred(q[..., first:, :], rows=rows, columns=columns)
     return torch.cat([patches[:1].expand(first, -1), patches])
@@ -210,7 +210,7 @@ def class_token_in_the_corner(q: Tensor, *, rows: int, columns: int) -> Tensor:
 
 @deviation("rotary-grid-lies-on-its-side", "rotation.stretched", ON_IMAGES, "commonly seen")
 def on_its_side(q: Tensor, *, rows: int, columns: int, origin: float, reference: float) -> Tensor:
-    """Patches are taken to stand column by column, which shows where an image is no square."""
+    """The number of rows and that of columns are exchanged, which is seen in images that are not square."""
     return stretched(q, rows=columns, columns=rows, origin=origin, reference=reference)
 
 

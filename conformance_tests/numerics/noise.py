@@ -65,9 +65,9 @@ NOISE = 0.2
 
 
 LARGEST = 1e5
-"""The largest weight that is kept. No training gives one: the factors of norms reach some hundreds, other weights less.
+"""The largest weight that is kept: trained encoders have factors of norms up to some hundreds, and less elsewhere.
 
-Memory that nobody has filled holds any number. One that is so large hides all that it is added to.
+Memory that was never initialised holds any number, and a very large one hides whatever it is added to.
 """
 
 

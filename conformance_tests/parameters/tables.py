@@ -1,16 +1,14 @@
 """Sinusoids that an encoder keeps as a table: stored numbers, but no learned parameter."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from itertools import product
 
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.inputs import OF_GRIDS
+from conformance_tests.computation.inputs import OF_GRIDS, SINUSOIDS, layout
 from conformance_tests.parameters.mapping import ParameterMapping
 from encoder_spec.equation import variants
-from encoder_spec.notation import SpecificationError
 
 STORED = 1e-6
 """Allowed distance of a row of a table from the sinusoid, by its position: angles are usually computed in float32."""
@@ -30,9 +28,6 @@ def stored_sinusoids(mapping: ParameterMapping, weights: Mapping[str, Tensor], f
     return found
 
 
-LAYOUTS = ("sinusoidal", "sinusoidal-concatenated", "sinusoidal-tensor2tensor")
-
-
 def layout_of(P: Tensor) -> str | None:
     """Return the layout of the sinusoid that a table holds, if it holds one; zero rows, for padding, do not count."""
     filled = P.any(dim=-1)
@@ -46,12 +41,15 @@ def layout_of(P: Tensor) -> str | None:
 
 
 def sinusoids(P: Tensor, filled: int) -> Iterator[tuple[str, Tensor]]:
-    """Yield the sinusoids of a table's shape, with their layouts; a grid has as many patches as rows are filled."""
+    """Yield the layouts that there are of a table's shape, with their sinusoids.
+
+    A grid has as many patches as rows are filled.
+    """
     grids = [{"rows": rows, "columns": filled // rows} for rows in range(1, filled + 1) if filled % rows == 0]
     orders = [{"axes": equation.function} for equation in variants("axes").values()]
     told = {name: [grid | order for grid, order in product(grids, orders)] for name in OF_GRIDS}
-    for name in (*LAYOUTS, *OF_GRIDS):
-        equation = variants("position")[name]
+    for name in (*SINUSOIDS, *OF_GRIDS):
         for supplied in told.get(name, [{}]):
-            with suppress(SpecificationError):  # it has none of this width
-                yield name, equation.function(P[None].double(), **dict.fromkeys(equation.constants, 0) | supplied)
+            table = layout(name, *P.shape, **supplied)
+            if table is not None:
+                yield name, table.to(P.device)

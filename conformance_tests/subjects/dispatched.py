@@ -28,7 +28,10 @@ class Unfused(TorchFunctionMode):
 
 @contextmanager
 def unfused() -> Iterator[None]:
-    """Let attention be computed step by step, also in compiled code: one kernel shows nothing."""
+    """Let attention be computed step by step: a fused kernel shows no scores.
+
+    Scripted code passes the mode by; torch's own setting serves it.
+    """
     with sdpa_kernel([SDPBackend.MATH]), Unfused():
         yield
 

@@ -80,7 +80,7 @@ class EnteredSubject(CalledSubject):
         # No array has entries with names. Code that asks for one may take arrays as well, but then it takes them soon.
         is_named = structure is not None and structure.has_names
         found = self.tried_in_order(call, sizes, min(trials, FEW_TRIALS) if is_named else trials)
-        if found is not None and structure is not None and reads_first_alone(call, found):
+        if found is not None and structure is not None and takes_first_sequence(call, found):
             # What takes the first entry of a tuple takes the first sequence of an array, too.
             return self._entered_in(structure, call, sizes, trials) or found
         if found is not None:
@@ -120,8 +120,8 @@ class EnteredSubject(CalledSubject):
         return structure_of(next(iter(arguments)), self.asked_of, map(self.handed_out, likely))
 
 
-def reads_first_alone(call: TryCall, found: FirstCall) -> bool:
-    """Return whether other sequences in the place of all but the first change nothing of what is returned."""
+def takes_first_sequence(call: TryCall, found: FirstCall) -> bool:
+    """Return whether code reads the first sequence of its input alone: with others behind it nothing changes."""
     others = found.inputs.clone()
     others[1:] = found.inputs[:1]
     if torch.equal(others, found.inputs):

@@ -43,9 +43,12 @@ def test_a_norm_at_the_entrance_is_that_of_the_embeddings(
 
 
 @pytest.mark.parametrize("pre", [True, False])
-@pytest.mark.parametrize(("entrance", "times"), [([nn.LayerNorm(16)], 3.0), ([], 4.0)], ids=["normed", "given"])
-def test_what_is_multiplied_otherwise_is_wrong(entrance: list[nn.Module], times: float, pre: bool) -> None:
-    """By another number than √d_model, or where nothing is multiplied: vectors that are given were scaled before."""
+@pytest.mark.parametrize(("is_normed", "times"), [(True, 3.0), (False, 4.0)], ids=["normed", "given"])
+def test_another_number_and_given_vectors_that_are_multiplied_are_wrong(
+    is_normed: bool, times: float, pre: bool
+) -> None:
+    """√d_model is 4; but vectors that are given have been scaled before."""
+    entrance = [nn.LayerNorm(16)] * is_normed
     report = check(lambda: Entering(*entrance, times=times, pre=pre)).targets[0]
     assert report.verdict == "nonconformant", report.notes
     assert str(report.departs_at).startswith("embedding"), report.of("fail")

@@ -261,7 +261,7 @@ def test_a_share_of_the_features_may_tell_rows_and_columns() -> None:
 
 
 def test_frequencies_in_float32_are_kept_and_angles_in_float32_are_rounded() -> None:
-    """What the frequencies explain to the last digit is judged with these, and anything else in float32."""
+    """If rounded frequencies give the angles exactly, the encoder is judged with these; otherwise in float32."""
     q = torch.zeros(1, 1, 12, 16, dtype=torch.float64)
     places = counted(q, rows=3, columns=4, origin=0.0)
     omega = 100 ** (-torch.arange(4, dtype=torch.float32) / 4)
@@ -362,7 +362,7 @@ class Images(nn.Module):
     ],
 )
 def test_rows_and_columns_are_read_and_confirmed(turn: Turn, placed: Callable[..., Tensor], variant: str) -> None:
-    """Whether the class token is left out or turned by 0, and however vectors are turned."""
+    """The class token may be left out or be turned by 0; the turning may be written in several ways."""
     report = judged(lambda: Images([OfImages(turn, placed) for _ in range(2)]))
     assert report.verdict == "conformant", report.notes
     want = {"rotation": variant, "angles": "axial", "axes": "columns-first", "coordinates": "counted"}

@@ -71,7 +71,7 @@ class SilentInTheConvolution(Hearing):
 
 
 class SilentAtPadding(Hearing):
-    """What is heard at padded positions is not added there."""
+    """It adds nothing at padded positions."""
 
     def forward(self, x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         keep = torch.ones(x.shape[:2], dtype=torch.bool) if attention_mask is None else attention_mask.bool()

@@ -171,9 +171,9 @@ TRANSLATIONS = {
 
 
 class BehindFeatures(nn.Module):
-    """The encoder of a model of sounds as the model calls it: with vectors of its own, and a boolean mask.
+    """Calls the encoder of a model of sounds like the model itself: with a copy of the vectors and a boolean mask.
 
-    Called by itself, it writes zeros into the vectors that it is given.
+    The encoder writes zeros into the vectors that it is given.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -319,8 +319,7 @@ WRONG = {
     "ViT-MAE": (maker("ViTMAE", mask_ratio=0.0, **SHALLOW_IMAGE), "DROP-1", "second call"),
     "wav2vec 2.0, encoder by itself": (maker("Wav2Vec2", "encoder", **SOUND), "ENC-6", "changed its own input"),
 }
-"""What these compute in place of an encoder: a decoder's attention, no softmax, patches in random order, and a sequence
-written over."""
+"""Their attention is causal, has no softmax, or reads patches in random order; the last one writes over its input."""
 
 WHOLE = {
     "masked language model": (maker("Bert", model="BertForMaskedLM", **TEXT), "bert"),

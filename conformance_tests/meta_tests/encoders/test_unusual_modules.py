@@ -38,7 +38,7 @@ class FillsOneBuffer(Around):
 
 
 class AsksForKernels(Around):
-    """Lets torch take a fused kernel of attention, whatever was asked for around the call."""
+    """Allows torch to fuse its attention, even if its caller does not."""
 
     def forward(self, x: Tensor) -> Tensor:
         with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
@@ -78,7 +78,7 @@ class Rolled(Around):
 
 
 def unfilled(make: Callable[[], Around]) -> nn.Module:
-    """Return an encoder whose maps hold what memory may hold that nobody has filled."""
+    """Return an encoder whose maps hold numbers such as are found in memory that was never initialised."""
     module = make()
     for name, w in module.named_parameters():
         if "norm" not in name:
@@ -110,7 +110,7 @@ def with_parameter(value: Tensor) -> nn.Module:
     ids=[
         "exported",
         "one buffer",
-        "kernels of its own",
+        "chosen kernels",
         "single precision",
         "infinite bias",
         "unfilled memory",

@@ -261,7 +261,7 @@ def test_a_mask_of_attention_says_nothing_of_padding() -> None:
 
 
 def test_a_head_without_a_name_leaves_the_rest_as_it_was() -> None:
-    """A head with a layer of its own is in no slot, and not judged."""
+    """No slot has a head of two layers, so this one is not judged."""
     model = Pooled()
     model.classes = nn.Sequential(nn.Linear(28, 7), nn.Tanh(), nn.Linear(7, 5))  # type: ignore[assignment]
     target = check(model).targets[0]

@@ -71,7 +71,7 @@ def test_noise_is_added_to_the_numbers_that_were_given() -> None:
 
 
 def test_weights_that_no_training_gives_count_as_zero() -> None:
-    """A nameless piece of memory may hold anything; 100,000 is kept, and so is what is drawn upon it."""
+    """NaN, infinity and 1e30 become 0, before noise is added or without it; 100,000 is kept, and so are constants."""
     w = torch.tensor([1.5, -1e5, 1e30, -torch.inf, torch.nan])
     assert moderate(w).tolist() == [1.5, -1e5, 0, 0, 0]
     fit = w[:2]
