@@ -91,13 +91,20 @@ def scores(Q: Float[Tensor, "B h n d_k"], K: Float[Tensor, "B h n d_k"]) -> Floa
 
 
 @requirement("ATT-5", "S[j, k] = Σ_c Q[j, c] K[k, c], without a scale.")
-@equation("attention.scores_unscaled", slot="scores", variant="unscaled")
+@equation(
+    "attention.scores_unscaled",
+    slot="scores",
+    variant="unscaled",
+    to_be_declared=True,
+    but_beside={"bias": "bucketed", "norm": "rms"},
+)
 def scores_unscaled(Q: Float[Tensor, "B h n d_k"], K: Float[Tensor, "B h n d_k"]) -> Float[Tensor, "B h n n"]:
     r"""Unscaled scores. Raffel et al. 2020 (T5), which moves the scale into the initialisation.
 
     $$ S = Q K^\top $$
 
-    Undefined: nothing.
+    Undefined: nothing. (Elsewhere than beside the buckets and norms of T5 this is a defect, ``scores-not-scaled``, and
+    this variant has to be declared.)
     """
     return Q @ K.mT
 
@@ -225,7 +232,7 @@ def local_reach(S: Float[Tensor, "B h n n"], *, window: float) -> Float[Tensor, 
 
 
 @requirement("MASK-11", "A query reads its own key and those before it, and no other.")
-@equation("attention.causal_reach", slot="reach", variant="causal")
+@equation("attention.causal_reach", slot="reach", variant="causal", to_be_declared=True)
 def causal_reach(S: Float[Tensor, "B h n n"]) -> Float[Tensor, "B h n n"]:
     r"""Attention to earlier positions. Vaswani et al. 2017, §3.2.3 (decoder); Radford et al. 2021 (CLIP), §2.4.
 

@@ -16,8 +16,8 @@ nowhere else.
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -59,17 +59,28 @@ class Requirement:
 
 @dataclass(frozen=True, eq=False)
 class Equation:
-    """One formula that can fill one slot of the encoder."""
+    """One formula that can fill one slot of the encoder.
+
+    ``to_be_declared`` marks one that most encoders compute by mistake: it is right where a profile says so, or beside
+    the choices with which it was published, ``but_beside``, by slot.
+    """
 
     id: str
     slot: str
     variant: str
     function: Callable[..., Any]
+    to_be_declared: bool = False
+    but_beside: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def topic(self) -> str:
         """The topic whose module, oracle, tests and page treat this equation."""
         return self.id.split(".")[0]
+
+    def is_mistake_beside(self, choices: Mapping[str, Any]) -> bool:
+        """Return whether it is taken for a mistake beside these choices, variants by slot, where no profile says so."""
+        is_published = self.but_beside and all(choices.get(slot) == v for slot, v in self.but_beside.items())
+        return self.to_be_declared and not is_published
 
     @cached_property
     def _doc(self) -> str:
@@ -168,18 +179,26 @@ EQUATIONS: dict[str, Equation] = {}
 REQUIREMENTS: dict[str, Requirement] = {}
 
 
-def equation(id: str, *, slot: str, variant: str = "") -> Callable[[F], F]:
+def equation(
+    id: str,
+    *,
+    slot: str,
+    variant: str = "",
+    to_be_declared: bool = False,
+    but_beside: Mapping[str, str] | None = None,
+) -> Callable[[F], F]:
     """Register a function as the equation ``id``, which can fill ``slot``.
 
     ``variant`` names it among the equations of its slot, in reports and in
-    profile files; without one it is the last part of the id.
+    profile files; without one it is the last part of the id. For the others
+    see ``Equation``.
     """
 
     def register(function: F) -> F:
         name = variant or id.rpartition(".")[2].replace("_", "-")
         if id in EQUATIONS or any(e.slot == slot and e.variant == name for e in EQUATIONS.values()):
             raise ValueError(f"equation {id} ({slot} = {name}) is defined twice")
-        EQUATIONS[id] = Equation(id, slot, name, function)
+        EQUATIONS[id] = Equation(id, slot, name, function, to_be_declared, but_beside or {})
         return function
 
     return register

@@ -103,7 +103,7 @@ def pre_ln_bare(
 
 
 @requirement("LAYER-6", "Each sublayer reads its input as it is; what it gives is normed, and then added.")
-@equation("layer.res_post_ln", slot="layer", variant="res-post-ln")
+@equation("layer.res_post_ln", slot="layer", variant="res-post-ln", to_be_declared=True)
 def res_post_ln(
     x: Float[Tensor, "B n d_model"],
     keep: Bool[Tensor, "#B #n #n"],

@@ -30,6 +30,7 @@ from conformance_tests.computation.stream import FROM_NORMED, Step, Stream, Wiri
 from conformance_tests.computation.unmapped import IDENTITY
 from conformance_tests.computation.walking import along_axis
 from encoder_spec.attention import buckets, slopes
+from encoder_spec.equation import variants
 from encoder_spec.profiles import VASWANI_2017, in_turn_by, in_words
 
 
@@ -277,12 +278,12 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     found.choices["ffn"] = ("gated-affine" if biased else "gated") if gated else ("affine" if biased else "linear")
     missing_biases(found, len(layers))
     fill_up_networks(found, len(layers))
-    read_scale_of_scores(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_slopes(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_tables_of_distances(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_reach(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_activation(found, [f.part for _, f in layers])  # type: ignore[misc]
     read_norms(found, stream, norms)
+    read_scale_of_scores(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_norms_of_heads(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_factors_of_sublayers(found, layers)
     read_groups(found, len(layers))
@@ -606,7 +607,12 @@ def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention])
     if not scales:
         return
     if all(abs(s - 1) <= SAME for s in scales) and d_k > 1:
-        found.choices["scores"] = "unscaled"
+        # Beside what no equation covers, such as another bias of the scores, it may be meant.
+        if variants("scores")["unscaled"].is_mistake_beside(found.choices) and not found.foreign and not found.unread:
+            says = f"the scores are not divided by √d_k{attentions[0].where_scored}"
+            found.findings.append(Finding("scores", says, "unscaled"))
+        else:
+            found.choices["scores"] = "unscaled"
         return
     if len(scales) == 1 and SAME < abs(min(scales) / right - 1) <= NEAR:
         found.kept["scores"] = min(scales)

@@ -59,7 +59,8 @@ class Deviation:
     @property
     def is_seen_undeclared(self) -> bool:
         """True if an encoder that has it is wrong whatever it is meant to be."""
-        return not self.is_variant
+        is_mistake = (isinstance(e, Equation) and e.to_be_declared for e in self.replaces.values())
+        return not self.is_variant or any(is_mistake)
 
     def applies(self, profile: Profile) -> bool:
         """Return whether a profile makes the choice that this deviation gets wrong."""

@@ -22,9 +22,6 @@ OPEN_SLOTS = ("layer", "norm", "activation", "scores", "embedding_scale", "posit
 """The slots whose variants differ without differing in parameters."""
 
 
-TO_BE_DECLARED = ("res-post-ln",)
-"""Variants that most encoders have by mistake: they are right where a profile or the encoder itself says so."""
-
 NOTHING_ADDED = ("none", "in-attention")
 """Variants of the position that add nothing to the tokens."""
 
@@ -59,7 +56,11 @@ def open_axes(start: Encoder, hints: Hints) -> Axes:
     used = {e.slot for e in start.equations()}
     axes: Axes = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
     alike = [n for n in axes["layer"] if start.replace(layer=n).symbolic_shapes().keys() == shapes.keys()]
-    axes["layer"] = [n for n in alike if n not in TO_BE_DECLARED or n == start.profile["layer"].variant]
+    axes["layer"] = alike
+    for slot in ("layer", "scores"):
+        begin = start.profile[slot].variant
+        mistaken = {n for n, e in variants(slot).items() if e.is_mistake_beside(start.profile.choices())}
+        axes[slot] = [n for n in axes[slot] if n == begin or n not in mistaken]
     if "position" in used:
         # Outputs do not tell a set from a sentence whose positions were forgotten: where the search begins says which.
         begin = start.profile["position"].variant
