@@ -69,8 +69,8 @@ class Equation:
     slot: str
     variant: str
     function: Callable[..., Any]
-    to_be_declared: bool = False
-    but_beside: Mapping[str, str] = field(default_factory=dict)
+    to_be_declared: bool = field(default=False, kw_only=True)
+    but_beside: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     @property
     def topic(self) -> str:
@@ -198,7 +198,7 @@ def equation(
         name = variant or id.rpartition(".")[2].replace("_", "-")
         if id in EQUATIONS or any(e.slot == slot and e.variant == name for e in EQUATIONS.values()):
             raise ValueError(f"equation {id} ({slot} = {name}) is defined twice")
-        EQUATIONS[id] = Equation(id, slot, name, function, to_be_declared, but_beside or {})
+        EQUATIONS[id] = Equation(id, slot, name, function, to_be_declared=to_be_declared, but_beside=but_beside or {})
         return function
 
     return register

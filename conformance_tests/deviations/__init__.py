@@ -58,7 +58,7 @@ class Deviation:
 
     @property
     def is_seen_undeclared(self) -> bool:
-        """True if an encoder that has it is wrong whatever it is meant to be."""
+        """True if an encoder that has it is wrong whatever it is meant to be, unless its owner declares it."""
         is_mistake = (isinstance(e, Equation) and e.to_be_declared for e in self.replaces.values())
         return not self.is_variant or any(is_mistake)
 

@@ -16,7 +16,7 @@ from conformance_tests.diagnosis.explanations import explanations
 from conformance_tests.diagnosis.locating import located
 from conformance_tests.diagnosis.shrinking import smallest_failing_input
 from conformance_tests.engine.company import Company
-from conformance_tests.engine.notes import below_resolution, describe, describe_shapes, elsewhere
+from conformance_tests.engine.notes import below_resolution, describe, describe_shapes, elsewhere, right_where_declared
 from conformance_tests.engine.reproduction import again
 from conformance_tests.errors import Departs, Disagreement, SubjectError, TargetError, Undetermined, one_line
 from conformance_tests.harness.deciding import decide, departures, planned
@@ -36,7 +36,7 @@ from conformance_tests.subjects.spread import ranks
 from conformance_tests.subjects.subject import BEST, Subject, name_of
 from conformance_tests.targets.adapting import adapt
 from conformance_tests.targets.resolving import make, resolve
-from encoder_spec.equation import earliest, equations, requirements
+from encoder_spec.equation import Equation, earliest, equations, requirements
 from encoder_spec.profiles import Profile
 
 IGNORING = Watcher()
@@ -364,6 +364,10 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
         for explanation in matching
         for wrong in explanation.deviations
     ]
+    if run.question.declared is None:
+        found = (e for explanation in matching for d in explanation.deviations for e in d.replaces.values())
+        meant = (right_where_declared(e.slot, e.variant) for e in found if isinstance(e, Equation) and e.to_be_declared)
+        report.notes = list(dict.fromkeys([*report.notes, *meant]))
     leave_open(run, report)
 
 

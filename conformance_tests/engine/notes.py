@@ -65,10 +65,15 @@ def describe(run: Run, report: TargetReport) -> None:
             + ("; the number of heads is a guess" if guesses_heads(run) else "")
         )
     for slot, variant in dict.fromkeys((f.slot, f.variant) for f in run.facts.findings if f.variant):
-        report.notes.append(f'{slot} {variant} is right where it is declared: `{slot} = "{variant}"` in a profile file')
+        report.notes.append(right_where_declared(slot, variant))
     if differences:
         differ = ", ".join(f"{slot} {mine} (there {theirs})" for slot, (mine, theirs) in differences.items())
         report.notes.append(f"no published profile; the nearest is {nearest.name}, which differs in {differ}")
+
+
+def right_where_declared(slot: str, variant: str) -> str:
+    """Return how to declare a choice that is taken for a mistake otherwise, in a sentence."""
+    return f'{slot} {variant} is right where it is declared: `{slot} = "{variant}"` in a profile file'
 
 
 def describe_shapes(run: Run, report: TargetReport) -> None:

@@ -17,7 +17,7 @@ from conformance_tests.engine.judging import check
 from conformance_tests.meta_tests.spec.generate import BOUNDED
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.equation import variants
+from encoder_spec.equation import Equation, slots, variants
 from encoder_spec.module import EncoderModule
 from encoder_spec.profiles import PROFILES, Profile
 
@@ -115,23 +115,24 @@ def test_every_head_is_conformant_and_recognised(head: str, name: str) -> None:
     assert found == made
 
 
-LEFT_OUT = ("position.none", "position.in_attention", "layer.pre_ln_bare", "layer.res_post_ln")
+LEFT_OUT = ("position.none", "position.in_attention", "layer.pre_ln_bare")
 
 
 def replacements() -> Iterator[Any]:
     """Every variant of every slot that is searched, where the profile has another one.
 
     Tokens without positions are left out: nothing but a word tells a set from positions that were forgotten. So is a
-    layer that leaves its first norm to the embeddings, where these have none, and one that has to be declared.
+    layer that leaves its first norm to the embeddings, where these have none, and what has to be declared.
     """
     for name, searched in SEARCHED.items():
         for slot in searched:
             for variant, equation in variants(slot).items():
-                if equation is not PROFILES[name][slot] and equation.id not in LEFT_OUT:
-                    profile = PROFILES[name].replace(**{slot: variant}, position_offset=2)
-                    if "rows" in equation.constants and "patch" not in profile["embedding"].constants:
-                        continue  # only an image has a grid
-                    yield pytest.param(profile, id=f"{name}-{slot}-{variant}")
+                if equation is PROFILES[name][slot] or equation.id in LEFT_OUT or equation.to_be_declared:
+                    continue
+                profile = PROFILES[name].replace(**{slot: variant}, position_offset=2)
+                if "rows" in equation.constants and "patch" not in profile["embedding"].constants:
+                    continue  # only an image has a grid
+                yield pytest.param(profile, id=f"{name}-{slot}-{variant}")
 
 
 @pytest.mark.parametrize("profile", list(replacements()))
@@ -145,6 +146,24 @@ def test_every_variant_is_conformant_and_recognised_without_a_word(profile: Prof
         assert as_function(found, dimensions) == as_function(made, dimensions)
 
     search()
+
+
+TO_BE_DECLARED = [e for slot in slots() for e in variants(slot).values() if e.to_be_declared]
+
+
+@pytest.mark.parametrize("equation", TO_BE_DECLARED, ids=lambda e: e.id)
+def test_what_has_to_be_declared_is_a_mistake_undeclared(equation: Equation) -> None:
+    """Most encoders that compute it mean something else: it is placed at its slot, and right for a profile that has it.
+
+    The note says how to declare it.
+    """
+    profile = PROFILES["torch-pre-ln"].replace(**{equation.slot: equation.variant})
+    (report,) = check(Anonymous(Encoder(profile, PRIMES)), seed=0).targets
+    assert report.verdict == "nonconformant"
+    assert equation.slot in {d["slot"] for d in report.diagnosis}
+    assert f'`{equation.slot} = "{equation.variant}"` in a profile file' in str(report.notes)
+    (declared,) = check(Anonymous(Encoder(profile, PRIMES)), profile=profile, seed=0).targets
+    assert declared.verdict == "conformant", declared.notes
 
 
 @pytest.mark.parametrize(
