@@ -28,10 +28,10 @@ KINDS = {
 }
 """Encoders whose variant alone is asked for, and their verdicts: where no requirement is decided, that is open."""
 
-TARGETS, WARM = 500, 50
+TARGETS, WARM = 200, 40
 """Number of targets in all, and of those before memory is first measured: modules are imported once, by the first."""
 
-ROOM = 16 * 2**20
+ROOM = 8 * 2**20
 """Bytes by which memory may grow: a report takes some thousand, and an encoder that stayed a hundred times more."""
 
 
