@@ -33,7 +33,7 @@ def test_each_head_has_its_own_factors_of_queries_and_keys(run: Run) -> None:
     run.expect("attention").is_formed()
 
 
-@decides("ATT-15", "ATT-16", "ATT-18", level="trace")
+@decides("ATT-15", "ATT-16", "ATT-18", "ATT-21", "ATT-22", level="trace")
 def test_scores_are_changed_by_what_their_variant_says(run: Run) -> None:
     """S, S less a slope times the distance, or S and an entry of a table: an intermediate, and what the mask reads."""
     expected = run.expect("bias").reaches("reach")

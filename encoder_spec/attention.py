@@ -198,6 +198,65 @@ def bucketed(
     return S + bias.permute(2, 0, 1)
 
 
+def row_of_distance(n: int, rows: int) -> Int[Tensor, "n n"]:
+    """Return for each query and key of n positions the row of the table that tells their distance; far ones share."""
+    place = torch.arange(n)
+    own = rows // 2
+    return own + (place - place[:, None]).clamp(-own, rows - 1 - own)
+
+
+@requirement("ATT-21", "Each score is raised by the entry of a table that its head has for k − j, clipped to its rows.")
+@equation("attention.by_distance", slot="bias", variant="by-distance")
+def by_distance(S: Float[Tensor, "B h n n"], *, R: Float[Tensor, "buckets h"]) -> Float[Tensor, "B h n n"]:
+    r"""Relative positions in a table. Dai et al. 2021 (CoAtNet), §2.1; clipped as in Shaw et al. 2018, §3.2.
+
+    $$ S'_i[j, k] = S_i[j, k] + R[o + \mathrm{clip}(k - j, -o, n_b - 1 - o),\, i], \qquad
+       o = \lfloor n_b / 2 \rfloor $$
+
+    Each distance has a row up to the farthest one; keys farther away have the row of that one. A table for sequences
+    of up to L positions has 2L − 1 rows.
+
+    Undefined: which end of the table is for keys behind the query; here it is the last one.
+    """
+    return S + R[row_of_distance(S.shape[-1], len(R))].permute(2, 0, 1)
+
+
+def row_of_places(n: int, rows: int, columns: int) -> Int[Tensor, "n n"]:
+    """Return for each query and key of n positions, patches of an image last, the row of the table that tells them."""
+    first, wide = n - rows * columns, 2 * columns - 1
+    y, x = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).T
+    found = torch.empty(n, n, dtype=torch.long)
+    found[first:, first:] = (y - y[:, None] + rows - 1) * wide + (x - x[:, None] + columns - 1)
+    of_patches = (2 * rows - 1) * wide
+    found[:first, first:], found[first:, :first], found[:first, :first] = of_patches, of_patches + 1, of_patches + 2
+    return found
+
+
+@requirement("ATT-22", "Each score is raised by the entry of a table that its head has for how far patches lie apart.")
+@equation("attention.by_grid", slot="bias", variant="by-grid")
+def by_grid(
+    S: Float[Tensor, "B h n n"], *, R: Float[Tensor, "buckets h"], rows: int, columns: int
+) -> Float[Tensor, "B h n n"]:
+    r"""Relative places of patches in a table. Liu et al. 2021 (Swin), §3.2; with class token Bao et al. 2021 (BEiT).
+
+    $$ S'_i[j, k] = S_i[j, k] + R[(2 n_x - 1)(y_k - y_j + n_y - 1) + x_k - x_j + n_x - 1,\, i] $$
+
+    The image has n_y rows of n_x patches, so that the table has (2n_y − 1)(2n_x − 1) rows. A class token in front of
+    the patches has three more, as in BEiT's released code: one where it reads them, one where they read it, and one
+    for itself.
+
+    Undefined: the order of the rows; here keys below the query, and then those right of it, come last.
+    """
+    read = row_of_places(S.shape[-1], rows, columns)
+    needed = int(read.max()) + 1
+    demand(
+        len(R) >= needed,
+        f"attention.by_grid: a table of {len(R)} rows does not tell how far {rows} × {columns} patches lie apart, "
+        f"in a sequence of {S.shape[-1]}: give one of {needed} rows",
+    )
+    return S + R[read].permute(2, 0, 1)
+
+
 @requirement("MASK-9", "Every query may read every key.")
 @equation("attention.global_reach", slot="reach", variant="global")
 def global_reach(S: Float[Tensor, "B h n n"]) -> Float[Tensor, "B h n n"]:

@@ -449,6 +449,17 @@ DEIT = VIT.replace(
     cls="cls-and-distillation",
 ).sized(max_len=198)
 
+BEIT = VIT.replace(
+    name="beit",
+    source="Bao et al. 2021, §2.2 and appendix; tables, scaled sublayers and ε as released (fine-tuned)",
+    position="in-attention",
+    bias="by-grid",
+    projections="affine-but-keys",
+    residual="scaled",
+    final_norm="none",
+    eps=1e-12,
+).sized(buckets=732)
+
 DINOV2 = VIT.replace(
     name="dinov2",
     source="Oquab et al. 2023, §4; scaled sublayers as released",
@@ -580,6 +591,7 @@ PROFILES = {
         ALBERT,
         VIT,
         DEIT,
+        BEIT,
         DINOV2,
         DINOV2_REGISTERS,
         DINOV3,

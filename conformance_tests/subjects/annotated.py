@@ -52,7 +52,10 @@ def made_by_annotation(function: Callable[..., Any]) -> dict[str, Made]:
 
 
 def as_made(option: Any) -> Made | None:
-    """Return how objects of a class are made, if it is the author's, and takes one value or none."""
+    """Return how objects of a class are made, if it is the author's, and takes one value or none.
+
+    A kind of arrays, such as jaxtyping's, looks like a class whose objects are made of nothing, and has no objects.
+    """
     if not isinstance(option, type) or issubclass(option, NEITHER):
         return None
     if not is_authors(getattr(sys.modules.get(option.__module__), "__file__", None) or "<unknown>"):
@@ -64,6 +67,11 @@ def as_made(option: Any) -> Made | None:
     required = [p for p in takes if p.default is Parameter.empty and p.kind not in ANYTHING]
     if len(required) > 1 or any(p.kind is Parameter.KEYWORD_ONLY for p in required):
         return None
+    if not required:
+        try:
+            option()
+        except Exception:  # whatever the author's class raises
+            return None
     return Made(option, of_nothing=not required)
 
 

@@ -95,10 +95,10 @@ class MaskForm:
             return shaped
         if self.values == "ignore":
             return ~shaped
-        if self.values == "keep 0/1":
-            return shaped.long()
-        if self.values == "keep 0.0/1.0":
-            return shaped.double()
+        if self.values.endswith("0/1"):
+            return (~shaped if self.values.startswith("ignore") else shaped).long()
+        if self.values.endswith("0.0/1.0"):
+            return (~shaped if self.values.startswith("ignore") else shaped).double()
         return torch.zeros(shaped.shape, dtype=torch.float64).masked_fill(~shaped, -torch.inf)
 
     def _shaped(self, keep: Tensor) -> Tensor:
@@ -184,6 +184,8 @@ MEANINGS = {
     "ignore": "boolean, True = ignore",
     "keep 0/1": "0/1, 1 = keep",
     "keep 0.0/1.0": "0.0/1.0, 1.0 = keep",
+    "ignore 0/1": "0/1, 1 = ignore",
+    "ignore 0.0/1.0": "0.0/1.0, 1.0 = ignore",
     "additive": "added: 0 = keep, −∞ = ignore",
     LENGTHS: "the number of valid positions, which come first",
     PADDING_ID: "padded where the id is",
@@ -192,11 +194,14 @@ MEANINGS = {
 
 STATEMENTS = {
     "keep": ("keep", "keep 0/1", "keep 0.0/1.0"),
-    "ignore": ("ignore",),
+    "ignore": ("ignore", "ignore 0/1", "ignore 0.0/1.0"),
     "additive": ("additive",),
     LENGTHS: (LENGTHS,),
 }
 """Statements of an author on a mask, and the values that each leaves open."""
+
+FURTHER_VALUES = ("additive", "keep 0.0/1.0", "ignore 0/1", "ignore 0.0/1.0")
+"""Values of masks that are tried behind booleans, and numbers that keep."""
 
 BEHIND_FIRST = "B n-1"
 
@@ -243,7 +248,7 @@ def mask_forms(arguments: Arguments, heads: int = 1) -> Iterator[MaskForm]:
             values = ("keep 0/1", "keep", "ignore")
         for axes in AXES:
             count = heads if "h" in axes else 1
-            yield from (MaskForm(argument, value, axes, count) for value in (*values, "additive", "keep 0.0/1.0"))
+            yield from (MaskForm(argument, value, axes, count) for value in (*values, *FURTHER_VALUES))
 
 
 def likely_forms(argument: str) -> Iterator[MaskForm]:

@@ -472,7 +472,7 @@ class TorchSubject(EnteredSubject):
 
         One that is read beside an argument which every call leaves at its default belongs to that option.
         """
-        parameter = self.module.get_parameter(name)
+        parameter = dict(self._ordinary())[name]
         if not parameter.requires_grad:
             return True  # whole numbers have no gradient that would tell
         returns = any(reaches(parameter, returned) for returned in self._ways_to_return(inputs))

@@ -83,6 +83,29 @@ def _bucket(delta: int, rows: int, farthest: float) -> int:
     return near[-1] + (rows // 2 if delta > 0 else 0)
 
 
+def by_distance(S: Array, *, R: Array) -> Array:
+    """S'[b, h, j, k] = S[b, h, j, k] + R[o + k − j, h], or the first or last row of R where there is no such row."""
+    biased = np.empty(S.shape)
+    for b, h, j, k in np.ndindex(*S.shape):
+        biased[b, h, j, k] = S[b, h, j, k] + R[min(max(len(R) // 2 + k - j, 0), len(R) - 1), h]
+    return biased
+
+
+def by_grid(S: Array, *, R: Array, rows: int, columns: int) -> Array:
+    """S'[b, h, j, k] = S[b, h, j, k] + R[ρ, h]: ρ counts displacements row by row, and three rows for a class token."""
+    first = S.shape[-1] - rows * columns
+    of_patches = (2 * rows - 1) * (2 * columns - 1)
+    biased = np.empty(S.shape)
+    for b, h, j, k in np.ndindex(*S.shape):
+        if j < first or k < first:
+            row = of_patches + (0 if k >= first else 1 if j >= first else 2)
+        else:
+            (query_y, query_x), (key_y, key_x) = divmod(j - first, columns), divmod(k - first, columns)
+            row = (key_y - query_y + rows - 1) * (2 * columns - 1) + key_x - query_x + columns - 1
+        biased[b, h, j, k] = S[b, h, j, k] + R[row, h]
+    return biased
+
+
 def global_reach(S: Array) -> Array:
     """S'[b, h, j, k] = S[b, h, j, k]."""
     return S

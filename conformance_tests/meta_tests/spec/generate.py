@@ -208,6 +208,8 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
     constants |= {"max_distance": draw(st.sampled_from((4, 7, 128))), "window": draw(st.sampled_from((4, 1, 7)))}
     d_group = draw(st.sampled_from((2, 1))) if whole_pairs else 1
     sizes = drawn | {"rows": rows, "columns": columns, "d_group": d_group}
+    if profile["bias"].variant == "by-grid":
+        sizes["buckets"] = (2 * rows - 1) * (2 * columns - 1) + 3
     dimensions = Dimensions(d_model=d_model, max_len=n + offset + 1 + spare, **sizes)
     encoder = Encoder(profile.replace(noise=SPREAD_NOISE, position_offset=offset, **constants), dimensions)
     data = {"B": B, "n": n, "height": rows * drawn["patch"], "width": columns * drawn["patch_width"]}
