@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from conformance_tests.computation.affine import NONE, Affine
-from conformance_tests.computation.attention import Attention, attentions, names
+from conformance_tests.computation.attention import Attention, DistanceTable, attentions, names
 from conformance_tests.computation.constants import NEAR, SAME
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import Codes, Graph, Value, places
@@ -29,7 +29,7 @@ from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, E
 from conformance_tests.computation.stream import FROM_NORMED, Step, Stream, Wiring, stream_of
 from conformance_tests.computation.unmapped import IDENTITY
 from conformance_tests.computation.walking import along_axis
-from encoder_spec.attention import buckets, slopes
+from encoder_spec.attention import buckets, row_of_distance, row_of_places, slopes
 from encoder_spec.equation import variants
 from encoder_spec.profiles import VASWANI_2017, in_turn_by, in_words
 
@@ -121,7 +121,12 @@ def read_encoder(found: EncoderReading) -> None:
     assert stream.source is not None
     of_layers = list(found.unread)
     read_inputs(found, stream)
-    read_rotation(found, [a.part for a, _ in layers])  # type: ignore[misc]
+    attended: list[Attention] = [a.part for a, _ in layers]  # type: ignore[misc]
+    read_rotation(found, attended)
+    read_slopes(found, attended)
+    read_tables_of_distances(found, attended)
+    read_scale_of_scores(found, attended)
+    read_sharing(found, len(layers))
     if stream.starts_bare and found.choices.get("input") == "given":
         # Given embeddings have no norm.
         found.findings.append(Finding("residual", FROM_NORMED))
@@ -278,29 +283,30 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     found.choices["ffn"] = ("gated-affine" if biased else "gated") if gated else ("affine" if biased else "linear")
     missing_biases(found, len(layers))
     fill_up_networks(found, len(layers))
-    read_slopes(found, [a.part for a, _ in layers])  # type: ignore[misc]
-    read_tables_of_distances(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_reach(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_activation(found, [f.part for _, f in layers])  # type: ignore[misc]
     read_norms(found, stream, norms)
-    read_scale_of_scores(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_norms_of_heads(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_factors_of_sublayers(found, layers)
     read_groups(found, len(layers))
     find_repeated(found, len(layers))
     find_merge(found)
     find_partly_shared(found, len(layers))
+
+
+def read_sharing(found: EncoderReading, N: int) -> None:
+    """Read whether the layers have one set of parameters, or one table of distances."""
     first_of = Codes({p.split(".", 2)[2]: found.codes[p] for p in found.codes if p.startswith("layers.0.")})
     alike = all(
         torch.equal(found.codes.get(f"layers.{l}.{name}", codes), codes)
-        for l in range(1, len(layers))
+        for l in range(1, N)
         for name, codes in first_of.items()
     )
-    found.choices["sharing"] = "all" if len(layers) > 1 and alike and names(graph, first_of["W_Q"]) else "none"
-    tables = [found.codes[path] for l in range(len(layers)) if (path := f"layers.{l}.R") in found.codes]
+    found.choices["sharing"] = "all" if N > 1 and alike and names(found.graph, first_of["W_Q"]) else "none"
+    tables = [found.codes[path] for l in range(N) if (path := f"layers.{l}.R") in found.codes]
     if found.choices["sharing"] == "none" and len(tables) > 1 and all(torch.equal(t, tables[0]) for t in tables):
         found.choices["sharing"] = "bias"
-        for l in range(1, len(layers)):
+        for l in range(1, N):
             del found.codes[f"layers.{l}.R"]
     if found.choices["sharing"] == "all":
         for path in [p for p in found.codes if p.startswith("layers.") and not p.startswith("layers.0.")]:
@@ -608,7 +614,7 @@ def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention])
         return
     if all(abs(s - 1) <= SAME for s in scales) and d_k > 1:
         # Beside what no equation covers, such as another bias of the scores, it may be meant.
-        if variants("scores")["unscaled"].is_mistake_beside(found.choices) and not found.foreign and not found.unread:
+        if variants("scores")["unscaled"].is_mistake_beside(found.choices) and not found.foreign:
             says = f"the scores are not divided by √d_k{attentions[0].where_scored}"
             found.findings.append(Finding("scores", says, "unscaled"))
         else:
@@ -751,6 +757,58 @@ def farthest_distance(rows: Tensor, number: int) -> tuple[float | None, str]:
     return likely[0], f"{where}, where row {want} belongs"
 
 
+def order_by_distance(table: DistanceTable) -> Tensor | None:
+    """Return the rows of a table in the order of the distances that they tell one by one; None if they do not.
+
+    A table may tell them from either end. Rows that no pair reads, as the table has more on one side, are left out.
+    """
+    n, own = len(table.rows), int(table.rows[0, 0])
+    step = int(table.rows[0, 1]) - own if n > 1 else 0
+    room = {1: own, -1: len(table.codes) - 1 - own}
+    if abs(step) != 1:
+        return None
+    place = torch.arange(n)
+    extents = []
+    for side, read in ((-1, table.rows[-1].flip(0)), (1, table.rows[0])):
+        told = int((read == own + side * step * place).long().cumprod(0).sum()) - 1
+        extents.append(told if told < n - 1 else room[-side * step])
+    before, behind = extents
+    behind = min(before, behind)
+    before = before if before == behind + 1 else behind
+    order = own + step * torch.arange(-before, behind + 1)
+    return order if torch.equal(order[row_of_distance(n, len(order))], table.rows) else None
+
+
+def order_by_grid(table: DistanceTable, grid: tuple[int, int] | None) -> Tensor | None:
+    """Return the rows of a table in the order in which they tell how far patches lie apart; None if they do not.
+
+    Each distance along both axes has its own row, and so has what a class token reads, and what reads it.
+    """
+    n = len(table.rows)
+    if grid is None or n - math.prod(grid) not in (0, 1):
+        return None
+    own = row_of_places(n, *grid)
+    order = torch.zeros(int(own.max()) + 1, dtype=torch.long)
+    order[own] = table.rows
+    is_told = torch.equal(order[own], table.rows) and order.unique().numel() == len(order)
+    return order if is_told else None
+
+
+def orders_of_rows(
+    tables: Sequence[DistanceTable | None], grid: tuple[int, int] | None
+) -> tuple[str, list[Tensor]] | None:
+    """Return the equation of tables with a row for each distance, and their rows in its order; None if none fits."""
+    present = [table for table in tables if table is not None]
+    for variant, orders in (
+        ("by-grid", [order_by_grid(table, grid) for table in present]),
+        ("by-distance", [order_by_distance(table) for table in present]),
+    ):
+        told = [order for order in orders if order is not None]
+        if len(told) == len(tables) and len(set(map(len, told))) == 1:
+            return variant, told
+    return None
+
+
 def read_tables_of_distances(found: EncoderReading, attentions: Sequence[Attention]) -> None:
     """Read the tables of relative positions, and which of their rows is read for which distance."""
     tables = [attention.table for attention in attentions]
@@ -762,6 +820,14 @@ def read_tables_of_distances(found: EncoderReading, attentions: Sequence[Attenti
         found.foreign.append(f"its scores get a table of distances added in some of its layers alone{where}")
         return
     number = len(first.codes)
+    if (orders := orders_of_rows(tables, grid_of(found))) is not None:
+        variant, read = orders
+        found.choices["bias"] = variant
+        found.sizes["buckets"] = len(read[0])
+        for l, (table, order) in enumerate(zip(tables, read, strict=True)):
+            assert table is not None
+            found.codes[f"layers.{l}.R"] = table.codes[order]
+        return
     farthest, _ = farthest_distance(first.rows, number)
     if farthest is None and (farthest := farthest_distance(first.rows.mT, number)[0]) is not None:
         says = f"its table of distances is read from the key to the query, and not from the query to the key{where}"

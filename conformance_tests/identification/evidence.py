@@ -122,8 +122,9 @@ class Calls:
         is_stated = bool(hints.batch or hints.length)
         image = accepted.image if accepted else None
         patch = start.dimensions.patch, start.dimensions.patch_width
-        tells_grids = start.reads_grid and not start.profile["position"].parameters
-        if image is not None and not tells_grids and (len(set(image)) > 1 or len(set(patch)) > 1):
+        has_table = any("rows" in equation.constants and equation.parameters for equation in start.equations())
+        tells_grids = start.reads_grid and not has_table and not start.profile["position"].parameters
+        if image is not None and not tells_grids and (has_table or len(set(image)) > 1 or len(set(patch)) > 1):
             # Positions of another grid of patches would be other ones, as far as they are taken at all.
             self.sizes = Sizes(image=image)
         tried: list[Sizes | None] = [] if is_stated else [self.sizes]

@@ -53,6 +53,13 @@ LOOKS_UP = {
 WRITES_AT = {"index_put": (1,), "scatter": (2,)}
 """Those that write at an index: its place."""
 
+RESAMPLING = {
+    "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa",
+    "_upsample_bicubic2d_aa", "upsample_nearest1d", "upsample_nearest2d", "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d", "_adaptive_avg_pool2d",
+}  # fmt: skip
+"""Operations that make as many entries along some axes as are asked for."""
+
 NORMS = {"native_layer_norm": "layer-norm", "_fused_rms_norm": "rms-norm"}
 
 SOFTMAX = {"_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "log-softmax"}
@@ -302,6 +309,11 @@ class TorchRecording(OperationMode):
     def _same(self, call: "Call") -> Tensor:
         return call.codes(call.args[0])
 
+    def _resampled(self, call: "Call") -> Tensor:
+        """Record that a table is made as large as it is already; entries between others are numbers of their own."""
+        is_as_it_was = torch.equal(call.result, call.args[0].detach())
+        return self._same(call) if is_as_it_was else self._other(call, call.result, call.name)
+
     def _dropped(self, call: "Call") -> Tensor:
         codes, (rate, is_training) = self._same(call), call.args[1:3]
         if is_training and rate:  # compiled code calls it in evaluation too
@@ -538,6 +550,7 @@ BY_NAME: tuple[tuple[Collection[str], Callable[[TorchRecording, Call], Tensor]],
     (("clone", "_to_copy", "lift_fresh_copy"), TorchRecording._same),
     (MOVES, TorchRecording._moved),
     (("native_dropout",), TorchRecording._dropped),
+    (RESAMPLING, TorchRecording._resampled),
     (NORMS, TorchRecording._norm),
     (("native_batch_norm",), TorchRecording._batch_norm),
     (("native_group_norm",), TorchRecording._group_norm),
