@@ -58,9 +58,13 @@ class Deviation:
 
     @property
     def is_seen_undeclared(self) -> bool:
-        """True if an encoder that has it is wrong whatever it is meant to be, unless its owner declares it."""
-        is_mistake = (isinstance(e, Equation) and e.to_be_declared for e in self.replaces.values())
-        return not self.is_variant or any(is_mistake)
+        """True if an encoder that has it is wrong whatever it is meant to be."""
+        return not self.is_variant
+
+    @property
+    def to_be_declared(self) -> tuple[Equation, ...]:
+        """Its equations that are right where they are declared, and mistakes elsewhere."""
+        return tuple(e for e in self.replaces.values() if isinstance(e, Equation) and e.to_be_declared)
 
     def applies(self, profile: Profile) -> bool:
         """Return whether a profile makes the choice that this deviation gets wrong."""

@@ -17,9 +17,12 @@ from encoder_spec.attention import (
     alibi,
     bucketed,
     buckets,
+    by_distance,
     causal_reach,
     global_reach,
     local_reach,
+    row_of_distance,
+    row_of_places,
     slopes,
     unbiased,
 )
@@ -122,6 +125,54 @@ wrong_constants(
     "commonly seen",
     max_distance=64.0,
 )
+
+BY_DISTANCE, BY_GRID = "attention.by_distance", "attention.by_grid"
+IN_ROWS, ON_GRID = ("ATT-21", "ATT-6", "ENC-18"), ("ATT-22", "ATT-6")
+
+
+@deviation("distances-missing", BY_DISTANCE, IN_ROWS, "commonly seen")
+def without_rows(S: Tensor, *, R: Table) -> Tensor:
+    """The table of distances is not read: nothing tells positions."""
+    return S
+
+
+@deviation("distances-without-sides", BY_DISTANCE, IN_ROWS, "commonly seen")
+def without_sides(S: Tensor, *, R: Table) -> Tensor:
+    """Keys before the query have the rows of those as far behind it."""
+    rows = row_of_distance(S.shape[-1], len(R))
+    return S + R[rows.maximum(rows.mT)].permute(2, 0, 1)
+
+
+@deviation("distances-wrapped", BY_DISTANCE, IN_ROWS, "commonly seen")
+def wrapped(S: Tensor, *, R: Table) -> Tensor:
+    """Keys farther away than the table tells have the rows of its other end, as negative numbers of rows do."""
+    pos = torch.arange(S.shape[-1])
+    return S + R[(len(R) // 2 + pos - pos[:, None]) % len(R)].permute(2, 0, 1)
+
+
+@deviation("grid-distances-missing", BY_GRID, ON_GRID, "commonly seen")
+def without_grid(S: Tensor, *, R: Table, rows: int, columns: int) -> Tensor:
+    """The table of places is not read: nothing tells where patches lie."""
+    return S
+
+
+deviation(
+    "grid-distances-along-the-sequence",
+    BY_GRID,
+    ON_GRID,
+    "commonly seen",
+    definition="The rows of the table tell how far patches lie apart in the sequence, not along rows and columns.",
+)(by_distance)
+
+
+@deviation("grid-distances-share-rows", BY_GRID, ON_GRID, "commonly seen")
+def sharing_rows(S: Tensor, *, R: Table, rows: int, columns: int) -> Tensor:
+    """Rows are counted in steps of the image's width, where twice that width less one belongs: places share entries."""
+    read = row_of_places(S.shape[-1], rows, columns)
+    of_patches, wide = (2 * rows - 1) * (2 * columns - 1), 2 * columns - 1
+    shared = torch.where(read < of_patches, read // wide * columns + read % wide, read)
+    return S + R[shared].permute(2, 0, 1)
+
 
 GLOBAL, LOCAL, CAUSAL = "attention.global_reach", "attention.local_reach", "attention.causal_reach"
 WITHIN = ("MASK-10", "ATT-6", "ENC-18")

@@ -73,7 +73,7 @@ class Explanation:
     @property
     def defects(self) -> tuple[Deviation, ...]:
         """Its deviations that are right in no encoder, or where they are declared; all, if each is right in some."""
-        return tuple(d for d in self.deviations if not d.is_variant or d.is_seen_undeclared) or self.deviations
+        return tuple(d for d in self.deviations if not d.is_variant or d.to_be_declared) or self.deviations
 
     def __str__(self) -> str:
         """Return the explanation as a sentence, which keeps a defect apart from another choice that comes with it."""

@@ -36,7 +36,7 @@ from conformance_tests.subjects.spread import ranks
 from conformance_tests.subjects.subject import BEST, Subject, name_of
 from conformance_tests.targets.adapting import adapt
 from conformance_tests.targets.resolving import make, resolve
-from encoder_spec.equation import Equation, earliest, equations, requirements
+from encoder_spec.equation import earliest, equations, requirements
 from encoder_spec.profiles import Profile
 
 IGNORING = Watcher()
@@ -365,8 +365,8 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
         for wrong in explanation.deviations
     ]
     if run.question.declared is None:
-        found = (e for explanation in matching for d in explanation.deviations for e in d.replaces.values())
-        meant = (right_where_declared(e.slot, e.variant) for e in found if isinstance(e, Equation) and e.to_be_declared)
+        found = (e for explanation in matching for d in explanation.deviations for e in d.to_be_declared)
+        meant = (right_where_declared(e.slot, e.variant) for e in found)
         report.notes = list(dict.fromkeys([*report.notes, *meant]))
     leave_open(run, report)
 

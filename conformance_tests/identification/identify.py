@@ -57,6 +57,9 @@ def open_axes(start: Encoder, hints: Hints) -> Axes:
     axes: Axes = {slot: list(admissible(slot, letters)) for slot in OPEN_SLOTS if slot in used}
     alike = [n for n in axes["layer"] if start.replace(layer=n).symbolic_shapes().keys() == shapes.keys()]
     axes["layer"] = alike
+    if "R" in letters:
+        told = admissible("bias", letters)
+        axes["bias"] = [n for n in told if "rows" not in variants("bias")[n].constants or "W_patch" in letters]
     for slot in ("layer", "scores"):
         begin = start.profile[slot].variant
         mistaken = {n for n, e in variants(slot).items() if e.is_mistake_beside(start.profile.choices())}

@@ -117,7 +117,7 @@ def cases() -> list[Case]:
 
 def sizes_of(profile: Profile) -> Dimensions:
     """Return small sizes for a profile; where pairs of features tell rows and columns, two of them tell either."""
-    return SMALL.replace(d_k=8, d_v=8) if Encoder(profile, SMALL).reads_grid else SMALL
+    return SMALL.replace(d_k=8, d_v=8, buckets=40) if Encoder(profile, SMALL).reads_grid else SMALL
 
 
 def deviating(deviation: Deviation, within: str) -> EncoderModule:

@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from encoder_spec.attention import alibi, buckets, slopes
+from encoder_spec.attention import alibi, buckets, row_of_places, slopes
 from encoder_spec.cost import crossovers, customary, number, parameters
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import TOPICS, equations, requirements, slots, variants
@@ -284,6 +284,12 @@ def shared_rows_begin() -> str:
     row = buckets(256, 32, 128)[0].tolist()  # of keys behind the query: each has the distance as its place
     first = {row[distance]: distance for distance in reversed(range(256))}
     return in_a_row([str(d) for d in sorted(first.values()) if d + 1 not in first.values()])
+
+
+@value
+def rows_for_places_of_14_by_14() -> str:
+    """How many rows of a table tell how far 14 × 14 patches lie apart, without those for a class token."""
+    return str(int(row_of_places(14 * 14, 14, 14).max()) + 1)
 
 
 def in_a_row(words: list[str]) -> str:

@@ -315,6 +315,60 @@ def test_other_rows_are_named(row_of: Callable[[Tensor], Tensor], verdict: str, 
     assert says in str(report.notes) + str([r.message for r in report.of("fail")])
 
 
+@pytest.mark.parametrize(
+    ("rows", "row_of"),
+    [
+        (81, lambda ahead: ahead + 40),
+        (81, lambda ahead: 40 - ahead),
+        (82, lambda ahead: ahead + 40),
+        (82, lambda ahead: ahead + 41),
+        (7, lambda ahead: ahead.clamp(-3, 3) + 3),
+        (19, lambda ahead: 9 - ahead.clamp(-9, 9)),
+    ],
+    ids=["each distance", "from the other end", "a spare row", "a row more before", "clipped", "clipped far away"],
+)
+def test_tables_with_a_row_for_each_distance_are_a_variant(rows: int, row_of: Callable[[Tensor], Tensor]) -> None:
+    """A learned table may tell distances from either end; which end is which, its numbers say."""
+    report = judged(lambda: encoder_of(WithTable(nn.Embedding(rows, 4), row_of)))
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    assert report.profile["choices"]["bias"] == "by-distance"
+
+
+class OnGrid(WithTable):
+    """Adds an entry of a table to each score, by how far patches of a 4 × 4 grid lie apart."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        y, x = torch.arange(16) // 4, torch.arange(16) % 4
+        bias: Tensor = self.table(self.row_of(7 * (y[:, None] - y + 3) + x[:, None] - x + 3))
+        return PlainAttention.score(self, q, k) + bias.permute(2, 0, 1)
+
+
+class OfPatches(nn.Module):
+    """Layers behind patches of 2 × 2 pixels, without a class token."""
+
+    def __init__(self, attention: PlainAttention) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 28, 2, 2)
+        self.layers = encoder_of(attention)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x: Tensor = self.layers(self.patches(images).flatten(2).transpose(1, 2))
+        return x
+
+
+@pytest.mark.parametrize(
+    ("row_of", "verdict"),
+    [(lambda row: row, "conformant"), (lambda row: 48 - row, "conformant"), (lambda row: row // 2, "undetermined")],
+    ids=["as in Swin", "from the other end", "two places in one row"],
+)
+def test_tables_of_places_on_a_grid_are_a_variant(row_of: Callable[[Tensor], Tensor], verdict: str) -> None:
+    """The image has 4 × 4 patches, so that 7 · 7 rows tell where one lies from another."""
+    report = judged(lambda: OfPatches(OnGrid(nn.Embedding(49, 4), row_of)))
+    assert report.verdict == verdict, report.notes
+    if verdict == "conformant":
+        assert report.profile["choices"]["bias"] == "by-grid"
+
+
 class Grouped(PlainAttention):
     """Fewer heads of keys and values than the four of queries."""
 

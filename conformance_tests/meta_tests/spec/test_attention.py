@@ -22,6 +22,8 @@ from encoder_spec.attention import (
     attention,
     bucketed,
     buckets,
+    by_distance,
+    by_grid,
     causal_reach,
     global_reach,
     local_reach,
@@ -33,6 +35,8 @@ from encoder_spec.attention import (
     projections,
     projections_linear_keys,
     projections_without_bias,
+    row_of_distance,
+    row_of_places,
     scores,
     scores_unscaled,
     slopes,
@@ -331,6 +335,43 @@ def test_rows_that_tell_no_distances_are_refused() -> None:
     for rows, farthest in ((6, 128.0), (8, 2.0)):
         with refused(match=f"{rows} rows do not tell distances up to {farthest:g}"):
             bucketed(S, R=torch.zeros(rows, 1, dtype=torch.float64), farthest=farthest)
+
+
+@shows("ATT-21")
+def test_each_distance_has_its_row_up_to_the_ends_of_the_table() -> None:
+    """Of 5 rows the middle one is for the key itself, one before and one behind it for two to either side.
+
+    With an even number of rows there is one more for keys before the query.
+    """
+    assert row_of_distance(4, 5).tolist() == [[2, 3, 4, 4], [1, 2, 3, 4], [0, 1, 2, 3], [0, 0, 1, 2]]
+    assert row_of_distance(3, 2).tolist() == [[1, 1, 1], [0, 1, 1], [0, 0, 1]]
+    got = by_distance(tensor([[[[0, 1], [0, 0]], [[0, 0], [0, 0]]]]), R=tensor([[1, 10], [2, 20], [3, 30]]))
+    same(got, tensor([[[[2, 4], [1, 2]], [[20, 30], [10, 20]]]]))
+
+
+@shows("ATT-22")
+def test_each_way_from_patch_to_patch_has_its_row() -> None:
+    """Of 1 × 2 patches: one to the left, itself, one to the right; and three rows for a token in front of them.
+
+    Of 2 × 2 patches a key is up to one row and one column away: from (0, 0) to (1, 1) it is the last of nine.
+    """
+    assert row_of_places(3, 1, 2).tolist() == [[5, 3, 3], [4, 1, 2], [4, 0, 1]]
+    assert row_of_places(4, 2, 2)[0].tolist() == [4, 5, 7, 8]
+    assert row_of_places(4, 2, 2)[3].tolist() == [0, 1, 3, 4]
+    R = tensor([[1, 10], [2, 20], [3, 30]])
+    same(
+        by_grid(torch.zeros(1, 2, 2, 2, dtype=torch.float64), R=R, rows=1, columns=2)[0, 1],
+        tensor([[20, 30], [10, 20]]),
+    )
+
+
+@shows("ATT-22")
+def test_a_table_that_is_too_small_for_the_grid_is_refused() -> None:
+    """2 × 3 patches lie in 3 · 5 ways apart, and a token in front of them needs three rows more."""
+    for n, needed in ((6, 15), (7, 18)):
+        S = torch.zeros(1, 1, n, n, dtype=torch.float64)
+        with refused(match=f"give one of {needed} rows"):
+            by_grid(S, R=torch.zeros(needed - 1, 1, dtype=torch.float64), rows=2, columns=3)
 
 
 @shows("MASK-9")
