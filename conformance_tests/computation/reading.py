@@ -28,7 +28,7 @@ from conformance_tests.computation.rotation import wavelengths
 from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Ending, Finding, Remarks
 from conformance_tests.computation.stream import FROM_NORMED, Step, Stream, Wiring, stream_of
 from conformance_tests.computation.unmapped import IDENTITY
-from conformance_tests.computation.walking import along_axis
+from conformance_tests.computation.walking import along_axis, is_one_array
 from encoder_spec.attention import buckets, row_of_distance, row_of_places, slopes
 from encoder_spec.equation import variants
 from encoder_spec.profiles import VASWANI_2017, in_turn_by, in_words
@@ -298,13 +298,13 @@ def read_sharing(found: EncoderReading, N: int) -> None:
     """Read whether the layers have one set of parameters, or one table of distances."""
     first_of = Codes({p.split(".", 2)[2]: found.codes[p] for p in found.codes if p.startswith("layers.0.")})
     alike = all(
-        torch.equal(found.codes.get(f"layers.{l}.{name}", codes), codes)
+        is_one_array(found.graph, found.codes.get(f"layers.{l}.{name}", codes), codes)
         for l in range(1, N)
         for name, codes in first_of.items()
     )
     found.choices["sharing"] = "all" if N > 1 and alike and names(found.graph, first_of["W_Q"]) else "none"
     tables = [found.codes[path] for l in range(N) if (path := f"layers.{l}.R") in found.codes]
-    if found.choices["sharing"] == "none" and len(tables) > 1 and all(torch.equal(t, tables[0]) for t in tables):
+    if found.choices["sharing"] == "none" and len(tables) > 1 and all(is_one_array(found.graph, t, tables[0]) for t in tables):
         found.choices["sharing"] = "bias"
         for l in range(1, N):
             del found.codes[f"layers.{l}.R"]

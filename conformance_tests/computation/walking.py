@@ -41,6 +41,23 @@ def read_side_by_side(graph: Graph, codes: Tensor) -> list[Tensor] | None:
     return found
 
 
+def is_one_array(graph: Graph, one: Tensor, other: Tensor) -> bool:
+    """Return whether entries made of weights are the same, or made anew of the same ones by the same operations."""
+    if torch.equal(one, other):
+        return True
+    if one.shape != other.shape:
+        return False
+    if not (graph.learned(one) or graph.learned(other)):
+        return torch.equal(graph.numbers(one), graph.numbers(other))
+    reads = [read_side_by_side(graph, codes) for codes in (one, other)]
+    if reads[0] is None or reads[1] is None:
+        return False
+    (first, second) = (graph.owners(codes)[0] for codes in (one, other))
+    numbers = [[r for r in value.reads if not isinstance(r, Tensor)] for value in (first, second)]
+    is_same_operation = first.operation == second.operation and numbers[0] == numbers[1]
+    return is_same_operation and all(is_one_array(graph, *both) for both in zip(*reads, strict=True))
+
+
 def paths(graph: Graph, codes: Tensor, *targets: Value) -> Iterator[Tensor]:
     """Yield the entries that stand behind these through elementwise operations, in their order.
 

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from inspect import Parameter, getclosurevars, getsource, isroutine, unwrap
 from textwrap import dedent
 from types import CodeType, FunctionType
@@ -78,13 +78,19 @@ def code_of(function: Callable[..., Any]) -> FunctionType | None:
 
 def calls_with(code: FunctionType, anything: str) -> Iterator[ast.Call]:
     """Yield the calls in a function that get all that it takes by name."""
+    for call in calls_in(code.__code__):
+        if any(is_all_of(keyword, anything) for keyword in call.keywords):
+            yield call
+
+
+@lru_cache(maxsize=256)  # looking a function up in a file of thousands of lines takes as long as a small encoder's call
+def calls_in(code: CodeType) -> list[ast.Call]:
+    """Return the calls that stand in the source of a function; none where that cannot be read."""
     try:
         tree = ast.parse(dedent(getsource(code)))
     except (OSError, SyntaxError, TypeError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and any(is_all_of(keyword, anything) for keyword in node.keywords):
-            yield node
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
 def is_all_of(keyword: ast.keyword, anything: str) -> bool:
