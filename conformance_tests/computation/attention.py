@@ -22,7 +22,7 @@ from conformance_tests.computation.masks import (
     reach_of,
 )
 from conformance_tests.computation.norm import Norm, apart, read_norm
-from conformance_tests.computation.rotation import Turning, turning
+from conformance_tests.computation.rotation import Turning, tell_distances, turning
 from conformance_tests.computation.shown import Finding, Remarks
 from conformance_tests.computation.sums_apart import APART
 from conformance_tests.computation.walking import (
@@ -494,6 +494,14 @@ def turn_back(graph: Graph, found: Attention, scores: Scores, averaged: "Average
         others = f", and its {' and '.join(still)} are not" if still else ""
         says = f"its {' and '.join(turned)} are turned by their positions{others}{found.where_scored}"
         found.findings.append(Finding("rotation", says))
+    elif any(by.mixes is not None for by in turned.values()):
+        one, other = (turned[what].matrices for what in ("queries", "keys"))
+        says = f"the features of its queries and keys are mixed by their positions{found.where_scored}"
+        if tell_distances(one, other):
+            found.foreign.append(says)
+        else:
+            says += ", and their products do not depend on the distance alone"
+            found.findings.append(Finding("rotation", says))
     elif not turned["queries"].is_like(turned["keys"]):
         says = f"its queries are turned by other angles than its keys{found.where_scored}"
         found.findings.append(Finding("rotation", says))

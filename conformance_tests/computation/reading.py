@@ -304,7 +304,11 @@ def read_sharing(found: EncoderReading, N: int) -> None:
     )
     found.choices["sharing"] = "all" if N > 1 and alike and names(found.graph, first_of["W_Q"]) else "none"
     tables = [found.codes[path] for l in range(N) if (path := f"layers.{l}.R") in found.codes]
-    if found.choices["sharing"] == "none" and len(tables) > 1 and all(is_one_array(found.graph, t, tables[0]) for t in tables):
+    if (
+        found.choices["sharing"] == "none"
+        and len(tables) > 1
+        and all(is_one_array(found.graph, t, tables[0]) for t in tables)
+    ):
         found.choices["sharing"] = "bias"
         for l in range(1, N):
             del found.codes[f"layers.{l}.R"]
@@ -675,12 +679,17 @@ def read_rotation(found: EncoderReading, attentions: Sequence[Attention]) -> Non
     found.choices["rotation"] = "none"
     if not any(turned):
         return
+    if any(each is not None and each.mixes is not None for each in turned):
+        found.choices["rotation"] = "halves"  # what it comes nearest to
+        return
     ways = [None if each is None else wavelengths(each, found.sizes["d_k"], grid_of(found)) for each in turned]
     first = next(way for way in ways if way is not None)
     where = next(a.where_scored for a in attentions if a.turning is not None)
     if odd := next((way.odd for way in ways if way is not None and way.odd), ""):
         found.foreign.append(f"its queries and keys are turned by their positions, but {odd}{where}")
         return
+    if wrong := next((way.wrong for way in ways if way is not None and way.wrong), ""):
+        found.findings.append(Finding("rotation", f"its queries and keys are {wrong}{where}"))
     every = [first if way is None else way for way in ways]
     usual = VASWANI_2017.choices()
     names_read = list(dict.fromkeys(name for way in every for name in way.choices))

@@ -39,6 +39,8 @@ class Turning:
         pairs: the features of each pair.
         factor: by what all is multiplied besides.
         is_rounded: whether cosines and sines are numbers of less than float64.
+        mixes: by what each position multiplies its vector (M, width, width), where that is no rotation; then there are
+            neither angles nor pairs.
     """
 
     codes: Tensor
@@ -46,11 +48,34 @@ class Turning:
     pairs: tuple[tuple[int, int], ...]
     factor: float
     is_rounded: bool
+    mixes: Tensor | None = None
+
+    @property
+    def matrices(self) -> Tensor:
+        """By what each position multiplies its vector (M, width, width)."""
+        if self.mixes is not None:
+            return self.mixes
+        width = self.codes.shape[-1]
+        found = torch.eye(width, dtype=torch.float64).expand(len(self.angles), width, width).clone()
+        for phi, (one, other) in zip(self.angles.T, self.pairs, strict=True):
+            found[:, one, one] = found[:, other, other] = phi.cos()
+            found[:, other, one], found[:, one, other] = phi.sin(), -phi.sin()
+        return self.factor * found
 
     def is_like(self, other: "Turning") -> bool:
         """Return whether other vectors are turned alike."""
         same = self.pairs == other.pairs and self.angles.shape == other.angles.shape
         return same and float(within_a_turn(self.angles - other.angles).abs().max()) <= ON_THE_CIRCLE
+
+
+def tell_distances(queries: Tensor, keys: Tensor) -> bool:
+    """Return whether products of queries and keys know where these stand by their distance alone.
+
+    Of what multiplies a vector at each position (M, width, width) the size is left out: it may grow with the position.
+    """
+    queries, keys = (m / m.norm(dim=(1, 2), keepdim=True) for m in (queries, keys))
+    products = torch.einsum("jea,keb->jkab", queries, keys)
+    return float((products[1:, 1:] - products[:-1, :-1]).abs().max()) <= ON_THE_CIRCLE if len(products) > 1 else True
 
 
 def within_a_turn(angles: Tensor) -> Tensor:
@@ -70,10 +95,16 @@ class Sums(NamedTuple):
 
 
 def turning(graph: Graph, codes: Tensor) -> Turning | None:
-    """Return vectors (T, M, width) as they are before they are turned; None if no pair of their features is."""
+    """Return vectors (T, M, width) as they are before positions turn them, or mix their features in another way.
+
+    None if no two features are added to each other, or all positions do it alike.
+    """
     found = sums(graph, codes)
-    if found is None:
-        return None
+    return None if found is None else rotated(found) or mixed(found)
+
+
+def rotated(found: Sums) -> Turning | None:
+    """Return vectors before the pairs of their features are turned; None if none is, or they are no rotations."""
     are_sums = found.entries[1] != NONE
     turned = alike_everywhere(are_sums.any(dim=-1))
     if turned is None or not turned.any():
@@ -103,6 +134,27 @@ def turning(graph: Graph, codes: Tensor) -> Turning | None:
     before, phi = whole.entries[0].clone(), of_turned.new_zeros(len(turned), len(pairs))
     before[:, turned], phi[turned] = own, of_turned[0]
     return Turning(before, phi, tuple((one, other) for one, other, _ in pairs), float(factors.mean()), off > SAME)
+
+
+def mixed(found: Sums) -> Turning | None:
+    """Return vectors before each position multiplies them by a matrix; None if all do so by the same, or by none."""
+    T, M, width = found.entries[0].shape
+    if not bool((found.entries[1] != NONE).any()):
+        return None
+    read = torch.cat(found.entries, dim=-1).reshape(T * M, 2 * width)
+    own = [row[row != NONE].unique() for row in read]
+    if any(len(each) != width for each in own):
+        return None
+    before = torch.stack(own)
+    columns = torch.searchsorted(before, read.clamp(min=0))
+    columns = columns.where(read != NONE, torch.zeros_like(columns)).reshape(T, M, 2, width)
+    factors = torch.stack(found.factors, dim=2) * (read.reshape(T, M, 2, width) != NONE)
+    matrices = torch.zeros(T, M, width, width, dtype=torch.float64)
+    for side in (0, 1):
+        matrices.scatter_add_(-1, columns[:, :, side, :, None], factors[:, :, side, :, None])
+    if not bool((matrices == matrices[:1]).all()) or bool((matrices == matrices[:, :1]).all()):
+        return None
+    return Turning(before.reshape(T, M, width), matrices.new_zeros(M, 0), (), 1.0, is_rounded=False, mixes=matrices[0])
 
 
 def alike_everywhere(holds: Tensor) -> Tensor | None:
@@ -191,7 +243,7 @@ class Wavelengths(NamedTuple):
     """The turning of pairs by positions: its choices by name; and what is odd about it, in words.
 
     ``omega`` are the frequencies as the encoder has them; if ``is_kept``, those of the base, but rounded. Where angles
-    are rounded in another way, it ``is_rounded``.
+    are rounded in another way, it ``is_rounded``. What is ``odd`` may be right, and what is ``wrong`` is not.
     """
 
     choices: Mapping[str, str | float] = MappingProxyType({})
@@ -199,6 +251,7 @@ class Wavelengths(NamedTuple):
     is_kept: bool = False
     is_rounded: bool = False
     odd: str = ""
+    wrong: str = ""
 
 
 def wavelengths(found: Turning, width: int, grid: tuple[int, int] | None = None) -> Wavelengths:
@@ -228,8 +281,8 @@ def along_a_sequence(angles: Tensor) -> Wavelengths:
     omega = angles[min(1, len(m) - 1)]
     if float(within_a_turn(angles - m[:, None] * omega).abs().max()) > ON_THE_CIRCLE * len(m):
         return Wavelengths(odd="its angles do not grow evenly with the position")
-    if bool((omega <= 0).all()):
-        return Wavelengths(odd="it turns the other way round")
+    is_reversed = bool((omega < 0).all())
+    omega = -omega if is_reversed else omega
     if bool((omega <= 0).any()) or abs(float(omega[0]) - 1) > ON_THE_CIRCLE:
         return Wavelengths(odd="the first pair is not turned by 1 from position to position")
     base = as_written(float(omega[-1]) ** (-number / (number - 1))) if number > 1 else USUAL_BASE
@@ -237,7 +290,8 @@ def along_a_sequence(angles: Tensor) -> Wavelengths:
     apart = float((omega / exact - 1).abs().max())
     if apart > ON_THE_CIRCLE:
         return Wavelengths(odd="its wavelengths are not the powers of one base")
-    return Wavelengths({"angles": "geometric", "rotary_base": base}, omega, apart > SAME)
+    wrong = "turned the other way round" if is_reversed else ""
+    return Wavelengths({"angles": "geometric", "rotary_base": base}, omega, apart > SAME, wrong=wrong)
 
 
 def in_a_grid(angles: Tensor, grid: tuple[int, int]) -> Wavelengths:

@@ -52,6 +52,19 @@ def the_other_way_round(x: Tensor, phi: Tensor) -> Tensor:
     return half_by_half(x, -phi)
 
 
+def by_angles_of_neighbours(x: Tensor, phi: Tensor) -> Tensor:
+    """Halves are exchanged, and each angle is repeated for neighbours: both conventions at once."""
+    twice = phi.repeat_interleave(2, -1)
+    one, other = x.chunk(2, -1)
+    return x * twice.cos() + torch.cat([-other, one], -1) * twice.sin()
+
+
+def with_cosines_from_the_end(x: Tensor, phi: Tensor) -> Tensor:
+    twice = torch.cat([phi, phi], -1)
+    one, other = x.chunk(2, -1)
+    return x * twice.cos().flip(0) + torch.cat([-other, one], -1) * twice.sin()
+
+
 def of_outer_and_inner(x: Tensor, phi: Tensor) -> Tensor:
     """Feature i with feature d - 1 - i."""
     one, other = x.chunk(2, -1)
@@ -76,6 +89,16 @@ class Turning(PlainAttention):
         letters = ("q", "K" if "K" in self.parts else "k", "v")
         vectors = zip(letters, super().split(x), strict=True)
         return [self.turned(each, bases[letter]) if letter in self.parts else each for letter, each in vectors]
+
+
+class Decaying(Turning):
+    """Beside that, queries grow with the position as keys shrink, each pair at its own pace (xPos)."""
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        q, k, v = super().split(x)
+        pace = 1 + torch.arange(4).to(x).repeat(2) / 10
+        grown = pace ** torch.arange(q.shape[-2]).to(x)[:, None]
+        return [q * grown, k / grown, v]
 
 
 def encoder(*attentions: PlainAttention, kind: type[PlainLayer] = PlainLayer) -> nn.Module:
@@ -154,10 +177,25 @@ def test_what_is_turned_wrongly_is_said(parts: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("turn", "says"),
+    [
+        (the_other_way_round, "turned the other way round"),
+        (by_angles_of_neighbours, "do not depend on the distance alone"),
+        (with_cosines_from_the_end, "do not depend on the distance alone"),
+    ],
+)
+def test_what_tells_no_distances_is_wrong(turn: Turn, says: str) -> None:
+    """The product of a query and a key has to know how far they lie apart, and nothing else of where they are."""
+    report = judged(lambda: encoder(*(Turning(turn) for _ in range(2))))
+    assert (report.verdict, report.departs_at) == ("nonconformant", "rotation.halves"), report.notes
+    assert says in report.diagnosis[0]["says"]
+
+
+@pytest.mark.parametrize(
     ("attentions", "says"),
     [
-        (lambda: [Turning(the_other_way_round)] * 2, "but it turns the other way round"),
         (lambda: [Turning(of_outer_and_inner)] * 2, "neither neighbours nor one of each half"),
+        (lambda: [Decaying(half_by_half)] * 2, "mixed by their positions"),
     ],
 )
 def test_what_no_equation_turns_so_is_left_open(attentions: Callable[[], list[PlainAttention]], says: str) -> None:
