@@ -496,8 +496,12 @@ def turn_back(graph: Graph, found: Attention, scores: Scores, averaged: "Average
         found.findings.append(Finding("rotation", says))
     elif any(by.mixes is not None for by in turned.values()):
         one, other = (turned[what].matrices for what in ("queries", "keys"))
-        says = f"the features of its queries and keys are mixed by their positions{found.where_scored}"
-        if tell_distances(one, other):
+        is_by_head = any(by.is_by_head for by in turned.values())
+        by = "their heads, and not by their positions" if is_by_head else "their positions"
+        says = f"the features of its queries and keys are mixed by {by}{found.where_scored}"
+        if is_by_head:
+            found.findings.append(Finding("rotation", says))
+        elif tell_distances(one, other):
             found.foreign.append(says)
         else:
             says += ", and their products do not depend on the distance alone"

@@ -41,6 +41,7 @@ class Turning:
         is_rounded: whether cosines and sines are numbers of less than float64.
         mixes: by what each position multiplies its vector (M, width, width), where that is no rotation; then there are
             neither angles nor pairs.
+        is_by_head: whether each head does so in its own way, and all positions alike.
     """
 
     codes: Tensor
@@ -49,6 +50,7 @@ class Turning:
     factor: float
     is_rounded: bool
     mixes: Tensor | None = None
+    is_by_head: bool = False
 
     @property
     def matrices(self) -> Tensor:
@@ -71,10 +73,10 @@ class Turning:
 def tell_distances(queries: Tensor, keys: Tensor) -> bool:
     """Return whether products of queries and keys know where these stand by their distance alone.
 
-    Of what multiplies a vector at each position (M, width, width) the size is left out: it may grow with the position.
+    The matrices (M, width, width) may grow with the position, as their products with each other may then.
     """
-    queries, keys = (m / m.norm(dim=(1, 2), keepdim=True) for m in (queries, keys))
     products = torch.einsum("jea,keb->jkab", queries, keys)
+    products = products / products.norm(dim=(2, 3), keepdim=True)
     return float((products[1:, 1:] - products[:-1, :-1]).abs().max()) <= ON_THE_CIRCLE if len(products) > 1 else True
 
 
@@ -97,7 +99,7 @@ class Sums(NamedTuple):
 def turning(graph: Graph, codes: Tensor) -> Turning | None:
     """Return vectors (T, M, width) as they are before positions turn them, or mix their features in another way.
 
-    None if no two features are added to each other, or all positions do it alike.
+    None if no two features are added to each other, or all positions and heads do it alike.
     """
     found = sums(graph, codes)
     return None if found is None else rotated(found) or mixed(found)
@@ -137,7 +139,7 @@ def rotated(found: Sums) -> Turning | None:
 
 
 def mixed(found: Sums) -> Turning | None:
-    """Return vectors before each position multiplies them by a matrix; None if all do so by the same, or by none."""
+    """Return vectors before each position, or head, multiplies them by a matrix; None if all do so by the same one."""
     T, M, width = found.entries[0].shape
     if not bool((found.entries[1] != NONE).any()):
         return None
@@ -152,9 +154,11 @@ def mixed(found: Sums) -> Turning | None:
     matrices = torch.zeros(T, M, width, width, dtype=torch.float64)
     for side in (0, 1):
         matrices.scatter_add_(-1, columns[:, :, side, :, None], factors[:, :, side, :, None])
-    if not bool((matrices == matrices[:1]).all()) or bool((matrices == matrices[:, :1]).all()):
+    is_by_head, is_by_position = (not bool((matrices == first).all()) for first in (matrices[:1], matrices[:, :1]))
+    if is_by_head == is_by_position:
         return None
-    return Turning(before.reshape(T, M, width), matrices.new_zeros(M, 0), (), 1.0, is_rounded=False, mixes=matrices[0])
+    before, none = before.reshape(T, M, width), matrices.new_zeros(M, 0)
+    return Turning(before, none, (), 1.0, is_rounded=False, mixes=matrices[0], is_by_head=is_by_head)
 
 
 def alike_everywhere(holds: Tensor) -> Tensor | None:

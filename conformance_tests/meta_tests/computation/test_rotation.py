@@ -101,6 +101,13 @@ class Decaying(Turning):
         return [q * grown, k / grown, v]
 
 
+class ByHead(Turning):
+    """Takes the axis of the heads for that of the positions."""
+
+    def turned(self, x: Tensor, base: float) -> Tensor:
+        return super().turned(x.transpose(1, 2), base).transpose(1, 2)
+
+
 def encoder(*attentions: PlainAttention, kind: type[PlainLayer] = PlainLayer) -> nn.Module:
     layers: list[nn.Module] = [kind(32, 4, 37) for _ in attentions]
     for layer, attention in zip(layers, attentions, strict=True):
@@ -189,6 +196,12 @@ def test_what_tells_no_distances_is_wrong(turn: Turn, says: str) -> None:
     report = judged(lambda: encoder(*(Turning(turn) for _ in range(2))))
     assert (report.verdict, report.departs_at) == ("nonconformant", "rotation.halves"), report.notes
     assert says in report.diagnosis[0]["says"]
+
+
+def test_heads_that_are_turned_in_the_place_of_positions_are_wrong() -> None:
+    report = judged(lambda: encoder(*(ByHead(half_by_half) for _ in range(2))))
+    assert (report.verdict, report.departs_at) == ("nonconformant", "rotation.halves"), report.notes
+    assert "mixed by their heads, and not by their positions" in report.diagnosis[0]["says"]
 
 
 @pytest.mark.parametrize(
