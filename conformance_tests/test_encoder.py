@@ -178,6 +178,8 @@ def test_appended_token_changes_earlier_outputs(run: Run) -> None:
     run.demand_output_per_position()
     case = run.case()
     shorter = run.encode(case, run.probes[case.probe].without_last())
+    if not shorter.shape[1]:
+        raise Unsupported("its sequences have one position, and none is left without the last one")
     # Over all samples: in one of them attention may be so sharp that a position all but ignores the last token.
     change = (run.output(case)[:, : shorter.shape[1]] - shorter).abs().amax(dim=(0, -1))
     least = f"some position by {float(change.min()):.1e} alone, in all samples"

@@ -580,9 +580,11 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         reads = out.parts[0]
         where = out.value.where if out.value is not None else ""
         slot = "attention" if isinstance(out.what, Attention) else "feed-forward network"
-        if rest is None:
+        is_its_own = rest is not None and isinstance(out.what, Attention) and rest.value is out.what.averages
+        if rest is None or is_its_own:
             step.is_added = False
-            found.findings.append(Finding("residual", f"nothing is added to what the {slot} gives{where}"))
+            added_to = "the averages of its own heads are" if is_its_own else "nothing is"
+            found.findings.append(Finding("residual", f"{added_to} added to what the {slot} gives{where}"))
             here = reads
             continue
         if repeated:
