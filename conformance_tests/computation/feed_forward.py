@@ -81,7 +81,7 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
     rows, columns = product.reads[0], product.reads.forms[1]
     assert isinstance(rows, Tensor)
     assert isinstance(columns, Tensor | View)
-    if len(rows) > 1 or any(value.kind != "elementwise" for value in graph.owners(rows)):
+    if len(rows) > 1 or any(value.kind != "elementwise" and not graph.is_map(value) for value in graph.owners(rows)):
         return None
     return of_rows(graph, rows, product, columns[0] if isinstance(columns, Tensor) else columns.first())
 
