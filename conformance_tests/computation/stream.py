@@ -202,14 +202,14 @@ class Wiring:
         return Node("sum" if sign > 0 else "difference", value, (inner, Node("weights", None, what=added)))
 
     def _scaled_by_feature(self, value: Value) -> Node | None:
-        """Return a sublayer of which each feature is multiplied by a learned factor, if a value is such."""
+        """Return a sublayer of which each feature is multiplied by a learned factor, if a value is such; or its norm."""
         data = [read for read in value.arrays if self.graph.depends(read)]
         others = [read for read in value.arrays if not self.graph.depends(read)]
         if value.operation != "mul" or len(data) != 1 or len(others) != 1:
             return None
         factors = others[0].reshape(-1, value.shape[-1])
         node = self.of(data[0])
-        sublayers = node.parts if node.kind == "sum" else (node,)
+        sublayers = node.parts if node.kind in ("sum", "norm") else (node,)
         if any(n.kind != "sublayer" for n in sublayers) or not bool((factors == factors[:1]).all()):
             return None
         for sublayer in sublayers:

@@ -71,6 +71,18 @@ class Sandwich(PlainLayer):
         return x + self.norm4(self.feed_forward(self.norm3(x)))
 
 
+class ScaledSandwich(Sandwich):
+    """The normed output of each sublayer has a learned factor for each feature."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.factors = nn.Parameter(torch.full((2, 28), 0.1))
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = x + self.factors[0] * self.norm2(self.attention(self.norm1(x), hidden))
+        return x + self.factors[1] * self.norm4(self.feed_forward(self.norm3(x)))
+
+
 class NormedResults(PlainLayer):
     """Only the output of each sublayer is normed."""
 
@@ -93,6 +105,7 @@ def judged(layer: type[PlainLayer], **asked: object) -> TargetReport:
         (ScaledResults, {"layer": "parallel", "residual": "scaled"}),
         (TwoNorms, {"layer": "parallel-two-norms"}),
         (Sandwich, {"layer": "sandwich-ln"}),
+        (ScaledSandwich, {"layer": "sandwich-ln", "residual": "scaled"}),
     ],
 )
 def test_further_orders_of_a_layer_are_variants(layer: type[PlainLayer], expected: dict[str, str]) -> None:
@@ -138,6 +151,43 @@ class FromNormed(Parallel):
 @pytest.mark.parametrize("layer", [OneNormMissing, StreamUnnormed, FromNormed])
 def test_half_of_an_order_is_none(layer: type[PlainLayer]) -> None:
     assert judged(layer).verdict == "nonconformant"
+
+
+class WithoutItsStream(PlainLayer):
+    """What the attention averages takes the name of what it reads."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        q, k, v = self.attention.split(x)
+        scores = self.attention.score(q, k)
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, -torch.inf)
+        x = self.attention.merge(scores.softmax(-1) @ v)
+        x = self.norm1(x + self.attention.out(x))
+        return self.norm2(x + self.feed_forward(x))
+
+
+class ActivatedBehind(PlainLayer):
+    """The activation stands behind the second map, and the first one has no bias."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.fc1.register_parameter("bias", None)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return self.fc2(self.fc1(x)).relu()
+
+
+@pytest.mark.parametrize(
+    ("layer", "place", "says"),
+    [
+        (WithoutItsStream, "residual", "the averages of its own heads are added to what the attention gives"),
+        (ActivatedBehind, "ffn.relu", "what the feed-forward network gives passes through relu before it is added"),
+    ],
+)
+def test_a_slip_of_one_name_or_one_bracket_is_placed(layer: type[PlainLayer], place: str, says: str) -> None:
+    report = judged(layer)
+    assert (report.verdict, report.departs_at) == ("nonconformant", place), report.notes
+    assert says in str(report.diagnosis)
 
 
 class Looking(nn.Module):
