@@ -56,16 +56,16 @@ class Deviation:
         """True if it is right elsewhere: a legitimate variant, or other constants, where another was declared."""
         return all(not isinstance(e, Equation) or e in equations().values() for e in self.replaces.values())
 
-    @property
-    def is_seen_undeclared(self) -> bool:
-        """True if an encoder that has it is wrong whatever it is meant to be."""
-        is_mistake = (isinstance(e, Equation) and e.to_be_declared for e in self.replaces.values())
-        return not self.is_variant or any(is_mistake)
-
     def applies(self, profile: Profile) -> bool:
         """Return whether a profile makes the choice that this deviation gets wrong."""
         chosen = {e.id for e in profile.choice(self.slot) if isinstance(e, Equation)}
         return not chosen.isdisjoint(self.of) and self.within(profile).choices() != profile.choices()
+
+    def is_seen_undeclared(self, profile: Profile) -> bool:
+        """Return whether an encoder of a profile that has it is wrong whatever it is meant to be."""
+        choices = self.within(profile).choices()
+        wrong = (e for e in self.replaces.values() if isinstance(e, Equation))
+        return not self.is_variant or any(e.is_mistake_beside(choices) for e in wrong)
 
     def within(self, profile: Profile) -> Profile:
         """Return the profile with this deviation in it."""
@@ -91,8 +91,7 @@ class LateTurns(Deviation):
         """False: they are the same choices, in other layers."""
         return False
 
-    @property
-    def is_seen_undeclared(self) -> bool:
+    def is_seen_undeclared(self, profile: Profile) -> bool:  # noqa: ARG002 — in none
         """See ``Deviation``: layers may take turns in this way on purpose."""
         return False
 

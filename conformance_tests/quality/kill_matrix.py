@@ -195,7 +195,7 @@ def faults(rows: Iterable[Row]) -> Iterator[str]:
         d = deviations()[r.deviation]
         killing |= set(r.killed_by) & set(d.noticed_by)
         if r.judged_as == AUTO:
-            if r.verdict == "conformant" and d.is_seen_undeclared:
+            if r.verdict == "conformant" and d.is_seen_undeclared(settings()[r.within]):
                 yield f"{r.deviation} survives without a declared profile, but is not a variant of any encoder"
         elif r.verdict != "nonconformant":
             yield f"{r.deviation} in {r.within} is {r.verdict}: no requirement fails"
