@@ -148,7 +148,7 @@ def output_bias_ignored(
     return (activation(x @ W_1) * (x @ W_G)) @ W_2
 
 
-@deviation("gate-output-bias-inside", ONE_BIAS, "FFN-15")
+@deviation("gate-output-bias-inside", ONE_BIAS, ("FFN-15", "FFN-2"))
 def output_bias_inside(
     x: Tensor, *, activation: Function, W_1: Inwards, W_G: Inwards, W_2: Outwards, b_2: Outer
 ) -> Tensor:
