@@ -47,12 +47,12 @@ POST_LN: Mapping[str, str] = {"layer": "post-ln"}
 """The order of norms with which DeepNorm was published: elsewhere nothing scales the stream down again."""
 
 
-def alpha(N: float) -> float:
+def alpha(N: int) -> float:
     """Return the weight of the stream in an encoder of N layers alone."""
     return float((2 * N) ** 0.25)
 
 
-def alpha_with_decoder(N: float, M: float) -> float:
+def alpha_with_decoder(N: int, M: int) -> float:
     """Return the weight of the stream in an encoder of N layers whose output a decoder of M layers reads."""
     return float(0.81 * (N**4 * M) ** 0.0625)
 

@@ -806,6 +806,8 @@ def read_slopes(found: EncoderReading, attentions: Sequence[Attention]) -> None:
         got, want = (", ".join(f"{float(slope):.3g}" for slope in each) for each in (sloped[0], own))
         says = f"the scores of the heads fall with the distance by {got}, where {want} belong{where}"
         found.findings.append(Finding("bias", says))
+    elif any(attention.is_rounded for attention in attentions):
+        found.is_rounded = True
     elif off > SAME:
         found.kept["bias"] = sloped[0]
 

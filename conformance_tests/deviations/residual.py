@@ -185,7 +185,7 @@ def square_root(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
 @deviation("deepnorm-of-half-the-depth", DEEPNORM, "RES-4")
 def of_half_the_depth(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
     """The weight of the input is N^¼: it counts layers, where sublayers are to be counted."""
-    return alpha(N / 2) * x + sublayer
+    return N**0.25 * x + sublayer
 
 
 @deviation("deepnorm-of-twelve-layers", DEEPNORM, "RES-4")
@@ -197,7 +197,7 @@ def of_twelve_layers(x: Tensor, sublayer: Tensor) -> Tensor:
 @deviation("deepnorm-of-a-decoder", DEEPNORM, "RES-4")
 def of_a_decoder(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
     """The weight of the input is (3N)^¼, which belongs to a decoder beside an encoder."""
-    return alpha(3 * N / 2) * x + sublayer
+    return (3 * N) ** 0.25 * x + sublayer
 
 
 @deviation("deepnorm-of-the-sublayer", DEEPNORM, "RES-4")
