@@ -59,8 +59,8 @@ def alpha_with_decoder(N: int, M: int) -> float:
 
 @requirement(
     "RES-5",
-    "Of two independent terms of variance 1 the sublayer's input has the share √(2N)/(1 + √(2N)) of the sum's variance, "
-    "where a sum without weights leaves it one half.",
+    "Of independent terms of variance 1 the sublayer's input has the share √(2N)/(1 + √(2N)) of the sum's variance; "
+    "a sum without weights leaves it one half.",
     algebraic=True,
 )
 @requirement("RES-4", "The sublayer's own input is added to its output with weight (2N)^¼, in both sublayers.")
@@ -87,7 +87,7 @@ def deepnorm(
 def deepnorm_with_decoder(
     x: Float[Tensor, "*axes d_model"], sublayer: Float[Tensor, "*axes d_model"], *, N: int, M: int
 ) -> Float[Tensor, "*axes d_model"]:
-    r"""Residual connection of DeepNorm before a decoder. Wang et al. 2022a (DeepNet), figure 2 and §4.1: encoder–decoder.
+    r"""Residual connection of DeepNorm before a decoder. Wang et al. 2022a (DeepNet), figure 2 and §4.1.
 
     $$ y = \alpha \, x + \mathrm{Sublayer}(x), \qquad \alpha = 0.81 \, (N^4 M)^{1/16} $$
 

@@ -715,7 +715,7 @@ def is_absent(part: Attention | FeedForward) -> bool:
 
 
 def weighed(weight: float, N: int) -> dict[str, str | float]:
-    """Return the choices of DeepNorm that give the stream of N layers this weight; none if it is no such weight.
+    """Return the choices of DeepNorm that give the stream of N layers this weight; nothing if it has another one.
 
     A decoder that reads the encoder's output shows in the weight alone.
     """

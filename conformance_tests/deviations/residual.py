@@ -153,14 +153,14 @@ deviation(
     WEIGHED,
     WEIGHT,
     place="residual_1",
-    definition="The attention's input is added with weight 1, and only that of the feed-forward network with DeepNorm's.",
+    definition="The attention's input is added with weight 1, the feed-forward network's alone with that of DeepNorm.",
 )(residual)
 deviation(
     "deepnorm-forgotten-behind-ffn",
     WEIGHED,
     WEIGHT,
     place="residual_2",
-    definition="The input of the feed-forward network is added with weight 1, and only the attention's with DeepNorm's.",
+    definition="The feed-forward network's input is added with weight 1, the attention's alone with that of DeepNorm.",
 )(residual)
 deviation(
     "deepnorm-without-decoder",

@@ -63,7 +63,8 @@ def open_axes(start: Encoder, hints: Hints) -> Axes:
         axes[slot] = [n for n in axes[slot] if n == begin or n not in mistaken]
     # The depth of a decoder has no end, so that no search can begin with it.
     begin = start.profile["residual"].variant
-    axes["residual"] = [n for n in axes["residual"] if n == begin or "M" not in variants("residual")[n].constants]
+    endless = {n for n, e in variants("residual").items() if "M" in e.constants}
+    axes["residual"] = [n for n in axes["residual"] if n == begin or n not in endless]
     if "position" in used:
         # Outputs do not tell a set from a sentence whose positions were forgotten: where the search begins says which.
         begin = start.profile["position"].variant

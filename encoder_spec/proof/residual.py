@@ -1,6 +1,6 @@
 """Proof of chapter 8, first half."""
 
-from sympy import Function, Integer, Matrix, Rational, eye, limit, oo, simplify, sqrt, symbols, zeros
+from sympy import Expr, Function, Integer, Matrix, Rational, eye, limit, oo, simplify, sqrt, symbols, zeros
 
 from encoder_spec.cost import N
 from encoder_spec.proof import proves
@@ -31,7 +31,7 @@ def deepnorm_keeps_most_of_the_stream() -> None:
     x, f = symbols("x f", real=True)
     moments = {x: (Integer(0), Integer(1)), f: (Integer(0), Integer(1))}
 
-    def share(alpha):  # type: ignore[no-untyped-def]
+    def share(alpha: Expr) -> Expr:
         return variance(alpha * x, moments) / variance(alpha * x + f, moments)
 
     alpha = (2 * N) ** Rational(1, 4)
