@@ -80,6 +80,7 @@ def test_a_decoder_changes_the_weight_by_its_depth() -> None:
     assert alpha_with_decoder(6, 6) == pytest.approx(1.41794, abs=1e-5)  # 6^(5/16) = 1.75054
 
 
+@shows("RES-6")
 def test_the_depth_of_a_decoder_is_a_whole_number_that_a_profile_says() -> None:
     """It is a constant like ε: no parameter of the encoder shows it."""
     chosen = PROFILES["deepnet"].replace(residual="deepnorm-with-decoder", decoder_layers=18)
@@ -89,6 +90,7 @@ def test_the_depth_of_a_decoder_is_a_whole_number_that_a_profile_says() -> None:
         chosen.replace(decoder_layers=-1)
 
 
+@shows("RES-4", "RES-6")
 @pytest.mark.parametrize("variant", ["deepnorm", "deepnorm-with-decoder"])
 def test_weighed_sums_are_right_beside_post_ln_alone(variant: str) -> None:
     """At Pre-LN nothing scales the stream down again: there a profile has to say that it is meant."""
