@@ -11,7 +11,7 @@ def test_activation_is_its_variant(run: Run) -> None:
     run.expect("activation", Case(), Case(LOUD)).reaches("ffn").is_formed()
 
 
-@decides("FFN-6", "FFN-10", "FFN-13", "FFN-14", level="trace")
+@decides("FFN-6", "FFN-10", "FFN-13", "FFN-14", "FFN-15", level="trace")
 def test_ffn_is_two_maps_around_the_activation(run: Run) -> None:
     """f(x W₁ + b₁) W₂ + b₂, gated or not: an intermediate, and what the residual connection adds."""
     run.expect("ffn").reaches("residual").is_formed()

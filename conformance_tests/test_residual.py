@@ -4,7 +4,7 @@ from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import Run
 
 
-@decides("RES-1", "RES-3", level="trace")
+@decides("RES-1", "RES-3", "RES-4", "RES-6", level="trace")
 def test_residual_adds_the_sublayers_own_input(run: Run) -> None:
-    """X + sublayer(x) or x + λ ⊙ sublayer(x), twice in each layer: each sum is one of the encoder's intermediates."""
+    """X + sublayer(x), x + λ ⊙ sublayer(x) or αx + sublayer(x), twice in each layer: each sum is an intermediate."""
     run.expect("residual").is_formed()

@@ -161,3 +161,24 @@ def gated_with_biases(
     Undefined: dropout; here on the product, as in the other feed-forward networks.
     """
     return dropout(activation(x @ W_1 + b_1) * (x @ W_G + b_G)) @ W_2 + b_2
+
+
+@requirement("FFN-15", "FFN(x) = (σ(x W₁) ⊙ x W_G) W₂ + b₂: of a gate's three maps the last alone has a bias.")
+@equation("ffn.gated_with_output_bias", slot="ffn", variant="gated-output-bias")
+def gated_with_output_bias(
+    x: Float[Tensor, "*axes d_model"],
+    *,
+    activation: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+    W_1: Float[Tensor, "d_model d_ff"],
+    W_G: Float[Tensor, "d_model d_ff"],
+    W_2: Float[Tensor, "d_ff d_model"],
+    b_2: Float[Tensor, "d_model"],
+) -> Float[Tensor, "*axes d_model"]:
+    r"""Gated feed-forward network with a bias behind it. Portes et al. 2023 (MosaicBERT), §2.1; biases as released.
+
+    $$ \mathrm{FFN}(x) = \bigl(\sigma(x W_1) \odot x W_G\bigr) W_2 + b_2 $$
+
+    Undefined: dropout; here on the product, as in the other feed-forward networks.
+    """
+    return dropout(activation(x @ W_1) * (x @ W_G)) @ W_2 + b_2

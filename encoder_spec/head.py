@@ -156,7 +156,7 @@ def any_length(u: Float[Tensor, "B d_model"]) -> Float[Tensor, "B d_model"]:
 @requirement("HEAD-11", "The vector has length 1: the product of two of them is the cosine of their angle.")
 @equation("head.unit_length", slot="length", variant="unit")
 def unit_length(u: Float[Tensor, "B d_model"]) -> Float[Tensor, "B d_model"]:
-    r"""Vector of length 1. Radford et al. 2021, §2.3; Wang et al. 2022, §4.
+    r"""Vector of length 1. Radford et al. 2021, §2.3; Wang et al. 2022b, §4.
 
     $$ \mathrm{length}(u) = \frac{u}{\lVert u \rVert_2} $$
 

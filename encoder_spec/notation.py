@@ -75,5 +75,6 @@ SYMBOLS: dict[str, Symbol] = {
     "window": Symbol("w", "width of a window, of which half lies to either side", "window"),
     "fraction": Symbol(r"\varrho", "share of a head's features that rotary positions turn", "rotary_fraction"),
     "origin": Symbol("o_g", "number from which rows and columns of patches are counted", "grid_origin"),
+    "M": Symbol("M", "number of layers of the decoder that reads the encoder's output", "decoder_layers"),
     "reference": Symbol("G", "patches on a side of the image to which coordinates are stretched", "grid_reference"),
 }

@@ -17,8 +17,11 @@ from encoder_spec.notation import SYMBOLS, SpecificationError, demand
 
 CONSTANTS = {
     SYMBOLS[name].word: name
-    for name in ("eps", "P_drop", "offset", "theta", "fraction", "origin", "reference", "farthest", "window")
+    for name in ("eps", "P_drop", "offset", "theta", "fraction", "origin", "reference", "farthest", "window", "M")
 }
+
+COUNTED = ("position_offset", "decoder_layers")
+"""The constants that are whole numbers."""
 
 REPEATED = "repeated"
 """The last word of a choice that layers take in turn: ``global, local, local, repeated``."""
@@ -173,7 +176,7 @@ def number(name: str, value: Any) -> float:
     """Return a constant as given by a person: a non-negative number, else a SpecificationError."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
         raise SpecificationError(f"{name} must be a non-negative number, but is {value!r}")
-    return int(value) if name == "position_offset" else float(value)
+    return int(value) if name in COUNTED else float(value)
 
 
 def fill(slot: str, choice: str | Equation | Callable[..., Any]) -> Equation:
@@ -257,6 +260,7 @@ VASWANI_2017 = define(
     grid_reference=16,
     max_distance=128,
     window=128,
+    decoder_layers=6,
 )
 
 TORCH_POST_LN = VASWANI_2017.replace(
@@ -290,6 +294,15 @@ ANNOTATED_TRANSFORMER = VASWANI_2017.replace(
     norm="unbiased-std-plus-eps",
     layer="pre-ln",
     final_norm="norm",
+)
+
+DEEPNET = VASWANI_2017.replace(
+    name="deepnet",
+    source="Wang et al. 2022a, figure 2 and §4.1, an encoder alone; biases and ε as released",
+    residual="deepnorm",
+    projections="affine",
+    output="affine",
+    eps=1e-5,
 )
 
 BERT = VASWANI_2017.replace(
@@ -331,6 +344,14 @@ NOMIC_BERT = BERT.replace(
     ffn="gated",
     activation="silu",
 ).sized(V=30528, max_len=2048)
+
+MOSAIC_BERT = BERT.replace(
+    name="mosaic-bert",
+    source="Portes et al. 2023, §2.1; segments, biases and ε as released",
+    position="in-attention",
+    bias="alibi",
+    ffn="gated-output-bias",
+).sized(V=30528)
 
 MODERNBERT = PRE_LN.replace(
     name="modernbert",
@@ -580,6 +601,7 @@ PROFILES = {
         ROBERTA,
         ROFORMER,
         NOMIC_BERT,
+        MOSAIC_BERT,
         MODERNBERT,
         EUROBERT,
         EMBEDDING_GEMMA,
@@ -606,6 +628,7 @@ PROFILES = {
         PRE_LN,
         TORCH_POST_LN,
         TORCH_PRE_LN,
+        DEEPNET,
         UNIVERSAL,
     )
 }

@@ -203,7 +203,14 @@ SOURCES: dict[str, Source] = {
             _arxiv("2201.10005"),
         ),
         Source(
-            "Wang et al. 2022",
+            "Wang et al. 2022a",
+            "Hongyu Wang, Shuming Ma, Li Dong, Shaohan Huang, Dongdong Zhang, Furu Wei",
+            2022,
+            "DeepNet: Scaling Transformers to 1,000 Layers",
+            _arxiv("2203.00555"),
+        ),
+        Source(
+            "Wang et al. 2022b",
             "Liang Wang, Nan Yang, Xiaolong Huang and others",
             2022,
             "Text Embeddings by Weakly-Supervised Contrastive Pre-training",
@@ -581,13 +588,13 @@ SOURCES: dict[str, Source] = {
     )
 }
 
-_CITATION = re.compile(r"\b(S\d+)\b|\b([A-Z]\w+)(?: et al\.| & [A-Z]\w+)? (\d{4})\b")
+_CITATION = re.compile(r"\b(S\d+)\b|\b([A-Z]\w+)(?: et al\.| & [A-Z]\w+)? (\d{4}[a-z]?)\b")
 
 
 def cited(text: str) -> list[Source]:
     """The sources that a text cites, each once, in order: ``"Ba et al. 2016, §3; S0 §4"`` cites two.
 
-    A paper is found by its first author and year.
+    A paper is found by its first author and year; a letter behind the year distinguishes papers of one name and year.
 
     Raises:
         LookupError: if a citation has no entry.
@@ -602,4 +609,4 @@ def cited(text: str) -> list[Source]:
 
 
 def _opens(source: Source, author: str, year: str) -> bool:
-    return source.key.split()[0] == author and str(source.year) == year
+    return source.key.split()[0] == author and source.key.endswith(f" {year}")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine, one_step
+from conformance_tests.computation.constants import SAME
 from conformance_tests.computation.graph import PLACES, Graph, Value, places, with_compact
 from conformance_tests.computation.masks import (
     LARGE,
@@ -80,6 +81,7 @@ class Attention(Remarks):
         factors: codes of those by which each head multiplies the features of its normed queries and keys, (h, d_k) of
             either; None where all heads have the same ones.
         slopes: by how much the scores of each head fall from position to position; None where they do not.
+        is_rounded: whether these are multiplied by the distance in less than float64.
         reach: which keys a query reads.
         table: what is learned of distances and added to the scores, if something is.
     """
@@ -99,6 +101,7 @@ class Attention(Remarks):
     norms: tuple[Norm, Norm] | None = None
     factors: tuple[Tensor, Tensor] | None = None
     slopes: Tensor | None = None
+    is_rounded: bool = False
     reach: Reach = field(default_factory=Reach)
     table: "DistanceTable | None" = None
 
@@ -453,7 +456,7 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
         found.unread.append("its values are scaled")
     heads = heads_of(graph, Q, K, found.reads)
     if scores.added is not None:
-        found.slopes = slopes_of(scores, heads)
+        found.slopes, found.is_rounded = slopes_of(scores, heads)
         if found.slopes is None:
             found.unread.append(f"its scores get {CONSTANTS} added{found.where_scored}")
     for entries in scores.learned:
@@ -497,8 +500,8 @@ def turn_back(graph: Graph, found: Attention, scores: Scores, averaged: "Average
     elif any(by.mixes is not None for by in turned.values()):
         one, other = (turned[what].matrices for what in ("queries", "keys"))
         is_by_head = any(by.is_by_head for by in turned.values())
-        by = "their heads, and not by their positions" if is_by_head else "their positions"
-        says = f"the features of its queries and keys are mixed by {by}{found.where_scored}"
+        mixing = "their heads, and not by their positions" if is_by_head else "their positions"
+        says = f"the features of its queries and keys are mixed by {mixing}{found.where_scored}"
         if is_by_head:
             found.findings.append(Finding("rotation", says))
         elif tell_distances(one, other):
@@ -588,15 +591,19 @@ def norm_of_heads(graph: Graph, vectors: Tensor) -> Norm | None:
     return norm if [norm.reads.shape[axis] for axis in norm.axes] == [vectors.shape[-1]] else None
 
 
-def slopes_of(scores: Scores, heads: Sequence[int]) -> Tensor | None:
-    """Return by how much the scores of each head fall with the distance; None if what is added to them is another."""
+def slopes_of(scores: Scores, heads: Sequence[int]) -> tuple[Tensor | None, bool]:
+    """Return by how much the scores of each head fall with the distance, and whether each fall is rounded by itself.
+
+    None if what is added to them is another.
+    """
     assert scores.added is not None
     _, M, N = scores.product.shape
     at = places(scores.entries)
     head, distance = torch.tensor(heads)[at // (M * N)], (at // N % M - at % N).abs()
     falls = -scores.added / distance.clamp(min=1)
     slopes = torch.stack([falls[(head == i) & (distance > 0)].median() for i in range(max(heads) + 1)])
-    return slopes if apart(scores.added, -slopes[head] * distance) < UNNOTICED else None
+    off = apart(scores.added, -slopes[head] * distance)
+    return (slopes, off > SAME) if off < UNNOTICED else (None, False)
 
 
 @dataclass(frozen=True, eq=False)

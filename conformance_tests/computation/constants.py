@@ -59,11 +59,18 @@ def falling(slopes: Tensor, S: Tensor) -> Tensor:
     return S - slopes.to(S)[:, None, None] * (place[:, None] - place).abs()
 
 
+def weighed(alpha: float, x: Tensor, sublayer: Tensor, **_: float) -> Tensor:
+    """Return the sum of a weighed stream and what a sublayer gives."""
+    return alpha * x + sublayer
+
+
 WITH_CONSTANT = {
     "scaled": WithConstant("1/√d_k", lambda number, Q, K: number * (Q @ K.mT)),
     "sqrt-d-model": WithConstant("√d_model", lambda number, X: number * X),
     "gelu": WithConstant("1/√2", lambda number, x: x / 2 * (1 + torch.erf(number * x))),
     "alibi": WithConstant("2^(−8i/h)", falling),
+    "deepnorm": WithConstant("(2N)^¼", weighed),
+    "deepnorm-with-decoder": WithConstant("0.81 (N⁴M)^(1/16)", weighed),
     "geometric": WithConstant("θ^(−2i/r)", multiples),
     "axial": WithConstant("θ^(−4i/r)", in_halves),
     "axial-alternating": WithConstant("θ^(−2i/r)", in_halves),

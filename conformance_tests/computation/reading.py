@@ -32,6 +32,7 @@ from conformance_tests.computation.walking import along_axis, is_one_array
 from encoder_spec.attention import buckets, row_of_distance, row_of_places, slopes
 from encoder_spec.equation import variants
 from encoder_spec.profiles import VASWANI_2017, in_turn_by, in_words
+from encoder_spec.residual import alpha, alpha_with_decoder
 
 
 def read(graph: Graph) -> EncoderReading:
@@ -272,15 +273,14 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
         "d_model": head.W_Q.shape[0],
         "d_ff": max(found.codes.forms[f"layers.{l}.W_1"].shape[1] for l in range(len(layers))),
     }
-    found.choices["layer"] = stream.layer
+    found.choices |= {"layer": stream.layer, "residual": "sum"}
     biases = {path.rpartition(".")[2] for path in found.codes}
     projections = biases & {"b_Q", "b_K", "b_V"}
     found.choices["projections"] = (
         "linear" if not projections else "affine-but-keys" if projections == {"b_Q", "b_V"} else "affine"
     )
     found.choices["output"] = "affine" if "b_O" in biases else "linear"
-    gated, biased = network.W_G is not None, bool({"b_1", "b_2", "b_G"} & biases)
-    found.choices["ffn"] = ("gated-affine" if biased else "gated") if gated else ("affine" if biased else "linear")
+    found.choices["ffn"] = network_by_biases(biases, is_gated=network.W_G is not None)
     missing_biases(found, len(layers))
     fill_up_networks(found, len(layers))
     read_reach(found, [a.part for a, _ in layers])  # type: ignore[misc]
@@ -288,6 +288,7 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     read_norms(found, stream, norms)
     read_norms_of_heads(found, [a.part for a, _ in layers])  # type: ignore[misc]
     read_factors_of_sublayers(found, layers)
+    read_weights_of_stream(found, layers)
     read_groups(found, len(layers))
     find_repeated(found, len(layers))
     find_merge(found)
@@ -476,12 +477,20 @@ def add_bias(found: EncoderReading, path: str, codes: Tensor) -> None:
         found.codes[path] = codes
 
 
+def network_by_biases(biases: set[str], *, is_gated: bool) -> str:
+    """Return the variant of the feed-forward network that has these biases, and no further one unless it must."""
+    inner = biases & {"b_1", "b_G"}
+    if not is_gated:
+        return "affine" if inner or "b_2" in biases else "linear"
+    return "gated-affine" if inner else "gated-output-bias" if "b_2" in biases else "gated"
+
+
 def missing_biases(found: EncoderReading, N: int) -> None:
     """Put zeros where an equation has a bias and this encoder has none."""
     needed = {"affine": "QKV", "affine-but-keys": "QV", "linear": ""}[str(found.choices["projections"])]
     letters = [f"b_{letter}" for letter in needed]
     letters += ["b_O"] if found.choices["output"] == "affine" else []
-    letters += {"affine": ["b_1", "b_2"], "gated-affine": ["b_1", "b_G", "b_2"]}.get(str(found.choices["ffn"]), [])
+    letters += [name for name in variants("ffn")[str(found.choices["ffn"])].parameters if name.startswith("b_")]
     for l in range(N):
         for letter in letters:
             path = f"layers.{l}.{letter}"
@@ -673,6 +682,77 @@ def read_factors_of_sublayers(found: EncoderReading, layers: Sequence[Layer]) ->
             add_bias(found, path, part.lam)
 
 
+FEW_DIGITS = 0.01
+"""How far, relatively, a weight of the stream may be from DeepNorm's to be taken for it with too few digits."""
+
+MOST_ROUNDED = 32
+"""Of a decoder with more layers a weight in float32 does not tell the number: those of neighbours are too near."""
+
+MOST_OF_A_DECODER = 1000
+"""So many layers a decoder may have: of more than that, any weight is nearly that of some number of them."""
+
+
+def read_weights_of_stream(found: EncoderReading, layers: Sequence[Layer]) -> None:
+    """Read the number that multiplies the stream in each residual sum, which may be that of DeepNorm."""
+    steps = [step for both in layers for step in both if step.is_added and not is_absent(step.part)]
+    weights = Counter(step.times for step in steps)
+    if set(weights) <= {1.0}:
+        return
+    N = len(layers)
+    published = next((w for w, _ in weights.most_common() if weighed(w, N)), None)
+    meant = published or next((w for w in weights if len(weights) == 1 and is_mistaken_alpha(w, N)), None)
+    if meant is None or found.choices["residual"] == "scaled":
+        found.findings += [weight_found(step) for step in steps if step.times != 1]
+        return
+    choices = weighed(meant, N) or {"residual": "deepnorm"}
+    equation = variants("residual")[str(choices["residual"])]
+    if equation.is_mistake_beside(found.choices):
+        variant = equation.variant if len(weights) == 1 and published else ""
+        found.findings += [weight_found(step, variant=variant) for step in steps if step.times != 1]
+        return
+    M = choices.get("decoder_layers")
+    right, symbol = (alpha(N), "(2N)^¼") if M is None else (alpha_with_decoder(N, int(M)), "0.81 (N⁴M)^(1/16)")
+    found.choices |= choices
+    if published is not None and abs(published / right - 1) > SAME:
+        found.kept["residual"] = published
+    belongs = f", where {symbol} = {right:.6g} belongs to {N} layers"
+    found.findings += [weight_found(step, belongs) for step in steps if step.times != published]
+
+
+def is_absent(part: Attention | FeedForward) -> bool:
+    """Return whether a sublayer stands where an encoder has none."""
+    return isinstance(part, FeedForward) and bool(part.absent)
+
+
+def weighed(weight: float, N: int) -> dict[str, str | float]:
+    """Return the choices of DeepNorm that give the stream of N layers this weight; nothing if it has another one.
+
+    A decoder that reads the encoder's output shows in the weight alone.
+    """
+    if abs(weight / alpha(N) - 1) <= NEAR:
+        return {"residual": "deepnorm"}
+    M = round((weight / alpha_with_decoder(N, 1)) ** 16)
+    if not 1 <= M <= MOST_OF_A_DECODER:
+        return {}
+    off = abs(weight / alpha_with_decoder(N, M) - 1)
+    is_near = off <= (NEAR if M <= MOST_ROUNDED else SAME)
+    return {"residual": "deepnorm-with-decoder", "decoder_layers": M} if is_near else {}
+
+
+def is_mistaken_alpha(weight: float, N: int) -> bool:
+    """Return whether a weight is nearly DeepNorm's, or the fourth root of a whole number: as in another depth."""
+    power = weight**4
+    is_root = power > 1 and abs(power / round(power) - 1) <= 8 * SAME
+    return (is_root and abs(weight - round(weight)) > SAME) or abs(weight / alpha(N) - 1) <= FEW_DIGITS
+
+
+def weight_found(step: Step, belongs: str = "", variant: str = "") -> Finding:
+    """Return what is found of a stream that has another weight than 1, or than another one that belongs there."""
+    how = "is not multiplied" if step.times == 1 else f"is multiplied by {step.times:.6g}"
+    says = f"the stream {how} before the {step.kind}'s result is added{step.where}{belongs}"
+    return Finding("residual", says, variant)
+
+
 def read_rotation(found: EncoderReading, attentions: Sequence[Attention]) -> None:
     """Read by which angles positions turn queries and keys."""
     turned = [attention.turning for attention in attentions]
@@ -741,6 +821,8 @@ def read_slopes(found: EncoderReading, attentions: Sequence[Attention]) -> None:
         got, want = (", ".join(f"{float(slope):.3g}" for slope in each) for each in (sloped[0], own))
         says = f"the scores of the heads fall with the distance by {got}, where {want} belong{where}"
         found.findings.append(Finding("bias", says))
+    elif any(attention.is_rounded for attention in attentions):
+        found.is_rounded = True
     elif off > SAME:
         found.kept["bias"] = sloped[0]
 

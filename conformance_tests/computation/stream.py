@@ -202,7 +202,7 @@ class Wiring:
         return Node("sum" if sign > 0 else "difference", value, (inner, Node("weights", None, what=added)))
 
     def _scaled_by_feature(self, value: Value) -> Node | None:
-        """Return a sublayer of which each feature is multiplied by a learned factor, if a value is such; or its norm."""
+        """Return a sublayer, or a norm of it, of which each feature is multiplied by a learned factor, if a value is such."""
         data = [read for read in value.arrays if self.graph.depends(read)]
         others = [read for read in value.arrays if not self.graph.depends(read)]
         if value.operation != "mul" or len(data) != 1 or len(others) != 1:
@@ -338,7 +338,8 @@ class Step:
 
     ``extra`` is a norm that has no place in any order of norms: of the sum to which the stream is added once more, or
     before a sublayer where norms stand behind all of them. ``of_result`` is the norm of what it gives, before that is
-    added. A sublayer that ``is_parallel`` reads the stream that the one before it reads.
+    added. A sublayer that ``is_parallel`` reads the stream that the one before it reads. The stream counts ``times``
+    times where the result is added, which is computed at ``where``.
     """
 
     part: Sublayer
@@ -348,6 +349,13 @@ class Step:
     extra: Norm | None = None
     of_result: Norm | None = None
     is_parallel: bool = False
+    times: float = 1.0
+    where: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Return what the sublayer is called."""
+        return "attention" if isinstance(self.part, Attention) else "feed-forward network"
 
 
 @dataclass(eq=False)
@@ -490,11 +498,14 @@ def branch_in(node: Node) -> Branch | None:
 def multiplied_before(reads: Node, rest: Node | None, times: float) -> tuple[Node | None, float]:
     """Return what a sublayer's result is added to, and how many times that counts.
 
-    If the first sublayer reads it multiplied by that number, too, the number belongs to the embeddings.
+    If the first sublayer reads it multiplied by that number, too, the number belongs to the embeddings. If it reads
+    what is multiplied, the number weighs the stream.
     """
     below = reads.parts[0] if reads.kind == "norm" else reads
     if below.kind == "scaled" and below.parts[0] is rest and below.factor == times and not has_sublayer(below):
         return below, 1.0
+    if rest is not None and rest.kind == "scaled" and rest.parts[0] is below:
+        return below, times * rest.factor
     return rest, times
 
 
@@ -571,15 +582,14 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
             continue
         assert isinstance(out.what, Attention | FeedForward)
         rest, repeated = without_repetition(out, rest)
-        step = Step(out.what)
+        step = Step(out.what, where=out.value.where if out.value is not None else "")
         if branch is not None and branch.is_twice:
             step.extra = branch.norm
         elif branch is not None:
             step.of_result = branch.norm
         events.append(step)
         reads = out.parts[0]
-        where = out.value.where if out.value is not None else ""
-        slot = "attention" if isinstance(out.what, Attention) else "feed-forward network"
+        slot, where = step.kind, step.where
         is_its_own = rest is not None and isinstance(out.what, Attention) and rest.value is out.what.averages
         if rest is None or is_its_own:
             step.is_added = False
@@ -590,6 +600,7 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         if repeated:
             found.findings.append(Finding("residual", f"what the {slot} gives is added more than once{where}"))
         assert branch is not None
+        step.times = branch.times
         found.findings += wrong_with(branch, slot, where)
         here = later(reads, rest)
         if reads is not rest:
@@ -641,16 +652,13 @@ def stand_in_parallel(events: list["Norm | Step"], place: int, reads: tuple[Node
 
 
 def wrong_with(branch: Branch, sublayer: str, where: str) -> Iterator[Finding]:
-    """Yield what is wrong with the sum of a sublayer's result and the stream.
+    """Yield what is wrong with the sum of a sublayer's result and the stream, but for the weight of the stream.
 
     Args:
         branch: the sum.
         sublayer: what the sublayer is called.
         where: the line, in brackets.
     """
-    if branch.times != 1:
-        says = f"the stream is multiplied by {branch.times:.6g} before the {sublayer}'s result is added{where}"
-        yield Finding("residual", says)
     if branch.is_twice:
         says = f"behind the norm of the sum with what the {sublayer} gives the stream is added once more{where}"
         yield Finding("residual", says)
@@ -900,8 +908,7 @@ def place_norms_of_results(found: Stream, events: Sequence["Norm | Step"]) -> bo
     on_stream = [event for event in events[events.index(found.steps[0]) : -1] if isinstance(event, Norm)]
     variant = "res-post-ln" if all_normed and not on_stream else ""
     for step, norm in normed.items():
-        what = "attention" if isinstance(step.part, Attention) else "feed-forward network"
-        says = f"what the {what} gives is normed before it is added, not behind the sum{norm.value.where}"
+        says = f"what the {step.kind} gives is normed before it is added, not behind the sum{norm.value.where}"
         found.findings.append(Finding("layer" if variant else "residual", says, variant))
         step.of_result = None
         if found.is_pre:
@@ -922,8 +929,7 @@ def set_extra_apart(found: Stream, events: Sequence["Norm | Step"]) -> None:
         return
     for step in normed:
         assert step.before is not None
-        what = "attention" if isinstance(step.part, Attention) else "feed-forward network"
-        says = f"a norm stands before the {what}, too, and behind every sublayer{step.before.value.where}"
+        says = f"a norm stands before the {step.kind}, too, and behind every sublayer{step.before.value.where}"
         found.findings.append(Finding("layer", says))
         step.before, step.extra = None, step.before
 

@@ -16,7 +16,7 @@ __all__ = ["activations", "gates"]
 
 FFN = "ffn"
 NETWORK = ("FFN-1", "FFN-2", "FFN-4", "FFN-6", "FFN-11")
-HANDED_ON = ("FFN-6", "RES-1", "RES-3")
+HANDED_ON = ("FFN-6", "RES-1", "RES-3", "RES-4")
 """Where the right value is formed on the way, what is added to the residual is wrong."""
 
 BACKWARD = ("ENC-9", "ENC-10")

@@ -7,9 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conformance_tests.deviations import deviation
-from encoder_spec.ffn import ffn, gated, gated_with_biases, without_bias
+from encoder_spec.ffn import ffn, gated, gated_with_biases, gated_with_output_bias, without_bias
 
 LINEAR, GATED, BIASED = "ffn.without_bias", "ffn.gated", "ffn.gated_with_biases"
+ONE_BIAS = "ffn.gated_with_output_bias"
 
 Function: TypeAlias = Callable[..., Tensor]
 Inwards: TypeAlias = Float[Tensor, "d_model d_ff"]
@@ -117,3 +118,48 @@ def halves_exchanged(
 ) -> Tensor:
     """Of the two inner maps, which are stored in one array, the wrong one is activated."""
     return ((x @ W_1 + b_1) * activation(x @ W_G + b_G)) @ W_2 + b_2
+
+
+deviation(
+    "gate-with-output-bias",
+    (GATED, BIASED),
+    ("ENC-17", "FFN-13", "FFN-14"),
+    definition="Of the three maps of the gated feed-forward network the last alone has a bias.",
+)(gated_with_output_bias)
+deviation(
+    "gate-without-output-bias",
+    ONE_BIAS,
+    ("ENC-17", "FFN-15"),
+    definition="The last map of the gated feed-forward network has no bias.",
+)(gated)
+deviation(
+    "gate-with-inner-biases",
+    ONE_BIAS,
+    ("ENC-17", "FFN-15"),
+    definition="The inner maps of the gated feed-forward network have biases, too.",
+)(gated_with_biases)
+
+
+@deviation("gate-output-bias-ignored", ONE_BIAS, ("FFN-15", "ENC-8"))
+def output_bias_ignored(
+    x: Tensor, *, activation: Function, W_1: Inwards, W_G: Inwards, W_2: Outwards, b_2: Outer
+) -> Tensor:
+    """The bias behind the gated feed-forward network exists and is never added."""
+    return (activation(x @ W_1) * (x @ W_G)) @ W_2
+
+
+@deviation("gate-output-bias-inside", ONE_BIAS, ("FFN-15", "FFN-2"))
+def output_bias_inside(
+    x: Tensor, *, activation: Function, W_1: Inwards, W_G: Inwards, W_2: Outwards, b_2: Outer
+) -> Tensor:
+    """The bias of the gated feed-forward network is added to what it reads, and not to what it gives."""
+    x = x + b_2
+    return (activation(x @ W_1) * (x @ W_G)) @ W_2
+
+
+@deviation("gate-output-bias-halves-exchanged", ONE_BIAS, ("FFN-15", "FFN-2"), "commonly seen")
+def output_bias_halves_exchanged(
+    x: Tensor, *, activation: Function, W_1: Inwards, W_G: Inwards, W_2: Outwards, b_2: Outer
+) -> Tensor:
+    """Of the two inner maps, which are stored in one array, the wrong one is activated."""
+    return ((x @ W_1) * activation(x @ W_G)) @ W_2 + b_2

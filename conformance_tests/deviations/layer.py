@@ -35,7 +35,7 @@ deviation(
 deviation(
     "post-ln-norm-before-sum",
     POST,
-    ("LAYER-1", "RES-1"),
+    ("LAYER-1", "RES-1", "RES-4"),
     "lucidrains/vit-pytorch#244",
     definition="Each sublayer's output is normed before the residual sum, which is not normed.",
 )(layer.res_post_ln)
@@ -57,7 +57,7 @@ deviation(
 # Where Post-LN is due --------------------------------------------------------------------
 
 
-@deviation("post-ln-attention-residual-missing", POST, ("LAYER-1", "RES-1"), "commonly seen")
+@deviation("post-ln-attention-residual-missing", POST, ("LAYER-1", "RES-1", "RES-4"), "commonly seen")
 def post_attention_alone(
     x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_2: F
 ) -> Tensor:
@@ -66,14 +66,14 @@ def post_attention_alone(
     return norm_2(residual_2(x, ffn(x)))
 
 
-@deviation("post-ln-ffn-residual-missing", POST, ("LAYER-1", "RES-1"), "commonly seen")
+@deviation("post-ln-ffn-residual-missing", POST, ("LAYER-1", "RES-1", "RES-4"), "commonly seen")
 def post_ffn_alone(x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F) -> Tensor:
     """The feed-forward network's input is not added to its output."""
     x = norm_1(residual_1(x, multihead(x, keep)))
     return norm_2(ffn(x))
 
 
-@deviation("post-ln-ffn-residual-from-layer-input", POST, ("LAYER-1", "RES-1"), "JanSchm/CapMarket#8")
+@deviation("post-ln-ffn-residual-from-layer-input", POST, ("LAYER-1", "RES-1", "RES-4"), "JanSchm/CapMarket#8")
 def post_far_residual(
     x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F, residual_2: F
 ) -> Tensor:

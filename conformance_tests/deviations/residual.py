@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conformance_tests.deviations import deviation
-from encoder_spec.residual import residual
+from encoder_spec.residual import alpha, alpha_with_decoder, deepnorm, deepnorm_with_decoder, residual
 
 RESIDUAL = "residual"
 CHANGED = ("RES-1", "LAYER-1", "LAYER-4", "LAYER-7", "NORM-1")
@@ -38,10 +38,13 @@ def input_halved(x: Tensor, sublayer: Tensor) -> Tensor:
     return x / 2 + sublayer
 
 
-@deviation("residual-weighed-by-depth", RESIDUAL, "RES-1", "commonly seen")
-def weighed_by_depth(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
-    """The input of a sublayer is multiplied by (2N)^¼ before the sum, as in DeepNorm."""
-    return (2 * N) ** 0.25 * x + sublayer
+deviation(
+    "residual-weighed-by-depth",
+    RESIDUAL,
+    "RES-1",
+    "commonly seen",
+    definition="The input of a sublayer is multiplied by (2N)^¼ before the sum, as in DeepNorm.",
+)(deepnorm)
 
 
 @deviation("residual-sublayer-scaled", RESIDUAL, "RES-1", "commonly seen")
@@ -132,3 +135,90 @@ def of_the_stream(x: Tensor, sublayer: Tensor, *, lam: Float[Tensor, "d_model"])
 def of_the_sum(x: Tensor, sublayer: Tensor, *, lam: Float[Tensor, "d_model"]) -> Tensor:
     """The learned factors multiply the sum."""
     return lam * (x + sublayer)
+
+
+DEEPNORM, WITH_DECODER = "residual.deepnorm", "residual.deepnorm_with_decoder"
+WEIGHED = (DEEPNORM, WITH_DECODER)
+WEIGHT = ("RES-4", "RES-6")
+
+deviation(
+    "deepnorm-forgotten",
+    WEIGHED,
+    WEIGHT,
+    "commonly seen",
+    definition="The input of a sublayer is added with weight 1, where that of DeepNorm belongs.",
+)(residual)
+deviation(
+    "deepnorm-forgotten-behind-attention",
+    WEIGHED,
+    WEIGHT,
+    place="residual_1",
+    definition="The attention's input is added with weight 1, the feed-forward network's alone with that of DeepNorm.",
+)(residual)
+deviation(
+    "deepnorm-forgotten-behind-ffn",
+    WEIGHED,
+    WEIGHT,
+    place="residual_2",
+    definition="The feed-forward network's input is added with weight 1, the attention's alone with that of DeepNorm.",
+)(residual)
+deviation(
+    "deepnorm-without-decoder",
+    WITH_DECODER,
+    "RES-6",
+    definition="The weight of the input is that of an encoder alone, though a decoder reads the output.",
+)(deepnorm)
+deviation(
+    "deepnorm-with-a-decoder",
+    DEEPNORM,
+    "RES-4",
+    definition="The weight of the input is that of an encoder before a decoder, though there is no decoder.",
+)(deepnorm_with_decoder)
+
+
+@deviation("deepnorm-square-root", DEEPNORM, "RES-4")
+def square_root(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
+    """The weight of the input is the square root of 2N, not the fourth root."""
+    return (2 * N) ** 0.5 * x + sublayer
+
+
+@deviation("deepnorm-of-half-the-depth", DEEPNORM, "RES-4")
+def of_half_the_depth(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
+    """The weight of the input is N^¼: it counts layers, where sublayers are to be counted."""
+    return N**0.25 * x + sublayer
+
+
+@deviation("deepnorm-of-twelve-layers", DEEPNORM, "RES-4")
+def of_twelve_layers(x: Tensor, sublayer: Tensor) -> Tensor:
+    """The weight of the input is that of twelve layers, however many there are."""
+    return alpha(12) * x + sublayer
+
+
+@deviation("deepnorm-of-a-decoder", DEEPNORM, "RES-4")
+def of_a_decoder(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
+    """The weight of the input is (3N)^¼, which belongs to a decoder beside an encoder."""
+    return (3 * N) ** 0.25 * x + sublayer
+
+
+@deviation("deepnorm-of-the-sublayer", DEEPNORM, "RES-4")
+def of_the_sublayer(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
+    """The output of a sublayer is multiplied by (2N)^¼, and not its input."""
+    return x + alpha(N) * sublayer
+
+
+@deviation("deepnorm-with-beta", DEEPNORM, "RES-4")
+def with_beta(x: Tensor, sublayer: Tensor, *, N: int) -> Tensor:
+    """The output of a sublayer is multiplied by (8N)^(−¼), which belongs to the initial weights alone."""
+    return alpha(N) * x + (8 * N) ** -0.25 * sublayer
+
+
+@deviation("deepnorm-with-decoder-exchanged", WITH_DECODER, "RES-6")
+def exchanged(x: Tensor, sublayer: Tensor, *, N: int, M: int) -> Tensor:
+    """The depths of encoder and decoder stand in each other's place: 0.81 (NM⁴)^(1/16)."""
+    return alpha_with_decoder(M, N) * x + sublayer
+
+
+@deviation("deepnorm-with-decoder-constant-of-beta", WITH_DECODER, "RES-6")
+def constant_of_beta(x: Tensor, sublayer: Tensor, *, N: int, M: int) -> Tensor:
+    """The constant before the root is 0.87, which belongs to the initial weights, and not 0.81."""
+    return alpha_with_decoder(N, M) * 0.87 / 0.81 * x + sublayer

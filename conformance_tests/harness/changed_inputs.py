@@ -72,16 +72,16 @@ class Departure(NamedTuple):
 
     def equation_at(self, place: int) -> Callable[[Tensor], Any]:
         """Return the equation at a place, with the subject's parameters, as a function of its input alone."""
-        path, slot = self.trace[place].path, self.trace[place].equation.slot
-        if slot == "residual":
-            return lambda x: x + self.trace[place - 1].value
-        slot = self.profile.slot_at(path) if path.rpartition(".")[2] in places() else slot
+        path, of = self.trace[place].path, self.trace[place].equation.slot
+        slot = self.profile.slot_at(path) if path.rpartition(".")[2] in places() else of
         probe = self.run.probes[self.case.probe]
         keep = probe.keep
         kept = torch.ones(1, 1, 1, dtype=torch.bool) if keep is None else keep[:, None]
         function: Callable[..., Any] = self.run.encoder.seeing(*probe.inputs).bind(
             masked(self.run.parameters(self.case.weights), kept), path=path, slot=slot
         )
+        if of == "residual":
+            return lambda x: function(x, self.trace[place - 1].value)
         return (lambda x: function(x, kept)) if slot in ("multihead", "layer") else function
 
 

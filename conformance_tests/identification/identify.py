@@ -18,7 +18,7 @@ from encoder_spec.assembly import Encoder
 from encoder_spec.equation import variants
 from encoder_spec.profiles import PROFILES, Profile
 
-OPEN_SLOTS = ("layer", "norm", "activation", "scores", "embedding_scale", "position")
+OPEN_SLOTS = ("layer", "norm", "activation", "scores", "embedding_scale", "position", "residual")
 """The slots whose variants differ without differing in parameters."""
 
 
@@ -64,6 +64,10 @@ def open_axes(start: Encoder, hints: Hints) -> Axes:
         begin = start.profile[slot].variant
         mistaken = {n for n, e in variants(slot).items() if e.is_mistake_beside(start.profile.choices())}
         axes[slot] = [n for n in axes[slot] if n == begin or n not in mistaken]
+    # The depth of a decoder has no end, so that no search can begin with it.
+    begin = start.profile["residual"].variant
+    endless = {n for n, e in variants("residual").items() if "M" in e.constants}
+    axes["residual"] = [n for n in axes["residual"] if n == begin or n not in endless]
     if "position" in used:
         # Outputs do not tell a set from a sentence whose positions were forgotten: where the search begins says which.
         begin = start.profile["position"].variant

@@ -1,6 +1,8 @@
 """The search among choices of equations: by what stands among the intermediates."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import wraps
 from itertools import combinations, product
 from typing import Any
 
@@ -11,6 +13,7 @@ from conformance_tests.identification.epsilon import PLACES, fitted, settled
 from conformance_tests.identification.experiment import Experiment
 from conformance_tests.numerics.probes import is_slow
 from encoder_spec.assembly import Encoder, Intermediate
+from encoder_spec.equation import Equation
 from encoder_spec.notation import SpecificationError
 
 Axes = dict[str, list[str | float]]
@@ -33,13 +36,15 @@ def candidates(start: Encoder, axes: Axes, most: int | None = None) -> Iterator[
                 chosen = start.profile.replace(**choice)
                 if "position_offset" in choice and "offset" not in chosen["position"].constants:
                     continue  # it would be the same choice again
+                if changes and chosen["residual"].is_mistake_beside(chosen.choices()):
+                    continue
                 yield Encoder(chosen, resized)
 
 
 GUIDED = (
     ("embedding_scale", "position", "position_offset"),
     ("h", "scores"),
-    ("layer", "norm"),
+    ("layer", "norm", "residual"),
     ("activation",),
     ("N",),
     ("final_norm", "norm_final"),
@@ -101,8 +106,30 @@ def guided(start: Encoder, axes: Axes, experiment: Experiment, recorded: Recorde
 
 
 def first_layer(start: Encoder) -> Encoder:
-    """Return the first layer alone: what it has shows there as in a deep stack, and at a fraction of the cost."""
-    return Encoder(start.profile.replace(final_norm="none", head="none"), start.dimensions.replace(N=1))
+    """Return the first layer alone: what it has shows there as in a deep stack, and at a fraction of the cost.
+
+    What depends on the number of layers is as in the whole stack.
+    """
+    N, profile = start.dimensions.N, start.profile
+    of_stack: dict[str, Any] = {
+        key: [as_in_stack(e, N) for e in profile.choice(key) if isinstance(e, Equation)]
+        for key, equation in profile.equations.items()
+        if "N" in equation.constants
+    }
+    alone = profile.replace(**of_stack | {"final_norm": "none", "head": "none"})
+    return Encoder(alone, start.dimensions.replace(N=1))
+
+
+def as_in_stack(equation: Equation, N: int) -> Equation:
+    """Return an equation as it is in a stack of N layers, however many are evaluated."""
+    if "N" not in equation.constants:
+        return equation
+
+    @wraps(equation.function)
+    def function(*flowing: Any, **supplied: Any) -> Any:
+        return equation.function(*flowing, **(supplied | {"N": N}))
+
+    return replace(equation, function=function)
 
 
 def first_layer_is_found(encoder: Encoder, experiment: Experiment, recorded: Recorded) -> bool:

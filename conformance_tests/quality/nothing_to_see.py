@@ -7,7 +7,7 @@ CENTRED_IMAGES = "vit deit dinov2 dinov2-registers eva-02 clip-vision siglip"
 IMAGES = f"{CENTRED_IMAGES} vit-22b"
 """Profiles of encoders of images with a table of positions: those whose norms subtract the mean, and all of them."""
 
-IN_ATTENTION = "roformer nomic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder dinov3"
+IN_ATTENTION = "roformer nomic-bert mosaic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder dinov3"
 """Profiles in which attention alone tells positions."""
 
 WIDE = "of 257 positions, the longest probe, a window of 512 hides none"
@@ -38,8 +38,8 @@ NOTHING_TO_SEE = {
         "what is offset is scaled feature by feature there, or stays offset in the output",
     ),
     "sum-of-embedding-and-position-scaled": (
-        f"bert roberta roformer nomic-bert modernbert eurobert jina-v3 mpnet t5-encoder distilbert clip-text whisper "
-        f"wav2vec2 hubert embedding-gemma dinov3 {IMAGES}",
+        f"bert roberta roformer nomic-bert mosaic-bert modernbert eurobert jina-v3 mpnet t5-encoder distilbert "
+        f"clip-text whisper wav2vec2 hubert embedding-gemma dinov3 {IMAGES}",
         "the scale of the embedding is 1 there, or nothing is added to it",
     ),
     "position-subtracted": (IN_ATTENTION, "nothing is added there"),

@@ -98,3 +98,20 @@ def gated_with_biases(
     other: Array = np.einsum("...m,mf->...f", x, W_G) + b_G
     y: Array = np.einsum("...f,fm->...m", dropout(gate * other), W_2) + b_2
     return y
+
+
+def gated_with_output_bias(
+    x: Array,
+    *,
+    activation: Callable[..., Array],
+    dropout: Callable[..., Array],
+    W_1: Array,
+    W_G: Array,
+    W_2: Array,
+    b_2: Array,
+) -> Array:
+    """y[p, m'] = Σ_f Dropout(σ(Σ_m x[p, m] W₁[m, f]) Σ_m x[p, m] W_G[m, f]) W₂[f, m'] + b₂[m']."""
+    gate: Array = activation(np.einsum("...m,mf->...f", x, W_1))
+    inner: Array = np.einsum("...f,...m,mf->...f", gate, x, W_G)
+    y: Array = np.einsum("...f,fm->...m", dropout(inner), W_2) + b_2
+    return y

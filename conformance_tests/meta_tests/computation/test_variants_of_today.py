@@ -1,4 +1,4 @@
-"""LayerScale, normed queries and keys, windows, tables of distances and groups: read off the computation."""
+"""LayerScale, DeepNorm, gates, normed queries and keys, windows, tables, groups: read off the computation."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from conformance_tests.engine.judging import check
-from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainPreNorm, layers_with, plain_layers
+from conformance_tests.meta_tests.encoders.plain import (
+    Plain,
+    PlainAttention,
+    PlainLayer,
+    PlainPreNorm,
+    layers_with,
+    plain_layers,
+)
 from conformance_tests.reports.report import TargetReport
 from encoder_spec.profiles import TORCH_PRE_LN
 
@@ -64,6 +71,241 @@ def test_learned_factors_of_the_stream_are_none(layer: type[Scaled]) -> None:
     report = judged(lambda: Plain(plain_layers(layer), nn.LayerNorm(28)))
     assert report.verdict != "conformant"
     assert "the stream is multiplied by layers." in str(report.notes)
+
+
+# The weight of the stream ----------------------------------------------------------------
+
+
+class Weighed(PlainLayer):
+    """Post-LN in one function for both sublayers, with a weight of the stream that is somebody else's business."""
+
+    first: float
+    second: float
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = self.norm1(self.residual_connection(self.attention(x, hidden), x, self.first))
+        return self.norm2(self.residual_connection(self.feed_forward(x), x, self.second))
+
+    def residual_connection(self, x: Tensor, residual: Tensor, alpha: float) -> Tensor:
+        return residual * alpha + x
+
+
+class Fused(Weighed):
+    """The factor stands in the operation of the sum."""
+
+    def residual_connection(self, x: Tensor, residual: Tensor, alpha: float) -> Tensor:
+        return torch.add(x, residual, alpha=alpha)
+
+
+class InPlace(Weighed):
+    """The stream is multiplied, and then changed in place."""
+
+    def residual_connection(self, x: Tensor, residual: Tensor, alpha: float) -> Tensor:
+        weighed = residual.mul(alpha)
+        weighed += x
+        return weighed
+
+
+class FromABuffer(Weighed):
+    """The weight is a number of float32 that the layer keeps."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.register_buffer("alpha", torch.tensor(6**0.25))
+
+    def residual_connection(self, x: Tensor, residual: Tensor, alpha: float) -> Tensor:
+        return self.alpha * residual + x
+
+
+class WeighedBeforeNorm(Weighed):
+    """Pre-LN with a weight, which nothing takes back."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = self.residual_connection(self.attention(self.norm1(x), hidden), x, self.first)
+        return self.residual_connection(self.feed_forward(self.norm2(x)), x, self.second)
+
+
+class FromTokens(Plain):
+    """Tokens and positions are added, and the first sublayer reads the sum as it is."""
+
+    def __init__(self, layers: list[nn.Module]) -> None:
+        super().__init__(layers)
+        self.tokens, self.places = nn.Embedding(31, 28), nn.Embedding(64, 28)
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        return super().run(self.tokens(x) + self.places(torch.arange(x.shape[1])), hidden)
+
+
+def weighing(
+    first: float,
+    second: float | None = None,
+    depth: int = 3,
+    kind: type[Weighed] = Weighed,
+    stack: Callable[[list[nn.Module]], nn.Module] = Plain,
+) -> nn.Module:
+    """Return an encoder whose layers weigh the stream before both sublayers, by one number unless told otherwise."""
+    layers = plain_layers(kind, depth=depth)
+    for layer in layers:
+        layer.first, layer.second = first, first if second is None else second  # type: ignore[assignment]
+    return stack(layers)
+
+
+ALPHA = 6**0.25
+
+
+@pytest.mark.parametrize("kind", [Weighed, Fused, InPlace, FromABuffer])
+@pytest.mark.parametrize("stack", [Plain, FromTokens])
+def test_the_weight_of_deepnorm_is_a_variant_however_it_is_written(
+    kind: type[Weighed], stack: Callable[[list[nn.Module]], nn.Module]
+) -> None:
+    """Three layers have six sublayers."""
+    report = judged(lambda: weighing(ALPHA, kind=kind, stack=stack))
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    assert report.profile["choices"]["residual"] == "deepnorm"
+    assert "RES-4" in {r.id for r in report.of("pass")}
+    assert ("keeps (2N)^¼" in str(report.notes)) is (kind is FromABuffer)
+
+
+@pytest.mark.parametrize("depth", [1, 8])
+def test_the_weight_goes_with_the_depth(depth: int) -> None:
+    """Of one layer it is 2^¼, and of eight 2: there the input is not doubled by mistake."""
+    report = judged(lambda: weighing((2 * depth) ** 0.25, depth=depth))
+    assert (report.verdict, report.profile["choices"]["residual"]) == ("conformant", "deepnorm"), report.notes
+
+
+def test_a_decoder_shows_in_the_weight() -> None:
+    """0.81 (3⁴ · 5)^(1/16): the output is read by a decoder of five layers."""
+    report = judged(lambda: weighing(0.81 * (3**4 * 5) ** (1 / 16)))
+    assert report.verdict == "conformant", report.notes
+    chosen = report.profile["choices"]
+    assert (chosen["residual"], chosen["decoder_layers"]) == ("deepnorm-with-decoder", 5)
+    assert "RES-6" in {r.id for r in report.of("pass")}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "at", "says"),
+    [
+        (24**0.25, None, "residual.deepnorm", "multiplied by 2.21336 before the attention's result is added"),
+        (3**0.25, None, "residual.deepnorm", "multiplied by 1.31607 before the attention's result is added"),
+        (6**0.5, None, "residual.deepnorm", "multiplied by 2.44949 before the attention's result is added"),
+        (1.56, None, "residual.deepnorm", "multiplied by 1.56 before the attention's result is added"),
+        (ALPHA, 1.0, "residual.deepnorm", "not multiplied before the feed-forward network's result is added"),
+        (1.0, ALPHA, "residual.deepnorm", "not multiplied before the attention's result is added"),
+        (2.0, None, "residual", "multiplied by 2 before the attention's result is added"),
+        (1.3, None, "residual", "multiplied by 1.3 before the attention's result is added"),
+    ],
+    ids=["of 12 layers", "of layers", "square root", "two digits", "forgotten", "forgotten first", "twice", "another"],
+)
+def test_another_weight_is_named(first: float, second: float | None, at: str, says: str) -> None:
+    """Where it is DeepNorm's in another depth, under another root or in one sublayer, the right one is named beside."""
+    report = judged(lambda: weighing(first, second))
+    assert (report.verdict, report.departs_at) == ("nonconformant", at), report.notes
+    failed = str([r.message for r in report.of("fail")])
+    assert f"the stream is {says}" in failed
+    assert ("where (2N)^¼ = 1.56508 belongs to 3 layers" in failed) is (at == "residual.deepnorm")
+
+
+def test_the_weight_of_deepnorm_beside_pre_ln_is_a_mistake_unless_it_is_declared() -> None:
+    """It was published with a norm behind each sum."""
+
+    def make() -> nn.Module:
+        return weighing(ALPHA, kind=WeighedBeforeNorm)
+
+    report = judged(make)
+    assert (report.verdict, report.departs_at) == ("nonconformant", "residual"), report.notes
+    assert 'residual = "deepnorm"' in str(report.notes)
+    declared = TORCH_PRE_LN.replace(name="weighed", final_norm="none", residual="deepnorm")
+    assert check(make, profile=declared).verdict == "conformant"
+
+
+# Gates with and without biases -----------------------------------------------------------
+
+
+class Gate(PlainLayer):
+    """One map gives gate and value; the last one may have a bias, and so may the first."""
+
+    inner, outer = False, True
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.fc1, self.fc2 = nn.Linear(28, 2 * 37, bias=self.inner), nn.Linear(37, 28, bias=self.outer)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        gate, value = self.fc1(x).chunk(2, -1)
+        features: Tensor = self.fc2(nn.functional.gelu(gate) * value)
+        return features
+
+
+def with_biases_of_zero(layer: type[Gate]) -> nn.Module:
+    """Return an encoder whose biases exist and are 0, as they begin in many."""
+    encoder = Plain(plain_layers(layer))
+    for name, parameter in encoder.named_parameters():
+        if name.endswith("bias") and "norm" not in name:
+            nn.init.zeros_(parameter)
+    return encoder
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "variant"),
+    [(False, True, "gated-output-bias"), (True, True, "gated-affine"), (False, False, "gated")],
+)
+def test_a_gate_is_told_by_the_biases_that_it_has(*, inner: bool, outer: bool, variant: str) -> None:
+    """A bias that exists is one, though it is 0; one that does not exist is none."""
+    layer = type("Own", (Gate,), {"inner": inner, "outer": outer})
+    report = judged(lambda: with_biases_of_zero(layer))
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    assert report.profile["choices"]["ffn"] == variant
+    assert ("FFN-15" in {r.id for r in report.of("pass")}) is (variant == "gated-output-bias")
+
+
+class BiasInside(Gate):
+    """The last bias is added before the map, and not behind it."""
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        gate, value = self.fc1(x + self.fc2.bias).chunk(2, -1)
+        return (nn.functional.gelu(gate) * value) @ self.fc2.weight.mT
+
+
+class BiasForgotten(Gate):
+    """The last bias is never added."""
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        gate, value = self.fc1(x).chunk(2, -1)
+        return (nn.functional.gelu(gate) * value) @ self.fc2.weight.mT
+
+
+def test_a_bias_behind_the_gate_that_is_never_added_is_missed() -> None:
+    report = judged(lambda: Plain(plain_layers(BiasForgotten)))
+    assert report.verdict == "nonconformant"
+    assert "fc2.bias" in str([r.message for r in report.of("fail")])
+
+
+def test_a_bias_in_front_of_the_gate_is_none_behind_it() -> None:
+    assert judged(lambda: Plain(plain_layers(BiasInside))).verdict != "conformant"
+
+
+class Sloped(PlainAttention):
+    """The scores of twelve heads fall with the distance, as a table of float32 says."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        place = torch.arange(q.shape[-2])
+        slopes = torch.tensor([2 ** -(i + 1) for i in range(8)] + [2 ** -(0.5 + i) for i in range(4)])
+        table = slopes[:, None, None] * -(place - place[:, None]).abs()
+        return super().score(q, k) + table
+
+
+def test_slopes_of_float32_are_those_of_float64_in_float32() -> None:
+    """Those of twelve heads are irrational, and their multiples are rounded each by itself: MosaicBERT keeps such."""
+    layers = [PlainLayer(36, 12, 37) for _ in range(2)]
+    for layer in layers:
+        layer.attention = Sloped(36, 12)
+    report = judged(lambda: Plain(list(layers)))
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")]
+    assert report.profile["choices"]["bias"] == "alibi"
+    assert "judged in float32" in str(report.notes)
+
+
+# Norms in the heads ----------------------------------------------------------------------
 
 
 class RootMeanSquare(nn.Module):

@@ -67,7 +67,7 @@ TEXTS = {
         PRE | {"rotation": "halves", "norm": "rms", "ffn": "gated", "activation": "silu"},
     ),
     "Nomic-BERT": (maker("NomicBert", **TEXT), POST | {"rotation": "halves", "rotary_base": 1000.0, "ffn": "gated"}),
-    "GTE": (maker("Gte", **TEXT), POST | {"rotation": "halves", "rotary_base": 160000.0, "ffn": "gated-affine"}),
+    "GTE": (maker("Gte", **TEXT), POST | {"rotation": "halves", "rotary_base": 160000.0, "ffn": "gated-output-bias"}),
     "Jina embeddings v3": (
         maker("JinaEmbeddingsV3", **TEXT),
         POST | {"rotation": "halves", "rotary_base": 20000.0, "ffn": "affine"},

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from conformance_tests.engine.judging import check
-from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainLayer, plain_layers
 from conformance_tests.meta_tests.encoders.uncatalogued import attending, layered, normed, stacked
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
@@ -90,6 +90,22 @@ def test_a_defect_around_the_sublayers_is_placed_in_none() -> None:
 def test_the_black_box_that_they_change_is_conformant() -> None:
     """The same with nothing replaced."""
     assert check(lambda: BlackBox(lambda: Plain(plain_layers()))).verdict == "conformant"
+
+
+class Deep(PlainLayer):
+    """Two layers have four sublayers: the stream weighs √2."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = self.norm1(2**0.5 * x + self.attention(x, hidden))
+        return self.norm2(2**0.5 * x + self.feed_forward(x))
+
+
+def test_outputs_alone_tell_the_weight_of_deepnorm() -> None:
+    """Where both sublayers add nothing the norm takes it back, but for ε: it shows where either adds something."""
+    target = check(lambda: BlackBox(lambda: Plain(plain_layers(Deep)))).targets[0]
+    assert (target.verdict, target.level) == ("conformant", "agreement"), target.notes
+    assert {name: target.profile["choices"][name] for name in PLAIN_CHOICES} == PLAIN_CHOICES
+    assert (target.profile["choices"]["residual"], target.profile["choices"]["eps"]) == ("deepnorm", 1e-5)
 
 
 def test_a_number_of_heads_that_nothing_tells_is_called_a_guess() -> None:

@@ -39,7 +39,7 @@ READ_BY = {"inputs": "input", "tokens": "embedding", "segment_ids": "segment"}
 """Arguments without a shape of their own, and the slot whose equation reads them: segments after X."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Twin(Equation):
     """An equation whose oracle stands beside it, not in ``encoder_spec.oracle``."""
 
@@ -61,7 +61,7 @@ def spread_tensor(x: Tensor) -> Tensor:
     return torch.from_numpy(spread(x.detach().numpy()))
 
 
-SPREAD_NOISE = Twin("dropout.noise", "noise", "spread", spread_tensor, spread)
+SPREAD_NOISE = Twin("dropout.noise", "noise", "spread", spread_tensor, twin=spread)
 """Noise that both sides share: two random generators could never agree."""
 
 

@@ -13,7 +13,18 @@ from conformance_tests.meta_tests.spec.values import close, normal, random_param
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.dropout import identity
-from encoder_spec.ffn import ffn, gated, gated_with_biases, gelu, gelu_tanh, quick_gelu, relu, silu, without_bias
+from encoder_spec.ffn import (
+    ffn,
+    gated,
+    gated_with_biases,
+    gated_with_output_bias,
+    gelu,
+    gelu_tanh,
+    quick_gelu,
+    relu,
+    silu,
+    without_bias,
+)
 from encoder_spec.profiles import VASWANI_2017
 
 GRID = torch.linspace(-12, 12, 24001, dtype=torch.float64)
@@ -94,6 +105,22 @@ def test_gate_with_biases_is_of_three_affine_maps() -> None:
     same(network(dropout=identity, b_1=tensor([-1])), tensor([[27, -39]]))
     same(network(dropout=lambda x: x - 4, b_1=tensor([-1])), tensor([[19, -19]]))
     same(network(dropout=identity, b_1=tensor([-4])), tensor([[7, 11]]))
+
+
+@shows("FFN-15")
+def test_gate_with_one_bias_has_it_behind_the_last_map() -> None:
+    """X = (1, 2), W₁ = (1, 1)ᵀ, W_G = (3, −1)ᵀ: the gate is ReLU(3) = 3, the other map 1, their product 3.
+
+    Through W₂ = (2, −5) and b₂ = (7, 11) that is (13, −4); dropout on the product, here · − 1, leaves 2: (11, 1). With
+    W₁ = (−1, 0)ᵀ the gate is 0, and b₂ alone is left.
+    """
+    maps = {"W_G": [[3], [-1]], "W_2": [[2, -5]], "b_2": [7, 11]}
+    network = partial(
+        gated_with_output_bias, tensor([[1, 2]]), activation=relu, **{n: tensor(w) for n, w in maps.items()}
+    )
+    same(network(dropout=identity, W_1=tensor([[1], [1]])), tensor([[13, -4]]))
+    same(network(dropout=lambda x: x - 1, W_1=tensor([[1], [1]])), tensor([[11, 1]]))
+    same(network(dropout=identity, W_1=tensor([[-1], [0]])), tensor([[7, 11]]))
 
 
 @shows("FFN-4")

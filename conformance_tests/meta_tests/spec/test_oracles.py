@@ -164,7 +164,7 @@ def wrong(id: str, function: Callable[..., Any]) -> Equation:
     """Give the equation ``id`` another implementation, beside its own oracle and shapes."""
     right = equations()[id]
     function.__signature__ = inspect.signature(right.function)  # type: ignore[attr-defined]
-    return Twin(right.id, right.slot, "wrong", function, right.oracle)
+    return Twin(right.id, right.slot, "wrong", function, twin=right.oracle)
 
 
 def scaled_for_all_heads(Q: Tensor, K: Tensor) -> Tensor:
