@@ -871,7 +871,7 @@ def order_by_distance(table: DistanceTable) -> Tensor | None:
 
 
 def order_by_grid(table: DistanceTable, grid: tuple[int, int] | None) -> Tensor | None:
-    """Return the rows of a table in the order in which they tell how far patches lie apart; None if they do not.
+    """Return the rows of a table in the order of the ways from patch to patch that they stand for; None if of others.
 
     Each distance along both axes has its own row, and so has what a class token reads, and what reads it.
     """

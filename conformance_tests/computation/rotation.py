@@ -39,8 +39,8 @@ class Turning:
         pairs: the features of each pair.
         factor: by what all is multiplied besides.
         is_rounded: whether cosines and sines are numbers of less than float64.
-        mixes: by what each position multiplies its vector (M, width, width), where that is no rotation; then there are
-            neither angles nor pairs.
+        mixes: by what each position multiplies its vector (M, width, width), where that is not a rotation; then there
+            are neither angles nor pairs.
         is_by_head: whether each head does so in its own way, and all positions alike.
     """
 
@@ -106,7 +106,7 @@ def turning(graph: Graph, codes: Tensor) -> Turning | None:
 
 
 def rotated(found: Sums) -> Turning | None:
-    """Return vectors before the pairs of their features are turned; None if none is, or they are no rotations."""
+    """Return vectors before the pairs of their features are turned; None if none is, or not by angles."""
     are_sums = found.entries[1] != NONE
     turned = alike_everywhere(are_sums.any(dim=-1))
     if turned is None or not turned.any():

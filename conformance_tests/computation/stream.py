@@ -202,7 +202,7 @@ class Wiring:
         return Node("sum" if sign > 0 else "difference", value, (inner, Node("weights", None, what=added)))
 
     def _scaled_by_feature(self, value: Value) -> Node | None:
-        """Return a sublayer, or a norm of it, of which each feature is multiplied by a learned factor, if a value is such."""
+        """Return a sublayer, or its norm, whose features are multiplied by learned factors, if a value is such."""
         data = [read for read in value.arrays if self.graph.depends(read)]
         others = [read for read in value.arrays if not self.graph.depends(read)]
         if value.operation != "mul" or len(data) != 1 or len(others) != 1:
@@ -593,7 +593,7 @@ def stream_of(wiring: Wiring, output: Tensor) -> Stream:
         is_its_own = rest is not None and isinstance(out.what, Attention) and rest.value is out.what.averages
         if rest is None or is_its_own:
             step.is_added = False
-            added_to = "the averages of its own heads are" if is_its_own else "nothing is"
+            added_to = "what its heads average is" if is_its_own else "nothing is"
             found.findings.append(Finding("residual", f"{added_to} added to what the {slot} gives{where}"))
             here = reads
             continue

@@ -310,7 +310,7 @@ class TorchRecording(OperationMode):
         return call.codes(call.args[0])
 
     def _resampled(self, call: "Call") -> Tensor:
-        """Record that a table is made as large as it is already; entries between others are numbers of their own."""
+        """Record a table that is made as large as it is already; entries between others are new numbers."""
         is_as_it_was = torch.equal(call.result, call.args[0].detach())
         return self._same(call) if is_as_it_was else self._other(call, call.result, call.name)
 

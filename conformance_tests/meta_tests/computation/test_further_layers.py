@@ -180,7 +180,7 @@ class ActivatedBehind(PlainLayer):
 @pytest.mark.parametrize(
     ("layer", "place", "says"),
     [
-        (WithoutItsStream, "residual", "the averages of its own heads are added to what the attention gives"),
+        (WithoutItsStream, "residual", "what its heads average is added to what the attention gives"),
         (ActivatedBehind, "ffn.relu", "what the feed-forward network gives passes through relu before it is added"),
     ],
 )
