@@ -1,13 +1,19 @@
 """The first layer of a large encoder says of most deviations that they are not what it computes."""
 
 import pytest
+import torch
 
 from conformance_tests.deviations import deviation_named, deviations
 from conformance_tests.diagnosis.explanations import explanations
 from conformance_tests.diagnosis.first_layer import FirstLayer
 from conformance_tests.diagnosis.observations import Observation
 from conformance_tests.harness.run import Run
+from conformance_tests.identification.search import first_layer
 from conformance_tests.meta_tests.diagnosis.conftest import RunWith
+from conformance_tests.meta_tests.spec.values import random_parameters
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.profiles import TORCH_POST_LN
 
 WRONG = "scores-scaled-by-d-model"
 
@@ -22,6 +28,16 @@ def looked_at(run: Run) -> FirstLayer:
     case = run.first_wrong
     assert case is not None
     return FirstLayer(run, Observation(case, (run.output(case),)))
+
+
+def test_the_first_layer_alone_is_that_of_the_whole_stack() -> None:
+    """The sums of DeepNorm weigh 10^¼ in five layers, and in the first one of them looked at alone."""
+    whole = Encoder(TORCH_POST_LN.replace(residual="deepnorm"), Dimensions(d_model=6, h=2, d_ff=5, N=5))
+    parameters, x = random_parameters(whole), torch.ones(1, 2, 6, dtype=torch.float64).cumsum(-1)
+    inside = [i.value for i in whole.trace(parameters, x) if i.path == "layers.0" and i.equation.slot == "layer"]
+    alone = [i.value for i in first_layer(whole).trace(parameters, x) if i.equation.slot == "layer"]
+    assert len(alone) == 1
+    assert torch.equal(alone[0], inside[0])
 
 
 @pytest.mark.usefixtures("_slow")
