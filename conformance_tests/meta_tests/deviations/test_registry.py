@@ -123,12 +123,11 @@ def test_a_deviation_is_a_variant_if_all_that_it_puts_in_is_right_elsewhere(one:
     assert one.is_variant == is_variant
 
 
-def test_a_variant_is_wrong_undeclared_beside_choices_with_which_it_was_not_published() -> None:
-    """DeepNorm's weight where none is declared: a variant in Post-LN, and a mistake in Pre-LN."""
+def test_a_deviation_says_which_of_its_equations_have_to_be_declared() -> None:
+    """DeepNorm's weight of the stream, and no wrong equation, which is right nowhere."""
     weighed = catalogue.deviation_named("residual-weighed-by-depth")
-    assert not weighed.is_seen_undeclared(VASWANI_2017)
-    assert weighed.is_seen_undeclared(PRE_LN)
-    assert catalogue.deviation_named("residual-missing").is_seen_undeclared(VASWANI_2017)
+    assert weighed.to_be_declared == (equations()["residual.deepnorm"],)
+    assert catalogue.deviation_named("residual-missing").to_be_declared == ()
 
 
 def test_a_deviation_changes_its_own_slots_of_a_profile_alone() -> None:
