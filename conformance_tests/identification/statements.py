@@ -14,7 +14,7 @@ from conformance_tests.identification.foreign_parts import listed
 from conformance_tests.parameters.gathered import packing
 from conformance_tests.parameters.idle import is_one_token
 from conformance_tests.parameters.mapping import ParameterMapping
-from conformance_tests.parameters.names import owners_of
+from conformance_tests.parameters.names import owners_of, words
 from conformance_tests.parameters.tables import layout_of
 from conformance_tests.subjects.hints import Hints
 from encoder_spec.equation import equations
@@ -27,6 +27,7 @@ def contradicted(shown: EncoderReading, hints: Hints) -> Iterator[Finding]:
     """Yield the statements that the computation contradicts: of torch's documentation, and of the author."""
     slots = slot_of_letter()
     yield from packed_otherwise(shown)
+    yield from named_otherwise(shown)
     yield from turned(shown, hints, slots)
     yield from configured_otherwise(shown, hints)
     yield from numbered_otherwise(shown)
@@ -132,6 +133,22 @@ def packed_otherwise(shown: EncoderReading) -> Iterator[Finding]:
         yield Finding("projections", f"{owner.name} is documented to be packed in the order Q, K, V, but is {order}")
     elif shown.interleaved:
         yield Finding("split", f"the heads stand side by side in {owner.name}, as documented, but are split otherwise")
+
+
+ROLES = {"W_Q": "q", "W_K": "k", "W_V": "v"}
+"""The maps of an attention, and the known word that names what each of them makes, however that is spelled."""
+
+
+def named_otherwise(shown: EncoderReading) -> Iterator[Finding]:
+    """Yield that maps named query, key and value have exchanged their roles: weights of others would serve wrongly."""
+    owners = {letter: shown.graph.owner(shown.codes[f"layers.0.{letter}"]) for letter in ROLES}
+    said = {letter: set(words(v.name)) & set(ROLES.values()) for letter, v in owners.items() if v is not None}
+    if sorted(said.values(), key=sorted) != sorted(({role} for role in ROLES.values()), key=sorted):
+        return  # only where each name tells one role
+    wrong = [letter for letter, role in ROLES.items() if said[letter] != {role}]
+    if wrong:
+        made = " and ".join(f"{letter} is {v.name}" for letter in wrong if (v := owners[letter]) is not None)
+        yield Finding("projections", f"maps have the roles of others by their names: {made}")
 
 
 def turned(shown: EncoderReading, hints: Hints, slots: Mapping[str, str]) -> Iterator[Finding]:

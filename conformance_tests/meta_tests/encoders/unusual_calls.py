@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, layers_with, plain_layers
@@ -608,6 +609,58 @@ class MadeForSeven(Calls):
 
     def forward(self, x: Tensor, attention_mask: Tensor) -> Tensor:  # type: ignore[override]
         return self.run(x + self.position_embedding, ~attention_mask.bool()[:, None, None])
+
+
+@unusual
+class AnnotatesKindsOfArrays(Calls):
+    """Its annotations look like classes, of which there are no objects."""
+
+    def forward(  # type: ignore[override]
+        self, x: Float[Tensor, "batch pos width"], mask: Bool[Tensor, "batch pos"] | None = None
+    ) -> Float[Tensor, "batch pos width"]:
+        return super().forward(x, mask)
+
+
+@unusual
+class HidesWhereItIsOne(Calls):
+    """Takes whole numbers alone, of which those other than 0 hide a key."""
+
+    def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        assert padding_mask is None or padding_mask.dtype is torch.long
+        return self.run(x, None if padding_mask is None else padding_mask[:, None, None] != 0)
+
+
+class OffsetNorm(nn.Module):
+    """Learns how far its factors lie from 1."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.offset, self.beta = nn.Parameter(torch.randn(width) / 9), nn.Parameter(torch.randn(width) / 9)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.layer_norm(x, x.shape[-1:], self.offset + 1, self.beta)
+
+
+@unusual
+class OneLayerOfOffsets(Calls):
+    """All layers are one, which computes the factors of its norms anew each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(plain_layers(norm=OffsetNorm)[:1] * 2)
+
+
+class KeysThatAsk(PlainAttention):
+    """What is called the map of the keys makes the queries."""
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        q, k, v = super().split(x)
+        return [k, q, v]
+
+
+@excused("attention.projections", "maps have the roles of others by their names")
+def exchanged_roles() -> nn.Module:
+    return Plain(layers_with(KeysThatAsk))
 
 
 @unusual
