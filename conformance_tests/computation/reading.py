@@ -258,7 +258,10 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
                 norms[place + of_result] = step.of_result
             if step.extra is not None:
                 found.departing |= parameters_between(graph, step.extra.reads, step.extra.value)
-            if step.before and step.behind:
+            if step.before and step.behind and is_final_norm(step.behind, stream):
+                says = f"the norm behind the last layer stands behind layer {l}, too{step.behind.value.where}"
+                found.findings.append(Finding("final_norm", says))
+            elif step.before and step.behind:
                 found.unread.append(f"norms before and behind a sublayer{step.behind.value.where}")
     read_masks_by_ids(found, [a.part for a, _ in layers])  # type: ignore[misc]
     attention, network = layers[0][0].part, layers[0][1].part
@@ -293,6 +296,12 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     find_repeated(found, len(layers))
     find_merge(found)
     find_partly_shared(found, len(layers))
+
+
+def is_final_norm(norm: Norm, stream: Stream) -> bool:
+    """Return whether a norm has the parameters of the one behind the last layer."""
+    last = stream.trailing.gamma if stream.trailing is not None else None
+    return last is not None and norm.gamma is not None and torch.equal(norm.gamma, last)
 
 
 def read_sharing(found: EncoderReading, N: int) -> None:

@@ -875,6 +875,8 @@ def arrange(found: Stream, events: list["Norm | Step"]) -> None:
     inner: list[list[Norm]] = []
     for a, b in pairwise(steps):
         inner.append([e for e in events[events.index(a) + 1 : events.index(b)] if isinstance(e, Norm)])
+    if not found.is_pre and not are_results_normed:
+        set_second_apart(found, [before, *inner], [*inner, behind])
     if len(before) > 1 or len(behind) > 1 + (not found.is_pre) or any(len(i) > 1 for i in inner):
         found.unread.append("several norms stand behind one another")
     if found.is_pre or are_results_normed:
@@ -916,6 +918,33 @@ def place_norms_of_results(found: Stream, events: Sequence["Norm | Step"]) -> bo
         else:
             step.behind = norm
     return bool(variant)
+
+
+def set_second_apart(found: Stream, before: Sequence[list[Norm]], behind: Sequence[list[Norm]]) -> None:
+    """Set the second of two norms before a sublayer apart, where norms stand behind them: the residual starts there.
+
+    Without another one behind it, it is the norm of that sublayer.
+
+    Args:
+        found: the stream.
+        before: the norms on it before each sublayer, of which the second one is taken away.
+        behind: those behind each.
+    """
+    starts = [
+        (step, norms, following)
+        for step, norms, following in zip(found.steps, before, behind, strict=True)
+        if len(norms) > 1 and step.extra is None and step.is_added
+    ]
+    if starts and len(before[0]) == 1 and not behind[0] and all(not following for *_, following in starts):
+        # No norm of a sublayer stands before that of the first one.
+        starts.insert(0, (found.steps[0], before[0], behind[0]))
+    for step, norms, following in starts:
+        second = norms.pop()
+        found.findings.append(Finding("residual", f"{FROM_NORMED}{second.value.where}"))
+        if following:
+            step.extra = second
+        else:
+            step.behind = second
 
 
 def set_extra_apart(found: Stream, events: Sequence["Norm | Step"]) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from conformance_tests.engine.judging import check
-from conformance_tests.meta_tests.encoders.plain import Plain, PlainLayer, plain_layers
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainLayer, PlainPreNorm, plain_layers
 from conformance_tests.reports.report import TargetReport
 from encoder_spec.profiles import TORCH_PRE_LN
 
@@ -175,6 +175,43 @@ class ActivatedBehind(PlainLayer):
 
     def feed_forward(self, x: Tensor) -> Tensor:
         return self.fc2(self.fc1(x)).relu()
+
+
+class NormedInPlace(PlainLayer):
+    """The attention's norm stands before it, and the stream goes on from there."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = self.norm1(x)
+        x = x + self.attention(x, hidden)
+        return self.norm2(x + self.feed_forward(x))
+
+
+@pytest.mark.parametrize(
+    "stack", [lambda layers: Plain(layers), lambda layers: nn.Sequential(nn.LayerNorm(28), Plain(layers))]
+)
+def test_a_stream_that_goes_on_from_a_norm_is_placed_at_the_residual(
+    stack: Callable[[list[nn.Module]], nn.Module],
+) -> None:
+    """With a norm of what enters, or without one."""
+    report = check(lambda: stack(plain_layers(NormedInPlace))).targets[0]
+    assert (report.verdict, report.departs_at) == ("nonconformant", "residual"), report.notes
+    assert "the residual connection starts from the normed value" in str(report.diagnosis)
+
+
+class NormedInEach(Plain):
+    """The final norm stands behind each layer."""
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        assert self.final_norm is not None
+        for layer in self.layers:
+            x = self.final_norm(layer(x, hidden))
+        return x
+
+
+def test_a_final_norm_behind_each_layer_is_said() -> None:
+    report = check(lambda: NormedInEach(plain_layers(PlainPreNorm), nn.LayerNorm(28))).targets[0]
+    assert (report.verdict, report.departs_at) == ("nonconformant", "encoder.final_norm"), report.notes
+    assert "the norm behind the last layer stands behind layer 0, too" in str(report.diagnosis)
 
 
 @pytest.mark.parametrize(
