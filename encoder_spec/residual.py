@@ -1,5 +1,6 @@
 """Chapter 8, first half: the residual connection."""
 
+import math
 from collections.abc import Mapping
 
 from jaxtyping import Float
@@ -49,12 +50,12 @@ POST_LN: Mapping[str, str] = {"layer": "post-ln"}
 
 def alpha(N: int) -> float:
     """Return the weight of the stream in an encoder of N layers alone."""
-    return float((2 * N) ** 0.25)
+    return math.pow(2 * N, 0.25)
 
 
 def alpha_with_decoder(N: int, M: int) -> float:
     """Return the weight of the stream in an encoder of N layers whose output a decoder of M layers reads."""
-    return float(0.81 * (N**4 * M) ** 0.0625)
+    return 0.81 * math.pow(N**4 * M, 0.0625)
 
 
 @requirement(

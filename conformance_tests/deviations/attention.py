@@ -171,7 +171,7 @@ def scaled_anew(Q: Tensor, K: Tensor) -> Tensor:
     return scores(Q, K) / drift()
 
 
-@deviation("scores-transposed", SCORES, ("ATT-3", "ATT-6", "ATT-18", "MASK-11"))
+@deviation("scores-transposed", SCORES, ("ATT-3", "ATT-6", "ATT-18", "ATT-22", "MASK-11"))
 def transposed(Q: Tensor, K: Tensor) -> Tensor:
     """The scores are those of the keys for the queries, KQᵀ."""
     return K @ Q.mT / math.sqrt(Q.shape[-1])
@@ -189,7 +189,9 @@ def negative(Q: Tensor, K: Tensor) -> Tensor:
     return -(Q @ K.mT) / math.sqrt(Q.shape[-1])
 
 
-@deviation("scores-in-half-precision", SCORES, ("ATT-3", "ATT-6", "ATT-16", "ATT-18", "MASK-11"), "commonly seen")
+@deviation(
+    "scores-in-half-precision", SCORES, ("ATT-3", "ATT-6", "ATT-16", "ATT-18", "ATT-22", "MASK-11"), "commonly seen"
+)
 def in_half(Q: Tensor, K: Tensor) -> Tensor:
     """The product of queries and keys is rounded to bfloat16."""
     return (Q @ K.mT / math.sqrt(Q.shape[-1])).bfloat16().to(Q)

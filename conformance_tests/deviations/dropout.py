@@ -26,7 +26,7 @@ def active_without_gradients(x: Tensor, *, P_drop: float) -> Tensor:
     return x if torch.is_grad_enabled() else inverted(x, P_drop=P_drop, noise=noise)
 
 
-@deviation("dropout-rescaled-in-evaluation", DROPOUT, "DROP-6", "commonly seen")
+@deviation("dropout-rescaled-in-evaluation", DROPOUT, ("DROP-6", "ENC-2"), "commonly seen")
 def rescaled(x: Tensor, *, P_drop: float) -> Tensor:
     """In evaluation everything is multiplied by 1 − P_drop, though training divides by it already."""
     return x * (1 - P_drop)

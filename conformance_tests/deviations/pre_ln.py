@@ -144,7 +144,7 @@ def pre_detached(
     return residual_2(x, ffn(norm_2(x)))
 
 
-@deviation("pre-ln-sums-divided-by-root-two", PRE, ("LAYER-4", "RES-1", "RES-3", "ENC-17"), "commonly seen")
+@deviation("pre-ln-sums-divided-by-root-two", PRE, ("LAYER-4", "RES-1", "RES-3", "ENC-17", "ENC-2"), "commonly seen")
 def pre_root_two(
     x: Tensor, keep: Tensor, *, multihead: F, ffn: F, norm_1: F, norm_2: F, residual_1: F, residual_2: F
 ) -> Tensor:

@@ -31,6 +31,9 @@ SMALL = Dimensions(
     d_model=24, h=4, g=2, d_ff=40, N=2, V=31, buckets=8, kernel=4, d_group=8, max_len=29, patch=2, classes=5
 )
 
+PLACES_APART = 1100
+"""So many rows tell how far 16 × 17 patches lie apart: the longest probe has 257 positions."""
+
 SMALL_WINDOW = 4
 """Of so many keys a window hides some from each query of a short input."""
 
@@ -116,8 +119,11 @@ def cases() -> list[Case]:
 
 
 def sizes_of(profile: Profile) -> Dimensions:
-    """Return small sizes for a profile; where pairs of features tell rows and columns, two of them tell either."""
-    return SMALL.replace(d_k=8, d_v=8, buckets=40) if Encoder(profile, SMALL).reads_grid else SMALL
+    """Return small sizes for a profile that reads a grid: two pairs of features tell rows, and two columns.
+
+    A table tells the places of all patches of the largest image in the probes.
+    """
+    return SMALL.replace(d_k=8, d_v=8, buckets=PLACES_APART) if Encoder(profile, SMALL).reads_grid else SMALL
 
 
 def deviating(deviation: Deviation, within: str) -> EncoderModule:

@@ -7,7 +7,7 @@ CENTRED_IMAGES = "vit deit dinov2 dinov2-registers eva-02 clip-vision siglip"
 IMAGES = f"{CENTRED_IMAGES} vit-22b"
 """Profiles of encoders of images with a table of positions: those whose norms subtract the mean, and all of them."""
 
-IN_ATTENTION = "roformer nomic-bert mosaic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder dinov3"
+IN_ATTENTION = "roformer nomic-bert mosaic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder dinov3 beit"
 """Profiles in which attention alone tells positions."""
 
 WIDE = "of 257 positions, the longest probe, a window of 512 hides none"
@@ -34,18 +34,18 @@ NOTHING_TO_SEE = {
         "without rotation and β each score has the product of both factors, in whatever order",
     ),
     "norm-variance-in-one-pass": (
-        "dinov2 dinov2-registers dinov3 clip-vision",
+        "dinov2 dinov2-registers dinov3 beit clip-vision",
         "what is offset is scaled feature by feature there, or stays offset in the output",
     ),
     "sum-of-embedding-and-position-scaled": (
         f"bert roberta roformer nomic-bert mosaic-bert modernbert eurobert jina-v3 mpnet t5-encoder distilbert "
-        f"clip-text whisper wav2vec2 hubert embedding-gemma dinov3 {IMAGES}",
+        f"clip-text whisper wav2vec2 hubert embedding-gemma dinov3 beit {IMAGES}",
         "the scale of the embedding is 1 there, or nothing is added to it",
     ),
     "position-subtracted": (IN_ATTENTION, "nothing is added there"),
     "position-multiplied": (IN_ATTENTION, "nothing is added there"),
     "positions-at-padding-alone": (IN_ATTENTION, "nothing is added there"),
-    "position-before-class-token": ("dinov3", "nothing is added there"),
+    "position-before-class-token": ("dinov3 beit", "nothing is added there"),
     "ffn-chunks-without-remainder": ("deit siglip vit-22b", "their number of positions leaves no remainder"),
     "first-layer-repeated": ("albert universal", "all layers are one"),
     "layers-reversed": ("albert universal", "all layers are one"),

@@ -17,6 +17,8 @@ BETWEEN = "No even number lies between 3 and 4."
 STACKS = "The first place is the stack's own, and no stack of the specification has parameters of its own."
 NAMELESS = "No size bears this name, nor none."
 BATCH = "All inputs have one axis of samples."
+ONE_NUMBER = "A tensor with one number is compared and written as that number."
+WRITTEN_OVER = "What is written too much is written over by what follows."
 EVERY_SEQUENCE = "The zeros have the shape of a sequence, and all sequences of a batch have one shape."
 NOTHING_ADDED = "A sum with −0 equals the sum with 0."
 ZERO = "Whole numbers have one zero."
@@ -82,6 +84,17 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("attention.alibi", "place = torch.arange(S.shape[-2], dtype=S.dtype, device=S.device)"): SQUARE,
     ("attention.alibi", "distance = (place - place[:, None]).abs()"): EITHER_WAY,
     ("attention.bucketed", "bias = R[buckets(S.shape[-2], rows, farthest)]"): SQUARE,
+    ("attention.by_distance", "return S + R[row_of_distance(S.shape[-2], len(R))].permute(2, 0, 1)"): SQUARE,
+    ("attention.by_grid", "read = row_of_places(S.shape[-2], rows, columns)"): SQUARE,
+    ("attention.by_grid", "needed = read.max() + 1"): ONE_NUMBER,
+    (
+        "attention.row_of_places",
+        "found[:first, :], found[first:, :first], found[:first, :first] = (of_patches, of_patches + 1, of_patches + 2)",
+    ): WRITTEN_OVER,
+    (
+        "attention.row_of_places",
+        "found[:first, first:], found[:, :first], found[:first, :first] = (of_patches, of_patches + 1, of_patches + 2)",
+    ): WRITTEN_OVER,
     ("attention.within", "place = torch.arange(S.shape[-2], device=S.device)"): SQUARE,
     ("attention.scores", "return Q @ K.mT / math.sqrt(K.shape[-1])"): EQUAL_WIDTHS,
     ("attention._demand_mask", "demand(keep.shape[axis] in (n, 1), …)"): UNORDERED,
