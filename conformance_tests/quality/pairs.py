@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from conformance_tests.deviations import Deviation, deviations
-from conformance_tests.quality.kill_matrix import SMALL, gets_wrong, measured, slot_named_by
+from conformance_tests.quality.kill_matrix import gets_wrong, measured, sizes_of, slot_named_by
 from conformance_tests.quality.kills import can_be_called
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
@@ -85,7 +85,7 @@ def judged(pair: Pair) -> Row:
     profile = deviations()[b].within(deviations()[a].within(PROFILES[within]))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        module = EncoderModule(Encoder(profile, SMALL))
+        module = EncoderModule(Encoder(profile, sizes_of(PROFILES[within])))
     target = check(module, profile=within).targets[0]
     first = next(((d["deviation"], *d["together_with"]) for d in target.diagnosis), ())
     return Row((a, b), within, target.verdict, target.departs_at, tuple(first))
