@@ -32,7 +32,7 @@ SMALL = Dimensions(
 )
 
 PLACES_APART = 1100
-"""So many rows tell how far 16 × 17 patches lie apart: the longest probe has 257 positions."""
+"""So many rows are enough for 16 × 17 patches: the longest probe has 257 positions."""
 
 SMALL_WINDOW = 4
 """Of so many keys a window hides some from each query of a short input."""
