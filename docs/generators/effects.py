@@ -15,7 +15,7 @@ from torch import Tensor
 
 from conformance_tests.deviations import Deviation
 from conformance_tests.numerics.probes import Probe, Probes
-from conformance_tests.quality.kill_matrix import SMALL, settings
+from conformance_tests.quality.kill_matrix import settings, sizes_of
 from encoder_spec.assembly import Encoder, Trace
 from encoder_spec.notation import SpecificationError
 
@@ -79,7 +79,8 @@ CIRCUMSTANCES = (
 def effect_of(d: Deviation, within: str) -> Effect | None:
     """What a deviation changes in a profile; None where it is put into none in which it has a value."""
     profile = settings()[within]
-    right, wrong = Encoder(profile, SMALL), Encoder(d.within(profile), SMALL)
+    sizes = sizes_of(profile)
+    right, wrong = Encoder(profile, sizes), Encoder(d.within(profile), sizes)
     found: list[Effect] = []
     for here in CIRCUMSTANCES:
         effect = effect_under(here, right, wrong, d.slot)
