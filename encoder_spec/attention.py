@@ -237,7 +237,7 @@ def row_of_places(n: int, rows: int, columns: int) -> Int[Tensor, "n n"]:
 def by_grid(
     S: Float[Tensor, "B h n n"], *, R: Float[Tensor, "buckets h"], rows: int, columns: int
 ) -> Float[Tensor, "B h n n"]:
-    r"""Relative places of patches in a table. Liu et al. 2021 (Swin), §3.2; with class token Bao et al. 2021 (BEiT).
+    r"""Relative places of patches in a table. Liu et al. 2021a (Swin), §3.2; Bao et al. 2021 (BEiT), released code.
 
     $$ S'_i[j, k] = S_i[j, k] + R[(2 n_x - 1)(y_k - y_j + n_y - 1) + x_k - x_j + n_x - 1,\, i] $$
 

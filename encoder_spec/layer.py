@@ -116,7 +116,7 @@ def res_post_ln(
     residual_2: Callable[..., Tensor],
     dropout: Callable[..., Tensor],
 ) -> Float[Tensor, "B n d_model"]:
-    r"""Layer with normed results. Liu et al. 2021 (Swin Transformer V2), §3.2 and figure 1: *res-post-norm*.
+    r"""Layer with normed results. Liu et al. 2021b (Swin Transformer V2), §3.2 and figure 1: *res-post-norm*.
 
     $$ \begin{aligned}
        x &\leftarrow x + \mathrm{Dropout}(\mathrm{LN}_1(\mathrm{MHA}(x))) \\
