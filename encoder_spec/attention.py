@@ -241,9 +241,9 @@ def by_grid(
 
     $$ S'_i[j, k] = S_i[j, k] + R[(2 n_x - 1)(y_k - y_j + n_y - 1) + x_k - x_j + n_x - 1,\, i] $$
 
-    The image has n_y rows of n_x patches, so that the table has (2n_y − 1)(2n_x − 1) rows. A class token in front of
-    the patches has three more, as in BEiT's released code: one where it reads them, one where they read it, and one
-    for itself.
+    The image has n_y rows of n_x patches, and patch j lies in row y_j and column x_j. The table has a row for each of
+    the (2 n_y − 1)(2 n_x − 1) ways from patch to patch. A class token in front of the patches has three more, as in
+    BEiT's released code: one where it reads them, one where they read it, and one for itself.
 
     Undefined: the order of the rows; here keys below the query, and then those right of it, come last.
     """

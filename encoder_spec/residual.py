@@ -74,7 +74,7 @@ def deepnorm(
     $$ y = \alpha \, x + \mathrm{Sublayer}(x), \qquad \alpha = (2N)^{1/4} $$
 
     A norm follows: DeepNorm is Post-LN. The deeper the encoder, the less a single sublayer changes the stream. In
-    training W_V, W_O, W_1 and W_2 start β = (8N)^(−1/4) times as large as usual, which is no part of what is computed.
+    training W_V, W_O, W_1 and W_2 start smaller, divided by (8N)^¼, which does not change what is computed.
 
     Undefined: nothing. (Beside another order of norms this is a defect, and has to be declared.)
     """
