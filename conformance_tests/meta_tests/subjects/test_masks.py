@@ -59,6 +59,8 @@ def test_a_mask_has_its_axes(axes: str, expected: Any) -> None:
         ("ignore", torch.bool, [[F, T, F], [T, F, F]]),
         ("keep 0/1", torch.int64, [[1, 0, 1], [0, 1, 1]]),
         ("keep 0.0/1.0", torch.float64, [[1, 0, 1], [0, 1, 1]]),
+        ("ignore 0/1", torch.int64, [[0, 1, 0], [1, 0, 0]]),
+        ("ignore 0.0/1.0", torch.float64, [[0, 1, 0], [1, 0, 0]]),
         ("additive", torch.float64, [[0, OFF, 0], [OFF, 0, 0]]),
     ],
 )
@@ -154,22 +156,23 @@ def test_arguments_that_may_take_a_mask_come_with_the_likeliest_first(
 @pytest.mark.parametrize(
     ("argument", "values"),
     [
-        ("mask", ["keep", "keep 0/1", "ignore", "additive", "keep 0.0/1.0"]),
-        ("src_pad_mask", ["ignore", "keep", "keep 0/1", "additive", "keep 0.0/1.0"]),
-        ("key_padding_mask", ["ignore", "keep", "keep 0/1", "additive", "keep 0.0/1.0"]),
-        ("attention_mask", ["keep 0/1", "keep", "ignore", "additive", "keep 0.0/1.0"]),
-        ("notepad", ["keep", "keep 0/1", "ignore", "additive", "keep 0.0/1.0"]),
+        ("mask", ["keep", "keep 0/1", "ignore"]),
+        ("src_pad_mask", ["ignore", "keep", "keep 0/1"]),
+        ("key_padding_mask", ["ignore", "keep", "keep 0/1"]),
+        ("attention_mask", ["keep 0/1", "keep", "ignore"]),
+        ("notepad", ["keep", "keep 0/1", "ignore"]),
     ],
 )
 def test_each_form_of_a_mask_is_tried_the_likeliest_first(argument: str, values: list[str]) -> None:
     """For one order of axes after the other; padding masks are true at padding, attention masks are 0/1."""
     forms = list(mask_forms({"x": REQUIRED, argument: None}))
-    assert forms == [MaskForm(argument, value, axes) for axes in AXES for value in values]
+    further = ["additive", "keep 0.0/1.0", "ignore 0/1", "ignore 0.0/1.0"]
+    assert forms == [MaskForm(argument, value, axes) for axes in AXES for value in (*values, *further)]
 
 
 def test_one_argument_is_tried_after_the_other() -> None:
     forms = list(mask_forms({"x": REQUIRED, "mask": None, "padding": None}))
-    assert [f.argument for f in forms] == ["padding"] * 5 * len(AXES) + ["mask"] * 5 * len(AXES)
+    assert [f.argument for f in forms] == ["padding"] * 7 * len(AXES) + ["mask"] * 7 * len(AXES)
 
 
 UNFORESEEN = {"x": REQUIRED, "a": None, "position_ids": None, "b": None, "seg": None, "mask": None, "flag": False}
@@ -205,10 +208,10 @@ def test_lengths_are_tried_where_no_name_tells_of_a_mask_alone(arguments: dict[s
     assert list(length_forms(arguments)) == [MaskForm(argument, LENGTHS, "B") for argument in told]
 
 
-def test_an_authors_word_leaves_the_axes_open_and_of_kept_positions_the_kind_of_number() -> None:
-    keep = [MaskForm("m", v, a) for a in AXES for v in ("keep", "keep 0/1", "keep 0.0/1.0")]
-    assert list(stated_forms("m", "keep")) == keep
-    assert list(stated_forms("m", "ignore")) == [MaskForm("m", "ignore", a) for a in AXES]
+def test_an_authors_word_leaves_the_axes_and_the_kind_of_number_open() -> None:
+    for said in ("keep", "ignore"):
+        meant = [MaskForm("m", v, a) for a in AXES for v in (said, f"{said} 0/1", f"{said} 0.0/1.0")]
+        assert list(stated_forms("m", said)) == meant
     assert list(stated_forms("m", "additive")) == [MaskForm("m", "additive", a) for a in AXES]
     assert list(stated_forms("m", LENGTHS)) == [MaskForm("m", LENGTHS, "B")]
     assert {value for values in STATEMENTS.values() for value in values} == set(MEANINGS) - {PADDING_ID}
