@@ -208,7 +208,7 @@ def test_lengths_are_tried_where_no_name_tells_of_a_mask_alone(arguments: dict[s
     assert list(length_forms(arguments)) == [MaskForm(argument, LENGTHS, "B") for argument in told]
 
 
-def test_an_authors_word_leaves_the_axes_and_the_kind_of_number_open() -> None:
+def test_an_authors_word_leaves_the_axes_open_and_of_kept_positions_the_kind_of_number() -> None:
     for said in ("keep", "ignore"):
         meant = [MaskForm("m", v, a) for a in AXES for v in (said, f"{said} 0/1", f"{said} 0.0/1.0")]
         assert list(stated_forms("m", said)) == meant
