@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from conformance_tests.engine.judging import check
 from conformance_tests.meta_tests.spec.generate import BOUNDED
+from conformance_tests.quality.kill_matrix import PLACES_APART
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import Equation, slots, variants
@@ -65,6 +66,7 @@ def sizes(draw: some.DrawFn, profile: Profile) -> Dimensions:
         max_len=draw(some.sampled_from((29, 17))),
         patch=draw(some.sampled_from((2, 3, 1))),
         channels=draw(some.sampled_from((3, 1))),
+        buckets=PLACES_APART if profile["bias"].variant == "by-grid" else 32,
     )
 
 
