@@ -24,6 +24,7 @@ def candidates(start: Encoder, axes: Axes, most: int | None = None) -> Iterator[
     sizes = start.dimensions
     now = start.profile.choices() | {"h": sizes.h, "N": sizes.N}
     others = {axis: [v for v in values if v != now.get(axis, now.get("eps"))] for axis, values in axes.items()}
+    is_given = start.profile["residual"].is_mistake_beside(start.profile.choices())  # as its owner declares it
     for changes in range(len(axes) + 1 if most is None else most + 1):
         for changed in combinations(axes, changes):
             for values in product(*(others[axis] for axis in changed)):
@@ -36,7 +37,7 @@ def candidates(start: Encoder, axes: Axes, most: int | None = None) -> Iterator[
                 chosen = start.profile.replace(**choice)
                 if "position_offset" in choice and "offset" not in chosen["position"].constants:
                     continue  # it would be the same choice again
-                if changes and chosen["residual"].is_mistake_beside(chosen.choices()):
+                if not is_given and chosen["residual"].is_mistake_beside(chosen.choices()):
                     continue
                 yield Encoder(chosen, resized)
 

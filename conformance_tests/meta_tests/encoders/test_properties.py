@@ -150,7 +150,8 @@ def test_every_variant_is_conformant_and_recognised_without_a_word(profile: Prof
     search()
 
 
-TO_BE_DECLARED = [e for slot in slots() for e in variants(slot).values() if e.to_be_declared]
+TO_BE_DECLARED = [e for slot in slots() for e in variants(slot).values() if e.to_be_declared and "M" not in e.constants]
+"""Where the depth of a decoder counts, no search finds the choice: that depth has no end."""
 
 
 @pytest.mark.parametrize("equation", TO_BE_DECLARED, ids=lambda e: e.id)
