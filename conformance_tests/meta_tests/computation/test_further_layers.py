@@ -154,7 +154,7 @@ def test_half_of_an_order_is_none(layer: type[PlainLayer]) -> None:
 
 
 class WithoutItsStream(PlainLayer):
-    """What the attention averages takes the name of what it reads."""
+    """The averages of the heads take the place of the stream."""
 
     def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
         q, k, v = self.attention.split(x)

@@ -651,7 +651,7 @@ class OneLayerOfOffsets(Calls):
 
 
 class KeysThatAsk(PlainAttention):
-    """What is called the map of the keys makes the queries."""
+    """The map that is named key makes the queries."""
 
     def split(self, x: Tensor) -> list[Tensor]:
         q, k, v = super().split(x)
