@@ -24,7 +24,7 @@ from conformance_tests.harness.question import Question
 from conformance_tests.harness.run import OF_HEAD, Run
 from conformance_tests.identification.foreign_parts import listed
 from conformance_tests.identification.head import run_with_head
-from conformance_tests.identification.opening import opened
+from conformance_tests.identification.opening import opened, rejudged
 from conformance_tests.identification.settling import NOTHING_REPRODUCES
 from conformance_tests.reports.expected import Expected, apply_expected
 from conformance_tests.reports.report import Level, Report, Result, TargetReport, verdict_of
@@ -33,7 +33,7 @@ from conformance_tests.subjects.attributes import attribute
 from conformance_tests.subjects.guard import Guard, GuardedSubject
 from conformance_tests.subjects.source_lines import with_line
 from conformance_tests.subjects.spread import ranks
-from conformance_tests.subjects.subject import BEST, Subject, name_of
+from conformance_tests.subjects.subject import BEST, Precision, Subject, name_of
 from conformance_tests.targets.adapting import adapt
 from conformance_tests.targets.resolving import make, resolve
 from encoder_spec.equation import earliest, equations, requirements
@@ -383,7 +383,6 @@ def coarsest(run: Run) -> Iterator[Run]:
     with ExitStack() as stack:
         coarse = run
         if run.narrowed is not None and run.narrowed is not run.subject.dtype:
-            narrow = replace(run.question, dtype=name_of(run.narrowed), device="cpu")
             with suppress(Undetermined):
-                coarse = stack.enter_context(opened(run.subject, narrow))
+                coarse = stack.enter_context(rejudged(run, Precision(run.narrowed)))
         yield coarse

@@ -92,6 +92,11 @@ def opened(thing: Any, question: Question, doing: Doing = untold) -> Iterator[Ru
         is_settled = first.run is not None and first.run.identified and not (refuses_mask or first.narrowed_by_mask)
         if narrowed and (question.precision == BEST or first.run is None) and not is_settled:
             narrow, learned = replace(question.precision, dtype=narrowed), subject.how_called()
+            if first.run is not None and not refuses_mask:
+                with rejudged(first.run, narrow) as same:
+                    if same.identified:
+                        yield same
+                        return
             with attempted(subject, question, narrow, narrow, doing) as lower:
                 explains = lower.run is not None and (lower.run.identified or is_rounding_alone(lower.run))
                 if lower.run and (first.run is None or (explains and not (refuses_mask and subject.unknown()))):
@@ -101,6 +106,11 @@ def opened(thing: Any, question: Question, doing: Doing = untold) -> Iterator[Ru
                 if first.run is None and lower.is_computed:
                     raise lower.reason or AssertionError
             subject.call_as(learned)
+            if first.run is not None and not refuses_mask:
+                # It is wrong in either precision. In this one, what it rounds does not stand beside what is wrong.
+                with rejudged(first.run, narrow) as same:
+                    yield same
+                    return
         if first.run is None:
             raise first.reason or AssertionError
         yield first.run
@@ -131,6 +141,31 @@ def is_rounding_alone(run: Run) -> bool:
         return all(map(run.agrees, run.cases(Case(), Case(FAINT, "faint"), Case(GIVEN))))
     except (Blocked, Unsupported):
         return False
+
+
+@contextmanager
+def rejudged(run: Run, precision: Precision) -> Iterator[Run]:
+    """Judge a subject against the same encoder in a lower precision; it agrees if rounding explains all differences.
+
+    Raises:
+        Undetermined: if it does not compute in that precision.
+    """
+    subject, sets = run.subject, run.weight_sets
+    if GIVEN in sets:
+        sets.use(GIVEN)
+    with subject.computing_in(precision):
+        lower = replace(
+            run,
+            encoder=with_machine_epsilon(run.encoder, subject.dtype),
+            weight_sets=WeightSets(subject, run.mapping, run.question.seed, run.stored),
+            comparisons=[],
+        )
+        lower.identified = is_rounding_alone(lower)
+        try:
+            yield lower
+        finally:
+            if GIVEN in lower.weight_sets:
+                lower.weight_sets.use(GIVEN)
 
 
 class Attempt(NamedTuple):

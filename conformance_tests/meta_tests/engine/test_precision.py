@@ -47,6 +47,13 @@ class PositionsInSinglePrecision(nn.Module):
         return hidden
 
 
+class TooLarge(nn.Module):
+    """What leaves the encoder is a hundredth larger than it should be."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return 1.01 * hidden
+
+
 def test_encoder_with_a_part_in_float32_is_judged_in_float32() -> None:
     """float64 would call its roundoff a defect; the report says where it was judged, and how far that reaches."""
     target = check(with_attention(SoftmaxInSinglePrecision)).targets[0]
@@ -111,6 +118,14 @@ def test_part_in_float32_does_not_acquit_a_wrong_equation() -> None:
     assert target.verdict == "nonconformant"
     assert target.departs_at == "attention.scores"
     assert "the scores are multiplied by 0.182574, where 1/√6 = 0.408248 belongs" in target.diagnosis[0]["says"]
+
+
+def test_what_is_rounded_does_not_stand_beside_what_is_wrong() -> None:
+    """The weights of the attention differ from those of float64 by 10⁻⁷, and are right all the same."""
+    target = check(nn.Sequential(with_attention(SoftmaxInSinglePrecision), TooLarge())).targets[0]
+    assert (target.verdict, target.dtype) == ("nonconformant", "float32")
+    assert target.departs_at == "norm.layer_norm"
+    assert not any(r.id.startswith("ATT-") for r in target.of("fail"))
 
 
 def test_queries_that_are_scaled_first_are_no_defect_in_half_precision() -> None:
