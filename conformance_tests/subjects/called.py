@@ -448,7 +448,9 @@ class CalledSubject(Subject):
         """See ``Subject``: a surprising mask, and arguments that were left at their defaults."""
         said = self.mask_form.against_its_name() if self.mask_form and not self.mask_form.is_turned else ""
         left = self._left_at_default()
-        unjudged = f"left at the default, and not judged: {', '.join(left)}, in which no mask was found" if left else ""
+        # Behind one mask that hides padding no other is looked for.
+        searched = "" if self.mask_form else ", in which no mask was found"
+        unjudged = f"left at the default, and not judged: {', '.join(left)}{searched}" if left else ""
         beside = {name: form for name, form in self.neutral.items() if name not in (self._mask_argument, self.segments)}
         given = "; ".join(
             str(form) if isinstance(form, MaskForm) else f"{name}: {form}" for name, form in beside.items()
@@ -461,7 +463,7 @@ class CalledSubject(Subject):
         return tuple(filter(None, (self._ends(), before, said, in_every_call, *others)))
 
     def _left_at_default(self) -> list[str]:
-        """Return the optional arguments that no call gives, and in which no mask was found."""
+        """Return the optional arguments that no call gives."""
         inputs = self.left_out()
         masks = [
             name

@@ -6,6 +6,7 @@ Names do not decide this: a mask works if other content at padded positions chan
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -240,15 +241,18 @@ def tells_of_padding(argument: str) -> bool:
 
 
 def mask_forms(arguments: Arguments, heads: int = 1) -> Iterator[MaskForm]:
-    """Yield the ways in which an encoder may take a padding mask, the likeliest first."""
-    for argument in mask_arguments(arguments):
+    """Yield the ways in which an encoder may take a padding mask, the likeliest first.
+
+    Of two arguments that hide padding the one is to be judged that takes a mask of each sequence as it is handed around.
+    """
+    masks = mask_arguments(arguments)
+    for argument, axes in [*product(masks, AXES[:1]), *product(masks, AXES[1:])]:
         padding = "padding" in argument or "pad" in argument.split("_")
         values = ("ignore", "keep", "keep 0/1") if padding else ("keep", "keep 0/1", "ignore")
         if argument == "attention_mask":
             values = ("keep 0/1", "keep", "ignore")
-        for axes in AXES:
-            count = heads if "h" in axes else 1
-            yield from (MaskForm(argument, value, axes, count) for value in (*values, *FURTHER_VALUES))
+        count = heads if "h" in axes else 1
+        yield from (MaskForm(argument, value, axes, count) for value in (*values, *FURTHER_VALUES))
 
 
 def likely_forms(argument: str) -> Iterator[MaskForm]:

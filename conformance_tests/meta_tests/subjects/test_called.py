@@ -409,6 +409,19 @@ def test_arguments_that_were_never_given_are_named(function: Callable[..., Any],
     assert learned(function).remarks() == remarks
 
 
+def test_of_two_arguments_that_hide_padding_the_one_that_takes_the_customary_mask_is_judged() -> None:
+    """Nothing is said of what was found in the other one: nobody looked."""
+
+    def both(x: Tensor, attn_mask: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        if attn_mask is not None and attn_mask.ndim != 4:
+            raise ValueError("it has four axes")
+        return adding(x, attn_mask[:, 0, 0] if attn_mask is not None else mask)
+
+    found = learned(both)
+    assert found.mask_form == MaskForm("mask", "keep", "B n")
+    assert not any("no mask was found" in remark for remark in found.remarks())
+
+
 def test_a_mask_against_its_name_departs_unless_its_author_describes_it() -> None:
     """Callers hand it what its name means elsewhere; with a statement of its author they hand it that."""
 
@@ -416,7 +429,7 @@ def test_a_mask_against_its_name_departs_unless_its_author_describes_it() -> Non
         return contradicts_its_name(x, attention_mask)
 
     says = "attention_mask hides where it is true, the opposite of what that name means elsewhere"
-    left = "left at the default, and not judged: other, in which no mask was found"
+    left = "left at the default, and not judged: other"
     found = learned(both)
     turned = MaskForm("attention_mask", "keep", "B n", is_turned=True)
     assert (found.mask_form, found.departures()) == (turned, (Finding("mask", says),))

@@ -170,9 +170,11 @@ def test_each_form_of_a_mask_is_tried_the_likeliest_first(argument: str, values:
     assert forms == [MaskForm(argument, value, axes) for axes in AXES for value in (*values, *further)]
 
 
-def test_one_argument_is_tried_after_the_other() -> None:
+def test_one_argument_is_tried_after_the_other_first_of_all_with_masks_of_each_sequence() -> None:
     forms = list(mask_forms({"x": REQUIRED, "mask": None, "padding": None}))
-    assert [f.argument for f in forms] == ["padding"] * 7 * len(AXES) + ["mask"] * 7 * len(AXES)
+    further = 7 * (len(AXES) - 1)
+    assert [f.argument for f in forms] == [*["padding"] * 7, *["mask"] * 7, *["padding"] * further, *["mask"] * further]
+    assert {f.axes for f in forms[:14]} == {"B n"}
 
 
 UNFORESEEN = {"x": REQUIRED, "a": None, "position_ids": None, "b": None, "seg": None, "mask": None, "flag": False}
