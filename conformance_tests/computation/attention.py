@@ -116,8 +116,8 @@ def softmax_argument(graph: Graph, value: Value) -> tuple[Tensor, int] | None:
     Its numbers tell, whatever operations it is written in: exp(z) / Σ exp(z), exp(z - log Σ exp(z)), exp(log-softmax).
     """
     if value.operation == "softmax":
-        codes = value.arrays[0]
-        return codes, int(value.options["axes"][0])
+        axis = int(value.options["axes"][0])
+        return without_shift(graph, value.arrays[0], axis), axis
     axis = axis_of_shares(graph, value)
     if axis is None:
         return None

@@ -189,7 +189,11 @@ class Rolling(Rewriting):
         else:
             operands = self._side_by_side(first, reads, lambda all_of: torch.cat([as_rows(codes) for codes in all_of]))
             options = self.options(first) | ({"axes": (1,)} if "axes" in first.options else {})
-            each_one = [as_rows(x) if x.ndim == first.arrays[0].ndim else x.reshape(-1) for x in data]
+            # Each turn may have axes of its own in front: a query has heads, where one key serves them all.
+            each_one = [
+                as_rows(x) if x.ndim == turn.arrays[0].ndim else x.reshape(-1)
+                for turn, x in zip(turns, data, strict=True)
+            ]
             codes = self.add(first, operands, torch.cat(each_one), options)
             parts = codes.split([len(x) for x in each_one])
         self.now.update({turn.number: mine.reshape(turn.shape) for turn, mine in zip(turns, parts, strict=True)})
