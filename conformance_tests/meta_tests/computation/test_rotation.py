@@ -101,6 +101,26 @@ class Decaying(Turning):
         return [q * grown, k / grown, v]
 
 
+class OneKey(Turning):
+    """One key (B, n, d_k) and one value serve all heads; the largest score is taken away before the softmax."""
+
+    def __init__(self) -> None:
+        super().__init__(with_rotated_half)
+        self.key, self.value = nn.Linear(32, 8), nn.Linear(32, 8)
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        q = self.query(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        return [self.turned(q, self.base), self.turned(self.key(x), self.base), self.value(x)]
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        scores = torch.einsum("bhid,bjd->bhij", q / self.scale, k)
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, -1e9)
+        weights = (scores - scores.amax(-1, keepdim=True).detach()).softmax(-1)
+        return self.out(self.merge(torch.einsum("bhij,bjd->bhid", weights, v)))
+
+
 class ByHead(Turning):
     """Takes the axis of the heads for that of the positions."""
 
@@ -196,6 +216,14 @@ def test_what_tells_no_distances_is_wrong(turn: Turn, says: str) -> None:
     report = judged(lambda: encoder(*(Turning(turn) for _ in range(2))))
     assert (report.verdict, report.departs_at) == ("nonconformant", "rotation.halves"), report.notes
     assert says in report.diagnosis[0]["says"]
+
+
+def test_one_key_that_serves_all_heads_is_turned_as_their_queries_are() -> None:
+    """It has an axis less, and is turned by the same lines. Its scores lose their largest one, which changes nothing."""
+    report = judged(lambda: encoder(OneKey(), OneKey()))
+    assert report.verdict == "conformant", [*report.notes, *report.of("fail")]
+    chosen = report.profile["choices"]
+    assert (chosen["multihead"], chosen["rotation"], chosen["num_key_value_heads"]) == ("grouped-query", "halves", 1)
 
 
 def test_heads_that_are_turned_in_the_place_of_positions_are_wrong() -> None:
