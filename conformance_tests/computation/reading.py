@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from math import isqrt
 
 import torch
 from torch import Tensor
@@ -293,7 +294,6 @@ def read_layers(found: EncoderReading, stream: Stream, layers: Sequence[Layer]) 
     read_factors_of_sublayers(found, layers)
     read_weights_of_stream(found, layers)
     read_groups(found, len(layers))
-    find_repeated(found, len(layers))
     find_merge(found)
     find_partly_shared(found, len(layers))
 
@@ -335,23 +335,6 @@ def read_masks_by_ids(found: EncoderReading, attentions: Sequence[Attention]) ->
         bare = next(l for l in range(len(attentions)) if l not in masked)
         says = f"the ids hide keys in layer {masked[0]} and not in layer {bare}{attentions[bare].weights.where}"
         found.findings.append(Finding("mask", says))
-
-
-APART = (
-    ("W_Q", "W_K", "projections", "the keys are made by the map of the queries"),
-    ("W_Q", "W_V", "projections", "the values are made by the map of the queries"),
-    ("W_K", "W_V", "projections", "the values are made by the map of the keys"),
-    ("norm_1.gamma", "norm_2.gamma", "norm", "the second norm is the first one again"),
-)
-"""Parameters that are separate in every layer, and what it means if they are one."""
-
-
-def find_repeated(found: EncoderReading, N: int) -> None:
-    """Find parameters that stand in two places of one layer."""
-    for one, other, slot, says in APART:
-        pairs = ((found.codes.get(f"layers.{l}.{one}"), found.codes.get(f"layers.{l}.{other}")) for l in range(N))
-        if any(a is not None and b is not None and torch.equal(a, b) for a, b in pairs):
-            found.findings.append(Finding(slot, says))
 
 
 def read_groups(found: EncoderReading, N: int) -> None:
@@ -801,6 +784,25 @@ def grid_of(found: EncoderReading) -> tuple[int, int] | None:
     axes, shape = found.images
     _, height, width = axes.sizes(shape)
     return height // found.sizes["patch"], width // found.sizes["patch_width"]
+
+
+def made_for_images(found: EncoderReading) -> tuple[int, ...] | None:
+    """Return the shape of the images that an encoder is made for, if it resampled its table of positions for others.
+
+    The patches of these have a row each in the table. Its rows may be read for the images that it is made for alone.
+    """
+    grid = grid_of(found)
+    if found.images is None or grid is None or "P" not in found.codes or not found.made_for:
+        return None
+    (axes, shape), special = found.images, len(found.codes["P"]) - grid[0] * grid[1]
+    tables = (v for v in found.graph.ancestors(found.codes["P"]) if v.operation == "parameter")
+    for rows in (table.shape.numel() // found.sizes["d_model"] for table in tables):
+        side = isqrt(max(rows - special, 0))
+        if side > 1 and side**2 == rows - special and grid != (side, side):
+            height, width = side * found.sizes["patch"], side * found.sizes["patch_width"]
+            sides = {"c": axes.sizes(shape)[0], "y": height, "x": width}
+            return shape[0], *(sides[axis] for axis in axes.order)
+    return None
 
 
 def as_stretched(shown: EncoderReading) -> EncoderReading | None:

@@ -17,7 +17,7 @@ from conformance_tests.computation.feed_forward import feed_forwards
 from conformance_tests.computation.graph import Codes, Graph
 from conformance_tests.computation.inputs import special_ids, tables_by_argument
 from conformance_tests.computation.plain import plain
-from conformance_tests.computation.reading import as_stretched, ending, read
+from conformance_tests.computation.reading import as_stretched, ending, made_for_images, read
 from conformance_tests.computation.rotation import rotation
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
 from conformance_tests.errors import Departs, Refused, SubjectError, TableUnknown, Undetermined
@@ -32,7 +32,12 @@ from conformance_tests.identification.foreign_parts import (
 from conformance_tests.identification.identify import Identification, identify
 from conformance_tests.identification.missing_facts import what_is_missing
 from conformance_tests.identification.search import agrees, traced, with_eps
-from conformance_tests.identification.statements import contradicted, unused, without_its_positions
+from conformance_tests.identification.statements import (
+    contradicted,
+    serving_twice,
+    unused,
+    without_its_positions,
+)
 from conformance_tests.identification.structure import admissible, as_shown
 from conformance_tests.identification.trial import Reading, Trial
 from conformance_tests.numerics.probes import MANY, Sizes
@@ -200,6 +205,7 @@ class Settling:
             self.subject.learn_result(graph.recorded.result)
             self.subject.special_ids = special_ids(graph)
             shown, graph = self._with_arguments(graph)
+            shown, graph = self._with_its_images(shown, graph)
             if shown.is_masked_by_ids:
                 self.subject.learn_padding(self.subject.special_ids or FALSE_ID, shown.unlearned.get("E"))
             if "E_seg" in shown.codes:
@@ -223,6 +229,21 @@ class Settling:
         """
         shown, graph = self._given(read(graph), graph, self.subject.further_vectors(), "input", lambda r: not r.foreign)
         return self._given(shown, graph, self.subject.further_ids(graph), "positions", lambda r: not lacks_positions(r))
+
+    def _with_its_images(self, shown: EncoderReading, graph: Graph) -> tuple[EncoderReading, Graph]:
+        """Return a reading, and its graph, of the images that the encoder is made for, if it takes others as well."""
+        shape = made_for_images(shown)
+        if shape is None:
+            return shown, graph
+        self.subject.ask_for(shape)
+        with suppress(Exception):  # it may take none of this size
+            again = self._computation()
+            native = read(again)
+            if made_for_images(native) is None and native.images is not None:
+                return native, again
+        self.subject.ask_for(None)
+        self._computation()  # the first call is as it was
+        return shown, graph
 
     def _given(
         self,
@@ -280,6 +301,7 @@ class Settling:
         findings = (
             *contradicted(shown, self.hints),
             *self._departing(shown),
+            *serving_twice(mapping),
             *unused(shown, mapping, self.weights),
             *without_its_positions(shown, self.tables),
         )

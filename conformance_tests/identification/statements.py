@@ -47,6 +47,32 @@ def slot_of_letter() -> dict[str, str]:
     return {letter: e.slot for e in equations().values() for letter in e.parameters}
 
 
+def serving_twice(mapping: ParameterMapping) -> Iterator[Finding]:
+    """Yield the parameters that stand in two places, each of which has parameters of its own in the equations.
+
+    Layers that share what stands in one place of each are said to share it; a map that serves twice is told without its
+    bias, and a norm without its second factor. A head may read the table of the tokens.
+    """
+    slots = slot_of_letter()
+    told: set[tuple[str, str]] = set()
+    for path, first in mapping.tied.items():
+        (layer, what), (layer_of_first, what_of_first) = map(place_of, (path, first))
+        slot, slot_of_first = (slots[each.rpartition(".")[2]] for each in (path, first))
+        if what == what_of_first or (what, what_of_first) in told or "head" in (slot, slot_of_first):
+            continue
+        told.add((what, what_of_first))
+        within = f" of layer {layer_of_first}" if layer_of_first != layer else ""
+        where = f" in layer {layer}" if layer else ""
+        says = f"{what}{where} is {what_of_first}{within} again, and each should have parameters of its own"
+        yield Finding(slot, says)
+
+
+def place_of(path: str) -> tuple[str, str]:
+    """Return the number of the layer that a path stands in, if it is one, and the map, norm or table that it is of."""
+    layer, name = path.split(".", 2)[1:] if path.startswith("layers.") else ("", path)
+    return layer, re.sub(r"^b_", "W_", name.partition(".")[0])
+
+
 SAME_EPS = 1e-6
 """Relatively: an ε that is kept in float32 is the one that is stated."""
 

@@ -131,6 +131,7 @@ class CalledSubject(Subject):
         self.first_sizes: Sizes | None = None
         self.first_forms: Mapping[str, Filling] | None = None
         self.image_axes: ImageAxes | None = None
+        self._asked_for: tuple[int, ...] | None = None
         self.rescaling: Rescaling | None = None
         self.ids_apart = False
         self.takes_numbers = False
@@ -257,7 +258,7 @@ class CalledSubject(Subject):
         batches = [1] if self.one_by_one else [batch] if batch else BATCHES
         arguments = self.open_arguments()
         wanted = of_one_sequence(call) if self.one_by_one else call
-        held, shape = (self.held(), self.kept()), self.stated_shape()
+        held, shape = (self.held(), self.kept()), self._asked_for or self.stated_shape()
         # What told the length of an earlier call may stand behind the end of the encoder.
         known = self.first_sizes.length if self.first_sizes else None
         numbers = [*self.numbers(), *([] if known is None else [known])]
@@ -328,6 +329,10 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         self._given_anyhow.pop(argument, None)
         self._given_anyhow |= {argument: Plain(kind)} if kind else {}
+
+    def ask_for(self, shape: tuple[int, ...] | None) -> None:
+        """See ``Subject``."""
+        self._asked_for = shape
 
     def learn_padding(self, ids: frozenset[int], stated: int | None) -> None:
         """See ``Subject``."""

@@ -205,6 +205,9 @@ class Subject:
     def give(self, argument: str, kind: str | None) -> None:
         """Give an argument ``"positions"`` or the ``"input"`` in the place of zeros from now on; None takes it back."""
 
+    def ask_for(self, shape: tuple[int, ...] | None) -> None:
+        """Call it with an input of this shape from now on; None takes it back."""
+
     def learn_padding(self, ids: frozenset[int], stated: int | None) -> None:
         """Take up the ids by which its attention is seen to hide something, and the one that is stated as padding."""
 

@@ -136,7 +136,41 @@ def test_one_map_for_queries_and_keys_is_named() -> None:
         layer.attention.key = layer.attention.query
     target = check(encoder).targets[0]
     assert (target.verdict, target.departs_at) == ("nonconformant", "attention.projections")
-    assert "the keys are made by the map of the queries" in target.diagnosis[0]["says"]
+    assert "W_K in layer 0 is W_Q again" in target.diagnosis[0]["says"]
+
+
+def with_a_norm_of_the_layer_before(encoder: Plain) -> None:
+    encoder.layers[1].norm1 = encoder.layers[0].norm2
+
+
+def with_a_norm_behind_all_layers_that_is_the_last_one(encoder: Plain) -> None:
+    encoder.final_norm = encoder.layers[1].norm1
+
+
+def with_one_map_for_values_and_results(encoder: Plain) -> None:
+    for layer in encoder.layers:
+        layer.attention.out = layer.attention.value
+
+
+@pytest.mark.parametrize(
+    ("share", "place", "says"),
+    [
+        (with_a_norm_of_the_layer_before, "norm.layer_norm", "norm_1 in layer 1 is norm_2 of layer 0 again"),
+        (
+            with_a_norm_behind_all_layers_that_is_the_last_one,
+            "norm.layer_norm",
+            "norm_final is norm_1 of layer 1 again",
+        ),
+        (with_one_map_for_values_and_results, "multihead.output", "W_O in layer 0 is W_V again"),
+    ],
+)
+def test_what_serves_in_two_places_is_named(share: Callable[[Plain], None], place: str, says: str) -> None:
+    """The outputs are those of an encoder in which both have equal numbers: training would tell them apart."""
+    encoder = Plain(plain_layers(), nn.LayerNorm(28))
+    share(encoder)
+    target = check(encoder).targets[0]
+    assert (target.verdict, target.departs_at) == ("nonconformant", place), target.notes
+    assert says in target.diagnosis[0]["says"]
 
 
 def test_a_target_that_is_named_twice_is_judged_twice() -> None:
