@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.meta_tests.encoders.unusual_calls import Calls, unusual
+from conformance_tests.meta_tests.encoders.unusual_calls import Calls, excused, unusual
 
 
 @unusual
@@ -31,6 +31,32 @@ class ClassTokenBesideAGrid(PositionsInAGrid):
 
     def embedded(self, images: Tensor) -> Tensor:
         return torch.cat([self.first.expand(len(images), -1, -1), super().embedded(images)], 1)
+
+
+@unusual
+class ResamplesItsTable(PositionsInAGrid):
+    """Takes images of any size, one of which is that of its table, and keeps a number that might be another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places, self.width_of_a_head = nn.Parameter(torch.randn(28, 5, 5)), 8
+
+    def embedded(self, images: Tensor) -> Tensor:
+        patches = self.patches(images)
+        places = self.places
+        if patches.shape[2:] != places.shape[1:]:
+            places = nn.functional.interpolate(places[None], tuple(patches.shape[2:]), mode="bicubic")[0]
+        return (patches + places).flatten(2).mT
+
+
+@excused("layer.post_ln", "the layers run in the order 1, 0")
+class RunsBackwardsBehindItsTable(ResamplesItsTable):
+    """Its layers run from the last to the first, which shows where its table is read as it is."""
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        for layer in reversed(self.layers):
+            x = layer(x, hidden)
+        return x
 
 
 @unusual
