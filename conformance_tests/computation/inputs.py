@@ -364,7 +364,7 @@ ONE_FOR_ALL = "one vector is added to every token"
 def read_constant(found: EncoderReading, codes: Tensor) -> None:
     """Read what is added to every sequence: positions, or one row of a table of segments."""
     graph = found.graph
-    codes = by_sequence(graph, codes)
+    codes = features_last(by_sequence(graph, codes), found.sizes.get("d_model"))
     shape = codes.shape
     along = 0
     while codes.ndim > 2 and bool((codes == codes[:1]).all()):
@@ -410,6 +410,12 @@ def rows_of(table: Value, codes: Tensor) -> Tensor | None:
     if len(along) == 1 and shape[along[0]] == width:
         return table.codes.movedim(along[0], -1).reshape(-1, width)
     return table.codes.reshape(-1, width) if table.shape.numel() % width == 0 else None
+
+
+def features_last(codes: Tensor, width: int | None) -> Tensor:
+    """Return what is added to tokens with its features last: code for convolutions has them before the positions."""
+    axes = [axis for axis, size in enumerate(codes.shape) if size == width]
+    return codes.movedim(axes[0], -1) if len(axes) == 1 else codes
 
 
 def by_sequence(graph: Graph, codes: Tensor) -> Tensor:

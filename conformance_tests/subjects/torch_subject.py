@@ -341,7 +341,7 @@ class TorchSubject(EnteredSubject):
         if self.ending is None:
             return function(*arguments, **named)
         returned: list[Any] = []
-        part = self.module.get_submodule(self.ending.part)
+        part = dict(self.module.named_modules())[self.ending.part]  # torch looks among attributes, which may hide it
         hook = part.register_forward_hook(lambda _, __, given: returned.append(given))
         try:
             function(*arguments, **named)
