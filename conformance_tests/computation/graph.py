@@ -391,6 +391,14 @@ class Graph:
         changed._readers = (-1, {})
         return changed
 
+    def with_sum(self, one: Tensor, other: Tensor) -> Tensor:
+        """Take up the sum of two arrays of weights, as if it had been computed, and return its codes."""
+        data = self.numbers(one) + self.numbers(other)
+        reads, learned = Reads((one, other)), self.learned(one) or self.learned(other)
+        value = Value(len(self.values), "add", reads, data, "elementwise", learned=learned)
+        self.values.append(value)
+        return value.codes
+
     def read_by(self, value: Value) -> set[int]:
         """Return the numbers of the values that a value reads entries of."""
         return {number for form in value.forms for number in self.owning(form)}

@@ -57,6 +57,7 @@ def read_entrance(found: EncoderReading, source: Node, is_normed: bool) -> None:
     found.choices |= {"input": "embedded"} | dict.fromkeys(ABSENT, "none")
     for factor, term in summands(found.graph, read_surrounded(found, source)):
         read_term(found, factor, term)
+    take_positions_into_registers(found)
     read_kinds(found)
     if "embedding" not in found.choices:
         found.unread.append(f"what enters its first layer is {source}")
@@ -742,16 +743,23 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
     outside = ~torch.tensor(kept)[codes >> PLACES].all(dim=-1)
     if bool(outside.all(dim=1).any()) and not bool(outside.all(dim=0).any()):
         codes, outside = codes.transpose(0, 1), outside.T  # the positions come first
-    beside = outside.any(dim=0).nonzero().flatten().tolist()
-    if not beside or beside != list(range(beside[0], beside[-1] + 1)):
+    beside = outside.any(dim=0)
+    tokens = (~beside).nonzero().flatten()
+    behind = codes[:, tokens]
+    # Those before the first token and those behind the last one, unless all stand among the tokens.
+    is_before = torch.arange(len(beside)) < int(tokens[0]) if len(tokens) else beside
+    parts = [places for which in (is_before, ~is_before) if len(places := (beside & which).nonzero().flatten())]
+    if not parts or any(int(places[-1] - places[0]) >= len(places) for places in parts):
         found.unread.append("something other than class tokens and registers stands beside the tokens")
         return
-    behind = codes[:, [place for place in range(codes.shape[1]) if place not in beside]]
     is_placed = "position" in found.choices
     for factor, part in summands(graph, term.parts[0], in_sequence=None if graph.owner(behind) is None else behind):
         read_term(found, factor, part)
     with_positions = is_placed or "position" not in found.choices
-    read_learned(found, codes[0, beside], beside[0], behind.shape[1], with_positions=with_positions)
+    earlier = 0
+    for places in parts:
+        read_learned(found, codes[0, places], int(places[0]) - earlier, len(tokens), with_positions=with_positions)
+        earlier += len(places)
 
 
 def read_learned(found: EncoderReading, vectors: Tensor, first: int, others: int, *, with_positions: bool) -> None:
@@ -774,6 +782,7 @@ def read_learned(found: EncoderReading, vectors: Tensor, first: int, others: int
         found.codes[path] = codes
         found.choices["cls"] = "cls" if path == CLASS_TOKENS[0] else "cls-and-distillation"
     if len(registers):
+        found.registers_are_placed = with_positions
         found.codes["X_reg"], found.sizes["r"] = registers, len(registers)
         found.choices["registers"] = "registers-behind" if first == others else "registers"
     if len(classes) and first:
@@ -781,6 +790,17 @@ def read_learned(found: EncoderReading, vectors: Tensor, first: int, others: int
     elif first not in (own, others):
         where = "before the class token" if first < own else "among the tokens"
         found.findings.append(Finding("registers", f"the registers stand {where}"))
+
+
+def take_positions_into_registers(found: EncoderReading) -> None:
+    """Read registers that get positions as those without which they are with them: a sum of two vectors is a vector."""
+    if not found.registers_are_placed or "P" not in found.codes:
+        return
+    table, registers = found.codes["P"], found.codes["X_reg"]
+    first = len(class_tokens(found)) if found.choices["registers"] == "registers" else len(table) - len(registers)
+    last = first + len(registers)
+    found.codes["X_reg"] = found.graph.with_sum(registers, table[first:last])
+    found.codes["P"] = torch.cat([table[:first], table[last:]])
 
 
 def class_tokens(found: EncoderReading) -> list[str]:

@@ -795,6 +795,7 @@ def made_for_images(found: EncoderReading) -> tuple[int, ...] | None:
     if found.images is None or grid is None or "P" not in found.codes or not found.made_for:
         return None
     (axes, shape), special = found.images, len(found.codes["P"]) - grid[0] * grid[1]
+    special += found.sizes["r"] if found.registers_are_placed else 0  # whose rows stand in the table
     tables = (v for v in found.graph.ancestors(found.codes["P"]) if v.operation == "parameter")
     for rows in (table.shape.numel() // found.sizes["d_model"] for table in tables):
         side = isqrt(max(rows - special, 0))

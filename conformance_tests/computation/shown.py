@@ -126,6 +126,7 @@ class EncoderReading(Remarks):
         is_masked_by_ids: whether the ids decide which scores are hidden.
         kinds: the tables of segments, and of other kinds of ids beside the tokens.
         is_rounded: whether it reads constants that it keeps in less than float64, other than a single one.
+        registers_are_placed: whether what is added to the tokens is added to the registers, too.
         tail: the finding that the stream passes through operations behind the last sublayer, if it does.
     """
 
@@ -151,6 +152,7 @@ class EncoderReading(Remarks):
     is_masked_by_ids: bool = False
     kinds: list[Kind] = field(default_factory=list)
     is_rounded: bool = False
+    registers_are_placed: bool = False
     tail: Finding | None = None
 
     @property

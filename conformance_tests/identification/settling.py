@@ -301,7 +301,7 @@ class Settling:
         findings = (
             *contradicted(shown, self.hints),
             *self._departing(shown),
-            *serving_twice(mapping),
+            *serving_twice(shown, mapping),
             *unused(shown, mapping, self.weights),
             *without_its_positions(shown, self.tables),
         )

@@ -47,18 +47,20 @@ def slot_of_letter() -> dict[str, str]:
     return {letter: e.slot for e in equations().values() for letter in e.parameters}
 
 
-def serving_twice(mapping: ParameterMapping) -> Iterator[Finding]:
+def serving_twice(shown: EncoderReading, mapping: ParameterMapping) -> Iterator[Finding]:
     """Yield the parameters that stand in two places, each of which has parameters of its own in the equations.
 
     Layers that share what stands in one place of each are said to share it; a map that serves twice is told without its
-    bias, and a norm without its second factor. A head may read the table of the tokens.
+    bias, and a norm without its second factor. A head may read the table of the tokens, and the results of parallel
+    sublayers may be multiplied together.
     """
     slots = slot_of_letter()
+    at_once = ["residual"] if str(shown.choices.get("layer")).startswith("parallel") else []
     told: set[tuple[str, str]] = set()
     for path, first in mapping.tied.items():
         (layer, what), (layer_of_first, what_of_first) = map(place_of, (path, first))
         slot, slot_of_first = (slots[each.rpartition(".")[2]] for each in (path, first))
-        if what == what_of_first or (what, what_of_first) in told or "head" in (slot, slot_of_first):
+        if what == what_of_first or (what, what_of_first) in told or {"head", *at_once} & {slot, slot_of_first}:
             continue
         told.add((what, what_of_first))
         within = f" of layer {layer_of_first}" if layer_of_first != layer else ""
