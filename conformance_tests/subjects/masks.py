@@ -463,7 +463,8 @@ def tried_masks(
             return added or as_handed_over(form, call, documentation), True
         if found in (CHANGES, ACTS) and form.is_customary():
             as_customary.setdefault(form.argument, form)
-        if found == ACTS:
+        if found == ACTS and (forms is not None or tells_of_a_mask(form.argument)):
+            # What is added to all features at a padded position is seen by no norm, and shows there alone.
             acting = acting or form
         elif found != REFUSED and (tells_of_padding(form.argument) or form.tells_lengths()):
             accepted = accepted or form

@@ -2,10 +2,11 @@
 
 import copy
 import re
+import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -138,7 +139,7 @@ class TorchSubject(EnteredSubject):
     @contextmanager
     def borrowed(self) -> Iterator[None]:
         """Run the module in float64 and evaluation mode, then restore every tensor and flag."""
-        with registered(self.module), tensors_kept(self.module), self._in_float64():
+        with registered(self.module), tensors_kept(self.module), self._in_float64(), uncompiled():
             yield
 
     @contextmanager
@@ -646,6 +647,15 @@ def without_fast_path() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+def uncompiled() -> AbstractContextManager[Any]:
+    """Let what torch compiles run as it is written: its compiler would trace what records the computation, too.
+
+    Code that is compiled has imported the compiler; without it nothing is, and importing it takes a second.
+    """
+    stance = getattr(torch.compiler, "set_stance", None)  # not in every torch
+    return nullcontext() if stance is None or "torch._dynamo" not in sys.modules else stance("force_eager")
 
 
 def served(function: Callable[..., Any], gradients: bool) -> Callable[..., Any]:
