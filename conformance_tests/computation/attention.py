@@ -457,7 +457,13 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
     heads = heads_of(graph, Q, K, found.reads)
     if scores.added is not None:
         found.slopes, found.is_rounded = slopes_of(scores, heads)
-        if found.slopes is None:
+        if found.slopes is None and (one_sided := slopes_of(scores, heads, signed=True)[0]) is not None:
+            found.slopes = one_sided.abs()
+            says = f"the scores fall towards one side and grow towards the other{found.where_scored}"
+            found.findings.append(
+                Finding("bias", f"{says}: the place of the key less that of the query is no distance")
+            )
+        elif found.slopes is None:
             found.unread.append(f"its scores get {CONSTANTS} added{found.where_scored}")
     for entries in scores.learned:
         found.table = None if found.table is not None else table_of_distances(graph, scores, entries, heads)
@@ -591,17 +597,19 @@ def norm_of_heads(graph: Graph, vectors: Tensor) -> Norm | None:
     return norm if [norm.reads.shape[axis] for axis in norm.axes] == [vectors.shape[-1]] else None
 
 
-def slopes_of(scores: Scores, heads: Sequence[int]) -> tuple[Tensor | None, bool]:
+def slopes_of(scores: Scores, heads: Sequence[int], *, signed: bool = False) -> tuple[Tensor | None, bool]:
     """Return by how much the scores of each head fall with the distance, and whether each fall is rounded by itself.
 
-    None if what is added to them is another.
+    None if what is added to them is another. Distances are ``signed`` where a key behind the query has a negative one.
     """
     assert scores.added is not None
     _, M, N = scores.product.shape
     at = places(scores.entries)
-    head, distance = torch.tensor(heads)[at // (M * N)], (at // N % M - at % N).abs()
-    falls = -scores.added / distance.clamp(min=1)
-    slopes = torch.stack([falls[(head == i) & (distance > 0)].median() for i in range(max(heads) + 1)])
+    head, ahead = torch.tensor(heads)[at // (M * N)], at // N % M - at % N
+    distance = ahead if signed else ahead.abs()
+    apart_from_it = distance != 0
+    falls = -scores.added / distance.where(apart_from_it, 1)
+    slopes = torch.stack([falls[(head == i) & apart_from_it].median() for i in range(max(heads) + 1)])
     off = apart(scores.added, -slopes[head] * distance)
     return (slopes, off > SAME) if off < UNNOTICED else (None, False)
 

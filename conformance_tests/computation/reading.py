@@ -768,6 +768,7 @@ def read_rotation(found: EncoderReading, attentions: Sequence[Attention]) -> Non
     read = {name: [way.choices.get(name, usual[name]) for way in every] for name in names_read}
     read["rotation"] = ["none" if way is None else way.choices["rotation"] for way in ways]
     found.choices |= {name: in_words(in_turn_by(values)) for name, values in read.items()}
+    found.findings += unturned(found, attentions)
     found.is_rounded |= any(way.is_rounded for way in every)
     kept = [way.omega for way in every if way.omega is not None]
     if any(way.is_kept for way in every) and (len(kept) < len(every) or len(set(read["angles"])) > 1):
@@ -775,6 +776,20 @@ def read_rotation(found: EncoderReading, attentions: Sequence[Attention]) -> Non
     elif any(way.is_kept for way in every):
         alike = all(way.choices == first.choices for way in every)
         found.kept["angles"] = kept[:1] if alike else kept
+
+
+def unturned(found: EncoderReading, attentions: Sequence[Attention]) -> list[Finding]:
+    """Return what is found where positions turn nothing in some layers, which reach no other keys than the others do.
+
+    In published encoders those layers do without that attend to all positions, beside others with windows.
+    """
+    bare = [l for l, attention in enumerate(attentions) if attention.turning is None]
+    reached = {attentions[l].reach.variant for l in bare}
+    if not bare or reached.isdisjoint(a.reach.variant for a in attentions if a.turning is not None):
+        return []
+    others = next(l for l in range(len(attentions)) if l not in bare)
+    says = f"positions turn no queries and keys in layer {bare[0]}, as they do in layer {others}"
+    return [Finding("rotation", f"{says}{attentions[bare[0]].where_scored}", str(found.choices["rotation"]))]
 
 
 def grid_of(found: EncoderReading) -> tuple[int, int] | None:
@@ -825,10 +840,10 @@ def read_slopes(found: EncoderReading, attentions: Sequence[Attention]) -> None:
         return
     own, where = slopes(len(sloped[0])), attentions[0].where_scored
     off = max(float((each / own - 1).abs().max()) if len(each) == len(own) else math.inf for each in sloped)
-    if len(sloped) < len(attentions):
-        found.foreign.append(f"its scores fall with the distance in some of its layers alone{where}")
-        return
     found.choices["bias"] = "alibi"
+    if len(sloped) < len(attentions):
+        says = f"the scores fall with the distance in {len(sloped)} of the {len(attentions)} layers alone{where}"
+        found.findings.append(Finding("bias", says))
     if off > NEAR:
         got, want = (", ".join(f"{float(slope):.3g}" for slope in each) for each in (sloped[0], own))
         says = f"the scores of the heads fall with the distance by {got}, where {want} belong{where}"

@@ -243,7 +243,7 @@ def tells_of_padding(argument: str) -> bool:
 def mask_forms(arguments: Arguments, heads: int = 1) -> Iterator[MaskForm]:
     """Yield the ways in which an encoder may take a padding mask, the likeliest first.
 
-    Of two arguments that hide padding the one is to be judged that takes a mask of each sequence as it is handed around.
+    Of two arguments that hide padding the one is to be judged that takes a mask (B, n), as callers have it.
     """
     masks = mask_arguments(arguments)
     for argument, axes in [*product(masks, AXES[:1]), *product(masks, AXES[1:])]:

@@ -14,6 +14,7 @@ from conformance_tests.engine.judging import check
 from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, PlainPreNorm
 from conformance_tests.reports.report import TargetReport
 from encoder_spec.equation import variants
+from encoder_spec.profiles import TORCH_POST_LN
 from encoder_spec.rotation import axial, centred, columns_first, counted, rows_first, stretched
 
 Turn = Callable[[Tensor, Tensor], Tensor]
@@ -219,7 +220,7 @@ def test_what_tells_no_distances_is_wrong(turn: Turn, says: str) -> None:
 
 
 def test_one_key_that_serves_all_heads_is_turned_as_their_queries_are() -> None:
-    """It has an axis less, and is turned by the same lines. Its scores lose their largest one, which changes nothing."""
+    """It has an axis less, and the same lines turn it. That the scores lose their largest one changes nothing."""
     report = judged(lambda: encoder(OneKey(), OneKey()))
     assert report.verdict == "conformant", [*report.notes, *report.of("fail")]
     chosen = report.profile["choices"]
@@ -246,22 +247,38 @@ def test_what_no_equation_turns_so_is_left_open(attentions: Callable[[], list[Pl
     assert says in str(report.notes)
 
 
-@pytest.mark.parametrize(
-    ("attentions", "chosen"),
-    [
-        (
-            lambda: [Turning(half_by_half), Turning(half_by_half, 160000.0)],
-            {"rotation": "halves", "rotary_base": "10000, 160000, repeated"},
-        ),
-        (lambda: [Turning(half_by_half), PlainAttention(32, 4)], {"rotation": "halves, none, repeated"}),
-    ],
-    ids=["another base", "not at all"],
-)
-def test_layers_may_turn_in_turn(attentions: Callable[[], list[PlainAttention]], chosen: dict[str, str]) -> None:
-    """With another base in some layers, as ModernBERT does, or in some of them not at all."""
-    report = judged(lambda: encoder(*attentions()))
+def test_layers_may_turn_by_angles_in_turn() -> None:
+    """With another base in some layers, as ModernBERT does."""
+    report = judged(lambda: encoder(Turning(half_by_half), Turning(half_by_half, 160000.0)))
     assert report.verdict == "conformant", report.notes
-    assert {name: report.profile["choices"][name] for name in chosen} == chosen
+    assert report.profile["choices"]["rotation"] == "halves"
+    assert report.profile["choices"]["rotary_base"] == "10000, 160000, repeated"
+
+
+class Near(Turning):
+    """Attends to the nearest positions."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        place = torch.arange(x.shape[1])
+        far = (place - place[:, None]).abs() > 2
+        q, k, v = self.split(x)
+        scores = self.score(q, k).masked_fill(far if hidden is None else hidden | far, -1e9)
+        return self.out(self.merge(scores.softmax(-1) @ v))
+
+
+def test_a_layer_that_forgets_its_positions_is_wrong_unless_it_sees_further() -> None:
+    """In published encoders the layers without rotation see all positions, and those with it a few."""
+    in_turn = "halves, none, repeated"
+    forgetful = encoder(Turning(half_by_half), PlainAttention(32, 4))
+    report = judged(lambda: forgetful)
+    assert (report.verdict, report.departs_at) == ("nonconformant", "rotation.halves"), report.notes
+    assert "positions turn no queries and keys in layer 1" in report.diagnosis[0]["says"]
+    assert f'`rotation = "{in_turn}"`' in str(report.notes)
+    declared = TORCH_POST_LN.replace(rotation=in_turn)
+    assert check(forgetful, declared).verdict == "conformant"
+    seeing = judged(lambda: encoder(Near(half_by_half), PlainAttention(32, 4)))
+    assert seeing.verdict == "conformant", seeing.notes
+    assert seeing.profile["choices"]["rotation"] == in_turn
 
 
 def test_neither_a_gate_nor_a_mask_is_a_rotation() -> None:

@@ -305,6 +305,41 @@ def test_slopes_of_float32_are_those_of_float64_in_float32() -> None:
     assert "judged in float32" in str(report.notes)
 
 
+class ByDifference(PlainAttention):
+    """Takes the place of the key less that of the query for the distance."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        place = torch.arange(q.shape[-2])
+        return super().score(q, k) + 2.0 ** -torch.arange(2, 10, 2)[:, None, None] * (place - place[:, None])
+
+
+class ByDistance(PlainAttention):
+    """The scores of four heads fall with the distance."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        place = torch.arange(q.shape[-2])
+        return super().score(q, k) - 2.0 ** -torch.arange(2, 10, 2)[:, None, None] * (place - place[:, None]).abs()
+
+
+def in_the_first_layer_alone() -> list[nn.Module]:
+    layers = plain_layers()
+    layers[0].attention = ByDistance(28, 4)
+    return layers
+
+
+@pytest.mark.parametrize(
+    ("layers", "says"),
+    [
+        (lambda: layers_with(ByDifference), "the scores fall towards one side and grow towards the other"),
+        (in_the_first_layer_alone, "the scores fall with the distance in 1 of the 2 layers alone"),
+    ],
+)
+def test_slopes_are_of_distances_and_in_all_layers(layers: Callable[[], list[nn.Module]], says: str) -> None:
+    report = judged(lambda: Plain(layers()))
+    assert (report.verdict, report.departs_at) == ("nonconformant", "attention.alibi"), report.notes
+    assert says in report.diagnosis[0]["says"]
+
+
 # Norms in the heads ----------------------------------------------------------------------
 
 
