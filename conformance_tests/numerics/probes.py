@@ -135,6 +135,10 @@ class Probe:
         """Return the probe with its positions in reverse order."""
         return self._each(lambda x: x.flip(1))
 
+    def left_out(self, position: int) -> "Probe":
+        """Return the probe without one of its positions."""
+        return self._each(lambda x: torch.cat([x[:, :position], x[:, position + 1 :]], 1))
+
     def only(self, sample: int) -> "Probe":
         """Return a batch of one sample."""
         return self._each(lambda x: x[sample][None])

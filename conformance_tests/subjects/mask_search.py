@@ -137,6 +137,8 @@ class MaskSearch:
             Undetermined: if the author states a mask of an argument that there is not.
         """
         form, hides = self._padding_mask()
+        if form is not None and hides:
+            form = replace(form, is_counted=self._is_counted(form))
         idle = list(self._without_effect(form))
         if form is None and idle:
             form = idle[0]
@@ -153,6 +155,30 @@ class MaskSearch:
             added=added,
             declined=self.declined,
         )
+
+    def _is_counted(self, form: MaskForm) -> bool:
+        """Return whether an encoder counts positions among those that a mask keeps.
+
+        Then what is hidden in the middle might as well not be there; and unlike an encoder that knows no positions, it
+        knows the order of its input.
+        """
+        whole = self.probes["plain"]
+        x = whole.inputs[0]
+        if not whole.by_position or not form.tells_padding or x.shape[1] <= 2:
+            return False
+        middle = x.shape[1] // 2
+        keep = torch.ones(x.shape[:2], dtype=torch.bool)
+        keep[:, middle] = False
+        everything = torch.ones_like(keep)
+        shorter = replace(whole.left_out(middle), keep=everything[:, 1:])
+        hidden, without = self.output(replace(whole, keep=keep), form), self.output(shorter, form)
+        if hidden is None or without is None or hidden.shape[:2] != keep.shape or len(without) != len(hidden):
+            return False
+        kept = torch.cat([hidden[:, :middle], hidden[:, middle + 1 :]], 1)
+        if not is_same(kept, without):
+            return False
+        given, turned = (self.output(replace(p, keep=everything), form) for p in (whole, whole.reversed()))
+        return given is not None and turned is not None and not is_same(given.flip(1), turned)
 
     def _takes_booleans(self, form: MaskForm) -> bool:
         """Return whether booleans of the same shape are taken as well."""

@@ -67,6 +67,7 @@ class MaskForm:
         id: the id that stands at padded positions, where that is how they are told.
         is_turned: whether the encoder takes these values, which its argument's name means elsewhere, the other way
             round.
+        is_counted: whether the encoder counts positions among those that the mask keeps.
     """
 
     argument: str
@@ -75,6 +76,7 @@ class MaskForm:
     heads: int = 1
     id: int = 0
     is_turned: bool = False
+    is_counted: bool = False
 
     def render(self, keep: Tensor) -> Tensor:
         """Convert the mask (B, n) with True = keep to the form that the encoder wants.
@@ -137,7 +139,7 @@ class MaskForm:
     @property
     def is_at_the_end(self) -> bool:
         """True if it hides the end of a sequence alone: an id of padding may move the positions that are counted."""
-        return self.values in (LENGTHS, PADDING_ID)
+        return self.is_counted or self.values in (LENGTHS, PADDING_ID)
 
     def tells_lengths(self) -> bool:
         """Return whether it hands over lengths, under a name that says so."""
@@ -174,7 +176,8 @@ class MaskForm:
         axes = self.axes.replace("*", "·").split()
         shape = f"({axes[0]},)" if len(axes) == 1 else f"({', '.join(axes)})"
         number = f" {self.id}" if self.values == PADDING_ID else ""
-        return f"{self.argument}: {shape}, {MEANINGS[self.values]}{number}"
+        counted = "; positions are counted among those that it keeps" if self.is_counted else ""
+        return f"{self.argument}: {shape}, {MEANINGS[self.values]}{number}{counted}"
 
 
 LENGTHS = "lengths"

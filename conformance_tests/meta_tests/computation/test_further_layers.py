@@ -290,6 +290,24 @@ class RegistersLast(Looking):
         return torch.cat([torch.cat([first, patches], 1) + self.table, registers], 1)
 
 
+class RegistersWithPositions(Looking):
+    """The table has a row for each register, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(1, 20, 28))
+
+    def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([first, registers, patches], 1) + self.table
+
+
+class OnBothSides(RegistersWithPositions):
+    """The class token stands before the patches and the registers behind them, and all have positions."""
+
+    def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([first, patches, registers], 1) + self.table
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
@@ -299,6 +317,8 @@ class RegistersLast(Looking):
         (NothingBeforeHasPositions, {"cls": "none", "registers": "registers", "num_registers": 4}),
         (BareClassToken, {"cls": "none", "registers": "registers", "num_registers": 1}),
         (RegistersLast, {"cls": "cls", "registers": "registers-behind", "num_registers": 3}),
+        (RegistersWithPositions, {"cls": "cls", "registers": "registers", "num_registers": 3}),
+        (OnBothSides, {"cls": "cls", "registers": "registers-behind", "num_registers": 3}),
     ],
 )
 def test_registers_are_a_variant(kind: type[Looking], expected: dict[str, str | int]) -> None:

@@ -27,6 +27,19 @@ class IgnoresItsPadding(Plain):
 
 
 @unusual
+class CountsWhatItsMaskKeeps(Plain):
+    """Positions are counted among those that a mask keeps, from 1 on, and padding has row 0, as in fairseq."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.places = nn.Embedding(400, 28, padding_idx=0)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
+        kept = mask.ne(0).long()
+        return super().forward(x + self.places(kept.cumsum(1) * kept), kept.bool())
+
+
+@unusual
 class DeclinesMasks(Plain):
     """Takes an argument for a mask, and raises NotImplementedError for each one."""
 
