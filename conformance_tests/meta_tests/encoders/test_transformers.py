@@ -313,7 +313,7 @@ OUTSIDE = {
     "RoCBERT": (maker("RoCBert", **SHALLOW_TEXT), "pronunciation_embed"),
     "LayoutLM": (maker("LayoutLM", **SHALLOW_TEXT), "x_position_embeddings"),
     "LiLT": (maker("Lilt", **SHALLOW_TEXT), "layout_embeddings"),
-    "YOLOS": (maker("Yolos", **SHALLOW_IMAGE | {"image_size": [8, 8]}), "mid_position_embeddings"),
+    "YOLOS": (maker("Yolos", **IMAGE | {"image_size": [8, 8]}), "mid_position_embeddings"),
     "VideoMAE": (maker("VideoMAE", num_frames=2, **SHALLOW_IMAGE), "patch_embeddings.projection"),
     "wav2vec 2.0": (maker("Wav2Vec2", **SOUND), "feature_extractor.conv_layers"),
     "Data2Vec, sounds": (maker("Data2VecAudio", "encoder", **SOUND), "pos_conv_embed.layers"),
