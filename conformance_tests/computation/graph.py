@@ -529,6 +529,9 @@ BATCH_NORM = "batch-norm"
 BOUNDS = ("clamp", "clamp_min", "clamp_max", "maximum", "minimum")
 """Operations that hold entries above or below others."""
 
+LARGEST_IN_HALF = 0.9 * torch.finfo(torch.float16).max
+"""Bounds from here on keep numbers that overflow in half precision; hidden states of order 1 are never near."""
+
 OF_ONE = ("sum", "mean", "amax", "amin", "max", "min", "prod")
 """Reductions that give a single entry as it is."""
 
@@ -618,9 +621,11 @@ class Recording:
         """Return the operand that an operation leaves as it is; None if it leaves none so."""
         if operation in CHOICES and len(reads) == len(CHOICES[operation]):
             return self._chosen(*(reads[place] for place in CHOICES[operation]))
-        if operation in BOUNDS and len(reads) == 2:
-            x, bound = reads if isinstance(reads[0], Tensor) else reads[::-1]
-            return self._bounded(x, bound, data)
+        if operation in BOUNDS and len(reads) > 1:
+            x, *bounds = reads if isinstance(reads[0], Tensor) else reads[::-1]
+            return self._bounded(x, bounds, data)
+        if operation == "nan_to_num" and isinstance(reads[0], Tensor) and torch.equal(self.graph.numbers(reads[0]), data):
+            return reads[0]
         neutral = NEUTRAL.get(operation)
         if neutral is None or len(reads) != 2:
             return None
@@ -634,16 +639,18 @@ class Recording:
                 return x
         return None
 
-    def _bounded(self, x: Operand, bound: Operand, data: Tensor) -> Tensor | None:
+    def _bounded(self, x: Operand, bounds: Sequence[Operand], data: Tensor) -> Tensor | None:
         """Return an operand that keeps a bound by itself, as what the largest of its entries was taken from does.
 
-        It touches it, and nothing is beyond it: a bound that is just not reached may be reached in another call.
+        It touches it, and nothing is beyond it: a bound that is just not reached may be reached in another call, unless
+        it is there for numbers that no longer fit into float16.
         """
-        if not isinstance(x, Tensor) or self.graph.depends(bound) or self.graph.learned(bound):
+        if not isinstance(x, Tensor) or any(self.graph.depends(bound) or self.graph.learned(bound) for bound in bounds):
             return None
-        numbers = self.graph.numbers(x)
-        touches = bool((numbers == self.graph.numbers(bound)).any())
-        return x if touches and bool((numbers == data).all()) else None
+        numbers, limits = self.graph.numbers(x), list(map(self.graph.numbers, bounds))
+        far = (bool((limit.abs() >= LARGEST_IN_HALF).all()) for limit in limits)
+        keeps = all(is_far or bool((numbers == limit).any()) for is_far, limit in zip(far, limits, strict=True))
+        return x if keeps and bool((numbers == data).all()) else None
 
     def _chosen(self, which: Operand, one: Operand, other: Operand) -> Tensor | None:
         """Return the operand that a choice always takes: a mask that the encoder makes itself may hide nothing."""

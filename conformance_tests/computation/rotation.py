@@ -269,7 +269,7 @@ def wavelengths(found: Turning, width: int, grid: tuple[int, int] | None = None)
         return Wavelengths(odd="its pairs of features are neither neighbours nor one of each half")
     angles = found.angles[:, order]
     read = along_a_sequence(angles)
-    if read.odd and grid is not None:
+    if read.omega is None and grid is not None:
         read = in_a_grid(angles, grid)
     is_whole = number == (width // 2 if read.choices.get("angles") == "geometric" else width // 4 * 2)
     fraction = 1.0 if is_whole else 2 * number / width
@@ -284,7 +284,9 @@ def along_a_sequence(angles: Tensor) -> Wavelengths:
     angles = within_a_turn(angles - angles[:1])
     omega = angles[min(1, len(m) - 1)]
     if float(within_a_turn(angles - m[:, None] * omega).abs().max()) > ON_THE_CIRCLE * len(m):
-        return Wavelengths(odd="its angles do not grow evenly with the position")
+        # Products of what they turn know more than the distance.
+        nearest = {"angles": "geometric", "rotary_base": USUAL_BASE}
+        return Wavelengths(nearest, wrong="turned by angles that do not grow evenly with the position")
     is_reversed = bool((omega < 0).all())
     omega = -omega if is_reversed else omega
     if bool((omega <= 0).any()) or abs(float(omega[0]) - 1) > ON_THE_CIRCLE:

@@ -593,6 +593,8 @@ class Computed:
         idle = [n for n in self.mapping.unmapped if n in learned and weights[n].numel() and n not in felt]
         chosen = self.encoder.choices()
         empty = {"position"} if chosen.get("position", "none") in ("none", "in-attention") else set()
+        # Where an argument tells segments, a table that no token reads is theirs.
+        empty |= {"segment"} if chosen.get("segment") == "none" and self.subject.takes_segments() else set()
         empty |= {"norm"} if "none" in (chosen.get("embedding_norm"), chosen.get("final_norm")) else set()
         missed = forgotten(idle, self.mapping, weights, empty)
         inputs = self.probes[case.probe].inputs

@@ -25,7 +25,7 @@ def forgotten(
         idle: parameters without a path that influence nothing.
         mapping: has the others.
         weights: the arrays by name.
-        empty: the slots that stand empty, of positions and of norms outside of the layers.
+        empty: the slots that stand empty, of positions, of segments and of norms outside of the layers.
     """
     width = layer_width(mapping, weights)
     owners = layer_owners(mapping)
@@ -47,7 +47,7 @@ def forgotten(
             return "norm" in empty and norms_alone and "." in name
         # A template of the layers has their maps, and what has a bias beside it is a map too.
         is_table = len(shape) == TABLE and shape[0] > 1 and shape[-1] == width and shape not in shapes
-        return "position" in empty and is_table and not has_bias(name, weights)
+        return not {"position", "segment"}.isdisjoint(empty) and is_table and not has_bias(name, weights)
 
     def is_beside_used(name: str) -> bool:
         return weights[name].ndim == 1 and serves_one_part(name.rpartition(".")[0], mapping)
