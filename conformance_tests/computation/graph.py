@@ -624,7 +624,11 @@ class Recording:
         if operation in BOUNDS and len(reads) > 1:
             x, *bounds = reads if isinstance(reads[0], Tensor) else reads[::-1]
             return self._bounded(x, bounds, data)
-        if operation == "nan_to_num" and isinstance(reads[0], Tensor) and torch.equal(self.graph.numbers(reads[0]), data):
+        if (
+            operation == "nan_to_num"
+            and isinstance(reads[0], Tensor)
+            and torch.equal(self.graph.numbers(reads[0]), data)
+        ):
             return reads[0]
         neutral = NEUTRAL.get(operation)
         if neutral is None or len(reads) != 2:

@@ -58,6 +58,10 @@ def read_entrance(found: EncoderReading, source: Node, is_normed: bool) -> None:
     for factor, term in summands(found.graph, read_surrounded(found, source)):
         read_term(found, factor, term)
     take_positions_into_registers(found)
+    if found.images is not None and found.choices.get("position") == "learned-offset":
+        # An offset leaves room for an id of padding, and patches have none.
+        says = f"the table of positions is read from row {found.choices['position_offset']} on, and nothing reads row 0"
+        found.findings.append(Finding("position", says, "learned-offset"))
     read_kinds(found)
     if "embedding" not in found.choices:
         found.unread.append(f"what enters its first layer is {source}")

@@ -259,21 +259,21 @@ class RegistersAlone(Looking):
     """Registers and patches alone, without a class token."""
 
     def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
-        return torch.cat([registers, patches + self.table[:, 1:]], 1)
+        return torch.cat([registers, patches + self.table[:, :16]], 1)
 
 
 class NothingBeforeHasPositions(Looking):
     """Neither class token nor registers have positions: nothing tells which is which."""
 
     def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
-        return torch.cat([first, registers, patches + self.table[:, 1:]], 1)
+        return torch.cat([first, registers, patches + self.table[:, :16]], 1)
 
 
 class BareClassToken(Looking):
     """A class token without a position, as in DeiT III."""
 
     def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
-        return torch.cat([first, patches + self.table[:, 1:]], 1)
+        return torch.cat([first, patches + self.table[:, :16]], 1)
 
 
 class RegistersFirst(Looking):
@@ -326,6 +326,19 @@ def test_registers_are_a_variant(kind: type[Looking], expected: dict[str, str | 
     assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
     chosen = report.profile["choices"]
     assert {name: chosen.get(name) for name in expected} == expected
+
+
+class UnreadRow(Looking):
+    """The class token gets no position, though the table has a row for it."""
+
+    def joined(self, first: Tensor, registers: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([first, patches + self.table[:, 1:]], 1)
+
+
+def test_a_row_that_nothing_reads_was_meant_for_the_class_token() -> None:
+    report = check(UnreadRow).targets[0]
+    assert (report.verdict, report.departs_at) == ("nonconformant", "position.learned_offset"), report.notes
+    assert "is read from row 1 on, and nothing reads row 0" in report.diagnosis[0]["says"]
 
 
 def test_registers_before_the_class_token_are_found() -> None:

@@ -205,3 +205,17 @@ class FirstRowBeforeItsLoop(nn.Module):
 @unusual
 def NormsRowByRow() -> nn.Module:
     return Nameless(Plain(plain_layers(norm=FirstRowBeforeItsLoop)))
+
+
+@unusual
+class CountsInPython(Plain):
+    """Ids are numbers of Python when rows are looked up, sequence by sequence, and no name tells the heads."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.token_embedding, self.position_embedding = nn.Embedding(31, 28), nn.Embedding(400, 28)
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        words, places = self.token_embedding.weight, self.position_embedding.weight
+        rows = [torch.stack([words[word] + places[place] for place, word in enumerate(row)]) for row in ids.tolist()]
+        return torch.cat([self.run(one[None], None) for one in rows])
