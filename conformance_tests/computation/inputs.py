@@ -756,6 +756,9 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
     if not parts or any(int(places[-1] - places[0]) >= len(places) for places in parts):
         found.unread.append("something other than class tokens and registers stands beside the tokens")
         return
+    if not any(graph.learned(codes[:, places]) for places in parts):
+        found.unread.append("constants stand beside the tokens, with which a sequence is filled up")
+        return
     is_placed = "position" in found.choices
     for factor, part in summands(graph, term.parts[0], in_sequence=None if graph.owner(behind) is None else behind):
         read_term(found, factor, part)

@@ -40,6 +40,22 @@ class CountsWhatItsMaskKeeps(Plain):
 
 
 @unusual
+class FillsUp(Plain):
+    """Fills sequences up to a multiple of 8 with zeros, which its mask hides, and cuts them off again."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers(), nn.LayerNorm(28))
+        self.tokens, self.positions = nn.Embedding(31, 28), nn.Embedding(400, 28)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        n = ids.shape[1]
+        kept = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+        x = self.tokens(ids) + self.positions(torch.arange(n))
+        filled = nn.functional.pad(x, (0, 0, 0, -n % 8))
+        return super().forward(filled, nn.functional.pad(kept, (0, -n % 8)))[:, :n]
+
+
+@unusual
 class DeclinesMasks(Plain):
     """Takes an argument for a mask, and raises NotImplementedError for each one."""
 
