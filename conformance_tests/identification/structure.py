@@ -141,7 +141,10 @@ def as_shown(shown: EncoderReading) -> Encoder:
     as_they_are = {slot: as_kept(slot, str(shown.choices[slot]), number) for slot, number in shown.kept.items()}
     choices: dict[str, Any] = shown.choices | as_they_are
     try:
-        encoder = Encoder(VASWANI_2017.replace(**choices), Dimensions(**shown.sizes))
+        sizes: dict[str, Any] = dict(shown.sizes)
+        if shown.stages is not None:
+            sizes |= dict(zip(("widths", "strides"), shown.stages, strict=True))
+        encoder = Encoder(VASWANI_2017.replace(**choices), Dimensions(**sizes))
         shapes = encoder.parameter_shapes()
     except SpecificationError as reason:
         raise Undetermined(str(reason)) from None

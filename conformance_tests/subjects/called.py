@@ -53,7 +53,7 @@ from conformance_tests.subjects.first_call import (
     plans,
     value_of,
 )
-from conformance_tests.subjects.likely_inputs import SEQUENCE
+from conformance_tests.subjects.likely_inputs import SEQUENCE, is_waveform
 from conformance_tests.subjects.mask_search import LearnedMask, MaskSearch, only_asked_whether_given
 from conformance_tests.subjects.masks import (
     DOCUMENTED,
@@ -534,7 +534,7 @@ class CalledSubject(Subject):
 
     def _orders(self, plain: Probe) -> Sequence[str]:
         """Return the orders of axes to try, the likeliest first."""
-        if plain.inputs[0].ndim > SEQUENCE or self.one_by_one:
+        if plain.inputs[0].ndim > SEQUENCE or is_waveform(plain.inputs[0]) or self.one_by_one:
             return (BATCH_FIRST,)
         stated = (SEQUENCE_FIRST, BATCH_FIRST) if self.stated_order() is False else (BATCH_FIRST, SEQUENCE_FIRST)
         return (*stated, FEATURES_FIRST) if plain.inputs[0].ndim == SEQUENCE else stated
@@ -813,5 +813,5 @@ def given_arguments(names: Sequence[str]) -> str:
 
 
 def read_positions(x: Tensor) -> int:
-    """Return how many positions an input has by its shape; an image has none."""
-    return x.shape[1] if x.ndim <= 3 else 0
+    """Return how many positions an input has by its shape; an image has none, nor have samples of a sound."""
+    return x.shape[1] if x.ndim <= SEQUENCE and not is_waveform(x) else 0
