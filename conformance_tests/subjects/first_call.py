@@ -772,7 +772,7 @@ def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> 
     """
     sequences = [t.shape[:2] for t in returned if t.ndim == SEQUENCE]
     if is_waveform(x) and x.shape[1] != n:
-        return any(one == batch and 1 < other < x.shape[1] for one, other in sequences)
+        return any(one == batch and n <= other < x.shape[1] for one, other in sequences)
     if x.ndim <= SEQUENCE and not sequences and len(x) != batch and {len(t) for t in returned if t.ndim} == {len(x)}:
         return False  # a row of each position: these were taken for samples, and a sample of one was repeated
     if x.ndim <= SEQUENCE and returned and all(t.ndim > SEQUENCE for t in returned):

@@ -128,18 +128,21 @@ def waveforms(shapes: Sequence[Shape], length: int) -> Iterator[int]:
     """
     kernels = [s for s in shapes if len(s) == SEQUENCE]
     first = next((place for place, s in enumerate(kernels) if s[1] == 1), len(kernels))
+    read: list[list[int]] = []
     for end, width in ((0, -1), (-1, 0)):  # channels that are given come first, or last
         taps: list[int] = []
         for shape in kernels[first:]:
             if taps and shape[1] != kernels[first][end]:
                 break
             taps.append(shape[width])
-        for steps in ([max(2, -(-k // 2)) for k in taps], taps):
-            samples = length
-            for k, step in zip(reversed(taps), reversed(steps), strict=True):
-                samples = (samples - 1) * step + k
-            if length < samples <= MOST_SAMPLES:
-                yield samples
+        read.append(taps)
+    steps = ([[max(2, -(-k // 2)) for k in taps] for taps in read], read)
+    for taps, moves in (pair for each in steps for pair in zip(read, each, strict=True)):
+        samples = length
+        for k, step in zip(reversed(taps), reversed(moves), strict=True):
+            samples = (samples - 1) * step + k
+        if length < samples <= MOST_SAMPLES:
+            yield samples
 
 
 MOST_SAMPLES = 2**16
