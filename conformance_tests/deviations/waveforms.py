@@ -29,6 +29,14 @@ def convolved(u: Tensor, stride: int, W: Tensor, b: Tensor) -> Tensor:
     return torch.nn.functional.conv1d(u.mT, W.permute(2, 1, 0), b, stride=stride).mT
 
 
+def of_stages(samples: Tensor, stages: Stages) -> Tensor:
+    """Return what stages give, one behind the other."""
+    u = samples[..., None]
+    for each in stages:
+        u = each(u)
+    return u
+
+
 # The map behind the stages -----------------------------------------------------------------
 
 
@@ -36,23 +44,26 @@ def convolved(u: Tensor, stride: int, W: Tensor, b: Tensor) -> Tensor:
 def by_reshape(
     samples: Tensor, *, stages: Stages, feature_norm: FeatureNorm, W_feature: Map, b_feature: Vector
 ) -> Tensor:
-    """Time and channels of the last stage are exchanged by a reshape instead of a transpose."""
-    u = samples[..., None]
-    for each in stages:
-        u = each(u)
-    u = u.mT.reshape(u.shape)
-    return features(u, feature_norm=feature_norm, W_feature=W_feature, b_feature=b_feature)
+    """Time and channels of what is mapped are exchanged by a reshape instead of a transpose."""
+    u = feature_norm(of_stages(samples, stages))
+    return u.mT.reshape(u.shape) @ W_feature + b_feature
 
 
-@deviation("waveform-standardised", WAVEFORM, "EMB-29", "commonly seen")
-def standardised(
+@deviation("waveform-bias-ignored", WAVEFORM, ("EMB-29", "ENC-8"))
+def map_bias_ignored(
     samples: Tensor, *, stages: Stages, feature_norm: FeatureNorm, W_feature: Map, b_feature: Vector
 ) -> Tensor:
-    """The encoder standardises the samples, which is up to whoever calls it."""
-    u = (samples - samples.mean(1, keepdim=True)) / torch.sqrt(samples.var(1, keepdim=True, correction=0) + 1e-7)
-    u = u[..., None]
-    for each in stages:
-        u = each(u)
+    """The map behind the stages has a bias, which is never added."""
+    u = of_stages(samples, stages)
+    return features(u, feature_norm=feature_norm, W_feature=W_feature, b_feature=torch.zeros_like(b_feature))
+
+
+@deviation("waveform-without-the-last-stage", WAVEFORM, ("EMB-29", "ENC-1", "ENC-8"))
+def last_stage_missing(
+    samples: Tensor, *, stages: Stages, feature_norm: FeatureNorm, W_feature: Map, b_feature: Vector
+) -> Tensor:
+    """The last stage exists, and the map reads what the one before gives."""
+    u = of_stages(samples, stages[:-1])
     return features(u, feature_norm=feature_norm, W_feature=W_feature, b_feature=b_feature)
 
 
@@ -108,7 +119,7 @@ def norm_missing(u: Tensor, *, stride: int, W_stage: Taps, b_stage: Channels, no
     return stage(u, stride=stride, W_stage=W_stage, b_stage=b_stage)
 
 
-@deviation("stage-norm-behind-activation", BY_CHANNELS, "EMB-32", "commonly seen")
+@deviation("stage-norm-behind-activation", BY_CHANNELS, ("EMB-32", "NORM-1"), "commonly seen")
 def norm_behind(u: Tensor, *, stride: int, W_stage: Taps, b_stage: Channels, norm_stage: FeatureNorm) -> Tensor:
     """The norms of the stages follow GELU instead of preceding it."""
     return norm_stage(gelu(convolved(u, stride, W_stage, b_stage)))
