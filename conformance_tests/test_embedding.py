@@ -13,7 +13,7 @@ def test_tokens_or_patches_become_their_vectors(run: Run) -> None:
 
 @decides("EMB-30", "EMB-31", "EMB-32", "EMB-33", level="trace")
 def test_stages_of_a_waveform_are_those_of_their_variants(run: Run) -> None:
-    """What each stage gives for each time: an intermediate, and what the next stage or the map reads."""
+    """GELU of a convolution, normed or not: an intermediate, and what the next stage or the map reads."""
     run.expect("stage").reaches("stage", "feature_norm").is_formed()
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import gcd, prod
-from typing import Self
+from typing import Any, Self
 
 from encoder_spec.notation import SYMBOLS, demand
 
@@ -82,7 +82,7 @@ class Dimensions:
                 )
                 object.__setattr__(self, name, self.d_model // self.h)
 
-    def replace(self, **sizes: int) -> Self:
+    def replace(self, **sizes: Any) -> Self:
         """Return these sizes with others in their place; a width that has a default takes it anew.
 
         As many heads share keys as before.

@@ -246,7 +246,8 @@ def _convolved(x: Tensor, W: Tensor) -> Tensor:
     windows = padded.unflatten(-1, (-1, d_group)).unfold(1, K, 1)
     rows = windows.transpose(1, 2).flatten(-2)
     columns = W.unflatten(-1, (-1, d_group)).permute(2, 1, 0, 3).flatten(1, 2)
-    return (rows @ columns).transpose(1, 2).flatten(-2)
+    convolved: Tensor = (rows @ columns).transpose(1, 2).flatten(-2)
+    return convolved
 
 
 @requirement("POS-18", "Padding is 0 where the first of several convolutions reads it.")

@@ -192,7 +192,7 @@ def read_stacked(graph: Graph, codes: Tensor, sequence: Tensor) -> Stacked | Non
 
 def read_one_of_stack(graph: Graph, codes: Tensor, sequence: Tensor) -> OneOfStack | None:
     """Return the convolution, with a norm without parameters and GELU behind it, that gives entries."""
-    seen = list(behind(graph, codes))
+    seen = list(entries_behind(graph, codes))
     normed, activation = before_activation(graph, seen, graph.numbers(codes)) if seen else (codes, "")
     for z_codes in seen[1:] if activation == "gelu" else ():
         z = affine(graph, z_codes)
@@ -220,7 +220,7 @@ def epsilon_between(graph: Graph, normed: Tensor, z: Tensor) -> float | None:
     return None if gammas or betas else next(fits, None)
 
 
-def behind(graph: Graph, codes: Tensor) -> Iterator[Tensor]:
+def entries_behind(graph: Graph, codes: Tensor) -> Iterator[Tensor]:
     """Yield entries, and those from which operations on single entries or norms make them, in the same arrangement."""
     waiting, seen = [codes], set[tuple[int, int]]()
     while waiting and len(seen) < MOST_BEHIND:
@@ -260,7 +260,7 @@ def weights_between(graph: Graph, normed: Tensor, z: Tensor) -> tuple[list[Tenso
     gammas: list[Tensor] = []
     betas: list[Tensor] = []
     numbers: list[float] = []
-    for here in behind(graph, normed):
+    for here in entries_behind(graph, normed):
         at = graph.owner(here)
         if at is None or at is target or torch.equal(here, z):
             continue

@@ -1,13 +1,14 @@
 """Reading the stages that the samples of a sound pass: convolutions without padding, with norms and activations."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import Affine, affine
 from conformance_tests.computation.constants import NEAR
-from conformance_tests.computation.convolutions import before_activation, behind, weights_between
+from conformance_tests.computation.convolutions import before_activation, entries_behind, weights_between
 from conformance_tests.computation.feed_forward import linear
 from conformance_tests.computation.graph import Graph, places
 from conformance_tests.computation.norm import CLOSE, Norm, apart, read_norm
@@ -120,7 +121,7 @@ def take_stage(found: EncoderReading, number: int, stage: Stage, *, has_activati
 
 def read_stage(graph: Graph, codes: Tensor) -> Stage | None:
     """Return the stage that gives entries (B, n, channels); None if none does."""
-    seen = list(behind(graph, codes))
+    seen = list(entries_behind(graph, codes))
     convolved = next(((at, found) for at in seen if (found := as_map(graph, at)) is not None), None)
     if convolved is None:
         return None
@@ -213,7 +214,7 @@ def read_norm_of_stage(graph: Graph, stage: Stage, normed: Tensor, z: Tensor) ->
             "beta": torch.zeros(x.shape[2], dtype=torch.float64) if norm.beta is None else graph.numbers(norm.beta),
         }
         if all(w.shape == x.shape[2:] for w in given.values()):
-            supplied = {k: w for k, w in given.items() if k in equation.parameters} | {"eps": norm.eps}
+            supplied: dict[str, Any] = {k: w for k, w in given.items() if k in equation.parameters} | {"eps": norm.eps}
             if "statistics" in equation.slots:
                 supplied["statistics"] = variants("statistics")["features"].function
             if apart(equation.function(x, **supplied), y) <= CLOSE:

@@ -274,7 +274,7 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
     if stages := number_of_stages(parameters):
         kernels = [parameters.get(f"stages.{l}.W_stage") for l in range(stages)]
         if len(hints.strides) != stages or not all(w is not None and w.ndim == 3 for w in kernels):
-            raise SpecificationError("the parameters do not tell how far its stages move")
+            raise SpecificationError("its parameters leave open by how many times its stages move")
         stated |= {"widths": tuple(len(w) for w in kernels if w is not None), "strides": hints.strides}
     if "W_patch" in parameters:
         entries = len(parameters["W_patch"])

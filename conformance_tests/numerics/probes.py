@@ -280,7 +280,7 @@ class Probes:
 
     @property
     def _mixes_times(self) -> bool:
-        """Whether a stage of a waveform reads more than lies under its kernel."""
+        """True if a stage of a waveform reads more than lies under its kernel."""
         return any(equation.variant == "convolution-norm-over-time" for equation in self.encoder.equations())
 
     @property

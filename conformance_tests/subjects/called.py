@@ -390,7 +390,7 @@ class CalledSubject(Subject):
         """See ``Subject``: lengths mark the end of some sequences as padding, and the longest is that of the batch."""
         if self.mask_form is None:
             return True
-        if self.mask_form.spares_first and not bool(keep[:, 0].all()):
+        if (self.mask_form.spares_first or self.mask_form.is_of_samples) and not bool(keep[:, 0].all()):
             return False
         if self.mask_form.is_at_the_end:
             return ends_in_padding(keep) and bool(keep[:, -1].any())
@@ -710,10 +710,10 @@ class CalledSubject(Subject):
             return self.call_with_batch(positional, named | self._beside(inputs[0]), gradients)
         if self.mask_form is None:
             raise Unsupported(self._mask.refusal or "the subject takes no mask")
-        mask = self.mask_form.render(keep)
+        mask = self.mask_form.render(keep, inputs[0].shape[-1])
         named |= self._beside(inputs[0]) | {self.mask_form.argument: mask}
         output = self.call_with_batch(positional, named, gradients)
-        if not torch.equal(mask, self.mask_form.render(keep)):
+        if not torch.equal(mask, self.mask_form.render(keep, inputs[0].shape[-1])):
             keep.logical_not_()  # the caller sees in its mask that the encoder wrote into its copy
         return output
 

@@ -120,7 +120,7 @@ Filling = MaskForm | Plain
 def value_of(form: Filling, keep: Tensor, x: Tensor) -> Any:
     """Return the value for an input in which everything is kept; ``keep`` (B, n) tells its sizes."""
     if isinstance(form, MaskForm):
-        return form.render(keep)
+        return form.render(keep, x.shape[-1])
     values = {
         "nothing": None,
         "zeros": torch.zeros(keep.shape).long(),

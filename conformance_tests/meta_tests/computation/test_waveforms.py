@@ -134,6 +134,52 @@ def test_stages_are_read_however_they_are_written(make: Callable[[], nn.Module],
     assert {name: chosen.get(name) for name in choices} == choices
 
 
+class Masked(ByChannels):
+    """It takes a mask of its samples, and works out how many positions are whole."""
+
+    def forward(self, x: Tensor, sound_mask: Tensor | None = None) -> Tensor:
+        z = self.mapped(self.heard(x))
+        z = z + self.places[: z.shape[1]]
+        if sound_mask is None:
+            return self.encoder(z)
+        lengths = sound_mask.long().sum(1)
+        for W, s in zip(self.bank, self.strides, strict=True):
+            lengths = torch.div(lengths - W.shape[2], s, rounding_mode="floor") + 1
+        return self.encoder(z, torch.arange(z.shape[1]) < lengths[:, None])
+
+
+class MaskedOverTime(Masked):
+    """The same with a norm over time, which reads what is padding among the samples."""
+
+    def normed(self, z: Tensor, l: int) -> Tensor:
+        return self.over_time(z) if l == 0 else z
+
+
+@pytest.mark.parametrize("make", [Masked, MaskedOverTime])
+def test_a_mask_of_samples_hides_positions(make: type[Masked]) -> None:
+    """It is found by experiment, and padded sounds are judged."""
+    report = judged(make, explain=False)
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    assert report.profile["conventions"]["mask"] == "sound_mask: (B, samples), 0/1, 1 = keep"
+    assert "ENC-3" in [r.id for r in report.of("pass")]
+
+
+class Miscounted(Masked):
+    """One position too many is kept: lengths are rounded up."""
+
+    def forward(self, x: Tensor, sound_mask: Tensor | None = None) -> Tensor:
+        if sound_mask is not None and not sound_mask.all():
+            step = self.strides[0] * self.strides[1]
+            sound_mask = sound_mask.bool() | sound_mask.bool().roll(step, 1)
+        return super().forward(x, sound_mask)
+
+
+def test_a_mask_of_samples_that_keeps_too_many_positions_is_noticed() -> None:
+    report = judged(Miscounted, explain=False)
+    assert report.verdict == "nonconformant", report.notes
+    assert "ENC-3" in [r.id for r in report.of("fail")]
+
+
 class NotActivated(Ear):
     """GELU is forgotten behind the second stage."""
 
