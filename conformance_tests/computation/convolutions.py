@@ -128,16 +128,21 @@ def surrounded(graph: Graph, z: Affine, sequence: Tensor) -> tuple[Tensor, Tenso
     product, *others = z.products
     groups, M, d_group = product.shape
     width = z.entries.shape[-1]
-    if others or groups * d_group != width or not z.has_one_bias():
+    if others or not z.has_one_bias():
+        return None
+    rows, columns = product.reads
+    assert isinstance(rows, Tensor)
+    assert isinstance(columns, Tensor)
+    if d_group == width and bool((columns == columns[:1]).all()):
+        # One group, whose sequences are multiplied one by one.
+        rows, columns, groups, M = rows.flatten(0, 1)[None], columns[:1], 1, groups * M
+    if groups * d_group != width:
         return None
     at = places(z.entries)
     group, row, column = at // (M * d_group), at // d_group % M, at % d_group
     of_group = torch.arange(width) // d_group
     if not torch.equal(group, of_group.expand_as(group)) or not torch.equal(row, row[..., :1].expand_as(row)):
         return None
-    rows, columns = product.reads
-    assert isinstance(rows, Tensor)
-    assert isinstance(columns, Tensor)
     order, before = surroundings_order(graph, rows[:, row[..., 0]], sequence)
     if order is None:
         return None

@@ -1,6 +1,6 @@
 """Facts that the parameters alone show of an encoder: its sizes, and the variant of every slot that has parameters."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from math import isqrt
@@ -131,8 +131,8 @@ def stages_by_parameters(parameters: Mapping[str, Tensor]) -> dict[str, str]:
     return {"embedding": "waveform", "stage": kinds[-1]} | others
 
 
-def number_of_stages(parameters: Mapping[str, Tensor]) -> int:
-    """Return how many stages samples pass."""
+def number_of_stages(parameters: Iterable[str]) -> int:
+    """Return how many stages samples pass, by the paths of parameters."""
     return len({path.split(".")[1] for path in parameters if path.startswith("stages.")})
 
 
