@@ -16,6 +16,7 @@ WAVEFORM, PLAIN = "embedding.waveform", "embedding.stage"
 BY_CHANNELS, OVER_TIME = "embedding.stage_norm", "embedding.stage_norm_over_time"
 FIRST, SECOND = "stages.0", "stages.1"
 
+Samples: TypeAlias = Float[Tensor, "B samples"]
 Taps: TypeAlias = Float[Tensor, "taps heard channels"]
 Channels: TypeAlias = Float[Tensor, "channels"]
 Map: TypeAlias = Float[Tensor, "channels d_model"]
@@ -42,7 +43,7 @@ def of_stages(samples: Tensor, stages: Stages) -> Tensor:
 
 @deviation("waveform-features-by-reshape", WAVEFORM, "EMB-29", "commonly seen")
 def by_reshape(
-    samples: Tensor, *, stages: Stages, feature_norm: FeatureNorm, W_feature: Map, b_feature: Vector
+    samples: Samples, *, stages: Stages, feature_norm: FeatureNorm, W_feature: Map, b_feature: Vector
 ) -> Tensor:
     """Time and channels of what is mapped are exchanged by a reshape instead of a transpose."""
     u = feature_norm(of_stages(samples, stages))
@@ -51,7 +52,7 @@ def by_reshape(
 
 @deviation("waveform-bias-ignored", WAVEFORM, ("EMB-29", "ENC-8"))
 def map_bias_ignored(
-    samples: Tensor, *, stages: Stages, feature_norm: FeatureNorm, W_feature: Map, b_feature: Vector
+    samples: Samples, *, stages: Stages, feature_norm: FeatureNorm, W_feature: Map, b_feature: Vector
 ) -> Tensor:
     """The map behind the stages has a bias, which is never added."""
     u = of_stages(samples, stages)
@@ -60,7 +61,7 @@ def map_bias_ignored(
 
 @deviation("waveform-without-the-last-stage", WAVEFORM, ("EMB-29", "ENC-1", "ENC-8"))
 def last_stage_missing(
-    samples: Tensor, *, stages: Stages, feature_norm: FeatureNorm, W_feature: Map, b_feature: Vector
+    samples: Samples, *, stages: Stages, feature_norm: FeatureNorm, W_feature: Map, b_feature: Vector
 ) -> Tensor:
     """The last stage exists, and the map reads what the one before gives."""
     u = of_stages(samples, stages[:-1])

@@ -190,7 +190,7 @@ class Settling:
         """Return the encoder that the computation shows; None without one, or if every name is a canonical path."""
         by_names = canonical_names(self.weights)
         if not by_names.unmapped and (self.hints.strides or not number_of_stages(by_names.sources)):
-            return None  # names do not tell how far stages move
+            return None  # names leave open how far stages move
         self.doing("reading its computation")
         shown: EncoderReading | None = None
         # Whatever an encoder does under a recorder, names and outputs can still be asked.

@@ -285,6 +285,8 @@ class Probes:
 
     @property
     def _kind(self) -> str:
+        if self.encoder.reads[-1:] == ("samples",):
+            return "waveform"  # whatever is done with them
         profile = self.encoder.profile
         return profile["input" if profile["input"].variant == "given" else "embedding"].variant
 
