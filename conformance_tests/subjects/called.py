@@ -53,7 +53,7 @@ from conformance_tests.subjects.first_call import (
     plans,
     value_of,
 )
-from conformance_tests.subjects.likely_inputs import SEQUENCE, is_waveform
+from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.mask_search import LearnedMask, MaskSearch, only_asked_whether_given
 from conformance_tests.subjects.masks import (
     DOCUMENTED,
@@ -70,6 +70,7 @@ from conformance_tests.subjects.masks import (
 from conformance_tests.subjects.one_by_one import apart, joined, over_tensors, with_batch, without_batch
 from conformance_tests.subjects.segments import segment_argument
 from conformance_tests.subjects.subject import Boundary, Subject, with_values
+from encoder_spec.dimensions import Dimensions
 
 LONGEST_SEARCH, ALL_SEARCHES = 6.0, 8.0
 """Seconds of the processor that a search for a first call may take, and all those together that find none.
@@ -140,6 +141,7 @@ class CalledSubject(Subject):
         self.place_of_head: int | None = None
         self.is_judged_with_head = False
         self._added = 0
+        self._stages: Dimensions | None = None
         self._searched_in_vain = 0.0
         self._confuses_axes = False
         self._furthest: tuple[Reached, str] = ((), "")
@@ -502,7 +504,8 @@ class CalledSubject(Subject):
         assert padded.keep is not None
         self.width = probes.encoder.dimensions.d_model
         self.segments = self._segment_argument() if len(plain.inputs) > 1 else None
-        self._added = padded.keep.shape[1] - read_positions(padded.inputs[0])
+        self._stages = padded.stages
+        self._added = padded.keep.shape[1] - self._positions(padded.inputs[0])
         asked = self._asked()
         unfilled = asked if self._filled(plain) is None else []
         self._demand_nothing_else([name for name in unfilled if not tells_of_a_mask(name)])
@@ -534,14 +537,14 @@ class CalledSubject(Subject):
 
     def _orders(self, plain: Probe) -> Sequence[str]:
         """Return the orders of axes to try, the likeliest first."""
-        if plain.inputs[0].ndim > SEQUENCE or is_waveform(plain.inputs[0]) or self.one_by_one:
+        if plain.inputs[0].ndim > SEQUENCE or plain.stages is not None or self.one_by_one:
             return (BATCH_FIRST,)
         stated = (SEQUENCE_FIRST, BATCH_FIRST) if self.stated_order() is False else (BATCH_FIRST, SEQUENCE_FIRST)
         return (*stated, FEATURES_FIRST) if plain.inputs[0].ndim == SEQUENCE else stated
 
     def _returns_turned(self, plain: Probe) -> bool:
         """Return whether what it returns has the positions before the sequences, other than what it is given."""
-        sizes = len(plain.inputs[0]), read_positions(plain.inputs[0]) + self._added
+        sizes = len(plain.inputs[0]), self._positions(plain.inputs[0]) + self._added
         returned = self.attempt(plain.inputs, None)
         return returned is not None and tuple(returned.shape[:2]) == sizes[::-1] != sizes
 
@@ -753,7 +756,11 @@ class CalledSubject(Subject):
         return in_the_sum is not None and beside is not None and is_same(in_the_sum, beside)
 
     def _all_kept(self, x: Tensor) -> Tensor:
-        return torch.ones(len(x), read_positions(x) + self._added, dtype=torch.bool)
+        return torch.ones(len(x), self._positions(x) + self._added, dtype=torch.bool)
+
+    def _positions(self, x: Tensor) -> int:
+        """Return how many positions an input has: those that the stages give of samples, if it is a sound."""
+        return read_positions(x) if self._stages is None else self._stages.frames(x.shape[1])
 
     def _turned(self, x: Tensor) -> Tensor:
         """Turn batch first into the encoder's own order."""
@@ -813,5 +820,5 @@ def given_arguments(names: Sequence[str]) -> str:
 
 
 def read_positions(x: Tensor) -> int:
-    """Return how many positions an input has by its shape; an image has none, nor have samples of a sound."""
-    return x.shape[1] if x.ndim <= SEQUENCE and not is_waveform(x) else 0
+    """Return how many positions an input has by its shape; an image has none."""
+    return x.shape[1] if x.ndim <= 3 else 0

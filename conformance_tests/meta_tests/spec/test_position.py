@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.harness.checks import shows
-from conformance_tests.meta_tests.spec.values import close, random_parameters, refused, same, tensor
+from conformance_tests.meta_tests.spec.values import close, normal, random_parameters, refused, same, tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import equation_of
