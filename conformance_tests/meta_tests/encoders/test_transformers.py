@@ -345,7 +345,7 @@ OUTSIDE = {
     "VideoMAE": (maker("VideoMAE", num_frames=2, **SHALLOW_IMAGE), "patch_embeddings.projection"),
     "wav2vec 2.0, stages of several widths": (
         maker("Wav2Vec2", **SOUND | {"conv_dim": [8, 12]}),
-        "feature_extractor.conv_layers",
+        "give [8, 12] channels",
     ),
     "Speech2Text": (
         maker("Speech2Text", "encoder", input_feat_per_channel=5, input_channels=1, conv_channels=16, **LISTENING),
