@@ -195,6 +195,8 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
         "patch_width": (3, 2, 1),
         "classes": (17, 1),
     }
+    if profile["embedding"].variant == "waveform":
+        size["channels"] = (3, 5)  # which norms read
     if profile["attention"].variant in ("normed", "normed-by-head"):
         size["d_k"] = (5, 3)  # for the same reason as d_model below
     drawn = {name: draw(st.sampled_from(choices), label=name) for name, choices in size.items()}

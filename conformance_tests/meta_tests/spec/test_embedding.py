@@ -265,6 +265,7 @@ def test_a_norm_over_time_is_a_group_norm_with_a_group_for_each_channel() -> Non
     close(X, gelu(group_norm(z, 3, gamma, beta)).mT)
 
 
+@shows("EMB-31")
 def test_samples_and_positions_are_counted_stage_by_stage() -> None:
     """Of wav2vec 2.0: 400 samples give one position, each further 320 another, and 16000 give 49."""
     sizes = Dimensions()
