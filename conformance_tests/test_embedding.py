@@ -5,10 +5,16 @@ from conformance_tests.harness.run import Run
 from encoder_spec.embedding import scale
 
 
-@decides("EMB-1", "EMB-4", "EMB-13", "EMB-14", "EMB-17", "EMB-18", "EMB-19", level="trace")
+@decides("EMB-1", "EMB-4", "EMB-13", "EMB-14", "EMB-17", "EMB-18", "EMB-19", "EMB-29", level="trace")
 def test_tokens_or_patches_become_their_vectors(run: Run) -> None:
     """Rows of E, patches times W_patch, vectors as they are: an intermediate, and what is normed or goes on."""
     run.expect("embedding").reaches("token_norm").is_formed()
+
+
+@decides("EMB-30", "EMB-31", "EMB-32", "EMB-33", level="trace")
+def test_stages_of_a_waveform_are_those_of_their_variants(run: Run) -> None:
+    """GELU of a convolution, normed or not: an intermediate, and what the next stage or the map reads."""
+    run.expect("stage").reaches("stage", "feature_norm").is_formed()
 
 
 @decides("EMB-20", "EMB-21", level="trace")

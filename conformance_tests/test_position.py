@@ -5,7 +5,7 @@ from conformance_tests.harness.run import PADDED, Run
 from encoder_spec.position import sinusoidal
 
 
-@decides("POS-1", "POS-6", "POS-7", "POS-9", "POS-10", "POS-12", "POS-13", "POS-15", "POS-16", level="trace")
+@decides("POS-1", "POS-6", "POS-7", "POS-9", "POS-10", "POS-12", "POS-13", "POS-15", "POS-16", "POS-17", level="trace")
 def test_each_position_has_its_own_vector(run: Run) -> None:
     """PE[j], sinusoidal, a row of P, heard, or nothing: one of the encoder's intermediates, and what the sum reads."""
     expected = run.expect("position").reaches("input")
@@ -15,7 +15,7 @@ def test_each_position_has_its_own_vector(run: Run) -> None:
         expected.is_formed()
 
 
-@decides("POS-14", level="trace")
+@decides("POS-14", "POS-18", level="trace")
 def test_padding_is_not_heard(run: Run) -> None:
     """PE[j] beside padding: what is heard there is 0."""
     run.demand_mask()

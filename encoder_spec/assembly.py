@@ -25,9 +25,9 @@ import torch
 from torch import Tensor
 
 from encoder_spec.dimensions import Dimensions, Shape
-from encoder_spec.equation import MASK, Equation, places
+from encoder_spec.equation import MASK, STACKS, Equation, places
 from encoder_spec.notation import SYMBOLS, demand
-from encoder_spec.profiles import Profile, constant_word, is_layer
+from encoder_spec.profiles import Profile, constant_word, is_layer, slot_of
 
 
 class Intermediate(NamedTuple):
@@ -111,8 +111,8 @@ def bound(
     supplied |= place.constants
     for argument, inner in place.inner:
         function = bound(inner, parameters, observe, evaluate)
-        if argument == "layers":
-            supplied.setdefault("layers", []).append(function)
+        if argument in STACKS:
+            supplied.setdefault(argument, []).append(function)
         else:
             supplied[argument] = function
     function = evaluate(equation)
@@ -150,10 +150,10 @@ class Encoder:
     def _below(self, path: str, equation: Equation) -> Iterator[tuple[str, str, str]]:
         """Yield the slots that an equation uses: (argument, path, slot)."""
         for argument in equation.slots:
-            if argument == "layers":
-                for l in range(self.dimensions.N):
-                    layer = join(path, f"layers.{l}")
-                    yield argument, layer, layer if layer in self.profile.equations else "layer"
+            if argument in STACKS:
+                for l in range(self.dimensions.N if argument == "layers" else len(self.dimensions.widths)):
+                    layer = join(path, f"{argument}.{l}")
+                    yield argument, layer, layer if layer in self.profile.equations else STACKS[argument]
             elif argument in places():
                 slot = argument.partition("_")[0]
                 yield argument, join(path, argument), argument if argument in self.profile.equations else slot
@@ -205,13 +205,13 @@ class Encoder:
     def place(self, path: str = "", slot: str = "stack", width: str = "d_model") -> Place:
         """Return the use of the equation in a slot; ``width`` is the axis that d_model means there."""
         equation = self.profile.equation_at(slot, path)
-        means = {"d_model": width} | ({} if self.shares_keys else EACH_ITS_OWN)
+        means = {"d_model": width} | ({} if self.shares_keys else EACH_ITS_OWN) | self._axes_of_stage(path, slot)
         return Place(
             path,
             equation,
             {n: tuple(means.get(a, a) for a in axes) for n, axes in equation.parameters.items()},
             {n: self.home(join(path, n)) for n in equation.parameters} | ({MASK: MASK} if equation.reads_mask else {}),
-            {n: self._number(n, path) for n in equation.constants},
+            {n: self._number(n, path, equation.slot) for n in equation.constants},
             tuple(
                 (argument, self.place(inner_path, inner_slot, equation.widths.get(argument, width)))
                 for argument, inner_path, inner_slot in self._below(path, equation)
@@ -235,13 +235,17 @@ class Encoder:
     def choices(self) -> dict[str, str | float]:
         """Return the choices by name: variants of the slots in use, constants in use, sizes of the encoder stack."""
         used = self.equations()
-        slots = {e.slot for e in used} | places() | {key for key in self.profile.equations if is_layer(key)}
+        slots = {e.slot for e in used} | places()
+        slots |= {key for key in self.profile.equations if is_layer(key) and slot_of(key) in slots}
         numbers = {letter for e in used for letter in e.constants}
         constants = {constant_word(key) for key in self.profile.constants if key.rpartition(".")[2] in numbers}
         axes = {axis for shape in self.symbolic_shapes().values() for axis in shape}
-        counted = ("r", "kernel", "d_group", "d_model", "d_ff", "d_e")
+        counted = ("r", "kernel", "d_group", "convolutions", "d_model", "d_ff", "d_e")
         letters = ["N", "h", *["g"] * self.shares_keys, *(s for s in counted if s in axes)]
-        sizes = {SYMBOLS[s].word: getattr(self.dimensions, s) for s in letters}
+        sizes: dict[str, str | float] = {SYMBOLS[s].word: getattr(self.dimensions, s) for s in letters}
+        if "stage" in slots:
+            stages = {"widths": self.dimensions.widths, "strides": self.dimensions.strides}
+            sizes |= {f"stage_{what}": ", ".join(map(str, numbers)) for what, numbers in stages.items()}
         choices = self.profile.choices(self.dimensions.N)
         return {name: c for name, c in choices.items() if name in slots | constants} | sizes
 
@@ -297,9 +301,25 @@ class Encoder:
         """
         return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(0)), observe, evaluate)
 
-    def _number(self, name: str, path: str) -> float:
-        sizes = self.dimensions.sizes()
-        return sizes[name] if name in sizes else self.profile.constant(name, path)
+    def _stage(self, path: str, slot: str) -> int | None:
+        """Return the number of the stage to which a path leads; a stage by itself is the last one."""
+        stack, _, rest = path.partition(".")
+        if stack == "stages":
+            return int(rest.partition(".")[0])
+        return len(self.dimensions.widths) - 1 if slot == "stage" else None
+
+    def _axes_of_stage(self, path: str, slot: str) -> dict[str, str]:
+        """Return what the axes of a stage mean: numbers, and the channels of the stage before."""
+        number = self._stage(path, slot)
+        if number is None:
+            return {}
+        axes = {letter: str(size) for letter, size in self.dimensions.of_stage(number).items()}
+        return axes | ({"heard": "channels"} if number else {})
+
+    def _number(self, name: str, path: str, slot: str) -> float:
+        number = self._stage(path, slot)
+        sizes = self.dimensions.sizes() | ({} if number is None else self.dimensions.of_stage(number))
+        return sizes[name] if name in sizes else self.profile.constant(name, path, slot)
 
     def __call__(
         self, parameters: Mapping[str, Any], *inputs: Any, keep: Any = None, observe: Observer = ignore

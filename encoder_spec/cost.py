@@ -108,10 +108,33 @@ def monomial(number: int) -> Expr:
     return Rational(factor.numerator, factor.denominator) * prod(symbol(letter) for letter in letters.elements())
 
 
+def lengths_of_stages() -> dict[int, Expr]:
+    """How many times each stage of a waveform gives at least for n positions, by these numbers at prime sizes.
+
+    They are sums, such as 8n + 1, and so no products of sizes.
+    """
+    sizes, here, found = SIZES["n"], n, dict[int, Expr]()
+    stages = Dimensions()
+    for width, stride in zip(reversed(stages.widths), reversed(stages.strides), strict=True):
+        sizes, here = (sizes - 1) * stride + width, sympy.expand((here - 1) * stride + width)
+        found[sizes] = here
+    return {size: length for size, length in found.items() if size % SIZES["n"]}
+
+
+def product_of(size: int, lengths: Mapping[int, Expr], length: Expr = n) -> Expr:
+    """The product that a number is, in which some lengths, by their sizes, may be sums, and n is another ``length``."""
+    found = Integer(1)
+    for times, here in lengths.items():
+        while size % times == 0:
+            size, found = size // times, found * here
+    return found * monomial(size).subs(n, length)
+
+
 def spent(profile: Profile, slot: str) -> Costs:
     """The FLOPs of what stands in ``slot``, by the equation that spends them."""
     booked = measure(profile, slot).flops
-    return {id: total(monomial(flops) for by, flops in booked if by == id) for id in dict(booked)}
+    lengths = lengths_of_stages()
+    return {id: total(product_of(flops, lengths) for by, flops in booked if by == id) for id in dict(booked)}
 
 
 def flops_by_equation(profile: Profile) -> Costs:

@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import gcd, prod
-from typing import Self
+from typing import Any, Self
 
 from encoder_spec.notation import SYMBOLS, demand
 
 Shape = tuple[int, ...]
+
+OF_STAGES = ("widths", "strides")
+"""Sizes of which each stage has its own."""
 
 
 @dataclass(frozen=True)
@@ -15,12 +18,14 @@ class Dimensions:
     """Sizes of an encoder; by default those of the base model of Vaswani et al. 2017.
 
     ``d_k`` and ``d_v`` are d_model/h, ``g`` is h, ``d_e`` is d_model, and ``patch_width`` is ``patch`` unless given;
-    ``d_group`` is the whole width unless given. ``rows`` and ``columns`` are those of the images that an encoder sees:
+    ``d_group`` is the whole width unless given. ``widths`` and ``strides`` have those of each stage that samples pass,
+    by default those of wav2vec 2.0. ``rows`` and ``columns`` are those of the images that an encoder sees:
     ``Encoder.seeing`` fills them in.
 
     Raises:
         SpecificationError: if a size is not a positive integer, if h does not
-            divide d_model and no head width is given, or if groups of features do not divide d_model and d_e.
+            divide d_model and no head width is given, if groups of features do not divide d_model and d_e, or if
+            there are not as many strides as widths.
     """
 
     d_model: int = 512
@@ -37,6 +42,7 @@ class Dimensions:
     r: int = 4
     kernel: int = 128
     d_group: int = 0
+    convolutions: int = 5
     segments: int = 2
     channels: int = 3
     patch: int = 16
@@ -44,6 +50,8 @@ class Dimensions:
     rows: int = 1
     columns: int = 1
     classes: int = 1000
+    widths: tuple[int, ...] = (10, 3, 3, 3, 3, 2, 2)
+    strides: tuple[int, ...] = (5, 2, 2, 2, 2, 2, 2)
 
     def __post_init__(self) -> None:
         for name, size in self.sizes().items():
@@ -52,6 +60,10 @@ class Dimensions:
                 isinstance(size, int) and size >= (0 if optional else 1),
                 f"{SYMBOLS[name].word} ({name}) must be a positive integer, but is {size!r}",
             )
+        demand(
+            0 < len(self.widths) == len(self.strides) and min(*self.widths, *self.strides) > 0,
+            f"each stage needs a width and a stride, but there are {self.widths} and {self.strides}",
+        )
         object.__setattr__(self, "g", self.g or self.h)
         object.__setattr__(self, "d_e", self.d_e or self.d_model)
         width = gcd(self.d_model, self.d_e)
@@ -70,7 +82,7 @@ class Dimensions:
                 )
                 object.__setattr__(self, name, self.d_model // self.h)
 
-    def replace(self, **sizes: int) -> Self:
+    def replace(self, **sizes: Any) -> Self:
         """Return these sizes with others in their place; a width that has a default takes it anew.
 
         As many heads share keys as before.
@@ -88,12 +100,29 @@ class Dimensions:
         return replace(self, **sizes)
 
     def sizes(self) -> dict[str, int]:
-        """Every size by its letter."""
-        return dict(vars(self))
+        """Every size by its letter; those of single stages are left out."""
+        return {letter: size for letter, size in vars(self).items() if letter not in OF_STAGES}
+
+    def of_stage(self, number: int) -> dict[str, int]:
+        """Return the sizes of one of the stages that samples pass, by letter."""
+        heard = self.channels if number else 1
+        return {"taps": self.widths[number], "stride": self.strides[number], "heard": heard}
+
+    def frames(self, samples: int) -> int:
+        """Return how many positions the stages give for so many samples: ⌊(T − k)/s⌋ + 1, stage by stage."""
+        for width, stride in zip(self.widths, self.strides, strict=True):
+            samples = max(0, (samples - width) // stride + 1)
+        return samples
+
+    def samples(self, frames: int) -> int:
+        """Return the fewest samples of which the stages give so many positions."""
+        for width, stride in zip(reversed(self.widths), reversed(self.strides), strict=True):
+            frames = (frames - 1) * stride + width
+        return frames
 
     def shape(self, axes: tuple[str, ...]) -> Shape:
         """A symbolic shape such as ``("d_model", "hd_k")`` in numbers."""
-        return tuple(axis_size(axis, vars(self)) for axis in axes)
+        return tuple(axis_size(axis, self.sizes()) for axis in axes)
 
 
 def axis_size(axis: str, sizes: Mapping[str, int]) -> int:

@@ -1,7 +1,7 @@
 """Chapter 1: how tokens, patches of an image, stretches of sound, or measured features become vectors."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -197,6 +197,111 @@ def features_without_bias(
     Undefined: nothing. (The paper's features are stretches of one series; its released code adds a bias.)
     """
     return feature_norm(u) @ W_feature
+
+
+@requirement("EMB-29", "Each position is an affine map of what the stages give there, the last one behind the others.")
+@equation("embedding.waveform", slot="embedding")
+def waveform(
+    samples: Float[Tensor, "B samples"],
+    *,
+    stages: Sequence[Callable[..., Float[Tensor, "B n channels"]]],
+    feature_norm: Callable[..., Float[Tensor, "B n channels"]],
+    W_feature: Float[Tensor, "channels d_model"],
+    b_feature: Float[Tensor, "d_model"],
+) -> Float[Tensor, "B n d_model"]:
+    r"""Convolved waveform. Baevski et al. 2020 (wav2vec 2.0), §2; Hsu et al. 2021 (HuBERT), §III likewise.
+
+    $$ X_j = u^{(L)}_j W^\text{feature} + b^\text{feature}, \qquad
+       u^{(l)} = \mathrm{Stage}_l(u^{(l-1)}),\ u^{(0)}_t = [\, x_t \,] $$
+
+    x_t are the samples of a sound. L stages, one behind the other, make C channels of them. Where the slot
+    ``feature_norm`` is filled, the map reads what the last stage gives normed.
+
+    Undefined: nothing. (The paper normalises the samples of each sound before.)
+    """
+    u = samples[..., None]
+    for stage in stages:
+        u = stage(u)
+    return features(u, feature_norm=feature_norm, W_feature=W_feature, b_feature=b_feature)
+
+
+@requirement("EMB-31", "A stage gives ⌊(T − k)/s⌋ + 1 times: nothing is read outside of the signal.")
+@requirement("EMB-30", "A stage is a GELU of a convolution: at each time it reads k, from s times the number of it on.")
+@equation("embedding.stage", slot="stage", variant="convolution")
+def stage(
+    u: Float[Tensor, "B time heard"],
+    *,
+    stride: int,
+    W_stage: Float[Tensor, "taps heard channels"],
+    b_stage: Float[Tensor, "channels"],
+) -> Float[Tensor, "B n channels"]:
+    r"""Stage of a waveform. Baevski et al. 2020 (wav2vec 2.0), §2 and §4.1.
+
+    $$ \mathrm{Stage}(u)_j = \mathrm{GELU}(z_j), \qquad
+       z_j = \sum_{i=0}^{k-1} u_{sj+i} W^\text{stage}_i + b^\text{stage},\ 0 \le j < \tfrac{T - k}{s} + 1 $$
+
+    There are k times or more. The first stage reads one channel, and the others as many as they give.
+
+    Undefined: whether there is a bias. (The released base model has none: then it is 0.)
+    """
+    return gelu(_strided(u, W_stage, stride) + b_stage)
+
+
+@requirement("EMB-32", "Within a stage the channels of each time are normalised before GELU.")
+@equation("embedding.stage_norm", slot="stage", variant="convolution-norm")
+def stage_norm(
+    u: Float[Tensor, "B time heard"],
+    *,
+    stride: int,
+    W_stage: Float[Tensor, "taps heard channels"],
+    b_stage: Float[Tensor, "channels"],
+    norm_stage: Callable[..., Float[Tensor, "B n channels"]],
+) -> Float[Tensor, "B n channels"]:
+    r"""Stage with a norm. Baevski et al. 2020 (wav2vec 2.0), §2; Baevski et al. 2022 (data2vec), §4.
+
+    $$ \mathrm{Stage}(u)_j = \mathrm{GELU}(\mathrm{LN}(z_j)), \qquad
+       z_j = \sum_{i=0}^{k-1} u_{sj+i} W^\text{stage}_i + b^\text{stage} $$
+
+    There are k times or more.
+
+    Undefined: whether there is a bias. (data2vec's released code has none: then it is 0.)
+    """
+    return gelu(norm_stage(_strided(u, W_stage, stride) + b_stage))
+
+
+@requirement("EMB-33", "Within a stage each channel is normalised over all times of its sound before GELU.")
+@equation("embedding.stage_norm_over_time", slot="stage", variant="convolution-norm-over-time")
+def stage_norm_over_time(
+    u: Float[Tensor, "B time heard"],
+    *,
+    stride: int,
+    W_stage: Float[Tensor, "taps heard channels"],
+    b_stage: Float[Tensor, "channels"],
+    gamma_stage: Float[Tensor, "channels"],
+    beta_stage: Float[Tensor, "channels"],
+    eps: float,
+) -> Float[Tensor, "B n channels"]:
+    r"""Stage with a norm over time. Baevski et al. 2020 (wav2vec 2.0), released code (base); HuBERT likewise.
+
+    $$ \mathrm{Stage}(u)_j = \mathrm{GELU}\Bigl(\gamma \odot \frac{z_j - \mu}{\sqrt{\sigma^2 + \epsilon}} + \beta\Bigr),
+       \qquad \mu = \tfrac{1}{m} \textstyle\sum_j z_j,\ \sigma^2 = \tfrac{1}{m} \sum_j (z_j - \mu)^2 $$
+
+    z_j are the m results of the convolution, as in ``embedding.stage``. The norm is a group norm with a group for each
+    channel. What is padding among the samples is read by it as well.
+
+    Undefined: nothing. (The paper says layer normalisation.)
+    """
+    z = _strided(u, W_stage, stride) + b_stage
+    centred = z - z.mean(dim=1, keepdim=True)
+    return gelu(gamma_stage * centred / torch.sqrt(centred.square().mean(dim=1, keepdim=True) + eps) + beta_stage)
+
+
+def _strided(u: Tensor, W: Tensor, stride: int) -> Tensor:
+    """Σ_i u[s·j + i] W[i] for every j for which all of these times are there."""
+    times, taps = u.shape[1], len(W)
+    demand(times >= taps, f"a stage reads {taps} times at once, but there are {times}: give it a longer sound")
+    windows = u.unfold(1, taps, stride).mT.flatten(-2)
+    return windows @ W.flatten(0, 1)
 
 
 @requirement("EMB-20", "Features, or the entries of a patch, are normalised before they are mapped.")

@@ -40,6 +40,9 @@ TOPICS = (
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+STACKS = {"layers": "layer", "stages": "stage"}
+"""The arguments that are several equations, one behind the other, and the slot of these."""
+
 MASK = "keep"
 """The keyword-only argument that is the mask of the call: (B, n, n) or what broadcasts to it, True = keep."""
 
@@ -277,7 +280,7 @@ def variants(slot: str) -> dict[str, Equation]:
 def places() -> frozenset[str]:
     """Return the arguments with a suffix, such as ``norm_1``: uses of a slot with separate parameters."""
     named = {argument for e in equations().values() for argument in e.slots}
-    return frozenset(named - {"layers"} - set(slots()))
+    return frozenset(named - STACKS.keys() - set(slots()))
 
 
 @cache

@@ -47,7 +47,7 @@ class EncoderModule(nn.Module):
 def initial(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """A parameter as training starts it: Xavier for maps, 1 for γ, 0 for biases, small for the rest."""
     value = torch.empty(shape, dtype=dtype)
-    if name == "gamma":
+    if name in ("gamma", "gamma_stage"):
         return nn.init.ones_(value)
     if name == "beta" or name.startswith("b_"):
         return nn.init.zeros_(value)

@@ -53,8 +53,14 @@ SYMBOLS: dict[str, Symbol] = {
     "r": Symbol("r", "number of registers", "num_registers"),
     "kernel": Symbol("K", "positions that a convolution of positions reads", "position_kernel"),
     "d_group": Symbol("d_c", "features of one group of a convolution of positions", "group_width"),
+    "convolutions": Symbol("J", "convolutions of positions, one behind the other", "position_convolutions"),
     "segments": Symbol("n_s", "number of segment types", "num_segments"),
     "channels": Symbol("C", "channels of an image or of a signal, features of a moment", "channels"),
+    "taps": Symbol("k", "times that a stage reads for each one that it gives", "stage_width"),
+    "stride": Symbol("s", "times by which a stage moves from one that it gives to the next", "stage_stride"),
+    "heard": Symbol(
+        "C'", "channels that a stage reads: those of the stage before, and 1 in the first", "stage_channels"
+    ),
     "classes": Symbol("c", "number of classes of a head", "num_classes"),
     "patch": Symbol("p", "height of a patch", "patch_size"),
     "patch_width": Symbol("q", "width of a patch, which is p in a square one", "patch_width"),

@@ -228,13 +228,54 @@ def convolution(
     Undefined: which position more an even kernel reads; the released code cuts off the last result, so that
     it is one before. (That code keeps directions and lengths of W apart, which is how W is stored.)
     """
-    K, d_group, width = W_pos.shape
-    demand(width % d_group == 0, f"position.convolution: groups of {d_group} features do not divide the {width} of X")
+    return gelu(_convolved(_kept(X, keep, "position.convolution"), W_pos) + b_pos)
+
+
+def _kept(X: Tensor, keep: Tensor, equation: str) -> Tensor:
+    """X with 0 at each position that no query keeps."""
     n = X.shape[1]
-    demand(keep.shape[-1] in (1, n), f"position.convolution: the mask is of {keep.shape[-1]} positions, but X has {n}")
-    heard = X.masked_fill(~keep.any(dim=-2)[..., None], 0)
-    padded = torch.nn.functional.pad(heard, (0, 0, K // 2, K - 1 - K // 2))
+    demand(keep.shape[-1] in (1, n), f"{equation}: the mask is of {keep.shape[-1]} positions, but X has {n}")
+    return X.masked_fill(~keep.any(dim=-2)[..., None], 0)
+
+
+def _convolved(x: Tensor, W: Tensor) -> Tensor:
+    """Σ_k x[j + k − ⌊K/2⌋] W[k] within each group of features, with zeros outside of x."""
+    K, d_group, width = W.shape
+    demand(width % d_group == 0, f"convolved positions: groups of {d_group} features do not divide the {width} of X")
+    padded = torch.nn.functional.pad(x, (0, 0, K // 2, K - 1 - K // 2))
     windows = padded.unflatten(-1, (-1, d_group)).unfold(1, K, 1)
     rows = windows.transpose(1, 2).flatten(-2)
-    columns = W_pos.unflatten(-1, (-1, d_group)).permute(2, 1, 0, 3).flatten(1, 2)
-    return gelu((rows @ columns).transpose(1, 2).flatten(-2) + b_pos)
+    columns = W.unflatten(-1, (-1, d_group)).permute(2, 1, 0, 3).flatten(1, 2)
+    convolved: Tensor = (rows @ columns).transpose(1, 2).flatten(-2)
+    return convolved
+
+
+@requirement("POS-18", "Padding is 0 where the first of several convolutions reads it.")
+@requirement("POS-17", "Each of J convolutions reads what the one before gives, normalised by its features, then GELU.")
+@equation("position.convolutions", slot="position")
+def convolutions(
+    X: Float[Tensor, "B n d_model"],
+    *,
+    keep: Bool[Tensor, "#B #n #n"],
+    W_around: Float[Tensor, "convolutions kernel d_group d_model"],
+    b_around: Float[Tensor, "convolutions d_model"],
+    eps: float,
+) -> Float[Tensor, "B n d_model"]:
+    r"""Stacked convolutional positions. Baevski et al. 2022 (data2vec), released code (sounds).
+
+    $$ PE_j = \bar{x}^{(J)}_j, \qquad
+       \bar{x}^{(i)}_j = \mathrm{GELU}\Bigl(\frac{z_j - \mu_j}{\sqrt{\sigma_j^2 + \epsilon}}\Bigr), \quad
+       z_j = \sum_{k=0}^{K-1} \bar{x}^{(i-1)}_{j+k-\lfloor K/2 \rfloor} W^{(i)}_k + b^{(i)} $$
+
+    x̄ before the first convolution is x where it is kept and 0 where it is padding; what lies outside of the sequence is
+    0 for each convolution. μ and σ² are those of the features of z at one position: the norms have no parameters.
+    Groups of features and the mask are as for ``position.convolution``.
+
+    Undefined: nothing. (Padding is 0 for the first convolution alone, so that its number is heard.)
+    """
+    x = _kept(X, keep, "position.convolutions")
+    for W, b in zip(W_around, b_around, strict=True):
+        z = _convolved(x, W) + b
+        centred = z - z.mean(dim=-1, keepdim=True)
+        x = gelu(centred / torch.sqrt(centred.square().mean(dim=-1, keepdim=True) + eps))
+    return x

@@ -51,8 +51,9 @@ LETTERS = (
     "r",
     "kernel",
     "d_group",
+    "convolutions",
 )
-PRIMES = dict(zip(LETTERS, sympy.primerange(97, 211), strict=False))
+PRIMES = dict(zip(LETTERS, sympy.primerange(97, 223), strict=False))
 GROUPED = ("d_model", "d_e")
 SIZES = PRIMES | {size: 4 * PRIMES[size] for size in ("d_k", "buckets")}
 SIZES |= {width: 4 * PRIMES[width] * PRIMES["d_group"] for width in GROUPED}
@@ -132,7 +133,7 @@ def example(hint: Any, width: str = "d_model") -> Tensor:
 
     ``width`` is the axis that d_model means.
     """
-    sizes = SIZES | {"d_model": SIZES[width]}
+    sizes = SIZES | {"d_model": SIZES[width], "samples": Dimensions().samples(SIZES["n"])}
     axes = hint.dim_str.replace("*axes", "B n").replace("#", "").split()
     tall = {"height": SIZES["patch"] * SIZES["n"], "width": SIZES["patch_width"], "time": 2 * SIZES["n"]}
     tall["m"] = SIZES["n"]  # as if no class token stood before the tokens

@@ -12,7 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from encoder_spec.equation import Equation, places, slots, variants
+from encoder_spec.equation import STACKS, Equation, places, slots, variants
 from encoder_spec.notation import SYMBOLS, SpecificationError, demand
 
 CONSTANTS = {
@@ -102,10 +102,11 @@ class Profile:
         place = path.rpartition(".")[2]
         return place if place in self.equations else place.partition("_")[0]
 
-    def constant(self, name: str, path: str) -> float:
-        """Return the constant that an equation at ``path`` reads: that of its place, if the place has one."""
-        of_place = f"{path.rpartition('.')[2]}.{name}"
-        return at_layer(self.choice(of_place if of_place in self.constants else name), path)  # type: ignore[return-value]
+    def constant(self, name: str, path: str, slot: str = "") -> float:
+        """Return the constant that an equation at ``path`` reads: that of its place or its slot, if these have one."""
+        separate = (f"{where}.{name}" for where in (path.rpartition(".")[2], slot))
+        read = next((key for key in separate if key in self.constants), name)
+        return at_layer(self.choice(read), path)  # type: ignore[return-value]
 
 
 Choice = TypeVar("Choice")
@@ -161,9 +162,16 @@ def at_layer(choices: Sequence[Choice], path: str) -> Choice:
 
 
 def is_layer(key: str) -> bool:
-    """Return whether a choice is that of one layer, such as ``layers.0``."""
+    """Return whether a choice is that of one layer or stage alone, such as ``layers.0``."""
     stack, _, number = key.partition(".")
-    return stack == "layers" and number.isdigit()
+    return stack in STACKS and number.isdigit()
+
+
+def slot_of(key: str) -> str:
+    """Return the slot of a choice, which may be that of one layer, one stage or one place."""
+    if is_layer(key):
+        return STACKS[key.partition(".")[0]]
+    return key.partition("_")[0] if key in places() else key
 
 
 def constant_word(key: str) -> str:
@@ -185,8 +193,7 @@ def fill(slot: str, choice: str | Equation | Callable[..., Any]) -> Equation:
     Raises:
         SpecificationError: for a slot or variant that does not exist.
     """
-    place = slot
-    slot = "layer" if is_layer(place) else place.partition("_")[0] if place in places() else place
+    slot = slot_of(slot)
     if slot not in slots():
         known = ", ".join([*slots(), *CONSTANTS])
         raise SpecificationError(f"there is no slot or constant named {slot!r}: choose among {known}")
@@ -212,6 +219,7 @@ VASWANI_2017 = define(
     stack="plain",
     input="embedded",
     embedding="lookup",
+    stage="convolution",
     feature_norm="none",
     token_norm="none",
     token_activation="none",
@@ -569,22 +577,41 @@ WHISPER = PRE_LN.replace(
 
 WAV2VEC2 = TORCH_POST_LN.replace(
     name="wav2vec2",
-    source="Baevski et al. 2020, §2 and §4.1 (base), behind the features; norm of the sum as released",
+    source="Baevski et al. 2020, §2 and §4.1 (base); norms of the stages, the features and the sum as released",
     input="embedded",
-    embedding="vectors",
+    embedding="waveform",
+    **{"stages.0": "convolution-norm-over-time"},
+    feature_norm="norm",
     embedding_scale="none",
     position="convolution",
     embedding_norm="norm",
     activation="gelu",
-).sized(d_model=768, h=12, d_ff=3072, N=12, kernel=128, d_group=48)
+).sized(d_model=768, h=12, d_ff=3072, N=12, channels=512, kernel=128, d_group=48)
 
-HUBERT = WAV2VEC2.replace(
+HUBERT = TORCH_PRE_LN.replace(
     name="hubert",
-    source="Hsu et al. 2021, §III and table I (large), behind the features; order of norms as released",
-    embedding_norm="none",
-    layer="pre-ln",
-    final_norm="norm",
-).sized(d_model=1024, h=16, d_ff=4096, N=24, d_group=64)
+    source="Hsu et al. 2021, §III and table I (large); norms of the stages and of the layers as released",
+    input="embedded",
+    embedding="waveform",
+    stage="convolution-norm",
+    feature_norm="norm",
+    embedding_scale="none",
+    position="convolution",
+    activation="gelu",
+).sized(d_model=1024, h=16, d_ff=4096, N=24, channels=512, kernel=128, d_group=64)
+
+DATA2VEC_AUDIO = TORCH_POST_LN.replace(
+    name="data2vec-audio",
+    source="Baevski et al. 2022, §4 (sounds, base); stages and convolutions of positions as released",
+    input="embedded",
+    embedding="waveform",
+    stage="convolution-norm",
+    feature_norm="norm",
+    embedding_scale="none",
+    position="convolutions",
+    embedding_norm="norm",
+    activation="gelu",
+).sized(d_model=768, h=12, d_ff=3072, N=12, channels=512, convolutions=5, kernel=19, d_group=48)
 
 UNIVERSAL = VASWANI_2017.replace(
     name="universal",
@@ -625,6 +652,7 @@ PROFILES = {
         WHISPER,
         WAV2VEC2,
         HUBERT,
+        DATA2VEC_AUDIO,
         PRE_LN,
         TORCH_POST_LN,
         TORCH_PRE_LN,

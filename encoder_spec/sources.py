@@ -322,6 +322,13 @@ SOURCES: dict[str, Source] = {
             _arxiv("2106.07447"),
         ),
         Source(
+            "Baevski et al. 2022",
+            "Alexei Baevski, Wei-Ning Hsu, Qiantong Xu, Arun Babu, Jiatao Gu, Michael Auli",
+            2022,
+            "data2vec: A General Framework for Self-supervised Learning in Speech, Vision and Language",
+            _arxiv("2202.03555"),
+        ),
+        Source(
             "Berg et al. 2021",
             "Axel Berg, Mark O'Connor, Miguel Tairum Cruz",
             2021,

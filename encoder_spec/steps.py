@@ -13,7 +13,7 @@ from sympy import Expr, S
 from torch import Tensor
 
 from encoder_spec.assembly import Encoder
-from encoder_spec.cost import N, joined, monomial, n, symbol, total
+from encoder_spec.cost import N, joined, lengths_of_stages, n, product_of, symbol, total
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import MASK, Equation
 from encoder_spec.primes import SIZES, Measurement, example
@@ -87,11 +87,8 @@ class Walk(Measurement):
 
     def read(self, size: int) -> Expr:
         """The product that a number is, in which n is the length that the layers see."""
-        found = S.One
-        for length, here in self.lengths.items():
-            while length != SIZES["n"] and size % length == 0:
-                size, found = size // length, found * here
-        return found * monomial(size).subs(n, self.lengths.get(SIZES["n"], n))
+        others = {length: here for length, here in self.lengths.items() if length != SIZES["n"]}
+        return product_of(size, others, self.lengths.get(SIZES["n"], n))
 
 
 def lengths(profile: Profile) -> dict[int, Expr]:
@@ -99,7 +96,10 @@ def lengths(profile: Profile) -> dict[int, Expr]:
     registers, classes = joined(profile, "registers"), joined(profile, "cls")
     absent = (S.Zero, registers, registers + classes)
     size = {n: SIZES["n"], symbol("r"): SIZES["r"]}
-    return {int((n + registers + classes - less).subs(size)): n - less for less in absent}
+    found = {int((n + registers + classes - less).subs(size)): n - less for less in absent}
+    if "stages" in profile["embedding"].slots:
+        found |= {length: times.subs(n, n - absent[-1]) for length, times in lengths_of_stages().items()}
+    return found
 
 
 def steps(profile: Profile) -> list[Step]:

@@ -83,7 +83,16 @@ def read_feed_forward(graph: Graph, product: Value) -> FeedForward | None:
     assert isinstance(columns, Tensor | View)
     if len(rows) > 1 or any(value.kind != "elementwise" and not graph.is_map(value) for value in graph.owners(rows)):
         return None
-    return of_rows(graph, rows, product, columns[0] if isinstance(columns, Tensor) else columns.first())
+    network = of_rows(graph, rows, product, columns[0] if isinstance(columns, Tensor) else columns.first())
+    if network is not None and is_of_windows(network, product):
+        return None  # a convolution with a map behind it
+    return network
+
+
+def is_of_windows(network: FeedForward, product: Value) -> bool:
+    """Return whether a network reads entries several times over, as windows that overlap, and gives other vectors."""
+    is_as_wide = network.reads.shape[-1] == product.shape[-1]
+    return not is_as_wide and network.reads.unique().numel() < network.reads.numel()
 
 
 def read_one_map(graph: Graph, value: Value, codes: Tensor) -> FeedForward | None:

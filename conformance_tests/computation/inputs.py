@@ -10,7 +10,7 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.constants import NEAR, SAME
-from conformance_tests.computation.convolutions import read_convolution, read_surroundings
+from conformance_tests.computation.convolutions import Stacked, read_convolution, read_stacked, read_surroundings
 from conformance_tests.computation.feed_forward import linear, nearest_activation, unscaled
 from conformance_tests.computation.graph import PLACES, Graph, Reads, Value, places
 from conformance_tests.computation.images import Patches, tiling
@@ -19,6 +19,7 @@ from conformance_tests.computation.outer_norms import read_outer_norm
 from conformance_tests.computation.shown import EncoderReading, Finding, Kind
 from conformance_tests.computation.stream import Node
 from conformance_tests.computation.walking import along_axis, first_argument, is_even, paths, through, unchanged
+from conformance_tests.computation.waveforms import read_stages
 from encoder_spec.equation import variants
 from encoder_spec.notation import SpecificationError
 
@@ -74,10 +75,16 @@ def read_surrounded(found: EncoderReading, node: Node) -> Node:
     for one, other in permutations(terms, 2) if len(terms) == len(node.parts) else ():
         convolved = read_surroundings(graph, one, other) if one.ndim == WITH_FEATURES else None
         rest = [part for part in node.parts if part.value is not graph.owner(one)]
+        where = node.value.where if node.value else ""
+        if convolved is None and one.ndim == WITH_FEATURES and len(rest) == 1:
+            stacked = read_stacked(graph, one, other)
+            if stacked is not None:
+                take_stacked(found, stacked, where)
+                found.placed = graph.numbers(one)
+                return rest[0]
         if convolved is None or len(rest) != 1:
             continue
         K, d_group, _ = convolved.W.shape
-        where = node.value.where if node.value else ""
         heard = f"{convolved.before} positions before it"
         # Other activations and other reaches are found in other encoders; half an even kernel has an end too many.
         if convolved.activation != "gelu":
@@ -97,6 +104,23 @@ def read_surrounded(found: EncoderReading, node: Node) -> Node:
         found.sizes |= {"kernel": K, "d_group": d_group}
         return rest[0]
     return node
+
+
+def take_stacked(found: EncoderReading, stacked: Stacked, where: str) -> None:
+    """Take up positions that several convolutions tell, one behind the other."""
+    J, K, d_group, width = stacked.W.shape
+    if stacked.before != K // 2:
+        heard = f"{stacked.before} positions before it, of {K}"
+        found.foreign_input.append(f"its positions are told by convolutions that hear {heard}{where}")
+    found.codes["W_around"] = stacked.W
+    if stacked.b is None:
+        found.numbers["b_around"] = torch.zeros(J, width, dtype=torch.float64)
+    else:
+        found.codes["b_around"] = stacked.b
+    found.choices["position"] = "convolutions"
+    if abs(stacked.eps - float(found.choices.get("eps", stacked.eps))) > NEAR * stacked.eps:
+        found.choices["position.eps"] = stacked.eps
+    found.sizes |= {"convolutions": J, "kernel": K, "d_group": d_group}
 
 
 def summands(
@@ -647,6 +671,9 @@ def read_map(found: EncoderReading, factor: float, what: Affine, given: Node) ->
         rows = through(norm.reads, rows)
         read_norm_of(found, norm, "feature")
     owner = found.graph.owner(rows)
+    is_computed = owner is not None and owner.operation != "argument" and "embedding" not in found.choices
+    if is_computed and read_waveform(found, factor, what, rows):
+        return
     if owner is None or owner.operation != "argument" or "embedding" in found.choices:
         found.unread.append(f"what enters its first layer is a map of something computed{product.where}")
     elif len(owner.shape) == WITH_CHANNELS and len(rows) == 1:
@@ -659,6 +686,22 @@ def read_map(found: EncoderReading, factor: float, what: Affine, given: Node) ->
         read_features(found, factor, what, rows, owner)
     else:
         found.unread.append(f"what enters its first layer is a map of something else than its input{product.where}")
+
+
+def read_waveform(found: EncoderReading, factor: float, what: Affine, rows: Tensor) -> bool:
+    """Read a map of what the stages of a sound give; return whether a sound passes such."""
+    samples, scale = first_argument(found.graph), what.factor()
+    if samples is None or scale is None or len(rows) > 1 or rows.shape[1] % samples.shape[0]:
+        return False
+    if not read_stages(found, rows[0].reshape(samples.shape[0], -1, rows.shape[2])):
+        return False
+    found.codes["W_feature"], bias = what.map_and_bias()
+    if bias is None:
+        found.numbers["b_feature"] = torch.zeros(found.codes["W_feature"].shape[1], dtype=torch.float64)
+    else:
+        found.codes["b_feature"] = bias
+    read_scale(found, factor * scale, found.codes["W_feature"].shape[1])
+    return True
 
 
 def read_features(found: EncoderReading, factor: float, what: Affine, rows: Tensor, owner: Value) -> None:

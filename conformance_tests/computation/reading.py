@@ -1024,7 +1024,7 @@ def demand_positions(found: EncoderReading) -> None:
             found.unread.append("nothing is added to its input that tells positions")
         else:
             found.choices["position"] = "none"
-    elif {"E", "W_patch"} & found.codes.keys():
+    elif {"E", "W_patch"} & found.codes.keys() or found.stages:
         others = [said for said in found.unread if said != ONE_FOR_ALL]
         if not (others or found.foreign or found.foreign_input):
             instead = f": {ONE_FOR_ALL}" if found.unread else ""

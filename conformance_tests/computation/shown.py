@@ -127,6 +127,7 @@ class EncoderReading(Remarks):
         kinds: the tables of segments, and of other kinds of ids beside the tokens.
         is_rounded: whether it reads constants that it keeps in less than float64, other than a single one.
         registers_are_placed: whether what is added to the tokens is added to the registers, too.
+        stages: widths and strides of the stages that the samples of a sound pass.
         tail: the finding that the stream passes through operations behind the last sublayer, if it does.
     """
 
@@ -154,12 +155,13 @@ class EncoderReading(Remarks):
     is_rounded: bool = False
     registers_are_placed: bool = False
     tail: Finding | None = None
+    stages: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     @property
     def is_entered(self) -> bool:
         """Return whether it is read what enters the first layer."""
         given = self.choices.get("input") == "given"
-        embedded = bool({"E", "W_patch", "W_conv"} & self.codes.keys()) or self.places_vectors
+        embedded = bool({"E", "W_patch", "W_conv"} & self.codes.keys()) or bool(self.stages) or self.places_vectors
         return "N" in self.sizes and (given or embedded)
 
     @property

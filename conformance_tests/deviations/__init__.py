@@ -68,7 +68,8 @@ class Deviation:
 
     def applies(self, profile: Profile) -> bool:
         """Return whether a profile makes the choice that this deviation gets wrong."""
-        chosen = {e.id for e in profile.choice(self.slot) if isinstance(e, Equation)}
+        places = [self.slot, *(place for place in self.replaces if place in profile.equations)]
+        chosen = {e.id for place in places for e in profile.choice(place) if isinstance(e, Equation)}
         return not chosen.isdisjoint(self.of) and self.within(profile).choices() != profile.choices()
 
     def within(self, profile: Profile) -> Profile:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conformance_tests.deviations import deviation, inputs
+from conformance_tests.deviations import deviation, inputs, waveforms
 from encoder_spec.embedding import (
     embedding_norm,
     no_embedding_norm,
@@ -17,7 +17,7 @@ from encoder_spec.embedding import (
     unscaled,
 )
 
-__all__ = ["inputs"]
+__all__ = ["inputs", "waveforms"]
 
 LOOKUP, SCALED, UNSCALED = "embedding.lookup", "embedding.scale", "embedding.unscaled"
 PATCHES, CLS, INPUT, SEGMENTS = "embedding.patches", "embedding.cls", "embedding.input", "embedding.segments"

@@ -1,5 +1,6 @@
 """Wrong positions: other angles, other orders of sine and cosine, another place to count from."""
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import torch
@@ -10,6 +11,7 @@ from conformance_tests.deviations import deviation
 from encoder_spec.ffn import gelu
 from encoder_spec.position import (
     convolution,
+    convolutions,
     learned,
     sinusoidal,
     sinusoidal_concatenated,
@@ -20,12 +22,14 @@ from encoder_spec.position import (
 SINUSOIDAL, LEARNED, OFFSET = "position.sinusoidal", "position.learned", "position.learned_offset"
 TABLES = (LEARNED, OFFSET)
 CONCATENATED, TENSOR2TENSOR = "position.sinusoidal_concatenated", "position.sinusoidal_tensor2tensor"
-CONVOLUTION = "position.convolution"
+CONVOLUTION, STACKED = "position.convolution", "position.convolutions"
 GRID, GRID_INCLUSIVE = "position.sinusoidal_grid", "position.sinusoidal_grid_inclusive"
 
 Mask: TypeAlias = Bool[Tensor, "#B #n #n"]
 Kernel: TypeAlias = Float[Tensor, "kernel d_group d_model"]
 Vector: TypeAlias = Float[Tensor, "d_model"]
+Kernels: TypeAlias = Float[Tensor, "convolutions kernel d_group d_model"]
+Vectors: TypeAlias = Float[Tensor, "convolutions d_model"]
 
 
 def waves(X: Tensor, exponents: Tensor, first: int = 0, base: float = 10000.0) -> Tensor:
@@ -276,3 +280,52 @@ def bias_ignored(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tens
 def convolution_missing(X: Tensor, *, keep: Mask, W_pos: Kernel, b_pos: Vector) -> Tensor:
     """The convolution exists, and what it hears is never added."""
     return torch.zeros_like(X)
+
+
+# Several convolutions, one behind the other ------------------------------------------------
+
+
+def stacked(
+    X: Tensor, keep: Tensor, W: Tensor, b: Tensor, behind: Callable[[Tensor], Tensor], before: int | None = None
+) -> Tensor:
+    """Return what convolutions give, one behind the other, with a function behind each."""
+    x = X.masked_fill(~keep.any(dim=-2)[..., None], 0)
+    everything = torch.ones_like(keep)
+    for kernel, bias in zip(W, b, strict=True):
+        x = behind(convolved(x, everything, kernel, len(kernel) // 2 if before is None else before) + bias)
+    return x
+
+
+def standardised(z: Tensor, eps: float) -> Tensor:
+    """Return vectors with mean 0 and variance 1."""
+    return torch.nn.functional.layer_norm(z, z.shape[-1:], eps=eps)
+
+
+@deviation("convolutions-of-positions-hear-padding", STACKED, ("POS-18", "MASK-2", "ENC-3"))
+def stack_hears_padding(X: Tensor, *, keep: Mask, W_around: Kernels, b_around: Vectors, eps: float) -> Tensor:
+    """The first of several convolutions reads padding too."""
+    return convolutions(X, keep=torch.ones_like(keep), W_around=W_around, b_around=b_around, eps=eps)
+
+
+@deviation("convolutions-of-positions-without-norms", STACKED, "POS-17", "commonly seen")
+def stack_without_norms(X: Tensor, *, keep: Mask, W_around: Kernels, b_around: Vectors, eps: float) -> Tensor:
+    """No norm stands behind the convolutions of positions."""
+    return stacked(X, keep, W_around, b_around, gelu)
+
+
+@deviation("convolutions-of-positions-activated-first", STACKED, "POS-17", "commonly seen")
+def stack_activated_first(X: Tensor, *, keep: Mask, W_around: Kernels, b_around: Vectors, eps: float) -> Tensor:
+    """GELU stands before the norms of the convolutions of positions instead of behind them."""
+    return stacked(X, keep, W_around, b_around, lambda z: standardised(gelu(z), eps))
+
+
+@deviation("convolutions-of-positions-alone", STACKED, ("POS-17", "ENC-8"))
+def stack_of_one(X: Tensor, *, keep: Mask, W_around: Kernels, b_around: Vectors, eps: float) -> Tensor:
+    """Only the first of the convolutions of positions is applied."""
+    return convolutions(X, keep=keep, W_around=W_around[:1], b_around=b_around[:1], eps=eps)
+
+
+@deviation("convolutions-of-positions-trimmed-at-the-front", STACKED, "POS-17", "commonly seen")
+def stack_of_the_past(X: Tensor, *, keep: Mask, W_around: Kernels, b_around: Vectors, eps: float) -> Tensor:
+    """Each of the convolutions of positions reads one place too far: the first result is cut off."""
+    return stacked(X, keep, W_around, b_around, lambda z: gelu(standardised(z, eps)), W_around.shape[1] // 2 - 1)

@@ -38,7 +38,7 @@ from conformance_tests.identification.statements import (
     unused,
     without_its_positions,
 )
-from conformance_tests.identification.structure import admissible, as_shown
+from conformance_tests.identification.structure import admissible, as_shown, number_of_stages
 from conformance_tests.identification.trial import Reading, Trial
 from conformance_tests.numerics.probes import MANY, Sizes
 from conformance_tests.parameters.gathered import gathered
@@ -193,8 +193,9 @@ class Settling:
 
     def _shown(self) -> EncoderReading | None:
         """Return the encoder that the computation shows; None without one, or if every name is a canonical path."""
-        if not canonical_names(self.weights).unmapped:
-            return None
+        by_names = canonical_names(self.weights)
+        if not by_names.unmapped and (self.hints.strides or not number_of_stages(by_names.sources)):
+            return None  # names leave open how far stages move
         self.doing("reading its computation")
         shown: EncoderReading | None = None
         # Whatever an encoder does under a recorder, names and outputs can still be asked.

@@ -1,6 +1,6 @@
 """Facts that the parameters alone show of an encoder: its sizes, and the variant of every slot that has parameters."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from math import isqrt
@@ -44,7 +44,7 @@ SHOWN_BY_PARAMETERS = (
 )
 """The slots whose variants differ in their parameters."""
 
-ADDED = ENTRANCES | {"P", "W_pos", "E_seg", "x_cls", "x_dist", "X_reg"}
+ADDED = ENTRANCES | {"P", "W_pos", "W_around", "E_seg", "x_cls", "x_dist", "X_reg"}
 """The parameters of an encoder that makes its input itself, of whatever it is given."""
 
 
@@ -86,6 +86,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     choices["norm"] = "rms" if "rms" in fitting else fitting[0]
     if any(path.startswith("layers.0.norm_q.") for path in parameters):
         choices["attention"] = "normed-by-head" if "gamma_q" in of_first else "normed"
+    choices |= stages_by_parameters(parameters)
     choices["input"] = "given"
     if ADDED & letters or "embedding" in hints.stated:
         choices["input"] = "factorised" if "W_e" in letters else "embedded"
@@ -119,6 +120,22 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     return encoder
 
 
+def stages_by_parameters(parameters: Mapping[str, Tensor]) -> dict[str, str]:
+    """Return the variants of the stages that samples pass, as far as their parameters tell, where there are any."""
+    count = number_of_stages(parameters)
+    if not count:
+        return {}
+    held = [{path.split(".")[-1] for path in parameters if path.startswith(f"stages.{l}.")} for l in range(count)]
+    kinds = ["convolution-norm" if "gamma" in letters else admissible("stage", letters)[0] for letters in held]
+    others = {f"stages.{l}": kind for l, kind in enumerate(kinds) if kind != kinds[-1]}
+    return {"embedding": "waveform", "stage": kinds[-1]} | others
+
+
+def number_of_stages(parameters: Iterable[str]) -> int:
+    """Return how many stages samples pass, by the paths of parameters."""
+    return len({path.split(".")[1] for path in parameters if path.startswith("stages.")})
+
+
 def as_declared(declared: Profile, parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     """Return the declared profile in the sizes that the parameters show, whatever of it they lack.
 
@@ -141,7 +158,10 @@ def as_shown(shown: EncoderReading) -> Encoder:
     as_they_are = {slot: as_kept(slot, str(shown.choices[slot]), number) for slot, number in shown.kept.items()}
     choices: dict[str, Any] = shown.choices | as_they_are
     try:
-        encoder = Encoder(VASWANI_2017.replace(**choices), Dimensions(**shown.sizes))
+        sizes: dict[str, Any] = dict(shown.sizes)
+        if shown.stages is not None:
+            sizes |= dict(zip(("widths", "strides"), shown.stages, strict=True))
+        encoder = Encoder(VASWANI_2017.replace(**choices), Dimensions(**sizes))
         shapes = encoder.parameter_shapes()
     except SpecificationError as reason:
         raise Undetermined(str(reason)) from None
@@ -219,6 +239,7 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
         "E_seg": ("segments", "d_e"),
         "X_reg": ("r", "d_e"),
         "W_pos": ("kernel", "d_group", "d_e"),
+        "W_around": ("convolutions", "kernel", "d_group", "d_e"),
         "W_conv": ("3", "channels", "d_model"),
         "W_feature": ("channels", "d_e"),
         "W_cls": ("d_model", "classes"),
@@ -249,7 +270,12 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
         found["g"] = max(1, found["h"] * gd_k // hd_k)
     if hd_k % found["h"]:
         raise SpecificationError(f"{found['h']} heads do not divide the {hd_k} columns of W_Q")
-    stated = {k: v for k, v in hints.sizes.items() if k in ("patch", "channels", "classes")}
+    stated: dict[str, Any] = {k: v for k, v in hints.sizes.items() if k in ("patch", "channels", "classes")}
+    if stages := number_of_stages(parameters):
+        kernels = [parameters.get(f"stages.{l}.W_stage") for l in range(stages)]
+        if len(hints.strides) != stages or not all(w is not None and w.ndim == 3 for w in kernels):
+            raise SpecificationError("its parameters leave open by how many times its stages move")
+        stated |= {"widths": tuple(len(w) for w in kernels if w is not None), "strides": hints.strides}
     if "W_patch" in parameters:
         entries = len(parameters["W_patch"])
         sides = {entries // c: c for c in (3, 1, 4, 2) if entries % c == 0 and isqrt(entries // c) ** 2 == entries // c}

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from conformance_tests.errors import Unsupported
 from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
 
 UNPADDED = ("plain", "faint", "single", "extreme", "few", "many")
 PADDED = ("everything-kept", "scattered", "right", "one-all-padded", "all-end-padded")
@@ -63,13 +64,16 @@ class Probe:
     ``inputs`` is what the slot ``input`` reads, in float64 or as ids; ``keep`` is
     (B, n) with True = keep, or None. ``by_position`` says whether the second axis of the
     inputs is that of the positions, as with tokens, but not with images or signals; ``patch`` has
-    height and width of the patches of an image.
+    height and width of the patches of an image, and ``stages`` the sizes of the stages that a waveform passes.
+    ``mixes_times`` says that a norm over time stands among these.
     """
 
     inputs: tuple[Tensor, ...]
     keep: Tensor | None = None
     by_position: bool = True
     patch: tuple[int, int] | None = None
+    stages: Dimensions | None = None
+    mixes_times: bool = False
 
     @property
     def positions(self) -> int:
@@ -77,6 +81,8 @@ class Probe:
         x = self.inputs[0]
         if self.by_position:
             return x.shape[1]
+        if self.stages is not None:
+            return self.stages.frames(x.shape[1])
         # A frame of a signal advances by two samples.
         return prod(self._grid) if self.patch else x.shape[-1] // 2
 
@@ -92,7 +98,8 @@ class Probe:
         x = self.inputs[0]
         assert self.keep is not None
         if not self.by_position:
-            padded = self._padded_pixels() if self.patch else self._padded_times()
+            padded = self._padded_samples() if self.stages else None
+            padded = padded if padded is not None else self._padded_pixels() if self.patch else self._padded_times()
             if not padded.any():
                 raise Unsupported("what padded positions read is read by others too")
             return replace(self, inputs=(torch.where(padded, x.flip(0) + 1, x),))
@@ -126,6 +133,22 @@ class Probe:
         keep = self.keep[:, -(self.inputs[0].shape[-1] // 2) :].double()  # what stands before the signal has no content
         read = torch.nn.functional.max_pool1d(keep[:, None], kernel_size=3, stride=1, padding=1) > 0
         return ~read.repeat_interleave(2, dim=-1)
+
+    def _padded_samples(self) -> Tensor:
+        """Return which samples only padded positions read; positions overlap, and read more than lies between them.
+
+        Raises:
+            Unsupported: if each position reads all samples, as a norm over time has it.
+        """
+        assert self.keep is not None
+        assert self.stages is not None
+        if self.mixes_times:
+            raise Unsupported("a norm over time reads padding too")
+        read = torch.zeros_like(self.inputs[0], dtype=torch.bool)
+        step = self.stages.samples(2) - self.stages.samples(1)
+        for sample, position in self.keep[:, -self.positions :].nonzero().tolist():
+            read[sample, position * step : position * step + self.stages.samples(1)] = True
+        return ~read
 
     def without_mask(self) -> "Probe":
         """Return the probe without its mask."""
@@ -260,7 +283,14 @@ class Probes:
         return batch, next(p for p in PRIMES[2:] if p not in taken and p != batch)
 
     @property
+    def _mixes_times(self) -> bool:
+        """True if a stage of a waveform reads more than lies under its kernel."""
+        return any(equation.variant == "convolution-norm-over-time" for equation in self.encoder.equations())
+
+    @property
     def _kind(self) -> str:
+        if self.encoder.reads[-1:] == ("samples",):
+            return "waveform"  # whatever is done with them
         profile = self.encoder.profile
         return profile["input" if profile["input"].variant == "given" else "embedding"].variant
 
@@ -288,7 +318,8 @@ class Probes:
         inputs = tuple(self._held(x * SCALES.get(name, 1.0)) if x.is_floating_point() else x for x in inputs)
         sizes = self.encoder.dimensions
         patch = (sizes.patch, sizes.patch_width) if self._kind.startswith("patches") else None
-        probe = Probe(inputs, None, self._kind in BY_POSITION, patch)
+        stages = sizes if self._kind == "waveform" else None
+        probe = Probe(inputs, None, self._kind in BY_POSITION, patch, stages, self._mixes_times)
         keep = self._keep(name, len(inputs[0]), probe.positions + self.encoder.prepended, generator)
         return replace(probe, keep=keep)
 
@@ -331,6 +362,10 @@ class Probes:
             rows, columns = self._grid(length)
             shape = (batch, sizes.channels, rows * sizes.patch, columns * sizes.patch_width)
             return (torch.randn(shape, generator=generator, dtype=torch.float64),)
+        if self._kind == "waveform":
+            # Some samples at the end are too few for one more position.
+            samples = sizes.samples(length) + (sizes.samples(2) - sizes.samples(1)) // 2
+            return (torch.randn(batch, samples, generator=generator, dtype=torch.float64),)
         if self._kind == "convolutions":
             return (torch.randn(batch, sizes.channels, 2 * length, generator=generator, dtype=torch.float64),)
         # The first few ids are often special: padding, unknown, beginning, end.

@@ -18,7 +18,7 @@ from conformance_tests.parameters.assignment import Array, Part, assigned
 from conformance_tests.parameters.evidence import IN_LAYER
 from conformance_tests.parameters.names import common_owner
 from conformance_tests.parameters.storage import Storage, Take, places
-from encoder_spec.equation import equations
+from encoder_spec.equation import STACKS, equations
 from encoder_spec.equation import places as places_of_slots
 
 OTHER_END = {"norm_final": "norm_embedding", "norm_embedding": "norm_final"}
@@ -146,8 +146,8 @@ class ParameterMapping:
 def canonical_names(weights: Mapping[str, Tensor], owner: str = "") -> ParameterMapping:
     """Map weights that carry the specification's paths, such as ``layers.0.norm_1.gamma``, behind an owner's name."""
     letters = {letter for e in equations().values() for letter in e.parameters}
-    parts = "|".join(sorted(places_of_slots()))
-    path = re.compile(rf"^{re.escape(owner)}((?:layers\.\d+\.)?(?:(?:{parts})\.)?(?:{'|'.join(letters)}))$")
+    parts, stacks = "|".join(sorted(places_of_slots())), "|".join(STACKS)
+    path = re.compile(rf"^{re.escape(owner)}((?:(?:{stacks})\.\d+\.)?(?:(?:{parts})\.)?(?:{'|'.join(letters)}))$")
     found = {name: path.match(name) for name in weights}
     return ParameterMapping(
         {match[1]: Source((name,), torch.Tensor.contiguous) for name, match in found.items() if match},

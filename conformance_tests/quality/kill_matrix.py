@@ -28,7 +28,21 @@ from encoder_spec.profiles import PROFILES, VASWANI_2017, Profile
 FILE = Path(__file__).with_name("kill_matrix.json")
 
 SMALL = Dimensions(
-    d_model=24, h=4, g=2, d_ff=40, N=2, V=31, buckets=8, kernel=4, d_group=8, max_len=29, patch=2, classes=5
+    d_model=24,
+    h=4,
+    g=2,
+    d_ff=40,
+    N=2,
+    V=31,
+    buckets=8,
+    kernel=4,
+    d_group=8,
+    convolutions=2,
+    widths=(5, 3),
+    strides=(2, 2),
+    max_len=29,
+    patch=2,
+    classes=5,
 )
 
 PLACES_APART = 1100

@@ -70,6 +70,7 @@ from conformance_tests.subjects.masks import (
 from conformance_tests.subjects.one_by_one import apart, joined, over_tensors, with_batch, without_batch
 from conformance_tests.subjects.segments import segment_argument
 from conformance_tests.subjects.subject import Boundary, Subject, with_values
+from encoder_spec.dimensions import Dimensions
 
 LONGEST_SEARCH, ALL_SEARCHES = 6.0, 8.0
 """Seconds of the processor that a search for a first call may take, and all those together that find none.
@@ -141,6 +142,7 @@ class CalledSubject(Subject):
         self.place_of_head: int | None = None
         self.is_judged_with_head = False
         self._added = 0
+        self._stages: Dimensions | None = None
         self._searched_in_vain = 0.0
         self._confuses_axes = False
         self._furthest: tuple[Reached, str] = ((), "")
@@ -395,7 +397,7 @@ class CalledSubject(Subject):
         """See ``Subject``: lengths mark the end of some sequences as padding, and the longest is that of the batch."""
         if self.mask_form is None:
             return True
-        if self.mask_form.spares_first and not bool(keep[:, 0].all()):
+        if (self.mask_form.spares_first or self.mask_form.is_of_samples) and not bool(keep[:, 0].all()):
             return False
         if self.mask_form.is_at_the_end:
             return ends_in_padding(keep) and bool(keep[:, -1].any())
@@ -509,7 +511,8 @@ class CalledSubject(Subject):
         assert padded.keep is not None
         self.width = probes.encoder.dimensions.d_model
         self.segments = self._segment_argument() if len(plain.inputs) > 1 else None
-        self._added = padded.keep.shape[1] - read_positions(padded.inputs[0])
+        self._stages = padded.stages
+        self._added = padded.keep.shape[1] - self._positions(padded.inputs[0])
         asked = self._asked()
         unfilled = asked if self._filled(plain) is None else []
         self._demand_nothing_else([name for name in unfilled if not tells_of_a_mask(name)])
@@ -541,14 +544,14 @@ class CalledSubject(Subject):
 
     def _orders(self, plain: Probe) -> Sequence[str]:
         """Return the orders of axes to try, the likeliest first."""
-        if plain.inputs[0].ndim > SEQUENCE or self.one_by_one:
+        if plain.inputs[0].ndim > SEQUENCE or plain.stages is not None or self.one_by_one:
             return (BATCH_FIRST,)
         stated = (SEQUENCE_FIRST, BATCH_FIRST) if self.stated_order() is False else (BATCH_FIRST, SEQUENCE_FIRST)
         return (*stated, FEATURES_FIRST) if plain.inputs[0].ndim == SEQUENCE else stated
 
     def _returns_turned(self, plain: Probe) -> bool:
         """Return whether what it returns has the positions before the sequences, other than what it is given."""
-        sizes = len(plain.inputs[0]), read_positions(plain.inputs[0]) + self._added
+        sizes = len(plain.inputs[0]), self._positions(plain.inputs[0]) + self._added
         returned = self.attempt(plain.inputs, None)
         return returned is not None and tuple(returned.shape[:2]) == sizes[::-1] != sizes
 
@@ -717,10 +720,10 @@ class CalledSubject(Subject):
             return self.call_with_batch(positional, named | self._beside(inputs[0]), gradients)
         if self.mask_form is None:
             raise Unsupported(self._mask.refusal or "the subject takes no mask")
-        mask = self.mask_form.render(keep)
+        mask = self.mask_form.render(keep, inputs[0].shape[-1])
         named |= self._beside(inputs[0]) | {self.mask_form.argument: mask}
         output = self.call_with_batch(positional, named, gradients)
-        if not torch.equal(mask, self.mask_form.render(keep)):
+        if not torch.equal(mask, self.mask_form.render(keep, inputs[0].shape[-1])):
             keep.logical_not_()  # the caller sees in its mask that the encoder wrote into its copy
         return output
 
@@ -760,7 +763,11 @@ class CalledSubject(Subject):
         return in_the_sum is not None and beside is not None and is_same(in_the_sum, beside)
 
     def _all_kept(self, x: Tensor) -> Tensor:
-        return torch.ones(len(x), read_positions(x) + self._added, dtype=torch.bool)
+        return torch.ones(len(x), self._positions(x) + self._added, dtype=torch.bool)
+
+    def _positions(self, x: Tensor) -> int:
+        """Return how many positions an input has: those that the stages give of samples, if it is a sound."""
+        return read_positions(x) if self._stages is None else self._stages.frames(x.shape[1])
 
     def _turned(self, x: Tensor) -> Tensor:
         """Turn batch first into the encoder's own order."""

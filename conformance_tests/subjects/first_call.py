@@ -41,6 +41,7 @@ from conformance_tests.subjects.likely_inputs import (
     InputsOf,
     drawn,
     inputs_of,
+    is_waveform,
     lengths_told,
     of_any_width,
     of_rectangles,
@@ -119,7 +120,7 @@ Filling = MaskForm | Plain
 def value_of(form: Filling, keep: Tensor, x: Tensor) -> Any:
     """Return the value for an input in which everything is kept; ``keep`` (B, n) tells its sizes."""
     if isinstance(form, MaskForm):
-        return form.render(keep)
+        return form.render(keep, x.shape[-1])
     values = {
         "nothing": None,
         "zeros": torch.zeros(keep.shape).long(),
@@ -720,6 +721,8 @@ def positions_in(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> i
     What was made as a signal, (B, channels, time), may be taken for vectors.
     """
     sizes = x.shape[:2]
+    if is_waveform(x) and x.shape[1] != n:
+        return next((t.shape[1] for t in returned if t.ndim == SEQUENCE), n)
     alike = x.ndim == SEQUENCE and any(t.ndim == SEQUENCE and t.shape[:2] == sizes for t in returned)
     if not alike or n in sizes or batch not in sizes:
         return n
@@ -768,6 +771,8 @@ def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> 
     what was given is none of what such an encoder takes.
     """
     sequences = [t.shape[:2] for t in returned if t.ndim == SEQUENCE]
+    if is_waveform(x) and x.shape[1] != n:
+        return any(one == batch and n <= other < x.shape[1] for one, other in sequences)
     if x.ndim <= SEQUENCE and not sequences and len(x) != batch and {len(t) for t in returned if t.ndim} == {len(x)}:
         return False  # a row of each position: these were taken for samples, and a sample of one was repeated
     if x.ndim <= SEQUENCE and returned and all(t.ndim > SEQUENCE for t in returned):

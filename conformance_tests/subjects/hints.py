@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from encoder_spec.equation import places
+from encoder_spec.equation import places, slots
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import is_layer
 
@@ -29,6 +29,7 @@ class Hints:
         cut: of an encoder that is spread over processes, the axis along which each array is cut, by name with ``{l}``
             for the layer; −1 for one that each process holds as a whole.
         parts: parts without parameters that no slot of the specification covers, such as rotary positions.
+        strides: how far each of the stages moves that samples pass.
     """
 
     choices: dict[str, str | float] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class Hints:
     parts: tuple[str, ...] = ()
     configured: dict[str, str | float] = field(default_factory=dict)
     output_by_input: frozenset[str] = frozenset()
+    strides: tuple[int, ...] = ()
 
 
 def demand_places(choices: Iterable[str]) -> None:
@@ -54,6 +56,6 @@ def demand_places(choices: Iterable[str]) -> None:
     """
     for choice in choices:
         place, _, constant = choice.rpartition(".")
-        if place and place not in places() and not is_layer(choice):
+        if place and place not in {*places(), *slots()} and not is_layer(choice):
             known = ", ".join(sorted(places()))
             raise SpecificationError(f"unknown place {place!r} for {constant}: choose among {known}")

@@ -72,6 +72,8 @@ def inputs_of(
     maps_of_one = [shape for shape in shapes if len(shape) == MAP and 1 in shape]
     for width in likely:
         yield batch, length, width
+    for samples in waveforms(shapes, length):
+        yield batch, samples
     if length != LENGTH:
         # Where only one length goes, it matters which axis has it.
         for width in likely:
@@ -117,6 +119,39 @@ def convolved_signals(shapes: Sequence[Shape], placed: Sequence[Shape]) -> Itera
     patches = [(s[2], s[3]) for s in shapes if len(s) == 4 and s[1] == 1 and s[0] in widths and s[2] * s[3] > 1]
     for (height, width), (rows, columns) in product(dict.fromkeys(patches), islice(grids_of(placed), MOST_GRIDS)):
         yield rows * height, columns * width
+
+
+def waveforms(shapes: Sequence[Shape], length: int) -> Iterator[int]:
+    """Yield how many samples may give so many positions, where kernels read one channel, and then what these give.
+
+    Kernels have their channels in the middle. Most move by two times or by half of their width, some by all of it.
+    """
+    kernels = [s for s in shapes if len(s) == SEQUENCE]
+    first = next((place for place, s in enumerate(kernels) if s[1] == 1), len(kernels))
+    read: list[list[int]] = []
+    for end, width in ((0, -1), (-1, 0)):  # channels that are given come first, or last
+        taps: list[int] = []
+        for shape in kernels[first:]:
+            if taps and shape[1] != kernels[first][end]:
+                break
+            taps.append(shape[width])
+        read.append(taps)
+    steps = ([[max(2, -(-k // 2)) for k in taps] for taps in read], read)
+    for taps, moves in (pair for each in steps for pair in zip(read, each, strict=True)):
+        samples = length
+        for k, step in zip(reversed(taps), reversed(moves), strict=True):
+            samples = (samples - 1) * step + k
+        if length < samples <= MOST_SAMPLES:
+            yield samples
+
+
+MOST_SAMPLES = 2**16
+"""Sounds of at most so many samples are tried: four seconds."""
+
+
+def is_waveform(x: Tensor) -> bool:
+    """Return whether an input has a number for each sample, and no axis of features."""
+    return x.ndim == MAP and x.is_floating_point()
 
 
 def signals_of(stretches: Sequence[tuple[int, int]], placed: Sequence[Shape]) -> Iterator[tuple[int, int]]:

@@ -25,6 +25,7 @@ from conformance_tests.subjects.masks import (
     MaskForm,
     forms_behind_first,
     forms_for_all,
+    forms_of_samples,
     is_same,
     length_forms,
     likely_forms,
@@ -230,6 +231,10 @@ class MaskSearch:
 
     def _tried(self, arguments: Arguments) -> Iterator[tuple[str, list[MaskForm] | None]]:
         """Yield probes and the forms to try with them, those under telling names first."""
+        stages = self.padded.stages
+        if stages is not None:
+            first = stages.samples(1)
+            yield "right", list(forms_of_samples(arguments, first, stages.samples(2) - first))
         yield "scattered", None
         yield "scattered", list(unforeseen_forms(arguments))
         yield "right", list(length_forms(arguments))

@@ -65,6 +65,8 @@ class MaskForm:
             ``B*h`` for one axis with the heads of one sequence after the other.
         heads: the number of heads.
         id: the id that stands at padded positions, where that is how they are told.
+        samples: where it has an entry for each sample of a sound, how many the first position reads, and how many lie
+            between the beginnings of two.
         is_turned: whether the encoder takes these values, which its argument's name means elsewhere, the other way
             round.
         is_counted: whether the encoder counts positions among those that the mask keeps.
@@ -75,16 +77,24 @@ class MaskForm:
     axes: str
     heads: int = 1
     id: int = 0
+    samples: tuple[int, int] = (0, 0)
     is_turned: bool = False
     is_counted: bool = False
 
-    def render(self, keep: Tensor) -> Tensor:
+    def render(self, keep: Tensor, count: int = 0) -> Tensor:
         """Convert the mask (B, n) with True = keep to the form that the encoder wants.
+
+        Args:
+            keep: the mask.
+            count: how many samples there are, for a mask of these.
 
         Raises:
             Unsupported: if it cannot be expressed so: lengths hide only the end of a sequence, a mask without a batch
-                hides the same positions in all sequences, and one of the positions behind the first cannot hide that.
+                hides the same positions in all sequences, one of the positions behind the first cannot hide that, and
+                one of samples neither that nor what lies before others.
         """
+        if self.is_of_samples:
+            keep = self._of_samples(keep, count)
         if self.values == LENGTHS:
             if not ends_in_padding(keep):
                 raise Unsupported("lengths can hide only the end of a sequence")
@@ -106,7 +116,7 @@ class MaskForm:
 
     def _shaped(self, keep: Tensor) -> Tensor:
         """Return the mask with these axes."""
-        axes = self._separate_axes if not self.spares_first else ["B", "n"]
+        axes = self._separate_axes if not (self.spares_first or self.is_of_samples) else ["B", "n"]
         if "B" not in axes and not bool((keep == keep[:1]).all()):
             raise Unsupported("a mask without a batch hides the same positions in all sequences")
         B, n = keep.shape
@@ -116,6 +126,15 @@ class MaskForm:
         entries = keep[:1] if "B" not in axes else keep if axes.index("B") < key else keep.T
         shaped = entries.reshape(held).expand(sizes).clone()
         return shaped.flatten(0, 1) if self.axes.startswith("B*h") else shaped
+
+    def _of_samples(self, keep: Tensor, count: int) -> Tensor:
+        """Return which samples to keep: those that the positions read which are kept, or all of a whole sound."""
+        if not ends_in_padding(keep) or not bool(keep[:, 0].all()):
+            raise Unsupported("a mask of samples can hide only the end of a sound")
+        first, step = self.samples
+        lengths = keep.sum(dim=-1)
+        kept = torch.where(lengths == keep.shape[1], count, first + (lengths - 1) * step)
+        return torch.arange(count) < kept[:, None]
 
     @property
     def _separate_axes(self) -> list[str]:
@@ -139,7 +158,12 @@ class MaskForm:
     @property
     def is_at_the_end(self) -> bool:
         """True if it hides the end of a sequence alone: an id of padding may move the positions that are counted."""
-        return self.is_counted or self.values in (LENGTHS, PADDING_ID)
+        return self.is_counted or self.values in (LENGTHS, PADDING_ID) or self.is_of_samples
+
+    @property
+    def is_of_samples(self) -> bool:
+        """True if it has an entry for each sample of a sound, of which a position reads many."""
+        return self.axes == OF_SAMPLES
 
     def tells_lengths(self) -> bool:
         """Return whether it hands over lengths, under a name that says so."""
@@ -208,6 +232,8 @@ FURTHER_VALUES = ("additive", "keep 0.0/1.0", "ignore 0/1", "ignore 0.0/1.0")
 """Values of masks that are tried behind booleans, and numbers that keep."""
 
 BEHIND_FIRST = "B n-1"
+
+OF_SAMPLES = "B samples"
 
 AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n", "1 n B", "n n B", "B h n n", "B*h n n", "B n 1")
 """The axes that masks have, the likeliest first."""
@@ -280,6 +306,19 @@ def forms_behind_first(arguments: Arguments) -> Iterator[MaskForm]:
     """Yield masks of all positions but the first, where a class token is expected."""
     for argument in mask_arguments(arguments):
         yield from (MaskForm(argument, value, BEHIND_FIRST) for value in ("keep", "ignore"))
+
+
+def forms_of_samples(arguments: Arguments, first: int, step: int) -> Iterator[MaskForm]:
+    """Yield masks with an entry for each sample of a sound, which hide its end.
+
+    Args:
+        arguments: those of the call.
+        first: how many samples the first position reads.
+        step: how many lie between the beginnings of two.
+    """
+    for argument in mask_arguments(arguments):
+        for values in ("keep 0/1", "keep", "ignore"):
+            yield MaskForm(argument, values, OF_SAMPLES, samples=(first, step))
 
 
 def length_forms(arguments: Arguments) -> Iterator[MaskForm]:

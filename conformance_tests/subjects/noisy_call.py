@@ -10,7 +10,7 @@ from conformance_tests.errors import Unsupported
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.first_call import FirstCall, TryCall
-from conformance_tests.subjects.likely_inputs import SEQUENCE
+from conformance_tests.subjects.likely_inputs import SEQUENCE, is_waveform
 
 NO_CALL = "no call was found that the encoder accepts"
 
@@ -41,7 +41,8 @@ def noisy_call(
         subject.learn_images(image_axes(shape)[0], shape)
     subject.in_one_axis = called.in_one_axis
     subject.ids_apart = called.inputs.ndim == SEQUENCE and not called.inputs.is_floating_point()
-    subject.takes_numbers = called.inputs.ndim < SEQUENCE and called.inputs.is_floating_point()
+    # Samples of a sound are more than the positions that come back.
+    subject.takes_numbers = is_waveform(called.inputs) and called.inputs.shape[1] == called.length
     noisy = subject.noisy(frozen)
     with subject.holding(noisy):
         yield called, noisy, frozen

@@ -50,7 +50,7 @@ def hints_of(module: nn.Module) -> Hints:
     """Collect the facts that a module's attributes state: those of the torch.nn family, or of our own reference."""
     if isinstance(module, EncoderModule):
         encoder = module.encoder
-        return Hints(encoder.profile.choices(), encoder.dimensions.sizes())
+        return Hints(encoder.profile.choices(), encoder.dimensions.sizes(), strides=encoder.dimensions.strides)
     choices, sizes = configured(attribute(module, "config"))
     in_configuration = dict(choices)
     likely = 0

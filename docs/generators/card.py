@@ -6,7 +6,7 @@ from typing import Any
 
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.equation import Equation, slots, variants
+from encoder_spec.equation import STACKS, Equation, slots, variants
 from encoder_spec.notation import SYMBOLS
 from encoder_spec.profiles import PROFILES
 from generators import evidence, listing, mathml, shapes, symbols
@@ -103,7 +103,7 @@ def shape(hint: Any) -> str:
 
 def fillers(argument: str) -> str:
     """The equations that may stand behind an argument."""
-    slot = "layer" if argument == "layers" else argument
+    slot = STACKS.get(argument, argument)
     if slot not in slots():
         slot = argument.partition("_")[0]
     return ", ".join(equation_link(e.id) for e in variants(slot).values())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from encoder_spec.equation import Equation, slots
+from encoder_spec.equation import STACKS, Equation, slots
 from encoder_spec.profiles import Profile, profile
 from generators.html import equation_link, heading, profile_link
 
@@ -67,8 +67,7 @@ class Drawing:
         """Evaluate an equation on boxes; its flowing arguments are the inputs, and the mask where it takes one."""
         supplied: dict[str, Any] = {name: name for name in equation.parameters}
         supplied |= {name: self.filler(name, mask) for name in equation.slots}
-        if "layers" in supplied:
-            supplied["layers"] = [supplied["layers"]]
+        supplied |= {name: [supplied[name]] for name in STACKS.keys() & supplied.keys()}
         flowing = iter(inputs)
         arguments = [mask if name == "keep" else next(flowing) for name in equation.flowing if name != "segment_ids"]
         result: Box = equation.function(*arguments, **supplied)
@@ -76,8 +75,8 @@ class Drawing:
 
     def filler(self, argument: str, mask: object) -> Callable[..., Any]:
         """What stands for the equation in a slot: one box, none where it changes nothing, those of the input."""
-        several = argument == "layers"
-        slot = "layer" if several else argument if argument in slots() else argument.partition("_")[0]
+        several = argument in STACKS
+        slot = STACKS[argument] if several else argument if argument in slots() else argument.partition("_")[0]
         equation = self.chosen[slot]
         number = argument.rpartition("_")[2]
         title = f"{equation.title} {number}" if number.isdigit() else equation.title

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from encoder_spec.notation import SYMBOLS
-from encoder_spec.profiles import CONSTANTS, PROFILES, Profile, is_layer
+from encoder_spec.profiles import CONSTANTS, PROFILES, Profile, slot_of
 from generators import mathml
 from generators.html import cite, equation_link, heading, link, profile_link, table
 
@@ -58,7 +58,7 @@ def section(profile: Profile) -> str:
     differences = [
         (key, in_turn(equation_link(e.id) for e in taken), f"instead of {equation_link(usual.id)}")
         for key in profile.equations
-        if (taken := profile.choice(key)) != ((usual := BASE["layer" if is_layer(key) else key]),)
+        if (taken := profile.choice(key)) != ((usual := BASE[slot_of(key)]),)
     ]
     differences += [
         (

@@ -1,7 +1,8 @@
 """Oracles of chapter 1: indices b sample, j position, c feature, v row of the vocabulary."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +95,56 @@ def features_without_bias(u: Array, *, feature_norm: Callable[..., Array], W_fea
     """X[b, j, c] = Σ_i Norm(u[b, j])[i] W_feature[i, c]."""
     X: Array = np.einsum("bji,ic->bjc", feature_norm(u), W_feature)
     return X
+
+
+def waveform(
+    samples: Array,
+    *,
+    stages: Sequence[Callable[..., Array]],
+    feature_norm: Callable[..., Array],
+    W_feature: Array,
+    b_feature: Array,
+) -> Array:
+    """X[b, j, c] = Σ_i Norm(u_L[b, j])[i] W_feature[i, c] + b_feature[c], u_l = Stage_l(u_{l−1}), u_0[b, t] = [x_t]."""
+    u = samples.reshape(*samples.shape, 1)
+    for each in stages:
+        u = each(u)
+    X: Array = np.einsum("bji,ic->bjc", feature_norm(u), W_feature) + b_feature
+    return X
+
+
+def stage(u: Array, *, stride: int, W_stage: Array, b_stage: Array) -> Array:
+    """σ(z[b, j, c]), z[b, j, c] = Σ_{i,a} u[b, s·j + i, a] W[i, a, c] + b[c] for every j with s·j + k ≤ T."""
+    return _gelu(_stage(u, stride, W_stage, b_stage))
+
+
+def stage_norm(u: Array, *, stride: int, W_stage: Array, b_stage: Array, norm_stage: Callable[..., Array]) -> Array:
+    """σ(LN(z[b, j])), z as above."""
+    return _gelu(norm_stage(_stage(u, stride, W_stage, b_stage)))
+
+
+def stage_norm_over_time(
+    u: Array, *, stride: int, W_stage: Array, b_stage: Array, gamma_stage: Array, beta_stage: Array, eps: float
+) -> Array:
+    """σ(γ[c] (z[b, j, c] − μ[b, c])/√(σ²[b, c] + ε) + β[c]), with mean and biased variance of z[b, :, c]."""
+    z = _stage(u, stride, W_stage, b_stage)
+    normed = np.empty(z.shape)
+    for b, c in np.ndindex(len(z), z.shape[2]):
+        over_time = [float(entry) for entry in z[b, :, c]]
+        mean = math.fsum(over_time) / len(over_time)
+        variance = math.fsum((entry - mean) ** 2 for entry in over_time) / len(over_time)
+        normed[b, :, c] = gamma_stage[c] * (z[b, :, c] - mean) / math.sqrt(variance + eps) + beta_stage[c]
+    return _gelu(normed)
+
+
+def _stage(u: Array, stride: int, W: Array, b: Array) -> Array:
+    """z[b, j, c] = Σ_{i,a} u[b, s·j + i, a] W[i, a, c] + b[c]."""
+    starts = range(0, u.shape[1] - len(W) + 1, stride)
+    z = np.zeros((len(u), len(starts), len(b)))
+    for sample, (j, start) in product(range(len(u)), enumerate(starts)):
+        for i in range(len(W)):
+            z[sample, j] += u[sample, start + i] @ W[i]
+    return z + b
 
 
 def feature_norm(u: Array, *, norm_feature: Callable[..., Array]) -> Array:

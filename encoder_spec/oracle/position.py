@@ -1,7 +1,7 @@
 """Oracles of chapter 2: indices pos position, c feature, i = ⌊c/2⌋ pair of features."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,16 +92,44 @@ def in_attention(X: Array) -> Array:
 
 def convolution(X: Array, *, keep: NDArray[np.bool_], W_pos: Array, b_pos: Array) -> Array:
     """PE[b, j, c] = σ(Σ_{k,i} x̄[b, j + k − ⌊K/2⌋, g·d_c + i] W[k, i, c] + b[c]) with g = ⌊c/d_c⌋."""
-    B, n, d = X.shape
-    K, d_group, _ = W_pos.shape
+    PE = np.empty(X.shape)
+    for (b, j, c), z in _around(X, _kept(keep, X.shape), W_pos, b_pos):
+        PE[b, j, c] = z * math.erfc(-z / math.sqrt(2)) / 2
+    return PE
+
+
+def convolutions(X: Array, *, keep: NDArray[np.bool_], W_around: Array, b_around: Array, eps: float) -> Array:
+    """PE = x_J with x_i[b, j] = σ((z − mean z)/√(var z + ε)), z[b, j, c] as above of x_{i−1}, all of it for i > 1."""
+    kept = _kept(keep, X.shape)
+    for W, b in zip(W_around, b_around, strict=True):
+        z = np.empty(X.shape)
+        for at, value in _around(X, kept, W, b):
+            z[at] = value
+        X, kept = np.empty(X.shape), np.ones_like(kept)
+        for at in np.ndindex(*X.shape[:2]):
+            mean = math.fsum(z[at]) / len(z[at])
+            variance = math.fsum((z[at] - mean) ** 2) / len(z[at])
+            normed = (z[at] - mean) / math.sqrt(variance + eps)
+            X[at] = [y * math.erfc(-y / math.sqrt(2)) / 2 for y in normed]
+    return X
+
+
+def _kept(keep: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """kept[b, p] = 1 if some query of sample b keeps position p."""
+    B, n, _ = shape
     kept: NDArray[np.bool_] = np.logical_or.reduce(np.broadcast_to(keep, (B, n, n)), axis=1)
-    PE = np.empty((B, n, d))
+    return kept
+
+
+def _around(X: Array, kept: NDArray[np.bool_], W: Array, bias: Array) -> Iterator[tuple[tuple[int, int, int], float]]:
+    """z[b, j, c] = Σ_{k,i} x̄[b, j + k − ⌊K/2⌋, g·d_c + i] W[k, i, c] + b[c] with g = ⌊c/d_c⌋."""
+    B, n, d = X.shape
+    K, d_group, _ = W.shape
     for b, j, c in np.ndindex(B, n, d):
         first = c // d_group * d_group
-        z = float(b_pos[c])
+        z = float(bias[c])
         for k in range(K):
             p = j + k - K // 2
             if 0 <= p < n and kept[b, p]:
-                z += float(X[b, p, first : first + d_group] @ W_pos[k, :, c])
-        PE[b, j, c] = z * math.erfc(-z / math.sqrt(2)) / 2
-    return PE
+                z += float(X[b, p, first : first + d_group] @ W[k, :, c])
+        yield (b, j, c), z

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, pad, relu
+from torch.nn.functional import gelu, layer_norm, pad, relu
 from torch.nn.utils.parametrizations import weight_norm
 
 from conformance_tests.engine.judging import check
@@ -204,4 +204,94 @@ class Dilated(Hearing):
 @pytest.mark.parametrize("make", [Stacked, AmongOthers, Dilated])
 def test_other_surroundings_stay_open(make: type[Hearing]) -> None:
     """No equation has them, and nothing shows that they are wrong."""
+    assert judged(make).verdict == "undetermined"
+
+
+class InSteps(Hearing):
+    """Three convolutions stand one behind the other, with a norm without parameters and GELU behind each."""
+
+    def __init__(self, J: int = 3, kernel: int = 5, groups: int = 4, eps: float = 1e-5) -> None:
+        super().__init__()
+        del self.heard
+        self.steps = nn.ModuleList(
+            [nn.Conv1d(28, 28, kernel, padding=kernel // 2, groups=groups, bias=J > 1) for _ in range(J)]
+        )
+        self.eps = eps
+
+    def placed(self, x: Tensor) -> Tensor:
+        told = x
+        for step in self.steps:
+            told = self.behind(step(told.mT)[..., : x.shape[1]].mT)
+        return x + told
+
+    def behind(self, z: Tensor) -> Tensor:
+        return gelu(layer_norm(z, (28,), eps=self.eps))
+
+
+class ByHand(InSteps):
+    """The norm is written out, and the convolutions take times before features."""
+
+    def behind(self, z: Tensor) -> Tensor:
+        centred = z - z.mean(-1, keepdim=True)
+        return gelu(centred / (centred.pow(2).mean(-1, keepdim=True) + self.eps).sqrt())
+
+
+@pytest.mark.parametrize(
+    ("make", "sizes"),
+    [
+        (InSteps, (3, 5, 7)),
+        (lambda: InSteps(2, 6), (2, 6, 7)),
+        (lambda: InSteps(1, 3, 1), (1, 3, 28)),
+        (ByHand, (3, 5, 7)),
+    ],
+)
+def test_convolutions_one_behind_the_other_are_a_variant(
+    make: Callable[[], nn.Module], sizes: tuple[int, int, int]
+) -> None:
+    report = judged(make)
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    choices = report.profile["choices"]
+    assert choices["position"] == "convolutions"
+    assert (choices["position_convolutions"], choices["position_kernel"], choices["group_width"]) == sizes
+
+
+def test_norms_of_convolutions_of_positions_may_have_another_epsilon() -> None:
+    choices = judged(lambda: InSteps(eps=1e-3)).profile["choices"]
+    assert (choices["position.eps"], choices["eps"]) == (1e-3, 1e-5)
+
+
+class LoudInSteps(InSteps):
+    """Padding reaches the first convolution."""
+
+    def silenced(self, x: Tensor, keep: Tensor) -> Tensor:
+        return x
+
+
+class ActivatedFirst(InSteps):
+    """GELU stands before the norm."""
+
+    def behind(self, z: Tensor) -> Tensor:
+        return layer_norm(gelu(z), (28,))
+
+
+class NormedWithGain(InSteps):
+    """The norms have parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.randn(28))
+
+    def behind(self, z: Tensor) -> Tensor:
+        return gelu(layer_norm(z, (28,), self.gain))
+
+
+def test_convolutions_of_positions_that_hear_padding_are_named() -> None:
+    report = judged(LoudInSteps)
+    assert (report.verdict, report.departs_at) == ("nonconformant", "position.convolutions"), report.notes
+    assert "convolutions-of-positions-hear-padding" in [d["deviation"] for d in report.diagnosis]
+
+
+@pytest.mark.parametrize("make", [ActivatedFirst, NormedWithGain])
+def test_other_stacks_of_convolutions_stay_open(make: type[InSteps]) -> None:
+    """No equation has them."""
     assert judged(make).verdict == "undetermined"

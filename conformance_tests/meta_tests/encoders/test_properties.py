@@ -65,7 +65,9 @@ def sizes(draw: some.DrawFn, profile: Profile) -> Dimensions:
         V=draw(some.sampled_from((13, 29))),
         max_len=draw(some.sampled_from((29, 17))),
         patch=draw(some.sampled_from((2, 3, 1))),
-        channels=draw(some.sampled_from((3, 1))),
+        channels=draw(some.sampled_from((3, 5) if profile["embedding"].variant == "waveform" else (3, 1))),
+        widths=(5, 3),
+        strides=draw(some.sampled_from(((2, 2), (3, 1)))),
         buckets=PLACES_APART if profile["bias"].variant == "by-grid" else 32,
     )
 
@@ -174,9 +176,10 @@ def test_what_has_to_be_declared_is_a_mistake_undeclared(equation: Equation) -> 
     [
         pytest.param(PROFILES["universal"], id="how often a shared layer is used"),
         pytest.param(PROFILES["vit"], id="into how many channels and pixels a patch falls"),
+        pytest.param(PROFILES["hubert"], id="by how many times the stages of a sound move"),
     ],
 )
 def test_numbers_that_no_shape_tells_are_found(profile: Profile) -> None:
-    """The search finds how often one layer is used, and which patches fit the rows of their map."""
+    """The search finds how often one layer is used, and which patches fit the rows of their map; stages are read."""
     made, found = judged(Anonymous, profile, PRIMES, seed=0)
     assert as_function(found, PRIMES) == as_function(made, PRIMES)

@@ -192,6 +192,17 @@ def behind_features(family: str, **configuration: Any) -> Callable[[], nn.Module
 
 
 HEARD = {"position": "convolution", "position_kernel": 4, "group_width": 16, "activation": "gelu"}
+WAVES = {"embedding": "waveform", "feature_norm": "norm", "stage_widths": "3, 2", "stage_strides": "2, 2"}
+STAGES = WAVES | {"stage": "convolution", "stages.0": "convolution-norm-over-time"}
+NORMED_STAGES = WAVES | {"stage": "convolution-norm"}
+LAYER_NORMED = SOUND | {"feat_extract_norm": "layer", "conv_bias": True}
+STACKED = {"num_conv_pos_embeddings": 3, "conv_pos_kernel_size": 5}
+RELEASED_STAGES = {
+    "conv_dim": [8] * 7,
+    "conv_kernel": [10, 3, 3, 3, 3, 2, 2],
+    "conv_stride": [5, 2, 2, 2, 2, 2, 2],
+    "num_feat_extract_layers": 7,
+}
 IMAGES_AND_SOUNDS = {
     "ViT": (maker("ViT", **IMAGE), PRE | {"embedding": "patches", "cls": "cls", "eps": 1e-12}),
     "DeiT": (maker("DeiT", **IMAGE), PRE | {"cls": "cls-and-distillation"}),
@@ -268,6 +279,27 @@ IMAGES_AND_SOUNDS = {
         maker("Whisper", "encoder", num_mel_bins=5, **SPECIAL, **LISTENING),
         PRE | {"embedding": "convolutions", "position": "sinusoidal-tensor2tensor", "projections": "affine-but-keys"},
     ),
+    "wav2vec 2.0": (maker("Wav2Vec2", **SOUND), POST | STAGES | HEARD | {"embedding_norm": "norm"}),
+    "wav2vec 2.0 in Pre-LN": (
+        maker("Wav2Vec2", do_stable_layer_norm=True, **LAYER_NORMED),
+        PRE | NORMED_STAGES | HEARD | {"embedding_norm": "none"},
+    ),
+    "wav2vec 2.0, stages as released": (
+        maker("Wav2Vec2", **SOUND | RELEASED_STAGES),
+        POST | STAGES | {"stage_widths": "10, 3, 3, 3, 3, 2, 2", "stage_strides": "5, 2, 2, 2, 2, 2, 2"},
+    ),
+    "HuBERT": (maker("Hubert", **SOUND), POST | STAGES | HEARD | {"embedding_norm": "norm"}),
+    "HuBERT in Pre-LN": (
+        maker("Hubert", do_stable_layer_norm=True, **LAYER_NORMED),
+        PRE | NORMED_STAGES | HEARD | {"embedding_norm": "none"},
+    ),
+    "Data2Vec, sounds": (
+        maker("Data2VecAudio", **SOUND | STACKED),
+        POST
+        | NORMED_STAGES
+        | {"position": "convolutions", "position_kernel": 5, "position_convolutions": 3, "group_width": 16},
+    ),
+    "UniSpeech": (maker("UniSpeech", **SOUND), POST | STAGES | HEARD | {"embedding_norm": "norm"}),
     "wav2vec 2.0, encoder": (behind_features("Wav2Vec2"), POST | HEARD | {"embedding_norm": "norm"}),
     "wav2vec 2.0, encoder in Pre-LN": (
         behind_features("Wav2Vec2", do_stable_layer_norm=True),
@@ -315,9 +347,10 @@ OUTSIDE = {
     "LiLT": (maker("Lilt", **SHALLOW_TEXT), "layout_embeddings"),
     "YOLOS": (maker("Yolos", **IMAGE | {"image_size": [8, 8]}), "mid_position_embeddings"),
     "VideoMAE": (maker("VideoMAE", num_frames=2, **SHALLOW_IMAGE), "patch_embeddings.projection"),
-    "wav2vec 2.0": (maker("Wav2Vec2", **SOUND), "feature_extractor.conv_layers"),
-    "Data2Vec, sounds": (maker("Data2VecAudio", "encoder", **SOUND), "pos_conv_embed.layers"),
-    "HuBERT": (maker("Hubert", **SOUND), "feature_extractor.conv_layers"),
+    "wav2vec 2.0, stages of several widths": (
+        maker("Wav2Vec2", **SOUND | {"conv_dim": [8, 12]}),
+        "give [8, 12] channels",
+    ),
     "Speech2Text": (
         maker("Speech2Text", "encoder", input_feat_per_channel=5, input_channels=1, conv_channels=16, **LISTENING),
         "conv.conv_layers",

@@ -1,6 +1,7 @@
 """Probes have sizes, numbers, masks and changes that make deviations visible."""
 
 from itertools import combinations, product
+from typing import Any
 
 import pytest
 import torch
@@ -21,14 +22,14 @@ from conformance_tests.numerics.probes import (
 )
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.profiles import BERT, DEIT, ROBERTA, TORCH_POST_LN, VASWANI_2017, VIT, WHISPER, Profile
+from encoder_spec.profiles import BERT, DEIT, ROBERTA, TORCH_POST_LN, VASWANI_2017, VIT, WAV2VEC2, WHISPER, Profile
 
 T, F = True, False
 
 
-def probes(profile: Profile = TORCH_POST_LN, seed: int = 0, **sizes: int) -> Probes:
+def probes(profile: Profile = TORCH_POST_LN, seed: int = 0, **sizes: Any) -> Probes:
     """Probes for an encoder with d_model = 4, h = d_k = d_v = 2 and d_ff = 8 unless given."""
-    given = {"d_model": 4, "h": 2, "d_ff": 8, "N": 2, "V": 41, "max_len": 31} | sizes
+    given: dict[str, Any] = {"d_model": 4, "h": 2, "d_ff": 8, "N": 2, "V": 41, "max_len": 31} | sizes
     return Probes(Encoder(profile, Dimensions(**given)), seed)
 
 
@@ -361,6 +362,39 @@ def test_other_padding_of_a_signal_is_what_no_valid_position_reads(before: int) 
     changed[0, 0, 6:] = True
     assert torch.equal(other != probe.inputs[0], changed)
     assert other[0, 0, 6:].tolist() == [17, 18, 19, 20]
+
+
+STAGES = {"widths": (5, 3), "strides": (2, 2), "channels": 3, "kernel": 4, "d_group": 2}
+"""The first position reads 5 + 2·2 = 9 samples, and each further one begins 4 samples later."""
+
+
+def test_a_waveform_has_samples_for_its_positions_and_some_that_are_too_few() -> None:
+    """N positions read 9 + 4(n − 1) samples; 2 more make no further position. None has fewer than the plain probe."""
+    made = probes(WAV2VEC2, **STAGES)
+    plain, many = made["plain"], made["many"]
+    assert (plain.inputs[0].shape, plain.positions) == ((3, 9 + 4 * 6 + 2), 7)
+    assert (many.inputs[0].shape[1], many.positions) == (9 + 4 * 40 + 2, 41)
+    assert made["single"].positions == 7
+    assert not plain.by_position
+
+
+def test_other_padding_of_a_waveform_is_what_no_valid_position_reads() -> None:
+    """Two positions read 13 of 15 samples, so that the last two are of no one if both are kept.
+
+    With the second one hidden, the first reads samples 0 to 8, and the rest is padding.
+    """
+    samples = torch.randn(2, 15, dtype=torch.float64)
+    sizes = Dimensions(widths=(5, 3), strides=(2, 2))
+    probe = Probe((samples,), torch.tensor([[T, T], [T, F]]), by_position=False, stages=sizes)
+    assert probe.positions == 2
+    (other,) = probe.with_other_padding().inputs
+    assert (other != samples).tolist() == [[F] * 13 + [T] * 2, [F] * 9 + [T] * 6]
+
+
+def test_padding_of_a_waveform_is_read_by_a_norm_over_time() -> None:
+    """Every position reads it."""
+    with pytest.raises(Unsupported, match="a norm over time reads padding too"):
+        probes(WAV2VEC2, **STAGES)["right"].with_other_padding()
 
 
 def test_padding_that_valid_positions_read_has_no_other_content() -> None:

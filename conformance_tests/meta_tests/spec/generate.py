@@ -188,17 +188,21 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
         "segments": (2, 1),
         "r": (3, 1),
         "kernel": (4, 3, 1),
+        "convolutions": (2, 3, 1),
         "channels": (3, 1),
         "d_e": (8, 4, 6),
         "patch": (2, 3, 1),
         "patch_width": (3, 2, 1),
         "classes": (17, 1),
     }
+    if profile["embedding"].variant == "waveform":
+        size["channels"] = (3, 5)  # which norms read
     if profile["attention"].variant in ("normed", "normed-by-head"):
         size["d_k"] = (5, 3)  # for the same reason as d_model below
     drawn = {name: draw(st.sampled_from(choices), label=name) for name, choices in size.items()}
     # Not 2: a norm of two features is all but a sign, and magnifies rounding without bound.
-    whole_pairs = profile["position"].variant in ("sinusoidal-concatenated", "sinusoidal-tensor2tensor", "convolution")
+    whole_pairs = profile["position"].variant in ("sinusoidal-concatenated", "sinusoidal-tensor2tensor")
+    whole_pairs = whole_pairs or profile["position"].variant.startswith("convolution")
     widths = (6, 4, 10) if whole_pairs else (8, 12) if "grid" in profile["position"].variant else (7, 3, 6, 5)
     d_model = draw(st.sampled_from(widths), label="d_model")
     B, rows, columns = (draw(st.sampled_from(choices)) for choices in ((2, 1, 3), (1, 2), (5, 1, 3)))
@@ -210,10 +214,14 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
     sizes = drawn | {"rows": rows, "columns": columns, "d_group": d_group}
     if profile["bias"].variant == "by-grid":
         sizes["buckets"] = (2 * rows - 1) * (2 * columns - 1) + 3
+    widths, strides = draw(st.sampled_from((((5, 3, 2), (3, 2, 1)), ((3, 1), (2, 1)), ((2,), (2,)))))
+    sizes |= {"widths": widths, "strides": strides}
     dimensions = Dimensions(d_model=d_model, max_len=n + offset + 1 + spare, **sizes)
     encoder = Encoder(profile.replace(noise=SPREAD_NOISE, position_offset=offset, **constants), dimensions)
     data = {"B": B, "n": n, "height": rows * drawn["patch"], "width": columns * drawn["patch_width"]}
     data |= {"m": n + draw(st.sampled_from((1, 0, 2))), "time": 2 * n, "d_head": drawn["d_k"]}
+    more = min(spare, dimensions.samples(2) - dimensions.samples(1) - 1)  # too few for one more position
+    data |= {"samples": dimensions.samples(n) + more, "heard": drawn["channels"] if len(widths) > 1 else 1}
     data |= {"hd": drawn["h"] * drawn["d_k"], "gd": dimensions.g * drawn["d_k"]}
     return encoder, dimensions.sizes() | data
 

@@ -56,6 +56,7 @@ READ = {
     "B n d_model ": VASWANI_2017.replace(embedding="vectors"),
     "B n d_e": VASWANI_2017.replace(embedding="vectors", input="factorised"),
     "B n channels": VASWANI_2017.replace(embedding="features"),
+    "B samples": VASWANI_2017.replace(embedding="waveform"),
 }
 
 
@@ -161,7 +162,7 @@ def test_a_part_that_reads_the_mask_keeps_everything_unless_told_otherwise() -> 
 
 def test_sizes_stand_in_one_order_behind_the_choices() -> None:
     """How many layers, heads and further tokens there are, how far a convolution reaches, and then the widths."""
-    profile = WAV2VEC2.replace(registers="registers")
+    profile = WAV2VEC2.replace(registers="registers", embedding="vectors")
     named = Encoder(profile, Dimensions(d_model=8, h=2, d_ff=5, N=1, r=3, kernel=4, d_group=2)).choices()
     sizes = [name for name in named if name in {symbol.word for symbol in SYMBOLS.values()}]
     assert sizes[-7:] == [
@@ -173,6 +174,32 @@ def test_sizes_stand_in_one_order_behind_the_choices() -> None:
         "d_model",
         "d_ff",
     ]
+
+
+def test_widths_and_strides_of_stages_are_named_where_there_are_stages() -> None:
+    """In one text each, and the variant of the first stage where it is another one; elsewhere none is."""
+    sizes = Dimensions(d_model=8, h=2, d_ff=5, N=1, kernel=4, d_group=2, widths=(5, 3), strides=(2, 1))
+    named = Encoder(WAV2VEC2, sizes).choices()
+    assert (named["stage_widths"], named["stage_strides"]) == ("5, 3", "2, 1")
+    assert (named["stage"], named["stages.0"]) == ("convolution", "convolution-norm-over-time")
+    assert (
+        not {"stage", "stages.0", "stage_widths"}
+        & Encoder(WAV2VEC2.replace(embedding="vectors"), sizes).choices().keys()
+    )
+
+
+def test_parameters_of_stages_stand_under_their_numbers() -> None:
+    """The first one reads one channel, and the others as many as they give; a norm over time has an ε of its own."""
+    sizes = Dimensions(d_model=8, h=2, d_ff=5, N=1, kernel=4, d_group=2, channels=3, widths=(5, 3), strides=(2, 1))
+    encoder = Encoder(WAV2VEC2.replace(**{"stage.eps": 0.5}), sizes)
+    shapes = {path: shape for path, shape in encoder.parameter_shapes().items() if path.startswith("stages.")}
+    assert shapes == {
+        **{"stages.0.W_stage": (5, 1, 3), "stages.0.b_stage": (3,)},
+        **{"stages.0.gamma_stage": (3,), "stages.0.beta_stage": (3,)},
+        **{"stages.1.W_stage": (3, 3, 3), "stages.1.b_stage": (3,)},
+    }
+    constants = [place.constants for place in encoder.places() if place.equation.slot == "stage"]
+    assert constants == [{"stride": 2, "eps": 0.5}, {"stride": 1}]
 
 
 def test_an_encoder_without_an_input_is_refused() -> None:

@@ -5,7 +5,7 @@ from math import prod
 
 import torch
 from torch import Tensor
-from torch.nn.functional import conv1d, gelu, layer_norm
+from torch.nn.functional import conv1d, gelu, group_norm, layer_norm
 
 from conformance_tests.harness.checks import shows
 from conformance_tests.meta_tests.spec.values import close, normal, random_parameters, refused, same, tensor
@@ -36,6 +36,9 @@ from encoder_spec.embedding import (
     registers_behind,
     scale,
     segments,
+    stage,
+    stage_norm,
+    stage_norm_over_time,
     token_activation,
     token_norm,
     unscaled,
@@ -167,6 +170,111 @@ def test_the_stem_equals_two_convolutions_of_torch() -> None:
     U = gelu(conv1d(signal, first, b_conv, padding=1))
     close(X, gelu(conv1d(U, second, b_step, stride=2, padding=1)).mT)
     assert X.shape == (2, 6, 7), X.shape
+
+
+# Waveforms ------------------------------------------------------------------------------
+
+GELU_1 = 0.8413447460685429
+"""GELU(1) = Φ(1); GELU(−1) = Φ(1) − 1."""
+
+
+def in_one_channel(*samples: float) -> Tensor:
+    """Make a sound (1, T, 1)."""
+    return tensor(samples)[None, :, None]
+
+
+@shows("EMB-30")
+def test_a_stage_reads_as_many_times_as_its_kernel_is_long() -> None:
+    """(1, 2, 3, 4, 5) with W = (1, 10, 100) in steps of 2: 1 + 20 + 300 = 321 and 3 + 40 + 500 = 543; b adds 0.5.
+
+    Behind 10, GELU leaves a float64 number as it is: 1 − Φ(10) < 10⁻²³.
+    """
+    W = tensor([[[1]], [[10]], [[100]]])
+    X = stage(in_one_channel(1, 2, 3, 4, 5), stride=2, W_stage=W, b_stage=tensor([0.5]))
+    close(X, in_one_channel(321.5, 543.5))
+
+
+@shows("EMB-30")
+def test_a_stage_is_activated() -> None:
+    """Sums of 1 and −1 become Φ(1) and Φ(1) − 1."""
+    X = stage(in_one_channel(1, -1), stride=1, W_stage=tensor([[[1]]]), b_stage=tensor([0]))
+    close(X, in_one_channel(GELU_1, GELU_1 - 1))
+
+
+@shows("EMB-31")
+def test_a_stage_reads_nothing_outside_of_its_signal() -> None:
+    """Of 5 and 6 times, a kernel of 3 in steps of 2 gives ⌊(5 − 3)/2⌋ + 1 = ⌊(6 − 3)/2⌋ + 1 = 2, of 7 it gives 3.
+
+    Of 2 times it gives nothing: they are refused.
+    """
+    maps = {"stride": 2, "W_stage": torch.ones(3, 4, 1).double(), "b_stage": tensor([0])}
+    assert [stage(normal(0, 1, T, 4), **maps).shape[1] for T in (3, 4, 5, 6, 7)] == [1, 1, 2, 2, 3]
+    with refused(match="a stage reads 3 times at once, but there are 2"):
+        stage(normal(0, 1, 2, 4), **maps)
+
+
+@shows("EMB-29", "EMB-30", "EMB-31")
+def test_stages_equal_convolutions_of_torch_and_a_map() -> None:
+    """One channel → 3 → 3 by kernels of 5 and 2 in steps of 3 and 2: 37 samples become ⌊32/3⌋ + 1 = 11, and 5 times."""
+    profile = VASWANI_2017.replace(embedding="waveform")
+    encoder = Encoder(profile, Dimensions(d_model=4, h=2, N=1, channels=3, widths=(5, 2), strides=(3, 2)))
+    p, samples = random_parameters(encoder), normal(1, 2, 37)
+    X = encoder.bind(p, slot="embedding")(samples)
+    u = samples[:, None]
+    for l, stride in ((0, 3), (1, 2)):
+        W, b = p[f"stages.{l}.W_stage"], p[f"stages.{l}.b_stage"]
+        u = gelu(conv1d(u, W.permute(2, 1, 0), b, stride=stride))
+    close(X, u.mT @ p["W_feature"] + p["b_feature"])
+    assert X.shape == (2, 5, 4), X.shape
+
+
+@shows("EMB-32")
+def test_a_stage_with_a_norm_normalises_the_channels_of_each_time() -> None:
+    """Channels (3, 1) have mean 2 and variance 1: (1, −1), with γ = (1, 2) and β = (0, 3) that is (1, 1)."""
+
+    def norm(x: Tensor) -> Tensor:
+        return layer_norm(x, (2,), eps=0.0) * tensor([1, 2]) + tensor([0, 3])
+
+    W, b = tensor([[[3, 1]]]), tensor([0, 0])
+    close(stage_norm(in_one_channel(1), stride=1, W_stage=W, b_stage=b, norm_stage=norm), tensor([[[GELU_1, GELU_1]]]))
+
+
+@shows("EMB-33")
+def test_a_norm_over_time_takes_each_channel_by_itself() -> None:
+    """Channel 0 is (3, 1) over time, mean 2, variance 1: (1, −1). Channel 1 is (30, 10), variance 100: the same.
+
+    With γ = (1, 1) and β = (0, 0) both are (1, −1) before GELU. ε = 3 makes of channel 0 ±1/√(1 + 3) = ±1/2, and
+    GELU(1/2) = 0.5·Φ(0.5) = 0.34573123063700656.
+    """
+    maps = {"stride": 1, "W_stage": tensor([[[1, 10]]]), "b_stage": tensor([0, 0])}
+    weights = {"gamma_stage": tensor([1, 1]), "beta_stage": tensor([0, 0])}
+    X = stage_norm_over_time(in_one_channel(3, 1), **maps, **weights, eps=0.0)
+    close(X, tensor([[[GELU_1, GELU_1], [GELU_1 - 1, GELU_1 - 1]]]))
+    X = stage_norm_over_time(in_one_channel(3, 1), **maps, **weights, eps=3.0)
+    close(X[0, 0, 0], tensor(0.34573123063700656))
+
+
+@shows("EMB-33")
+def test_a_norm_over_time_is_a_group_norm_with_a_group_for_each_channel() -> None:
+    """torch's, with ε = 10⁻⁵ and random γ and β."""
+    u, W, b, gamma, beta = (
+        normal(seed, *shape) for seed, shape in enumerate([(2, 23, 1), (5, 1, 3), (3,), (3,), (3,)])
+    )
+    X = stage_norm_over_time(u, stride=2, W_stage=W, b_stage=b, gamma_stage=gamma, beta_stage=beta, eps=1e-5)
+    z = conv1d(u.mT, W.permute(2, 1, 0), b, stride=2)
+    close(X, gelu(group_norm(z, 3, gamma, beta)).mT)
+
+
+@shows("EMB-31")
+def test_samples_and_positions_are_counted_stage_by_stage() -> None:
+    """Of wav2vec 2.0: 400 samples give one position, each further 320 another, and 16000 give 49."""
+    sizes = Dimensions()
+    assert [sizes.frames(T) for T in (399, 400, 719, 720, 16000)] == [0, 1, 1, 2, 49]
+    assert [sizes.samples(n) for n in (1, 2, 49)] == [400, 720, 15760]
+    with refused(match="each stage needs a width and a stride"):
+        Dimensions(widths=(3,), strides=(2, 2))
+    with refused(match="each stage needs a width and a stride"):
+        Dimensions(widths=(3, 0), strides=(2, 2))
 
 
 @shows("EMB-17")

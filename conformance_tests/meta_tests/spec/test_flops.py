@@ -61,9 +61,22 @@ def test_patches_cost_what_the_convolution_costs() -> None:
     assert number(flops(VIT)["input"], sizes, 2 * 5 + 1, 5) == sum(judged.values())
 
 
+def test_stages_of_a_waveform_cost_what_the_convolutions_cost() -> None:
+    """The judge counts wav2vec 2.0's seven convolutions of the samples for n = 3 positions, and the map behind them."""
+    sizes, n_positions, batch = Dimensions(d_model=6, h=1, channels=2), 3, 5
+    channels = (1, *[2] * 7)
+    stages = [
+        nn.Conv1d(*channels[l : l + 2], k, s) for l, (k, s) in enumerate(zip(sizes.widths, sizes.strides, strict=True))
+    ]
+    judged = counted(nn.Sequential(*stages), torch.zeros(batch, 1, sizes.samples(n_positions)))
+    mapped = counted(nn.Linear(2, 6), torch.zeros(batch, n_positions, 2))
+    cost = flops(WAV2VEC2.replace(position="none"))["input"]
+    assert number(cost, sizes, n_positions, batch) == sum(judged.values()) + sum(mapped.values())
+
+
 def test_convolved_positions_cost_what_the_convolution_costs() -> None:
     """Each of B·n·d_model results takes K·d_c multiply-adds. The judge counts K = 5 and three groups of d_c = 2."""
-    cost = flops(WAV2VEC2)["input"]
+    cost = flops(WAV2VEC2.replace(embedding="vectors"))["input"]
     assert cost == 2 * B * n * d * symbol("kernel") * symbol("d_group")
     judged = counted(nn.Conv1d(6, 6, 5, padding=2, groups=3), torch.zeros(7, 6, 11))
     assert number(cost, Dimensions(d_model=6, h=1, kernel=5, d_group=2), 11, 7) == sum(judged.values())

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from conformance_tests.harness.checks import shows
-from conformance_tests.meta_tests.spec.values import close, random_parameters, refused, same, tensor
+from conformance_tests.meta_tests.spec.values import close, normal, random_parameters, refused, same, tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import equation_of
 from encoder_spec.position import (
     convolution,
+    convolutions,
     in_attention,
     learned,
     learned_offset,
@@ -369,3 +370,54 @@ def test_an_encoder_with_convolved_positions_is_told_of_its_padding() -> None:
     Z = encoder(held, X, keep=(torch.arange(8) < 5).expand(2, 8))
     close(Z[:, :5], encoder(held, X[:, :5]))
     assert (encoder(held, X)[:, :5] - Z[:, :5]).abs().max() > 0.01
+
+
+# Several convolutions, one behind the other ------------------------------------------------
+
+
+@shows("POS-17")
+def test_convolutions_of_positions_read_what_the_one_before_gives() -> None:
+    """One position with features (3, 1) in one group of two, and kernels W₀ = (1, 0; 0, 1), W₁ = (0, 1; 1, 0), K = 1.
+
+    Mean 2 and variance 1 make (1, −1), and GELU (Φ(1), Φ(1) − 1) of it. Exchanged, normed and activated, that is
+    (Φ(1) − 1, Φ(1)): its mean is Φ(1) − 1/2, its deviation 1/2, so that (−1, 1) is what the last GELU reads.
+    """
+    W, b = tensor([[[[1, 0], [0, 1]]], [[[0, 1], [1, 0]]]]), tensor([[0, 0], [0, 0]])
+    PE = convolutions(tensor([[[3, 1]]]), keep=kept(1), W_around=W, b_around=b, eps=0.0)
+    phi = 0.8413447460685429
+    close(PE, tensor([[[phi - 1, phi]]]))
+    one = convolutions(tensor([[[3, 1]]]), keep=kept(1), W_around=W[:1], b_around=b[:1], eps=3.0)
+    half = 0.34573123063700656  # GELU(1/2), with ε = 3 under the root: 1/√(1 + 3)
+    close(one, tensor([[[half, half - 0.5]]]))
+
+
+@shows("POS-17")
+def test_convolutions_of_positions_equal_those_of_torch() -> None:
+    """Three convolutions of 4 positions in two groups, one result cut off, behind each a norm and GELU."""
+    X, W, b = normal(0, 2, 7, 6), normal(1, 3, 4, 3, 6), normal(2, 3, 6)
+    PE = convolutions(X, keep=kept(*[1] * 7), W_around=W, b_around=b, eps=1e-5)
+    for kernel, bias in zip(W, b, strict=True):
+        z = torch.nn.functional.conv1d(X.mT, kernel.permute(2, 1, 0), bias, padding=2, groups=2)[..., :-1].mT
+        X = torch.nn.functional.gelu(torch.nn.functional.layer_norm(z, (6,)))
+    close(PE, X)
+
+
+@shows("POS-18")
+def test_convolutions_of_positions_do_not_hear_padding() -> None:
+    """Other content at a padded position changes nothing, at any position; without the mask it does at all of them."""
+    X, W, b = normal(0, 1, 3, 4), normal(1, 2, 3, 4, 4), normal(2, 2, 4)
+    other = X.clone()
+    other[:, 1] += 1
+    maps = {"W_around": W, "b_around": b, "eps": 1e-5}
+    same(convolutions(X, keep=kept(1, 0, 1), **maps), convolutions(other, keep=kept(1, 0, 1), **maps))
+    changed = convolutions(X, keep=kept(1, 1, 1), **maps) != convolutions(other, keep=kept(1, 1, 1), **maps)
+    assert changed.any(-1).all()
+
+
+@shows("POS-18")
+def test_convolutions_of_positions_with_the_mask_of_other_positions_are_refused() -> None:
+    """Unwrapped, since the annotations refuse it before."""
+    with refused(match=r"position.convolutions: the mask is of 4 positions, but X has 3"):
+        inspect.unwrap(convolutions)(
+            normal(0, 1, 3, 1), keep=kept(1, 1, 1, 1), W_around=normal(1, 1, 1, 1, 1), b_around=normal(2, 1, 1), eps=1.0
+        )

@@ -18,13 +18,15 @@ from conformance_tests.subjects.first_call import (
     by_rank,
     fillings,
     first_call,
+    has_positions,
     is_sure,
     plans,
+    positions_in,
     sizes_instead,
     takes_fractions,
     value_of,
 )
-from conformance_tests.subjects.likely_inputs import grids_of, images_of
+from conformance_tests.subjects.likely_inputs import grids_of, images_of, waveforms
 from conformance_tests.subjects.masks import LENGTHS, MaskForm
 
 WEIGHTS = {"W": torch.zeros(6, 12), "V": torch.zeros(12, 6), "E": torch.zeros(9, 6)}
@@ -214,6 +216,30 @@ def test_a_signal_that_is_taken_for_vectors_has_as_many_positions_as_come_back()
     found = first_call(weights, {}, {"x": REQUIRED}, call)
     assert found is not None
     assert (found.inputs.shape, found.batch, found.length) == ((2, 12, 24), 2, 12)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "samples"),
+    [
+        # Stages move by 5 and 2 times, half of their widths or 2: 5 positions read (4·2 + 2 − 1)·5 + 10 = 55 samples.
+        ([(8, 1, 10), (8, 8, 2)], [55, 100]),
+        # Kernels that are read from their last axis to their first.
+        ([(10, 1, 8), (2, 8, 8)], [55, 100]),
+        ([(8, 3, 3)], []),
+    ],
+)
+def test_sounds_have_as_many_samples_as_stages_read(kernels: list[tuple[int, ...]], samples: list[int]) -> None:
+    """If each stage moves by half of its width, or by all of it: 5 positions read 5·2·10 = 100 samples then."""
+    assert set(samples) <= set(waveforms(kernels, 5))
+    assert bool(samples) == bool(list(waveforms(kernels, 5)))
+
+
+def test_a_sound_has_as_many_positions_as_come_back() -> None:
+    """They are fewer than its samples, and not fewer than are asked for."""
+    x = torch.randn(2, 55)
+    assert positions_in([torch.zeros(2, 6, 4)], x, 2, 5) == 6
+    assert [has_positions([torch.zeros(2, n, 4)], x, 2, 5) for n in (4, 5, 6, 55)] == [False, True, True, False]
+    assert not has_positions([torch.zeros(3, 6, 4)], x, 2, 5)
 
 
 def test_ids_are_looked_up_and_not_computed_with() -> None:

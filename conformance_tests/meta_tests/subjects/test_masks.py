@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from conformance_tests.subjects.masks import (
     AXES,
     LENGTHS,
     MEANINGS,
+    OF_SAMPLES,
     PADDING_ID,
     STATEMENTS,
     MaskForm,
     ends_in_padding,
+    forms_of_samples,
     is_same,
     length_forms,
     mask_arguments,
@@ -50,6 +53,28 @@ def test_a_mask_has_its_axes(axes: str, expected: Any) -> None:
     """Per query the last axis is that of the keys: each row is the mask of the sequence."""
     assert axes in AXES
     assert MaskForm("m", "keep", axes).render(KEEP).tolist() == expected
+
+
+def test_a_mask_of_samples_keeps_what_the_positions_read_that_are_kept() -> None:
+    """The first position reads 5 samples, and each further one begins 2 later: two of them read 7, of 10 for three."""
+    form = MaskForm("m", "keep 0/1", OF_SAMPLES, samples=(5, 2))
+    keep = torch.tensor([[T, T, T], [T, T, F], [T, F, F]])
+    assert form.render(keep, 10).tolist() == [[1] * 10, [1] * 7 + [0] * 3, [1] * 5 + [0] * 5]
+    assert replace(form, values="ignore").render(keep[1:2], 10).tolist() == [[F] * 7 + [T] * 3]
+    assert (str(form), form.is_at_the_end) == ("m: (B, samples), 0/1, 1 = keep", True)
+
+
+@pytest.mark.parametrize("keep", [[T, F, T], [F, T, T], [F, F, F]])
+def test_a_mask_of_samples_hides_the_end_of_a_sound_alone(keep: list[bool]) -> None:
+    """What stands before valid positions cannot be hidden, nor can all of them."""
+    with pytest.raises(Unsupported, match="a mask of samples can hide only the end of a sound"):
+        MaskForm("m", "keep", OF_SAMPLES, samples=(5, 2)).render(torch.tensor([keep]), 10)
+
+
+def test_masks_of_samples_are_tried_in_three_meanings() -> None:
+    forms = list(forms_of_samples({"x": REQUIRED, "attention_mask": None}, 9, 4))
+    assert [form.values for form in forms] == ["keep 0/1", "keep", "ignore"]
+    assert {(form.argument, form.axes, form.samples) for form in forms} == {("attention_mask", OF_SAMPLES, (9, 4))}
 
 
 @pytest.mark.parametrize(
