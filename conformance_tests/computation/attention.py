@@ -116,8 +116,8 @@ def softmax_argument(graph: Graph, value: Value) -> tuple[Tensor, int] | None:
     Its numbers tell, whatever operations it is written in: exp(z) / Σ exp(z), exp(z - log Σ exp(z)), exp(log-softmax).
     """
     if value.operation == "softmax":
-        axis = int(value.options["axes"][0])
-        return without_shift(graph, value.arrays[0], axis), axis
+        of_softmax = int(value.options["axes"][0])
+        return without_shift(graph, value.arrays[0], of_softmax), of_softmax
     axis = axis_of_shares(graph, value)
     if axis is None:
         return None
@@ -460,9 +460,7 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
         if found.slopes is None and (one_sided := slopes_of(scores, heads, signed=True)[0]) is not None:
             found.slopes = one_sided.abs()
             says = f"the scores fall towards one side and grow towards the other{found.where_scored}"
-            found.findings.append(
-                Finding("bias", f"{says}: the place of the key less that of the query is no distance")
-            )
+            found.findings.append(Finding("bias", f"{says}: the place of the key less that of the query has a sign"))
         elif found.slopes is None:
             found.unread.append(f"its scores get {CONSTANTS} added{found.where_scored}")
     for entries in scores.learned:

@@ -189,7 +189,7 @@ class Rolling(Rewriting):
         else:
             operands = self._side_by_side(first, reads, lambda all_of: torch.cat([as_rows(codes) for codes in all_of]))
             options = self.options(first) | ({"axes": (1,)} if "axes" in first.options else {})
-            # Each turn may have axes of its own in front: a query has heads, where one key serves them all.
+            # A turn may have further axes in front: a query has heads, where one key serves them all.
             each_one = [
                 as_rows(x) if x.ndim == turn.arrays[0].ndim else x.reshape(-1)
                 for turn, x in zip(turns, data, strict=True)

@@ -285,7 +285,7 @@ def along_a_sequence(angles: Tensor) -> Wavelengths:
     omega = angles[min(1, len(m) - 1)]
     if float(within_a_turn(angles - m[:, None] * omega).abs().max()) > ON_THE_CIRCLE * len(m):
         # Products of what they turn know more than the distance.
-        nearest = {"angles": "geometric", "rotary_base": USUAL_BASE}
+        nearest: dict[str, str | float] = {"angles": "geometric", "rotary_base": USUAL_BASE}
         return Wavelengths(nearest, wrong="turned by angles that do not grow evenly with the position")
     is_reversed = bool((omega < 0).all())
     omega = -omega if is_reversed else omega
