@@ -393,3 +393,45 @@ class OrderByIds(Tokens):
 
     def forward(self, ids: Tensor, order: Tensor) -> Tensor:  # type: ignore[override]
         return self.run(self.token_table(ids) + self.position_table(order), None)
+
+
+@unusual
+class FeaturesBeforePositions(Plain):
+    """Its table of positions has the features first, as its tokens have when it is added."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.tokens, self.places = nn.Embedding(31, 28), nn.Parameter(torch.randn(1, 28, 400))
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run((self.tokens(ids).mT + self.places[..., : ids.shape[1]]).mT, None)
+
+
+@excused("encoder", "layers should be an nn.ModuleList")
+class EndsInAList(nn.Module):
+    """Its layers stand in a plain list, behind whose last one nothing but classes follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(31, 28), nn.Embedding(400, 28)
+        self.layers, self.classes = plain_layers(), nn.Linear(28, 5)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.tokens(ids) + self.places(torch.arange(ids.shape[1]))
+        for layer in self.layers:
+            x = layer(x)
+        classes: Tensor = self.classes(x[:, 0])
+        return classes
+
+
+@excused("encoder", "1 parameters influence nothing: kinds.weight")
+class LooksUpItsSegments(Plain):
+    """Kinds of tokens are looked up, and not added."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.tokens, self.places, self.kinds = nn.Embedding(31, 28), nn.Embedding(400, 28), nn.Embedding(2, 28)
+
+    def forward(self, ids: Tensor, token_type_ids: Tensor) -> Tensor:  # type: ignore[override]
+        self.kinds(token_type_ids)
+        return self.run(self.tokens(ids) + self.places(torch.arange(ids.shape[1])), None)

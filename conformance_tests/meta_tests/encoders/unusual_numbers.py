@@ -177,3 +177,28 @@ def a_root_of_five_digits() -> nn.Module:
 def a_rounded_root_in_one_layer() -> nn.Module:
     """The other layer's activation is ReLU."""
     return Plain([*plain_layers(WithARoundedRoot, depth=1), *plain_layers(depth=1)])
+
+
+class Guards(PlainLayer):
+    """Keeps its stream from numbers that none of it is, or that do not fit into half precision."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        most = torch.finfo(torch.float16).max
+        return super().forward(x.nan_to_num(), hidden).clamp(-most, most)
+
+
+@unusual
+def guards_its_stream() -> nn.Module:
+    return Plain(plain_layers(Guards))
+
+
+class Clips(PlainLayer):
+    """Holds its stream between bounds that hidden states reach."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        return super().forward(x, hidden).clamp(-2, 2)
+
+
+@excused("layer.post_ln", "passes through clamp")
+def clips_its_stream() -> nn.Module:
+    return Plain(plain_layers(Clips))

@@ -109,6 +109,18 @@ def test_a_borrowed_module_computes_in_float64_and_evaluates() -> None:
     assert [name for name, _ in module.named_parameters()] == ["a", "frozen", "tied"]
 
 
+def test_what_is_compiled_runs_as_it_is_written() -> None:
+    """The compiler would trace what records the computation, and compile it anew for each call."""
+    layer = torch.compile(nn.Linear(3, 4), backend="eager")
+    torch._dynamo.utils.counters.clear()
+    subject = TorchSubject(nn.Sequential(layer))
+    with subject.borrowed():
+        subject.module(torch.ones(2, 3, dtype=torch.float64))
+    assert not torch._dynamo.utils.counters["stats"]
+    subject.module(torch.ones(2, 3))
+    assert torch._dynamo.utils.counters["stats"]
+
+
 def test_weights_are_copies_by_every_name() -> None:
     """A parameter with two names is one array under both; the names of frozen ones, and of plain lists, are known."""
     module = Small()
