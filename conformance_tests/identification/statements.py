@@ -48,7 +48,7 @@ def slot_of_letter() -> dict[str, str]:
 
 
 def serving_twice(shown: EncoderReading, mapping: ParameterMapping) -> Iterator[Finding]:
-    """Yield the parameters that stand in two places, each of which has parameters of its own in the equations.
+    """Yield the parameters that stand in two places, each of which has separate parameters in the equations.
 
     Layers that share what stands in one place of each are said to share it; a map that serves twice is told without its
     bias, and a norm without its second factor. A head may read the table of the tokens, and the results of parallel
@@ -65,7 +65,7 @@ def serving_twice(shown: EncoderReading, mapping: ParameterMapping) -> Iterator[
         told.add((what, what_of_first))
         within = f" of layer {layer_of_first}" if layer_of_first != layer else ""
         where = f" in layer {layer}" if layer else ""
-        says = f"{what}{where} is {what_of_first}{within} again, and each should have parameters of its own"
+        says = f"{what}{where} is {what_of_first}{within} again, and each should have separate parameters"
         yield Finding(slot, says)
 
 
