@@ -844,10 +844,13 @@ def read_learned(found: EncoderReading, vectors: Tensor, first: int, others: int
 
 def take_positions_into_registers(found: EncoderReading) -> None:
     """Read registers that get positions as those without which they are with them: a sum of two vectors is a vector."""
-    if not found.registers_are_placed or "P" not in found.codes:
+    are_behind = found.choices["registers"] == "registers-behind"
+    # Behind a sentence they have other positions in each call.
+    if not found.registers_are_placed or "P" not in found.codes or (are_behind and found.images is None):
         return
     table, registers = found.codes["P"], found.codes["X_reg"]
-    first = len(class_tokens(found)) if found.choices["registers"] == "registers" else len(table) - len(registers)
+    assert found.placed is not None
+    first = len(found.placed) - len(registers) if are_behind else len(class_tokens(found))
     last = first + len(registers)
     found.codes["X_reg"] = found.graph.with_sum(registers, table[first:last])
     found.codes["P"] = torch.cat([table[:first], table[last:]])

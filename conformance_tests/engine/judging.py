@@ -4,7 +4,7 @@ Every frontend, and every worker process, asks here.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -380,9 +380,8 @@ def locate(run: Run, report: TargetReport) -> None:
 @contextmanager
 def coarsest(run: Run) -> Iterator[Run]:
     """Yield the run in the precision to which the subject rounds a part of itself: there rounding explains nothing."""
-    with ExitStack() as stack:
-        coarse = run
-        if run.narrowed is not None and run.narrowed is not run.subject.dtype:
-            with suppress(Undetermined):
-                coarse = stack.enter_context(rejudged(run, Precision(run.narrowed)))
-        yield coarse
+    if run.narrowed is None or run.narrowed is run.subject.dtype:
+        yield run
+        return
+    with rejudged(run, Precision(run.narrowed)) as coarse:
+        yield coarse or run

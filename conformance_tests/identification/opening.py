@@ -94,7 +94,7 @@ def opened(thing: Any, question: Question, doing: Doing = untold) -> Iterator[Ru
             narrow, learned = replace(question.precision, dtype=narrowed), subject.how_called()
             if first.run is not None and not refuses_mask:
                 with rejudged(first.run, narrow) as same:
-                    if same.identified:
+                    if same is not None and same.identified:
                         yield same
                         return
             with attempted(subject, question, narrow, narrow, doing) as lower:
@@ -106,10 +106,11 @@ def opened(thing: Any, question: Question, doing: Doing = untold) -> Iterator[Ru
                 if first.run is None and lower.is_computed:
                     raise lower.reason or AssertionError
             subject.call_as(learned)
-            if first.run is not None and not refuses_mask:
-                # It is wrong in either precision. In this one, what it rounds does not stand beside what is wrong.
+            if first.run is not None and first.run.facts.findings and not refuses_mask:
+                # Wrong in either precision, as its computation shows. In this one what it rounds does not stand beside
+                # that. Where intermediates have to show it, they are compared in float64 alone.
                 with rejudged(first.run, narrow) as same:
-                    yield same
+                    yield same or first.run
                     return
         if first.run is None:
             raise first.reason or AssertionError
@@ -144,16 +145,20 @@ def is_rounding_alone(run: Run) -> bool:
 
 
 @contextmanager
-def rejudged(run: Run, precision: Precision) -> Iterator[Run]:
+def rejudged(run: Run, precision: Precision) -> Iterator[Run | None]:
     """Judge a subject against the same encoder in a lower precision; it agrees if rounding explains all differences.
 
-    Raises:
-        Undetermined: if it does not compute in that precision.
+    Without a run if it does not compute in that precision.
     """
     subject, sets = run.subject, run.weight_sets
     if GIVEN in sets:
         sets.use(GIVEN)
-    with subject.computing_in(precision):
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(subject.computing_in(precision))
+        except Undetermined:
+            yield None
+            return
         lower = replace(
             run,
             encoder=with_machine_epsilon(run.encoder, subject.dtype),
