@@ -116,8 +116,8 @@ def softmax_argument(graph: Graph, value: Value) -> tuple[Tensor, int] | None:
     Its numbers tell, whatever operations it is written in: exp(z) / Σ exp(z), exp(z - log Σ exp(z)), exp(log-softmax).
     """
     if value.operation == "softmax":
-        of_softmax = int(value.options["axes"][0])
-        return without_shift(graph, value.arrays[0], of_softmax), of_softmax
+        along = int(value.options["axes"][0])
+        return without_shift(graph, value.arrays[0], along), along
     axis = axis_of_shares(graph, value)
     if axis is None:
         return None
@@ -459,8 +459,8 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
         found.slopes, found.is_rounded = slopes_of(scores, heads)
         if found.slopes is None and (one_sided := slopes_of(scores, heads, signed=True)[0]) is not None:
             found.slopes = one_sided.abs()
-            says = f"the scores fall towards one side and grow towards the other{found.where_scored}"
-            found.findings.append(Finding("bias", f"{says}: the place of the key less that of the query has a sign"))
+            says = "the scores fall towards one side and grow towards the other: ALiBi takes |i − j|, without its sign"
+            found.findings.append(Finding("bias", f"{says}{found.where_scored}"))
         elif found.slopes is None:
             found.unread.append(f"its scores get {CONSTANTS} added{found.where_scored}")
     for entries in scores.learned:

@@ -793,7 +793,7 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
     beside = outside.any(dim=0)
     tokens = (~beside).nonzero().flatten()
     behind = codes[:, tokens]
-    # Those before the first token and those behind the last one, unless all stand among the tokens.
+    # Those before the first token are one part, and all others the other: neither may be interrupted by tokens.
     is_before = torch.arange(len(beside)) < int(tokens[0]) if len(tokens) else beside
     parts = [places for which in (is_before, ~is_before) if len(places := (beside & which).nonzero().flatten())]
     if not parts or any(int(places[-1] - places[0]) >= len(places) for places in parts):

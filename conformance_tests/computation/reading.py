@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from math import isqrt
 
 import torch
 from torch import Tensor
@@ -813,7 +812,7 @@ def made_for_images(found: EncoderReading) -> tuple[int, ...] | None:
     special += found.sizes["r"] if found.registers_are_placed else 0  # whose rows stand in the table
     tables = (v for v in found.graph.ancestors(found.codes["P"]) if v.operation == "parameter")
     for rows in (table.shape.numel() // found.sizes["d_model"] for table in tables):
-        side = isqrt(max(rows - special, 0))
+        side = math.isqrt(max(rows - special, 0))
         if side > 1 and side**2 == rows - special and grid != (side, side):
             height, width = side * found.sizes["patch"], side * found.sizes["patch_width"]
             sides = {"c": axes.sizes(shape)[0], "y": height, "x": width}

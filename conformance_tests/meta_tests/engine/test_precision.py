@@ -48,7 +48,7 @@ class PositionsInSinglePrecision(nn.Module):
 
 
 class TooLarge(nn.Module):
-    """What leaves the encoder is a hundredth larger than it should be."""
+    """Multiplies the output of an encoder by 1.01."""
 
     def forward(self, hidden: Tensor) -> Tensor:
         return 1.01 * hidden

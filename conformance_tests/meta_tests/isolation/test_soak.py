@@ -34,7 +34,6 @@ TARGETS, WARM = 200, 40
 ROOM = 8 * 2**20
 """Bytes by which memory may grow: a report takes some thousand, and an encoder that stayed a hundred times more."""
 
-
 PATIENCE = 600.0
 """Seconds for every step of a target: one that forks takes long where other tests keep the cores busy."""
 
