@@ -15,7 +15,8 @@ __all__ = ["statistics"]
 NORM, UNBIASED, OUTSIDE = "norm.layer_norm", "norm.unbiased_std_plus_eps", "norm.std_plus_eps"
 WITHOUT_BETA, RMS = "norm.layer_norm_without_bias", "norm.rms"
 MEAN, VARIANCE = ("NORM-1", "NORM-3", "NORM-10"), ("NORM-3", "NORM-7", "NORM-10")
-EPS = (*VARIANCE, "NORM-8", "NORM-12")
+EPS = (*VARIANCE, "EMB-33")
+"""What notices another ε; where a stage of a waveform is normed over time, the encoder departs there."""
 
 Moments: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 Vector: TypeAlias = Float[Tensor, "d_model"]
@@ -74,13 +75,13 @@ deviation(
 
 for value, seen in ((1e-5, "huggingface/transformers#15332"), (1e-6, "commonly seen"), (1e-12, "commonly seen")):
     wrong_constants(
-        f"norm-eps-{value:.0e}", f"The ε of the norms is {value:.0e}.", (NORM, UNBIASED), VARIANCE, seen, eps=value
+        f"norm-eps-{value:.0e}", f"The ε of the norms is {value:.0e}.", (NORM, UNBIASED), EPS, seen, eps=value
     )
 wrong_constants(
     "norm-eps-of-keras",
     "The ε of the norms is 1e-03.",
     (NORM, UNBIASED, OUTSIDE, WITHOUT_BETA, RMS),
-    EPS,
+    (*EPS, "NORM-8", "NORM-12"),
     "keras-team/keras-hub#642",
     eps=1e-3,
 )
@@ -88,7 +89,7 @@ wrong_constants(
     "norm-without-eps",
     "There is no ε: it is 0.",
     (NORM, UNBIASED, OUTSIDE, WITHOUT_BETA, RMS),
-    EPS,
+    (*EPS, "NORM-8", "NORM-12"),
     "commonly seen",
     eps=0.0,
 )

@@ -13,6 +13,9 @@ IN_ATTENTION = "roformer nomic-bert mosaic-bert modernbert eurobert embedding-ge
 WIDE = "of 257 positions, the longest probe, a window of 512 hides none"
 """Reason why a defect of the window stays hidden where the window is wider than every probe."""
 
+OVER_TIME = "a norm over time reads padding too, so that none of it can be exchanged"
+"""Reason why what padding holds cannot show a mask that is too weak."""
+
 NOTHING_TO_SEE = {
     "scores-grow-with-length": (IMAGES, SHORT),
     "attention-within-a-window": (IMAGES, SHORT),
@@ -25,10 +28,13 @@ NOTHING_TO_SEE = {
     ),
     "window-missing": ("embedding-gemma", WIDE),
     "window-to-either-side": ("embedding-gemma", WIDE),
-    "mask-small-fill": ("t5-encoder", "its norms keep the scores so small that −100 hides keys"),
+    "mask-small-fill": (
+        "t5-encoder wav2vec2",
+        f"its norms keep the scores so small that −100 hides keys, or {OVER_TIME}",
+    ),
     "mask-subtracts-a-thousand": (
-        "mpnet dinov2-registers dinov3",
-        "their norms keep the scores so small that −1000 hides keys",
+        "mpnet dinov2-registers dinov3 wav2vec2 hubert data2vec-audio",
+        f"in what can be compared their scores are so small that −1000 hides keys, or {OVER_TIME}",
     ),
     "norms-of-queries-and-keys-exchanged": (
         "vit-22b",
@@ -40,7 +46,7 @@ NOTHING_TO_SEE = {
     ),
     "sum-of-embedding-and-position-scaled": (
         f"bert roberta roformer nomic-bert mosaic-bert modernbert eurobert jina-v3 mpnet t5-encoder distilbert "
-        f"clip-text whisper wav2vec2 hubert embedding-gemma dinov3 beit {IMAGES}",
+        f"clip-text whisper wav2vec2 hubert data2vec-audio embedding-gemma dinov3 beit {IMAGES}",
         "the scale of the embedding is 1 there, or nothing is added to it",
     ),
     "position-subtracted": (IN_ATTENTION, "nothing is added there"),
