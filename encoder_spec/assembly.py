@@ -27,7 +27,7 @@ from torch import Tensor
 from encoder_spec.dimensions import Dimensions, Shape
 from encoder_spec.equation import MASK, STACKS, Equation, places
 from encoder_spec.notation import SYMBOLS, demand
-from encoder_spec.profiles import Profile, constant_word, is_layer, slot_of
+from encoder_spec.profiles import Profile, constant_word, slot_of
 
 
 class Intermediate(NamedTuple):
@@ -205,7 +205,7 @@ class Encoder:
     def place(self, path: str = "", slot: str = "stack", width: str = "d_model") -> Place:
         """Return the use of the equation in a slot; ``width`` is the axis that d_model means there."""
         equation = self.profile.equation_at(slot, path)
-        means = {"d_model": width} | ({} if self.shares_keys else EACH_ITS_OWN) | self._axes_of_stage(path, slot)
+        means = {"d_model": width} | ({} if self.shares_keys else EACH_ITS_OWN) | self._axes_of_stage(path)
         return Place(
             path,
             equation,
@@ -236,7 +236,7 @@ class Encoder:
         """Return the choices by name: variants of the slots in use, constants in use, sizes of the encoder stack."""
         used = self.equations()
         slots = {e.slot for e in used} | places()
-        slots |= {key for key in self.profile.equations if is_layer(key) and slot_of(key) in slots}
+        slots |= {key for key in self.profile.equations if slot_of(key) in slots}
         numbers = {letter for e in used for letter in e.constants}
         constants = {constant_word(key) for key in self.profile.constants if key.rpartition(".")[2] in numbers}
         axes = {axis for shape in self.symbolic_shapes().values() for axis in shape}
@@ -301,23 +301,21 @@ class Encoder:
         """
         return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(0)), observe, evaluate)
 
-    def _stage(self, path: str, slot: str) -> int | None:
-        """Return the number of the stage to which a path leads; a stage by itself is the last one."""
+    def _stage(self, path: str) -> int | None:
+        """Return the number of the stage to which a path leads, if it leads to one."""
         stack, _, rest = path.partition(".")
-        if stack == "stages":
-            return int(rest.partition(".")[0])
-        return len(self.dimensions.widths) - 1 if slot == "stage" else None
+        return int(rest.partition(".")[0]) if stack == "stages" else None
 
-    def _axes_of_stage(self, path: str, slot: str) -> dict[str, str]:
+    def _axes_of_stage(self, path: str) -> dict[str, str]:
         """Return what the axes of a stage mean: numbers, and the channels of the stage before."""
-        number = self._stage(path, slot)
+        number = self._stage(path)
         if number is None:
             return {}
         axes = {letter: str(size) for letter, size in self.dimensions.of_stage(number).items()}
         return axes | ({"heard": "channels"} if number else {})
 
     def _number(self, name: str, path: str, slot: str) -> float:
-        number = self._stage(path, slot)
+        number = self._stage(path)
         sizes = self.dimensions.sizes() | ({} if number is None else self.dimensions.of_stage(number))
         return sizes[name] if name in sizes else self.profile.constant(name, path, slot)
 

@@ -29,6 +29,7 @@ ALONE = "Images come alone: the first input is the last one."
 ONE_COLUMN = "Where there is one column, it is the first and the last."
 BROADCAST = "One mask for all sequences is spread over them where it is used."
 ONES = "With one entry and three axes, an array is the same wherever its last axis was put in."
+AT_ALL_TIMES = "What is added at all times alike is taken away again by the norm over time."
 INDICES = "An array on any device may be indexed by numbers on the CPU."
 
 EQUIVALENT: dict[tuple[str, str], str] = {
@@ -43,6 +44,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "embedding.patches_without_bias",
         "b_patch = W_patch.new_zeros(W_patch.shape[1])",
     ): COUNTED,
+    ("embedding.stage_norm_over_time", "z = _strided(u, W_stage, stride) - b_stage"): AT_ALL_TIMES,
+    ("embedding.stage_norm_over_time", "z = _strided(u, W_stage, stride)"): AT_ALL_TIMES,
+    ("embedding.stage_norm_over_time", "z = _strided(u, W_stage, stride) + gamma_stage"): AT_ALL_TIMES,
+    ("embedding._strided", "windows = u.unfold(1, taps, stride).mT.flatten(2)"): COUNTED,
     ("embedding._convolve", "padded = torch.nn.functional.pad(u, (0, 0, 1, 2))"): UNREAD,
     ("position._angles", "pos = torch.arange(n, device=X.device)"): PROMOTED,
     (

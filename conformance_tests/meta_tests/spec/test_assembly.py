@@ -13,7 +13,7 @@ from encoder_spec.attention import scores
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import Equation, equations
 from encoder_spec.notation import SYMBOLS
-from encoder_spec.profiles import BERT, DINOV3, TORCH_POST_LN, VASWANI_2017, VIT, WAV2VEC2
+from encoder_spec.profiles import BERT, DATA2VEC_AUDIO, DINOV3, TORCH_POST_LN, VASWANI_2017, VIT, WAV2VEC2
 
 SIZES = Dimensions(d_model=6, h=3, d_ff=11, N=2, V=13, max_len=7, patch=2)
 STACK, TOKENS, SENTENCES, IMAGES = (Encoder(p, SIZES) for p in (TORCH_POST_LN, VASWANI_2017, BERT, VIT))
@@ -162,15 +162,19 @@ def test_a_part_that_reads_the_mask_keeps_everything_unless_told_otherwise() -> 
 
 def test_sizes_stand_in_one_order_behind_the_choices() -> None:
     """How many layers, heads and further tokens there are, how far a convolution reaches, and then the widths."""
-    profile = WAV2VEC2.replace(registers="registers", embedding="vectors")
-    named = Encoder(profile, Dimensions(d_model=8, h=2, d_ff=5, N=1, r=3, kernel=4, d_group=2)).choices()
+    profile = DATA2VEC_AUDIO.replace(registers="registers", embedding="vectors")
+    named = Encoder(
+        profile, Dimensions(d_model=8, h=2, d_ff=5, N=1, r=3, kernel=4, d_group=2, convolutions=6)
+    ).choices()
     sizes = [name for name in named if name in {symbol.word for symbol in SYMBOLS.values()}]
-    assert sizes[-7:] == [
+    assert named["position_convolutions"] == 6
+    assert sizes[-8:] == [
         "num_layers",
         "num_heads",
         "num_registers",
         "position_kernel",
         "group_width",
+        "position_convolutions",
         "d_model",
         "d_ff",
     ]
@@ -200,6 +204,8 @@ def test_parameters_of_stages_stand_under_their_numbers() -> None:
     }
     constants = [place.constants for place in encoder.places() if place.equation.slot == "stage"]
     assert constants == [{"stride": 2, "eps": 0.5}, {"stride": 1}]
+    many = Encoder(DATA2VEC_AUDIO, sizes.replace(widths=(5,) * 10 + (3,), strides=(1,) * 10 + (2,)))
+    assert many.parameter_shapes()["stages.10.W_stage"] == (3, 3, 3)
 
 
 def test_an_encoder_without_an_input_is_refused() -> None:

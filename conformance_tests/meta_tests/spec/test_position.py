@@ -344,7 +344,7 @@ def test_groups_divide_the_width() -> None:
 def test_a_convolution_with_the_mask_of_other_positions_is_refused() -> None:
     """Unwrapped, since the annotations refuse it before."""
     X, W = tensor([[[1], [2], [3]]]), tensor([[[1]]])
-    with refused(match="the mask is of 4 positions, but X has 3"):
+    with refused(match="position.convolution: the mask is of 4 positions, but X has 3"):
         inspect.unwrap(convolution)(X, keep=kept(1, 1, 1, 1), W_pos=W, b_pos=tensor([0]))
 
 
