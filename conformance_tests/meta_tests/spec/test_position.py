@@ -4,6 +4,7 @@ import inspect
 import math
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -420,4 +421,13 @@ def test_convolutions_of_positions_with_the_mask_of_other_positions_are_refused(
     with refused(match=r"position.convolutions: the mask is of 4 positions, but X has 3"):
         inspect.unwrap(convolutions)(
             normal(0, 1, 3, 1), keep=kept(1, 1, 1, 1), W_around=normal(1, 1, 1, 1, 1), b_around=normal(2, 1, 1), eps=1.0
+        )
+
+
+@shows("POS-17")
+def test_each_convolution_of_positions_has_its_bias() -> None:
+    """Unwrapped, since the annotations refuse it before."""
+    with pytest.raises(ValueError, match="shorter"):
+        inspect.unwrap(convolutions)(
+            normal(0, 1, 3, 1), keep=kept(1, 1, 1), W_around=normal(1, 2, 1, 1, 1), b_around=normal(2, 1, 1), eps=1.0
         )
