@@ -205,7 +205,7 @@ class Encoder:
     def place(self, path: str = "", slot: str = "stack", width: str = "d_model") -> Place:
         """Return the use of the equation in a slot; ``width`` is the axis that d_model means there."""
         equation = self.profile.equation_at(slot, path)
-        means = {"d_model": width} | ({} if self.shares_keys else EACH_ITS_OWN) | self._axes_of_stage(path)
+        means = {"d_model": width} | ({} if self.shares_keys else EACH_ITS_OWN) | self._axes_of_stage(path, slot)
         return Place(
             path,
             equation,
@@ -301,21 +301,23 @@ class Encoder:
         """
         return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(0)), observe, evaluate)
 
-    def _stage(self, path: str) -> int | None:
-        """Return the number of the stage to which a path leads, if it leads to one."""
+    def _stage(self, path: str, slot: str) -> int | None:
+        """Return the number of the stage to which a path leads; a stage by itself is the last one."""
         stack, _, rest = path.partition(".")
-        return int(rest.partition(".")[0]) if stack == "stages" else None
+        if stack == "stages":
+            return int(rest.partition(".")[0])
+        return len(self.dimensions.widths) - 1 if slot == "stage" else None
 
-    def _axes_of_stage(self, path: str) -> dict[str, str]:
+    def _axes_of_stage(self, path: str, slot: str) -> dict[str, str]:
         """Return what the axes of a stage mean: numbers, and the channels of the stage before."""
-        number = self._stage(path)
+        number = self._stage(path, slot)
         if number is None:
             return {}
         axes = {letter: str(size) for letter, size in self.dimensions.of_stage(number).items()}
         return axes | ({"heard": "channels"} if number else {})
 
     def _number(self, name: str, path: str, slot: str) -> float:
-        number = self._stage(path)
+        number = self._stage(path, slot)
         sizes = self.dimensions.sizes() | ({} if number is None else self.dimensions.of_stage(number))
         return sizes[name] if name in sizes else self.profile.constant(name, path, slot)
 

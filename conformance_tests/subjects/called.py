@@ -85,7 +85,7 @@ MOST_NAMES = 4
 """So many parameters behind the end of an encoder are named."""
 
 INPUT_IN = {SEQUENCE_FIRST: "(n, B, d_model)", FEATURES_FIRST: "(B, d_model, n)"}
-"""Orders of the axes of the input other than the usual one, in words."""
+"""Orders of the axes of the input other than the usual one, in words; the last one may be the output's alone."""
 
 MIXES = "what stands behind the encoder mixes samples: another one in the batch changes the results of all"
 """Whatever the head computes, it does so for each sample."""
@@ -116,6 +116,7 @@ class CalledSubject(Subject):
     def __init__(self) -> None:
         self.axes = BATCH_FIRST
         self.returns_turned = False
+        self.returns_features_first = False
         self.mask_form: MaskForm | None = None
         self.neutral: dict[str, Filling] = {}
         self._instead: dict[str, Any] = {}
@@ -446,6 +447,7 @@ class CalledSubject(Subject):
         order |= {"input": "(n, B, 1)" if self.axes == SEQUENCE_FIRST else "(B, n, 1)"} if self.ids_apart else {}
         order |= {"input": "(n, B)" if self.axes == SEQUENCE_FIRST else "(B, n)"} if self.takes_numbers else {}
         order |= {"output": TURNED[self.axes]} if self.returns_turned else {}
+        order |= {"output": INPUT_IN[FEATURES_FIRST]} if self.returns_features_first else {}
         order |= {"output": "(B·n, d_model)"} if self.in_one_axis else {}
         order |= {"input": "one sequence (n, …), without a batch"} if self.one_by_one else {}
         form = self.mask_form.of_one_sequence() if self.mask_form and self.one_by_one else self.mask_form
@@ -518,7 +520,9 @@ class CalledSubject(Subject):
         self._demand_nothing_else([name for name in unfilled if not tells_of_a_mask(name)])
         if len(self._orders(plain)) > 1:
             self.axes = order_of_axes(self._handed(plain), plain.inputs[0], self._orders(plain))
-        self.returns_turned = False  # also where it was learned before, in another precision
+        # Also where it was learned before, in another precision.
+        self.returns_turned = self.returns_features_first = False
+        self.returns_features_first = self._returns_features_first(plain)
         self.returns_turned = self._returns_turned(plain)
         self.mask_form = None
         self._switches = frozenset(only_asked_whether_given(self, plain))
@@ -554,6 +558,14 @@ class CalledSubject(Subject):
         sizes = len(plain.inputs[0]), self._positions(plain.inputs[0]) + self._added
         returned = self.attempt(plain.inputs, None)
         return returned is not None and tuple(returned.shape[:2]) == sizes[::-1] != sizes
+
+    def _returns_features_first(self, plain: Probe) -> bool:
+        """Return whether it returns (B, d_model, n) though its input has no features; vectors go in as they come out."""
+        if plain.inputs[0].ndim == SEQUENCE:
+            return False
+        sizes = self.width, self._positions(plain.inputs[0]) + self._added
+        returned = self.attempt(plain.inputs, None)
+        return returned is not None and tuple(returned.shape[1:]) == sizes != sizes[::-1]
 
     def _handed(self, plain: Probe) -> Callable[[Tensor, str], Tensor | None]:
         """Return a call with another first input than a probe's, which is handed over in some order of axes."""
@@ -688,6 +700,7 @@ class CalledSubject(Subject):
         returned = self.returned(inputs, keep, gradients)
         if self.place_of_head is None:
             hidden = self._turned_back(hidden_states(returned, self.width, self.result))
+            hidden = hidden.mT if self.returns_features_first and hidden.ndim == SEQUENCE else hidden
             hidden = hidden.transpose(0, 1) if self.returns_turned else hidden
         else:
             hidden = tensors_in(returned)[self.place_of_head]  # a vector for each sequence has no axis of positions

@@ -193,7 +193,10 @@ def test_widths_and_strides_of_stages_are_named_where_there_are_stages() -> None
 
 
 def test_parameters_of_stages_stand_under_their_numbers() -> None:
-    """The first one reads one channel, and the others as many as they give; a norm over time has an ε of its own."""
+    """The first one reads one channel, and the others as many as they give; a norm over time has an ε of its own.
+
+    A stage without a number is the last one.
+    """
     sizes = Dimensions(d_model=8, h=2, d_ff=5, N=1, kernel=4, d_group=2, channels=3, widths=(5, 3), strides=(2, 1))
     encoder = Encoder(WAV2VEC2.replace(**{"stage.eps": 0.5}), sizes)
     shapes = {path: shape for path, shape in encoder.parameter_shapes().items() if path.startswith("stages.")}
@@ -204,6 +207,9 @@ def test_parameters_of_stages_stand_under_their_numbers() -> None:
     }
     constants = [place.constants for place in encoder.places() if place.equation.slot == "stage"]
     assert constants == [{"stride": 2, "eps": 0.5}, {"stride": 1}]
+    (by_itself,) = encoder.places("stage")
+    assert by_itself.constants == {"stride": 1}
+    assert by_itself.parameters["W_stage"] == ("3", "channels", "channels")
     many = Encoder(DATA2VEC_AUDIO, sizes.replace(widths=(5,) * 10 + (3,), strides=(1,) * 10 + (2,)))
     assert many.parameter_shapes()["stages.10.W_stage"] == (3, 3, 3)
 
