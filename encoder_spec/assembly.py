@@ -235,7 +235,7 @@ class Encoder:
     def choices(self) -> dict[str, str | float]:
         """Return the choices by name: variants of the slots in use, constants in use, sizes of the encoder stack."""
         used = self.equations()
-        slots = {e.slot for e in used} | places()
+        slots = {e.slot for e in used}
         slots |= {key for key in self.profile.equations if slot_of(key) in slots}
         numbers = {letter for e in used for letter in e.constants}
         constants = {constant_word(key) for key in self.profile.constants if key.rpartition(".")[2] in numbers}

@@ -572,8 +572,8 @@ class Recording:
     def elementwise(self, operation: str, reads: Sequence[Operand], data: Tensor, **about: Any) -> Tensor:
         """Add an operation on each entry by itself; what it reads is broadcast to the shape of the result.
 
-        A product with numbers of the call that are all 1 is what it leaves as it is: a mask that keeps everything. So
-        is one with a number that leaves it so, such as a factor of 1. Random numbers stand for their mean, as in
+        A product with numbers that are not learned and all 1 is what it leaves as it is: a mask that keeps everything,
+        given or made by the encoder. So is one with a number that leaves it so, such as a factor of 1. Random numbers stand for their mean, as in
         dropout, if that is one number.
         """
         if operation in NEUTRAL:
@@ -673,7 +673,7 @@ class Recording:
         return any(value.operation == "random" for value in self.graph.ancestors(codes))
 
     def _keeps(self, given: Tensor, kept: Tensor, data: Tensor, neutral: float) -> bool:
-        """Return whether an operand of the call leaves the other one as it is, or repeats it for each sequence.
+        """Return whether an operand that is not learned leaves the other one as it is, or repeats it for each sequence.
 
         Of summands that does a further argument alone: the input, and what is computed of it, may just be 0.
         """
@@ -683,7 +683,7 @@ class Recording:
                 return False
             if not any(value.operation == "argument" for value in self.graph.values[: owner.number]):
                 return False
-        is_neutral = self.graph.depends(given) and bool((self.graph.numbers(given) == neutral).all())
+        is_neutral = not self.graph.learned(given) and bool((self.graph.numbers(given) == neutral).all())
         return is_neutral and kept.shape[-2:] == data.shape[-2:]
 
     def reduction(self, operation: str, codes: Tensor, axes: Sequence[int], data: Tensor, **about: Any) -> Tensor:

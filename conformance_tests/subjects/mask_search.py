@@ -128,6 +128,7 @@ class MaskSearch:
         self.padded = probes["scattered"]
         self.ignored = self.refusal = self.declined = ""
         self.taken: set[str] = set()
+        self.taken_by_sequence: set[str] = set()
         self.other_id: tuple[int, int] | None = None
         self.stand_ins: frozenset[str] = frozenset()
 
@@ -240,7 +241,10 @@ class MaskSearch:
         yield "right", list(length_forms(arguments))
         # What has been taken with an entry for each position, and hid the wrong ones, is not asked to leave one out.
         yield "right", [form for form in forms_behind_first(arguments) if form.argument not in self.taken]
-        yield "all-end-padded", list(forms_for_all(arguments))
+        # Nor is what takes a mask for each sequence one for all: that of the first one would do for a batch in which all
+        # are padded alike.
+        for_all = forms_for_all(arguments)
+        yield "all-end-padded", [form for form in for_all if form.argument not in self.taken_by_sequence]
 
     def _hiding(self, padding: str, forms: list[MaskForm] | None = None) -> tuple[MaskForm | None, bool]:
         """Return the form that works for a probe, of those given or of those under telling names; and if it hides."""
@@ -266,6 +270,8 @@ class MaskSearch:
             )
             if form is not None and output is not None:
                 taken.add(form.argument)
+                if form.axes == "B n":
+                    self.taken_by_sequence.add(form.argument)
             return output
 
         assert padded.keep is not None

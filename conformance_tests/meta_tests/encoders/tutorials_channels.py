@@ -71,6 +71,28 @@ def features_before_positions() -> nn.Module:
     return Voice()
 
 
+class Spoken(Voice):
+    """Ids and a mask that it makes of them, which keeps everything; what it returns has its features first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.letters, self.places = nn.Embedding(31, 28), nn.Embedding(400, 28)
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        x = (self.letters(ids) + self.places.weight[: ids.shape[1]]).mT
+        return super().forward(x, torch.ones_like(x[:, :1]))
+
+
+@tutorial(
+    every(ChannelLayer, scored=without_root),
+    "attention.scores",
+    {"output": "(B, d_model, n)"},
+    **{**PLAIN, "layer": "post-ln", "eps": 1e-4, "embedding": "lookup", "position": "learned"},
+)
+def features_first_in_what_it_returns() -> nn.Module:
+    return Spoken()
+
+
 class ZeroedLayer(PlainLayer):
     """Sets padded positions to 0 behind each sublayer; a second mask hides them from attention."""
 

@@ -81,6 +81,17 @@ class TakesAColumn(Plain):
         return self.run(x * mask, mask.mT[:, None] == 0)
 
 
+@excused("attention.mask", "")
+class HidesAsInTheFirst(Plain):
+    """One mask for a whole batch, that of its first sequence; a mask of all of them at once would do as well."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.run(x, None if mask is None else mask[:1, None, None] == 0)
+
+
 class ForgetsWhatItHid(PlainAttention):
     """The result of hiding scores is dropped."""
 
