@@ -486,6 +486,10 @@ def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -
     if table is None:
         if graph.learned(codes):
             found.codes["P"] = codes  # computed of other parameters, as where a table is stretched or multiplied
+            bare = (numbers == 0).nonzero()
+            if len(bare):
+                says = "what is learned of position {} never reaches feature {}: it is multiplied by 0, or replaced"
+                found.findings.append(Finding("position", says.format(*bare[0].tolist())))
         else:
             found.numbers["P"] = numbers
         found.made_for = len(numbers)

@@ -125,7 +125,10 @@ def rotated(found: Sums) -> Turning | None:
             own[..., feature] = found.entries[side][..., feature]
             cos[..., feature] = found.factors[side][..., feature]
         sine = -found.factors[1 - sides[0]][..., one]
-        angles.append(torch.atan2(sine, cos[..., one]))
+        angle = torch.atan2(sine, cos[..., one])
+        if is_exchanged(own[0, 0, one], own[0, 0, other]):
+            own[..., [one, other]], angle = own[..., [other, one]], -angle
+        angles.append(angle)
         cos[..., [one, other]] = torch.hypot(sine, cos[..., one])[..., None]
     of_turned = torch.stack(angles, dim=-1)
     factors = whole.factors[0].clone()
@@ -136,6 +139,15 @@ def rotated(found: Sums) -> Turning | None:
     before, phi = whole.entries[0].clone(), of_turned.new_zeros(len(turned), len(pairs))
     before[:, turned], phi[turned] = own, of_turned[0]
     return Turning(before, phi, tuple((one, other) for one, other, _ in pairs), float(factors.mean()), off > SAME)
+
+
+def is_exchanged(one: Tensor, other: Tensor) -> bool:
+    """Return whether the entry behind the first feature of a pair stands behind the other one's where both come from.
+
+    To exchange two features and turn them forward is to turn them backward and to exchange the results; and what
+    queries and keys exchange alike does not show in their products.
+    """
+    return bool(one >> PLACES == other >> PLACES) and bool(one > other)
 
 
 def mixed(found: Sums) -> Turning | None:

@@ -376,8 +376,13 @@ class Computed:
         return probe.keep & apart[:, None] if apart.any() else probe.keep
 
     def valid(self, case: Case) -> Tensor | None:
-        """Return the mask of the output's positions that are compared, those kept or read by a head; None for all."""
+        """Return the mask of the output's positions that are compared, those kept or read by a head; None for all.
+
+        What an encoder makes of a sequence without any token, a class token for one, no source defines.
+        """
         keep, head = self.probes[case.probe].keep, self.encoder.profile["head"].variant
+        if keep is not None:
+            keep = keep & (keep.sum(dim=1, keepdim=True) > self.encoder.prepended)
         if keep is None or head in FOR_EACH_POSITION:
             return keep
         return keep[:, 0] if reads_first_alone(self.equations) else keep.any(dim=1)
