@@ -398,7 +398,8 @@ class CalledSubject(Subject):
         """See ``Subject``: lengths mark the end of some sequences as padding, and the longest is that of the batch."""
         if self.mask_form is None:
             return True
-        if (self.mask_form.spares_first or self.mask_form.is_of_samples) and not bool(keep[:, 0].all()):
+        spared = self.mask_form.spared or int(self.mask_form.is_of_samples)
+        if not bool(keep[:, :spared].all()):
             return False
         if self.mask_form.is_at_the_end:
             return ends_in_padding(keep) and bool(keep[:, -1].any())

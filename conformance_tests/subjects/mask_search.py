@@ -240,7 +240,9 @@ class MaskSearch:
         yield "scattered", list(unforeseen_forms(arguments))
         yield "right", list(length_forms(arguments))
         # What has been taken with an entry for each position, and hid the wrong ones, is not asked to leave one out.
-        yield "right", [form for form in forms_behind_first(arguments) if form.argument not in self.taken]
+        # A token that stands in front may be the caller's.
+        behind = forms_behind_first(arguments, max(1, self.probes.encoder.prepended))
+        yield "right", [form for form in behind if form.argument not in self.taken]
         # Nor is what takes a mask for each sequence one for all: that of the first one would do for a batch in which all
         # are padded alike.
         for_all = forms_for_all(arguments)

@@ -99,10 +99,10 @@ class MaskForm:
             if not ends_in_padding(keep):
                 raise Unsupported("lengths can hide only the end of a sequence")
             return keep.sum(dim=-1)
-        if self.spares_first:
-            if not bool(keep[:, 0].all()):
-                raise Unsupported("a mask of the positions behind the first one cannot hide the first")
-            keep = keep[:, 1:]
+        if self.spared:
+            if not bool(keep[:, : self.spared].all()):
+                raise Unsupported(f"a mask of the positions behind the first {self.spared} cannot hide these")
+            keep = keep[:, self.spared :]
         shaped = self._shaped(keep)
         if self.values == "keep":
             return shaped
@@ -116,7 +116,7 @@ class MaskForm:
 
     def _shaped(self, keep: Tensor) -> Tensor:
         """Return the mask with these axes."""
-        axes = self._separate_axes if not (self.spares_first or self.is_of_samples) else ["B", "n"]
+        axes = self._separate_axes if not (self.spared or self.is_of_samples) else ["B", "n"]
         if "B" not in axes and not bool((keep == keep[:1]).all()):
             raise Unsupported("a mask without a batch hides the same positions in all sequences")
         B, n = keep.shape
@@ -151,9 +151,9 @@ class MaskForm:
         return len(self.axes.split()) <= len(("B", "n"))
 
     @property
-    def spares_first(self) -> bool:
-        """True if it has no entry for the first position, where an encoder expects a token that is never padding."""
-        return self.axes == BEHIND_FIRST
+    def spared(self) -> int:
+        """How many positions at the front have no entry: those of tokens that are never padding."""
+        return int(self.axes.removeprefix(BEHIND_FIRST)) if self.axes.startswith(BEHIND_FIRST) else 0
 
     @property
     def is_at_the_end(self) -> bool:
@@ -231,7 +231,8 @@ STATEMENTS = {
 FURTHER_VALUES = ("additive", "keep 0.0/1.0", "ignore 0/1", "ignore 0.0/1.0")
 """Values of masks that are tried behind booleans, and numbers that keep."""
 
-BEHIND_FIRST = "B n-1"
+BEHIND_FIRST = "B n-"
+"""How the axes of a mask begin that has no entry for some positions at the front; their number follows."""
 
 OF_SAMPLES = "B samples"
 
@@ -302,10 +303,10 @@ def forms_for_all(arguments: Arguments) -> Iterator[MaskForm]:
         yield from (MaskForm(argument, value, "n n") for value in ("keep", "keep 0/1", "ignore", "additive"))
 
 
-def forms_behind_first(arguments: Arguments) -> Iterator[MaskForm]:
-    """Yield masks of all positions but the first, where a class token is expected."""
+def forms_behind_first(arguments: Arguments, spared: int) -> Iterator[MaskForm]:
+    """Yield masks of all positions but so many, where class tokens and registers are expected."""
     for argument in mask_arguments(arguments):
-        yield from (MaskForm(argument, value, BEHIND_FIRST) for value in ("keep", "ignore"))
+        yield from (MaskForm(argument, value, f"{BEHIND_FIRST}{spared}") for value in ("keep", "ignore"))
 
 
 def forms_of_samples(arguments: Arguments, first: int, step: int) -> Iterator[MaskForm]:

@@ -60,6 +60,17 @@ def by_angles_of_neighbours(x: Tensor, phi: Tensor) -> Tensor:
     return x * twice.cos() + torch.cat([-other, one], -1) * twice.sin()
 
 
+def with_a_sign_lost(x: Tensor, phi: Tensor) -> Tensor:
+    """A reflection: products of two know the distance, with the sign of the other way round."""
+    one, other = x.chunk(2, -1)
+    return torch.cat([one * phi.cos() + other * phi.sin(), one * phi.sin() - other * phi.cos()], -1)
+
+
+def with_halves_exchanged(x: Tensor, phi: Tensor) -> Tensor:
+    """Queries and keys exchange their halves alike, which no product shows."""
+    return half_by_half(x, phi).roll(x.shape[-1] // 2, -1)
+
+
 def with_cosines_from_the_end(x: Tensor, phi: Tensor) -> Tensor:
     twice = torch.cat([phi, phi], -1)
     one, other = x.chunk(2, -1)
@@ -161,6 +172,12 @@ def test_the_convention_the_base_and_the_share_are_read_and_confirmed(
     assert {r.id for r in report.of("pass")} >= {"ROT-1", "ROT-2" if variant == "halves" else "ROT-5", "ATT-3"}
 
 
+def test_what_queries_and_keys_exchange_alike_does_not_matter() -> None:
+    report = judged(lambda: encoder(*(Turning(with_halves_exchanged) for _ in range(2))))
+    assert report.verdict == "conformant", report.notes
+    assert report.profile["choices"]["rotation"] == "halves"
+
+
 def test_angles_of_rounded_frequencies_are_those_of_the_base() -> None:
     """Kept in float32, as a buffer mostly is: the report says so, and float64 decides with them."""
 
@@ -208,6 +225,7 @@ def test_what_is_turned_wrongly_is_said(parts: str, says: str) -> None:
     ("turn", "says"),
     [
         (the_other_way_round, "turned the other way round"),
+        (with_a_sign_lost, "turned the other way round"),
         (by_angles_of_neighbours, "do not depend on the distance alone"),
         (with_cosines_from_the_end, "do not depend on the distance alone"),
     ],

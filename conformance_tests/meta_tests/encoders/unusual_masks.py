@@ -92,6 +92,46 @@ class HidesAsInTheFirst(Plain):
         return self.run(x, None if mask is None else mask[:1, None, None] == 0)
 
 
+class BehindRegisters(Plain):
+    """Two learned tokens in front, for which the mask has no entry, and which a text without tokens still has."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.tokens, self.positions = nn.Embedding(31, 28), nn.Embedding(400, 28)
+        self.front = nn.Parameter(torch.rand(2, 28))
+
+    def forward(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        x = torch.cat([self.front.expand(len(ids), 2, 28), self.tokens(ids) + self.placed(ids.shape[1])], 1)
+        if attention_mask is None:
+            return self.run(x, None)
+        kept = torch.cat([attention_mask.new_ones(len(ids), 2), attention_mask], 1)
+        return self.run(x, kept[:, None, None] == 0)
+
+    def placed(self, length: int) -> Tensor:
+        return self.positions.weight[:length]
+
+
+unusual(BehindRegisters)
+
+
+@unusual
+class BehindRegistersByIds(BehindRegisters):
+    """Hides what has the id of padding; a text of nothing else keeps its first token."""
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        kept = ids != 0
+        kept[:, 0] |= ~kept.any(1)
+        return super().forward(ids, kept)
+
+
+@excused("position.learned", "what is learned of position 0 never reaches feature 0")
+class WithoutTheFirstPosition(BehindRegisters):
+    """The first position is multiplied by 0."""
+
+    def placed(self, length: int) -> Tensor:
+        return super().placed(length) * (torch.arange(length) > 0)[:, None]
+
+
 class ForgetsWhatItHid(PlainAttention):
     """The result of hiding scores is dropped."""
 
