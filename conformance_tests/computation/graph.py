@@ -573,8 +573,8 @@ class Recording:
         """Add an operation on each entry by itself; what it reads is broadcast to the shape of the result.
 
         A product with numbers that are not learned and all 1 is what it leaves as it is: a mask that keeps everything,
-        given or made by the encoder. So is one with a number that leaves it so, such as a factor of 1. Random numbers stand for their mean, as in
-        dropout, if that is one number.
+        given or made by the encoder. So is one with a number that leaves it so, such as a factor of 1. Random numbers
+        stand for their mean, as in dropout, if that is one number.
         """
         if operation in NEUTRAL:
             reads = self._averaged(reads, NEUTRAL[operation], about.get("line", ""))

@@ -378,7 +378,7 @@ class Computed:
     def valid(self, case: Case) -> Tensor | None:
         """Return the mask of the output's positions that are compared, those kept or read by a head; None for all.
 
-        What an encoder makes of a sequence without any token, a class token for one, no source defines.
+        No source says what an encoder returns for a sequence without any token, with a class token for one.
         """
         keep, head = self.probes[case.probe].keep, self.encoder.profile["head"].variant
         if keep is not None:

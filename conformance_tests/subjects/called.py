@@ -561,7 +561,7 @@ class CalledSubject(Subject):
         return returned is not None and tuple(returned.shape[:2]) == sizes[::-1] != sizes
 
     def _returns_features_first(self, plain: Probe) -> bool:
-        """Return whether it returns (B, d_model, n) though its input has no features; vectors go in as they come out."""
+        """Return whether it returns (B, d_model, n) of ids or an image; vectors go in as they come out."""
         if plain.inputs[0].ndim == SEQUENCE:
             return False
         sizes = self.width, self._positions(plain.inputs[0]) + self._added

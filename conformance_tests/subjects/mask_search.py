@@ -243,8 +243,8 @@ class MaskSearch:
         # A token that stands in front may be the caller's.
         behind = forms_behind_first(arguments, max(1, self.probes.encoder.prepended))
         yield "right", [form for form in behind if form.argument not in self.taken]
-        # Nor is what takes a mask for each sequence one for all: that of the first one would do for a batch in which all
-        # are padded alike.
+        # Nor does what takes a mask for each sequence take one for all: where all are padded alike, that of the first
+        # would do.
         for_all = forms_for_all(arguments)
         yield "all-end-padded", [form for form in for_all if form.argument not in self.taken_by_sequence]
 

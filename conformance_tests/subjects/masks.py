@@ -152,7 +152,7 @@ class MaskForm:
 
     @property
     def spared(self) -> int:
-        """How many positions at the front have no entry: those of tokens that are never padding."""
+        """The number of positions at the front without an entry: those of tokens that are never padding."""
         return int(self.axes.removeprefix(BEHIND_FIRST)) if self.axes.startswith(BEHIND_FIRST) else 0
 
     @property
