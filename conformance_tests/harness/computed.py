@@ -376,13 +376,8 @@ class Computed:
         return probe.keep & apart[:, None] if apart.any() else probe.keep
 
     def valid(self, case: Case) -> Tensor | None:
-        """Return the mask of the output's positions that are compared, those kept or read by a head; None for all.
-
-        No source says what an encoder returns for a sequence without any token, with a class token for one.
-        """
+        """Return the mask of the output's positions that are compared, those kept or read by a head; None for all."""
         keep, head = self.probes[case.probe].keep, self.encoder.profile["head"].variant
-        if keep is not None:
-            keep = keep & (keep.sum(dim=1, keepdim=True) > self.encoder.prepended)
         if keep is None or head in FOR_EACH_POSITION:
             return keep
         return keep[:, 0] if reads_first_alone(self.equations) else keep.any(dim=1)

@@ -382,8 +382,8 @@ class Probes:
     def _keep(self, name: str, batch: int, n: int, generator: torch.Generator) -> Tensor | None:
         if name in RAGGED:
             # One is whole, as the longest of a batch is. The order of many lengths is not its own inverse: what is put
-            # back in the wrong one of the two shows.
-            lengths = torch.randint(1, n + 1, (batch,), generator=generator)
+            # back in the wrong one of the two shows. What an encoder puts before its tokens is never padding.
+            lengths = torch.randint(self.encoder.prepended + 1, n + 1, (batch,), generator=generator)
             lengths[0] = n
             return torch.arange(n) < lengths[:, None]
         if name not in PADDED:
