@@ -308,6 +308,8 @@ class Settling:
         strange = shown.learned().intersection(mapping.unmapped) - shown.departing  # frozen ones are constants
         if not found.agrees and (strange or (not findings and (shown.unread or ungathered))):
             return None
+        if not found.agrees and self._ended and not shown.layers_are_read:
+            return None  # what was cut off may be the rest of a layer that is not read
         # What a declared profile lacks is said requirement by requirement.
         if findings and self.declared is None and not traced(found.encoder, trial.experiments[0]):
             raise Departs(NO_ENCODER, [(shown.equation(finding.slot), finding.says) for finding in findings])
