@@ -16,6 +16,7 @@ LOCAL = {
     "height": r"\text{height}",
     "width": r"\text{width}",
     "time": r"\text{time}",
+    "samples": r"\text{samples}",
     "m": "m",
     "*axes": r"\dots",
 }
