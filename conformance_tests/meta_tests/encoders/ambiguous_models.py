@@ -77,24 +77,6 @@ def cosine_attention() -> nn.Module:
     return Plain(layers_with(Cosine))
 
 
-class Registers(Plain):
-    """Positions of its own stand before the input while it is encoded."""
-
-    def __init__(self) -> None:
-        super().__init__(plain_layers())
-        self.registers = nn.Parameter(torch.randn(1, 4, 28))
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        own = self.registers.expand(len(x), -1, -1)
-        keep = None if mask is None else nn.functional.pad(mask, (4, 0), value=True)
-        return super().forward(torch.cat([own, x], dim=1), keep)[:, 4:]
-
-
-@ambiguous("registers")
-def register_positions() -> nn.Module:
-    return Registers()
-
-
 class RelativeKeys(PlainAttention):
     """Queries are compared with learned vectors of distances too, as by Shaw et al."""
 

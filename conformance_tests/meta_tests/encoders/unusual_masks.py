@@ -115,6 +115,20 @@ unusual(BehindRegisters)
 
 
 @unusual
+class RegistersBesideVectors(Plain):
+    """Four learned vectors stand in front while the others are encoded, and the mask has no entry for them."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.registers = nn.Parameter(torch.randn(1, 4, 28))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        own = self.registers.expand(len(x), -1, -1)
+        keep = None if mask is None else nn.functional.pad(mask, (4, 0), value=True)
+        return super().forward(torch.cat([own, x], dim=1), keep)[:, 4:]
+
+
+@unusual
 class BehindRegistersByIds(BehindRegisters):
     """Hides what has the id of padding; a text of nothing else keeps its first token."""
 
