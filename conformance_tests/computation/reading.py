@@ -51,9 +51,12 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
     What returns hidden states as wide as the encoder's is the encoder, whatever it does behind its layers, unless it
     just leaves some of them out, or maps those of an encoder in which nothing departs. An encoder that leaves features
     out without parameters has no model around it. Where attention follows, further layers do, or a decoder. Operations
-    on each entry in front of a head belong to the head.
+    on each entry in front of a head belong to the head. One that cannot be read ends with the last vectors of all
+    positions: a head does not hide what is wrong in an encoder.
     """
     tried: set[int] = set()
+    unread: Ending | None = None
+    width = usual_width(cuts)
     departing: Ending | None = None
     named: Ending | None = None  # what has layers, and a part that no slot has: the report can name it there
     last = max((attention.averages.number for attention in attentions(graph)), default=0)
@@ -69,6 +72,8 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
             continue
         if value.number < last:
             break
+        if not is_passed(graph, value):
+            continue
         tried.add(value.number)
         shown = read(graph.up_to(codes))
         departures = [finding for finding in shown.findings if finding.slot != "dropout"]
@@ -78,6 +83,8 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         found = Ending(part, *(frozenset(whole.reached(kind) - shown.reached(kind)) for kind in kinds))
         if not fits and not is_as_wide and "N" in shown.sizes:
             named = named or found
+        if unread is None and not is_as_wide and codes.shape[-1] == width:
+            unread = found
         if not fits or (is_inside and (shown.unread or departures)):
             continue
         has_tail = departures == [shown.tail]
@@ -87,7 +94,30 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         # departs too. What stands between an encoder and a head belongs to the head, if the encoder is seen to end
         # before it.
         departing = departing or found
-    return departing or named
+    return departing or named or unread
+
+
+def usual_width(cuts: Sequence[tuple[str, Tensor]]) -> int:
+    """Return the width that most vectors of all positions have; 0 without any."""
+    widths = Counter(codes.shape[-1] for _, codes in cuts if codes.ndim == WITH_FEATURES)
+    return max(widths, key=widths.__getitem__, default=0)
+
+
+def is_passed(graph: Graph, value: Value) -> bool:
+    """Return whether all that is made of the input with weights reaches the output through a value alone.
+
+    What is left of a mean over layers, or of two encoders side by side, is not what the model computes. A value that is
+    returned may have others beside it.
+    """
+    if value in graph.owners(graph.output):
+        return True
+    made_of_it = {value.number}
+    for later in sorted(graph.ancestors(graph.output, behind=value), key=lambda v: v.number):
+        if made_of_it & graph.read_by(later):
+            made_of_it.add(later.number)
+        elif later.depends and later.learned:
+            return False
+    return True
 
 
 def has_features(output: Tensor, width: int) -> bool:

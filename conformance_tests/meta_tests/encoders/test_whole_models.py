@@ -1,11 +1,14 @@
 """Models with something behind their encoder are judged up to the hidden states, and the report says where that is."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from conformance_tests import check
-from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, plain_layers
+from conformance_tests.meta_tests.encoders.ambiguous_models import TwoEncoders
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, layers_with, plain_layers
 
 
 class Tokens(Plain):
@@ -367,3 +370,51 @@ def test_of_a_classifier_it_is_said_which_part_has_no_slot() -> None:
     assert target.verdict == "undetermined"
     assert "its scores get the bias layers.0.attention.bias_of_places" in str(target.notes)
     assert "name a function" not in str(target.notes)
+
+
+class AddsWhatItWeighs(PlainAttention):
+    """What the heads give is added to its own map."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        scores = self.score(q, k)
+        mixed = self.merge((scores if hidden is None else scores.masked_fill(hidden, -torch.inf)).softmax(-1) @ v)
+        return self.out(mixed) + mixed
+
+
+class ClassesOfTheFirst(Plain):
+    """Classes of the first vector that an encoder gives."""
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__([])
+        self.encoder, self.classes = encoder, nn.Linear(28, 5)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.classes(self.encoder(x, mask)[:, 0])
+
+
+class MeanOverLayers(Plain):
+    """The mean of what all layers give."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        given = [x := layer(x, None if mask is None else ~mask[:, None, None]) for layer in self.layers]
+        return torch.stack(given).mean(0)
+
+
+@pytest.mark.parametrize(
+    ("make", "verdict", "place"),
+    [
+        (lambda: Plain(layers_with(AddsWhatItWeighs)), "nonconformant", "multihead.output"),
+        (MeanOverLayers, "nonconformant", "encoder"),
+        (TwoEncoders, "undetermined", ""),
+    ],
+)
+def test_a_head_hides_nothing(make: Callable[[], nn.Module], verdict: str, place: str) -> None:
+    """What cannot be read, or goes past the last layer, is judged with classes behind it as without them."""
+    for whole in (make, lambda: ClassesOfTheFirst(make())):
+        target = check(whole, explain=False).targets[0]
+        assert target.verdict == verdict, target.notes
+        assert (target.departs_at or "").startswith(place)
