@@ -134,7 +134,7 @@ def evaluated(run: Run, encoder: Encoder, observation: Observation) -> tuple[Ten
         if encoder is run.encoder
         else run.gradients_through(encoder, observation.case)
     )
-    learned = sorted(path for path, source in run.mapping.sources.items() if source.has_gradient)
+    learned = sorted(run.mapping.with_gradients())
     # A part that is used in several layers gets the sum of its gradients, whatever its name. What the wrong
     # equation has no use for may be there all the same, and gets none.
     shared = {path: encoder.home(path) for path in learned if run.weight_sets.is_one(path, encoder.home(path))}

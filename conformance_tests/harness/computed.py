@@ -418,7 +418,8 @@ class Computed:
         parameters = {p: v.detach().requires_grad_() for p, v in self.parameters(case.weights).items()}
         # The gradient by what stands in two places is the sum of those by each.
         parameters |= {p: parameters[same] for p, same in self.mapping.tied.items() if {p, same} <= parameters.keys()}
-        compared = [path for path in parameters if self.mapping.sources[path].has_gradient]
+        with_gradients = self.mapping.with_gradients()
+        compared = [path for path in parameters if path in with_gradients]
         arisen: dict[str, Tensor] = {}
 
         def arises(path: str, gradient: Tensor) -> None:

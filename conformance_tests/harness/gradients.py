@@ -36,7 +36,7 @@ class Arising:
 
     def __init__(self, mapping: ParameterMapping, held: Mapping[str, Tensor]) -> None:
         self._held = held
-        self._sources = {path: source for path, source in mapping.sources.items() if source.has_gradient}
+        self._sources = mapping.with_gradients()
         self._paths: dict[str, list[str]] = {}
         for path, source in self._sources.items():
             for name in source.names:

@@ -80,6 +80,14 @@ class ParameterMapping:
         source = self.sources[path]
         return source.made_of(source.take(*(weights[name] for name in source.names)))
 
+    def with_gradients(self) -> dict[str, Source]:
+        """Return the sources by which the encoder's gradients are those of their paths, by path.
+
+        Where something else is computed of an array, too, the gradient by it is the sum of both.
+        """
+        computed = {name for source in self.sources.values() if source.is_computed for name in source.names}
+        return {p: s for p, s in self.sources.items() if s.has_gradient and computed.isdisjoint(s.names)}
+
     def stated(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the parameters that the encoder has, by canonical path, as it keeps them."""
         partly = {path: s.kept(*map(weights.__getitem__, s.names)) for path, s in self.sources.items() if s.kept}

@@ -29,21 +29,27 @@ MAPPING = ParameterMapping(
         "layers.0.W_1": Source(("left", "right"), put_together),
         "layers.0.W_2": Source(("idle",), torch.clone),
         "layers.0.norm_1.gamma": Source((), torch.clone),
-        "P": Source(("left",), torch.clone, is_computed=True),
+        "E": Source(("tokens", "kinds"), torch.add, is_computed=True),
+        "E_seg": Source(("kinds",), torch.clone),
     },
     ("beside",),
 )
 
 
 def arising() -> Arising:
-    held = {name: torch.zeros(6, dtype=torch.float64) for name in ("packed", "left", "right", "idle", "beside")}
+    held = {
+        name: torch.zeros(6, dtype=torch.float64) for name in ("packed", "left", "right", "idle", "beside", "kinds")
+    }
     return Arising(MAPPING, held)
 
 
 def test_each_path_has_what_is_taken_of_its_weights() -> None:
-    """A parameter that is twice a weight has half its gradient; constants and what is computed have none."""
+    """A parameter that is twice a weight has half its gradient; constants and what is computed have none.
+
+    Nor has a weight of which something is computed, too: the gradient by it is that of both.
+    """
     found = arising()
-    for name in ("right", "packed", "left", "beside"):
+    for name in ("right", "packed", "left", "beside", "kinds"):
         found.add(name, GIVEN)
     by_input, by_path, felt = found.gradients(None)
     assert by_input is None
@@ -52,7 +58,7 @@ def test_each_path_has_what_is_taken_of_its_weights() -> None:
     assert by_path["layers.0.W_K"].tolist() == [1.5, 2, 2.5]
     assert by_path["layers.0.W_1"].tolist() == [0, 1, 2, 3, 4, 5] * 2
     assert by_path["layers.0.W_2"].tolist() == [0] * 6
-    assert felt == {"right", "packed", "left", "beside"}
+    assert felt == {"right", "packed", "left", "beside", "kinds"}
 
 
 def test_summands_are_summed_and_zeros_are_not_felt() -> None:
