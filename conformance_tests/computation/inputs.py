@@ -486,10 +486,7 @@ def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -
     if table is None:
         if graph.learned(codes):
             found.codes["P"] = codes  # computed of other parameters, as where a table is stretched or multiplied
-            bare = (numbers == 0).nonzero()
-            if len(bare):
-                says = "what is learned of position {} never reaches feature {}: it is multiplied by 0, or replaced"
-                found.findings.append(Finding("position", says.format(*bare[0].tolist())))
+            find_bare(found, numbers)
         else:
             found.numbers["P"] = numbers
         found.made_for = len(numbers)
@@ -512,6 +509,19 @@ def read_positions(found: EncoderReading, codes: Tensor, table: Tensor | None) -
         found.codes["P"] = table
     else:
         found.numbers["P"] = graph.numbers(table)
+
+
+def find_bare(found: EncoderReading, positions: Tensor) -> None:
+    """Say of which position, or in which feature, nothing that is learned arrives; sinusoids are 0 here and there."""
+    nothing = positions == 0
+    bare, features = nothing.all(1).nonzero(), nothing.all(0).nonzero()
+    if len(bare):
+        says = f"nothing that is learned of position {int(bare[0])} arrives: it is multiplied by 0, or replaced"
+    elif len(features) and len(positions) > 1:
+        says = f"of what is learned of positions nothing arrives in feature {int(features[0])}: it is multiplied by 0"
+    else:
+        return
+    found.findings.append(Finding("position", says))
 
 
 def is_of_sinusoids(table: Tensor, width: int) -> bool:

@@ -138,7 +138,7 @@ class BehindRegistersByIds(BehindRegisters):
         return super().forward(ids, kept)
 
 
-@excused("position.learned", "what is learned of position 0 never reaches feature 0")
+@excused("position.learned", "nothing that is learned of position 0 arrives")
 class WithoutTheFirstPosition(BehindRegisters):
     """The first position is multiplied by 0."""
 

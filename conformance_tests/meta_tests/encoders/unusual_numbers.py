@@ -26,6 +26,32 @@ class PositionsGiven(Tokens):
         return self.position_table(position)
 
 
+@unusual
+class WavesTimesALearnedNumber(Tokens):
+    """Sinusoids, of which some are 0 at the first position, times a number that is learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loudness = nn.Parameter(torch.tensor(0.7))
+        angles = torch.arange(300)[:, None] / 10000 ** (torch.arange(14) / 14)
+        self.register_buffer("waves", torch.stack([angles.sin(), angles.cos()], -1).flatten(1))
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        return self.token_table(ids) + self.loudness * self.get_buffer("waves")[: ids.shape[1]]
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.embedded(ids), None)
+
+
+@excused("position.learned", "of what is learned of positions nothing arrives in feature 20")
+class PositionsInSomeFeatures(WavesTimesALearnedNumber):
+    """The last eight features of a table of positions are multiplied by 0."""
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        kept = torch.arange(28) < 20
+        return self.token_table(ids) + self.position_table.weight[: ids.shape[1]] * kept
+
+
 @excused("position.learned", "the same positions are added more than once")
 class PositionsGivenTwice(PositionsGiven):
     """They are added twice."""
