@@ -169,7 +169,7 @@ MOST_STACKED = 32
 """So many convolutions of positions are read one behind the other; data2vec has five."""
 
 OneOfStack = tuple[Tensor, Tensor, Tensor | None, int, float]
-"""What one of them reads, codes of kernel and bias, how many positions before its own it reads, and ε."""
+"""One convolution of a stack: its input, codes of kernel and bias, how many earlier positions it reads, and ε."""
 
 
 def read_stacked(graph: Graph, codes: Tensor, sequence: Tensor) -> Stacked | None:

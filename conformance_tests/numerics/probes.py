@@ -98,8 +98,10 @@ class Probe:
         x = self.inputs[0]
         assert self.keep is not None
         if not self.by_position:
-            padded = self._padded_samples() if self.stages else None
-            padded = padded if padded is not None else self._padded_pixels() if self.patch else self._padded_times()
+            padded_in = (
+                self._padded_samples if self.stages else self._padded_pixels if self.patch else self._padded_times
+            )
+            padded = padded_in()
             if not padded.any():
                 raise Unsupported("what padded positions read is read by others too")
             return replace(self, inputs=(torch.where(padded, x.flip(0) + 1, x),))

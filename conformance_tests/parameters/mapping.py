@@ -42,11 +42,6 @@ class Source:
     width: int | None = None
     is_computed: bool = False
 
-    @property
-    def has_gradient(self) -> bool:
-        """Return whether the encoder's gradients have the entries of this one's."""
-        return bool(self.names) and not self.is_computed
-
     def made_of(self, stored: Tensor) -> Tensor:
         """Return the parameter that what is taken of the weights stands for."""
         scaled = stored if self.times == 1 else stored * self.times
@@ -81,12 +76,12 @@ class ParameterMapping:
         return source.made_of(source.take(*(weights[name] for name in source.names)))
 
     def with_gradients(self) -> dict[str, Source]:
-        """Return the sources by which the encoder's gradients are those of their paths, by path.
+        """Return the sources whose gradients the encoder has, by path: neither constants nor what is computed.
 
-        Where something else is computed of an array, too, the gradient by it is the sum of both.
+        If something else is computed of the same array, its gradient is the sum of both, and is left out too.
         """
         computed = {name for source in self.sources.values() if source.is_computed for name in source.names}
-        return {p: s for p, s in self.sources.items() if s.has_gradient and computed.isdisjoint(s.names)}
+        return {p: s for p, s in self.sources.items() if s.names and computed.isdisjoint(s.names)}
 
     def stated(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the parameters that the encoder has, by canonical path, as it keeps them."""

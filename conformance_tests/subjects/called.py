@@ -521,10 +521,7 @@ class CalledSubject(Subject):
         self._demand_nothing_else([name for name in unfilled if not tells_of_a_mask(name)])
         if len(self._orders(plain)) > 1:
             self.axes = order_of_axes(self._handed(plain), plain.inputs[0], self._orders(plain))
-        # Also where it was learned before, in another precision.
-        self.returns_turned = self.returns_features_first = False
-        self.returns_features_first = self._returns_features_first(plain)
-        self.returns_turned = self._returns_turned(plain)
+        self._learn_order_of_output(plain)
         self.mask_form = None
         self._switches = frozenset(only_asked_whether_given(self, plain))
         self._mask = MaskSearch(self, probes).learned()
@@ -554,19 +551,19 @@ class CalledSubject(Subject):
         stated = (SEQUENCE_FIRST, BATCH_FIRST) if self.stated_order() is False else (BATCH_FIRST, SEQUENCE_FIRST)
         return (*stated, FEATURES_FIRST) if plain.inputs[0].ndim == SEQUENCE else stated
 
-    def _returns_turned(self, plain: Probe) -> bool:
-        """Return whether what it returns has the positions before the sequences, other than what it is given."""
-        sizes = len(plain.inputs[0]), self._positions(plain.inputs[0]) + self._added
-        returned = self.attempt(plain.inputs, None)
-        return returned is not None and tuple(returned.shape[:2]) == sizes[::-1] != sizes
+    def _learn_order_of_output(self, plain: Probe) -> None:
+        """Learn whether what it returns has its positions before the sequences, or its features before the positions.
 
-    def _returns_features_first(self, plain: Probe) -> bool:
-        """Return whether it returns (B, d_model, n) of ids or an image; vectors go in as they come out."""
-        if plain.inputs[0].ndim == SEQUENCE:
-            return False
-        sizes = self.width, self._positions(plain.inputs[0]) + self._added
+        Of vectors features come out where they went in.
+        """
+        x = plain.inputs[0]
+        self.returns_turned = self.returns_features_first = False  # also where learned before, in another precision
         returned = self.attempt(plain.inputs, None)
-        return returned is not None and tuple(returned.shape[1:]) == sizes != sizes[::-1]
+        if returned is None:
+            return
+        B, n, sizes = len(x), self._positions(x) + self._added, tuple(returned.shape)
+        self.returns_features_first = x.ndim != SEQUENCE and sizes[1:] == (self.width, n) != (n, self.width)
+        self.returns_turned = not self.returns_features_first and sizes[:2] == (n, B) != (B, n)
 
     def _handed(self, plain: Probe) -> Callable[[Tensor, str], Tensor | None]:
         """Return a call with another first input than a probe's, which is handed over in some order of axes."""

@@ -235,6 +235,7 @@ BEHIND_FIRST = "B n-"
 """How the axes of a mask begin that has no entry for some positions at the front; their number follows."""
 
 OF_SAMPLES = "B samples"
+"""The axes of a mask with an entry for each sample of a sound."""
 
 AXES = ("B n", "B 1 1 n", "B 1 n", "n B", "B n n", "B 1 n n", "1 n B", "n n B", "B h n n", "B*h n n", "B n 1")
 """The axes that masks have, the likeliest first."""

@@ -149,7 +149,7 @@ class Masked(ByChannels):
 
 
 class MaskedOverTime(Masked):
-    """The same with a norm over time, which reads what is padding among the samples."""
+    """Its norm runs over time, and so reads the padded samples too."""
 
     def normed(self, z: Tensor, l: int) -> Tensor:
         return self.over_time(z) if l == 0 else z
@@ -232,5 +232,5 @@ class OfAllChannels(Ear):
 
 @pytest.mark.parametrize("make", [Padded, OtherwiseActivated, OfAllChannels])
 def test_other_stages_stay_open(make: type[Ear]) -> None:
-    """No equation has them, and nothing shows that they are wrong: whoever means wav2vec 2.0 has to declare it."""
+    """They may be right elsewhere: to have them judged as wav2vec 2.0 you declare that profile."""
     assert judged(make, explain=False).verdict == "undetermined"

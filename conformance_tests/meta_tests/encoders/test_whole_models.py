@@ -373,7 +373,7 @@ def test_of_a_classifier_it_is_said_which_part_has_no_slot() -> None:
 
 
 class AddsWhatItWeighs(PlainAttention):
-    """What the heads give is added to its own map."""
+    """The output projection has a residual connection around it."""
 
     def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
         q, k, v = self.split(x)
@@ -413,7 +413,7 @@ class MeanOverLayers(Plain):
     ],
 )
 def test_a_head_hides_nothing(make: Callable[[], nn.Module], verdict: str, place: str) -> None:
-    """What cannot be read, or goes past the last layer, is judged with classes behind it as without them."""
+    """A classifier behind an encoder that is wrong, or in no slot, does not change the verdict."""
     for whole in (make, lambda: ClassesOfTheFirst(make())):
         target = check(whole, explain=False).targets[0]
         assert target.verdict == verdict, target.notes

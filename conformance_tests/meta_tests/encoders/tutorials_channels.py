@@ -72,7 +72,7 @@ def features_before_positions() -> nn.Module:
 
 
 class Spoken(Voice):
-    """Ids and a mask that it makes of them, which keeps everything; what it returns has its features first."""
+    """Takes ids, makes a mask of ones for them, and returns (B, d, n)."""
 
     def __init__(self) -> None:
         super().__init__()

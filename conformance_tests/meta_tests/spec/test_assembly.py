@@ -193,7 +193,7 @@ def test_widths_and_strides_of_stages_are_named_where_there_are_stages() -> None
 
 
 def test_parameters_of_stages_stand_under_their_numbers() -> None:
-    """The first one reads one channel, and the others as many as they give; a norm over time has an ε of its own.
+    """The first stage reads one channel, the others as many as they return; a norm over time may have another ε.
 
     A stage without a number is the last one.
     """

@@ -243,7 +243,7 @@ def test_a_stage_with_a_norm_normalises_the_channels_of_each_time() -> None:
 def test_a_norm_over_time_takes_each_channel_by_itself() -> None:
     """Channel 0 is (3, 1) over time, mean 2, variance 1: (1, −1). Channel 1 is (30, 10), variance 100: the same.
 
-    With γ = (1, 1) and β = (0, 0) both are (1, −1) before GELU. ε = 3 makes of channel 0 ±1/√(1 + 3) = ±1/2, and
+    With γ = (1, 1) and β = (0, 0) both are (1, −1) before GELU. With ε = 3 channel 0 is ±1/√(1 + 3) = ±1/2, and
     GELU(1/2) = 0.5·Φ(0.5) = 0.34573123063700656.
     """
     maps = {"stride": 1, "W_stage": tensor([[[1, 10]]]), "b_stage": tensor([0, 0])}

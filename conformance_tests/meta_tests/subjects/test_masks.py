@@ -66,7 +66,7 @@ def test_a_mask_of_samples_keeps_what_the_positions_read_that_are_kept() -> None
 
 @pytest.mark.parametrize("keep", [[T, F, T], [F, T, T], [F, F, F]])
 def test_a_mask_of_samples_hides_the_end_of_a_sound_alone(keep: list[bool]) -> None:
-    """What stands before valid positions cannot be hidden, nor can all of them."""
+    """A mask of samples cannot hide the beginning of a sound, nor all of it."""
     with pytest.raises(Unsupported, match="a mask of samples can hide only the end of a sound"):
         MaskForm("m", "keep", OF_SAMPLES, samples=(5, 2)).render(torch.tensor([keep]), 10)
 
