@@ -226,7 +226,7 @@ def waveform(
 
 
 @requirement("EMB-31", "A stage gives ⌊(T − k)/s⌋ + 1 times: nothing is read outside of the signal.")
-@requirement("EMB-30", "A stage is a GELU of a convolution: at each time it reads k, from s times the number of it on.")
+@requirement("EMB-30", "A stage is a GELU of a convolution: its result j reads k times of its input, from time s·j on.")
 @equation("embedding.stage", slot="stage", variant="convolution")
 def stage(
     u: Float[Tensor, "B time heard"],

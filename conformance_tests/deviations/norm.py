@@ -16,7 +16,7 @@ NORM, UNBIASED, OUTSIDE = "norm.layer_norm", "norm.unbiased_std_plus_eps", "norm
 WITHOUT_BETA, RMS = "norm.layer_norm_without_bias", "norm.rms"
 MEAN, VARIANCE = ("NORM-1", "NORM-3", "NORM-10"), ("NORM-3", "NORM-7", "NORM-10")
 EPS = (*VARIANCE, "EMB-33")
-"""What notices another ε; where a stage of a waveform is normed over time, the encoder departs there."""
+"""The requirements that notice another ε: EMB-33 where a stage with a norm over time departs before any layer."""
 
 Moments: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 Vector: TypeAlias = Float[Tensor, "d_model"]
