@@ -23,6 +23,7 @@ from conformance_tests.computation.shown import EncoderReading, Facts, Finding
 from conformance_tests.errors import Departs, Refused, SubjectError, TableUnknown, Undetermined
 from conformance_tests.harness.weight_sets import WeightSets
 from conformance_tests.identification.evidence import Calls
+from conformance_tests.identification.experiment import Experiment
 from conformance_tests.identification.foreign_parts import (
     demand_no_decoder,
     demand_nothing_outside,
@@ -71,6 +72,11 @@ NOTHING_REPRODUCES = "no choice of equations reproduces its outputs"
 
 Doing = Callable[[str], None]
 """Called with what is being done."""
+
+
+def tells_distances(shown: EncoderReading) -> bool:
+    """Return whether a longer call of an encoder may show more of how far its tokens lie apart."""
+    return shown.images is None and "N" in shown.sizes
 
 
 def untold(_what: str) -> None:
@@ -288,7 +294,7 @@ class Settling:
         except Undetermined:
             return None
         found = trial.identified()
-        if not found.agrees and (far := self._seen_far(shown)):
+        if not found.agrees and self._shows_more(shown, trial.experiments) and (far := self._seen_far(shown)):
             return self._settled_by_computation(far)
         if not found.agrees and (stretched := as_stretched(shown)):
             other = trial.of(Reading(mapping, self.weights, self.hints, self.declared, stretched))
@@ -341,19 +347,33 @@ class Settling:
 
     def _seen_far(self, shown: EncoderReading) -> EncoderReading | None:
         """Return a reading with what a long call shows of distances; None if it shows the same as a short one."""
-        if self._read_far or shown.images is not None or "N" not in shown.sizes:
+        if self._read_far or not tells_distances(shown):
             return None
         self._read_far = True
-        room = shown.sizes.get("max_len", FAR) - int(shown.choices.get("position_offset", 0))
-        length = min(FAR, room, isqrt(MOST_SCORES // (FEW * shown.sizes["N"] * shown.sizes["h"])))
         self.doing("reading its computation for a long input")
+        room = shown.sizes.get("max_len", FAR) - int(shown.choices.get("position_offset", 0))
+        return self._seen_at(shown, min(FAR, room, isqrt(MOST_SCORES // (FEW * shown.sizes["N"] * shown.sizes["h"]))))
+
+    def _shows_more(self, shown: EncoderReading, experiments: Sequence[Experiment]) -> bool:
+        """Return whether calls as long as the experiments show more of distances than the first one, if that is shorter.
+
+        Otherwise nothing that longer calls show bears on how the experiments came out.
+        """
+        if self._read_far or not tells_distances(shown):
+            return False
+        first, length = self.subject.accepted(), max(e.inputs[0].shape[1] for e in experiments)
+        is_shorter = first is None or first.length is None or first.length < length
+        return is_shorter and self._seen_at(shown, length) is not None
+
+    def _seen_at(self, shown: EncoderReading, length: int) -> EncoderReading | None:
+        """Return a reading with what a call of some length shows of distances; None if that is the same."""
         learned = self.subject.how_called()
-        with suppress(Exception):  # a long input may be refused
-            far = read(self._computation(Sizes(self.hints.batch or FEW, length)))
+        with suppress(Exception):  # this length may be refused
+            other = read(self._computation(Sizes(self.hints.batch or FEW, length)))
             self.subject.call_as(learned)
             findings = [f for f in shown.findings if f.slot not in ("reach", "bias")]
-            findings += [f for f in far.findings if f.slot in ("reach", "bias")]
-            seen = {key: far.choices[key] for key in SEEN_FAR if key in far.choices}
+            findings += [f for f in other.findings if f.slot in ("reach", "bias")]
+            seen = {key: other.choices[key] for key in SEEN_FAR if key in other.choices}
             choices = {key: choice for key, choice in shown.choices.items() if key not in SEEN_FAR} | seen
             if (choices, findings) != (shown.choices, shown.findings):
                 return replace(shown, choices=choices, findings=findings)
