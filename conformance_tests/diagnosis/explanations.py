@@ -16,11 +16,12 @@ from math import inf, isclose, isfinite, isinf, isnan
 from torch import Tensor
 
 from conformance_tests.deviations import NOT_DEFINED, Deviation, deviations, with_deviations
-from conformance_tests.diagnosis.first_layer import FirstLayer
+from conformance_tests.diagnosis.first_layer import FirstLayer, Seen
 from conformance_tests.diagnosis.masking import masks_as_applied
 from conformance_tests.diagnosis.observations import (
     UNDECIDED,
     Observation,
+    Tried,
     answers_at_random,
     is_defined,
     is_random,
@@ -108,12 +109,13 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
     # A candidate that is wrong is nearly always wrong on the first of them; large probes take their time.
     asked = sorted([*departing, *agreeing], key=lambda observed: observed.case in LARGE)
     first = FirstLayer(run, (departing or asked)[0]) if asked else None
-    single = list(reproducing(run, asked, ((d,) for d in candidates), first, progress, len(candidates)))
+    tried = Tried(run)
+    single = list(reproducing(tried, asked, [(d,) for d in candidates], first, progress))
     if asked and not departing:
         alike = [d for explanation in single for d in explanation.deviations]
         return leaking_alike(run, asked, alike) or behaving_alike(run, alike)
     if not single and departing and (not slots or "mask" in slots):
-        single = list(reproducing(run, asked, ((d,) for d in masks_as_applied(run)), None, silent, 0))
+        single = list(reproducing(tried, asked, [(d,) for d in masks_as_applied(run)]))
     if single or slots:
         return ranked(run, single)
     if run.question.declared is not None and (choice := other_choice(run)):
@@ -124,9 +126,12 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
         return []  # two wrong equations that change no shape change none together
     if answers_at_random(run):
         return behaving_alike(run, (d for d in candidates if is_random(run, d)), at_random=True)
-    likely = most_explaining(run, departing[0], candidates, first)
-    pairs = [(a, b) for a, b in combinations(candidates, 2) if a.slot != b.slot and (a in likely or b in likely)]
-    return ranked(run, reproducing(run, asked, pairs, first, progress, len(pairs)))
+    # One that departs by itself where the subject does not would have to be undone there by the other of two.
+    # One that departs by itself where the subject does not would have to be undone there by the other of two.
+    possible = [d for d in candidates if not tried.breaks((d,), agreeing)]
+    likely = most_explaining(run, departing[0], [d for d in possible if changes(d, departing[0], tried, first)], first)
+    pairs = [(a, b) for a, b in combinations(possible, 2) if a.slot != b.slot and (a in likely or b in likely)]
+    return ranked(run, reproducing(tried, asked, pairs, first, progress))
 
 
 def is_used(encoder: Encoder, deviation: Deviation) -> bool:
@@ -194,20 +199,26 @@ def ranked(run: Run, matching: Iterable[Explanation]) -> list[Explanation]:
     return sorted(matching, key=lambda e: (idle(e), e.residual or 0.0))
 
 
+def changes(wrong: Deviation, observation: Observation, tried: Tried, first: FirstLayer | None) -> bool:
+    """Return whether a deviation changes what the specification gives, in the first layer where that is looked at."""
+    if first is not None and first.recorded is not None:
+        return first.seen((wrong,)) is not Seen.AS_SPECIFIED
+    return not tried.answer((wrong,), observation).is_specified
+
+
 def reproducing(
-    run: Run,
+    tried: Tried,
     asked: Sequence[Observation],
-    candidates: Iterable[tuple[Deviation, ...]],
-    first: FirstLayer | None,
-    progress: Progress,
-    number: int,
+    candidates: Sequence[tuple[Deviation, ...]],
+    first: FirstLayer | None = None,
+    progress: Progress = silent,
 ) -> Iterator[Explanation]:
     """Yield the candidates with which the specification gives every observation; of some the first layer says no."""
-    for tried, wrong in enumerate(candidates if asked else ()):
-        progress(tried, number)
+    for done, wrong in enumerate(candidates if asked else ()):
+        progress(done, len(candidates))
         if first is not None and not first.may_show(wrong):
             continue
-        residual = largest_difference(run, with_deviations(run.encoder, wrong), asked)
+        residual = tried.residual(wrong, asked)
         if residual is not None:
             yield Explanation(wrong, residual)
 
@@ -223,8 +234,8 @@ def leaking_alike(run: Run, asked: Sequence[Observation], candidates: Sequence[D
     leaking, sealed = divided(run, with_other_padding(run))
     if not leaking:
         return []
-    masks = [*candidates, *masks_as_applied(run)]
-    return ranked(run, reproducing(run, [*leaking, *sealed, *asked], ((d,) for d in masks), None, silent, 0))
+    masks = [(d,) for d in [*candidates, *masks_as_applied(run)]]
+    return ranked(run, reproducing(Tried(run), [*leaking, *sealed, *asked], masks))
 
 
 def most_explaining(

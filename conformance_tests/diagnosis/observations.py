@@ -3,9 +3,10 @@
 Outputs in every case, and gradients: a wrong equation is an explanation only if it reproduces all of them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,7 +27,7 @@ NEAR_MISS = 10.0
 UNDECIDED = (Blocked, Disagreement, Unsupported)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Observation:
     """An answer of a subject: an output, or gradients.
 
@@ -84,17 +85,104 @@ def largest_difference(run: Run, encoder: Encoder, asked: Sequence[Observation])
     """Return the largest difference between an encoder and what was observed; None if one exceeds its budget."""
     largest = 0.0
     for observation in asked:
-        try:
-            wants = evaluated(run, encoder, observation)
-            for got, want in zip(observation.got, wants, strict=True):
-                valid = None if observation.gradients else valid_at(run, observation)
-                allowed = run.budget(observation.case)
-                if allowed is not None and is_near_miss(got, want, valid, allowed):
-                    allowed = budget_of(run, encoder, observation.case)
-                largest = max(largest, demand_equal(got, want, "", valid=valid, budget=allowed).error)
-        except (*UNDECIDED, *NOT_DEFINED):
+        error = error_of(run, encoder, observation, values(run, encoder, observation))
+        if error is None:
             return None
+        largest = max(largest, error)
     return largest
+
+
+def values(run: Run, encoder: Encoder, observation: Observation) -> tuple[Tensor, ...] | None:
+    """Return what an encoder gives where the subject was observed; None if it has no value there."""
+    try:
+        return evaluated(run, encoder, observation)
+    except (*UNDECIDED, *NOT_DEFINED):
+        return None
+
+
+def error_of(run: Run, encoder: Encoder, observation: Observation, wants: Sequence[Tensor] | None) -> float | None:
+    """Return the largest difference between an encoder's values and what was observed; None beyond the budget."""
+    if wants is None:
+        return None
+    largest = 0.0
+    try:
+        for got, want in zip(observation.got, wants, strict=True):
+            valid = None if observation.gradients else valid_at(run, observation)
+            allowed = run.budget(observation.case)
+            if allowed is not None and is_near_miss(got, want, valid, allowed):
+                allowed = budget_of(run, encoder, observation.case)
+            largest = max(largest, demand_equal(got, want, "", valid=valid, budget=allowed).error)
+    except (*UNDECIDED, *NOT_DEFINED):
+        return None
+    return largest
+
+
+class Answer(NamedTuple):
+    """What the specification gives with wrong equations where the subject was observed.
+
+    Attributes:
+        error: the largest difference from what the subject gave; None beyond the budget, or without a value.
+        is_specified: whether it is what the specification gives without them, bit for bit.
+    """
+
+    error: float | None
+    is_specified: bool
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Deviations that were tried, by themselves and together: each is evaluated once where the subject was observed.
+
+    Beside one that changes nothing there, another does what it does by itself. So most pairs, of which there are many,
+    need no evaluation.
+    """
+
+    run: Run
+    _specified: dict[Observation, tuple[Tensor, ...] | None] = field(default_factory=dict, repr=False)
+    _answers: dict[tuple[Observation, tuple[Deviation, ...]], Answer] = field(default_factory=dict, repr=False)
+
+    def specified(self, observation: Observation) -> tuple[Tensor, ...] | None:
+        """Return what the specification gives where the subject was observed; None if it has no value there."""
+        if observation not in self._specified:
+            self._specified[observation] = values(self.run, self.run.encoder, observation)
+        return self._specified[observation]
+
+    def answer(self, wrong: tuple[Deviation, ...], observation: Observation) -> Answer:
+        """Return what the specification with some deviations gives where the subject was observed."""
+        key = observation, wrong
+        if key not in self._answers:
+            alone = len(wrong) < 2
+            doing = tuple(d for d in wrong if alone or not self.answer((d,), observation).is_specified)
+            is_less = len(doing) < len(wrong)
+            self._answers[key] = self.answer(doing, observation) if is_less else self._evaluated(wrong, observation)
+        return self._answers[key]
+
+    def _evaluated(self, wrong: tuple[Deviation, ...], observation: Observation) -> Answer:
+        encoder = with_deviations(self.run.encoder, wrong)
+        wants, specified = values(self.run, encoder, observation), self.specified(observation)
+        is_specified = wants is not None and specified is not None and is_same(wants, specified)
+        return Answer(error_of(self.run, encoder, observation, wants), is_specified)
+
+    def residual(self, wrong: tuple[Deviation, ...], asked: Sequence[Observation]) -> float | None:
+        """Return the largest difference between what was observed and the specification with deviations.
+
+        None if one exceeds its budget. What is said of several is evaluated with all of them.
+        """
+        if any(self.answer(wrong, observation).error is None for observation in asked):
+            return None
+        if len(wrong) > 1:
+            return largest_difference(self.run, with_deviations(self.run.encoder, wrong), asked)
+        return max(self.answer(wrong, observation).error or 0.0 for observation in asked)
+
+    def breaks(self, wrong: tuple[Deviation, ...], agreeing: Iterable[Observation]) -> bool:
+        """Return whether deviations were seen not to give what the subject and the specification agree in."""
+        known = filter(None, (self._answers.get((observation, wrong)) for observation in agreeing))
+        return any(answer.error is None for answer in known)
+
+
+def is_same(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    """Return whether arrays are equal, bit for bit; what is not a number is equal to nothing."""
+    return len(some) == len(others) and all(map(torch.equal, some, others))
 
 
 def valid_at(run: Run, observation: Observation) -> Tensor | None:

@@ -5,6 +5,7 @@ What they leave open is searched, nearest to the encoder's own hints first, and 
 by agreement of the outputs and nothing else.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from conformance_tests.harness.intermediates import Recorded
@@ -126,7 +127,17 @@ def identify(
 
 def differences(encoder: Encoder, profile: Profile) -> dict[str, tuple[str | float, str | float]]:
     """Return where an encoder chooses otherwise than a profile: name → (its choice, the profile's)."""
-    mine = {k: v for k, v in encoder.choices().items() if k in encoder.profile.choices()}
+    return apart(chosen(encoder), profile)
+
+
+def chosen(encoder: Encoder) -> dict[str, str | float]:
+    """Return what an encoder chooses of what profiles choose, by name."""
+    named = encoder.profile.choices()
+    return {name: choice for name, choice in encoder.choices().items() if name in named}
+
+
+def apart(mine: Mapping[str, str | float], profile: Profile) -> dict[str, tuple[str | float, str | float]]:
+    """Return where choices are others than those of a profile."""
     theirs = profile.choices()
     # A place or a constant of a place, norm_final or norm_final.eps, is compared with its slot or constant.
     wanted = {k: theirs.get(k, theirs.get(k.rpartition(".")[2], theirs.get(k.partition("_")[0], ""))) for k in mine}
@@ -135,6 +146,7 @@ def differences(encoder: Encoder, profile: Profile) -> dict[str, tuple[str | flo
 
 def nearest_profile(encoder: Encoder) -> tuple[Profile, dict[str, tuple[str | float, str | float]]]:
     """Return the published profile with the fewest differences, and these differences."""
-    ranked = {name: differences(encoder, profile) for name, profile in PROFILES.items()}
+    mine = chosen(encoder)
+    ranked = {name: apart(mine, profile) for name, profile in PROFILES.items()}
     best = min(ranked, key=lambda name: (len(ranked[name]), "input" in ranked[name]))
     return PROFILES[best], ranked[best]

@@ -37,7 +37,8 @@ def candidates(start: Encoder, axes: Axes, most: int | None = None) -> Iterator[
                 chosen = start.profile.replace(**choice)
                 if "position_offset" in choice and "offset" not in chosen["position"].constants:
                     continue  # it would be the same choice again
-                if not is_given and chosen["residual"].is_mistake_beside(chosen.choices()):
+                residual = chosen["residual"]
+                if not is_given and residual.to_be_declared and residual.is_mistake_beside(chosen.choices()):
                     continue
                 yield Encoder(chosen, resized)
 

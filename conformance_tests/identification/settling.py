@@ -355,12 +355,15 @@ class Settling:
         return self._seen_at(shown, min(FAR, room, isqrt(MOST_SCORES // (FEW * shown.sizes["N"] * shown.sizes["h"]))))
 
     def _shows_more(self, shown: EncoderReading, experiments: Sequence[Experiment]) -> bool:
-        """Return whether calls as long as the experiments show more of distances than the first one, if that is shorter.
+        """Return whether calls as long as the experiments show more of distances than the first one did.
 
-        Otherwise nothing that longer calls show bears on how the experiments came out.
+        If not, nothing that longer calls show bears on how the experiments came out. Where a part is rounded, they may
+        depart by that alone.
         """
         if self._read_far or not tells_distances(shown):
             return False
+        if self.narrowed is not None:
+            return True
         first, length = self.subject.accepted(), max(e.inputs[0].shape[1] for e in experiments)
         is_shorter = first is None or first.length is None or first.length < length
         return is_shorter and self._seen_at(shown, length) is not None

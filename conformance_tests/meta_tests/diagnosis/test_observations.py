@@ -8,9 +8,12 @@ import torch
 from torch import Tensor
 
 from conformance_tests.deviations import deviation_named, with_deviations
+from conformance_tests.diagnosis import observations as measured
 from conformance_tests.diagnosis.observations import (
     NEAR_MISS,
+    Answer,
     Observation,
+    Tried,
     answers_at_random,
     evaluated,
     gradients_of_subject,
@@ -24,7 +27,9 @@ from conformance_tests.diagnosis.shrinking import agreeing_cases
 from conformance_tests.errors import Blocked, Unsupported
 from conformance_tests.harness.computed import FAST, LARGE, PADDED, UNPADDED, Case
 from conformance_tests.harness.gradients import Gradients
+from conformance_tests.harness.run import Run
 from conformance_tests.meta_tests.diagnosis.conftest import RunWith
+from encoder_spec.assembly import Encoder
 
 ZEROS = torch.zeros(2, 2)
 KEEP = torch.tensor([[True, False], [True, True]])
@@ -140,6 +145,55 @@ def test_only_the_equations_of_the_subject_give_all_that_it_gave(wrong: str, run
     agreeing = [o for o in asked if largest_difference(run, run.encoder, [o]) is not None]
     assert len(agreeing) < len(asked)
     assert largest_difference(run, run.encoder, agreeing) is not None
+
+
+def test_each_deviation_is_evaluated_once_and_most_pairs_never(
+    run_with: RunWith, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside one that changes nothing here, another does what it does by itself."""
+    run = run_with("scores-scaled-by-d-model")
+    plain = next(iter(observations(run)))
+    evaluations: list[Encoder] = []
+    evaluate = measured.evaluated
+
+    def counted(run: Run, encoder: Encoder, observation: Observation) -> tuple[Tensor, ...]:
+        evaluations.append(encoder)
+        return evaluate(run, encoder, observation)
+
+    monkeypatch.setattr(measured, "evaluated", counted)
+    tried = Tried(run)
+    unmasked, scaled, tanh = map(deviation_named, ("mask-unused", "scores-scaled-by-d-model", "activation-tanh"))
+    assert tried.answer((unmasked,), plain) == Answer(None, is_specified=True)
+    assert tried.answer((scaled,), plain) == Answer(0.0, is_specified=False)
+    before = len(evaluations)
+    assert tried.answer((unmasked, scaled), plain) == tried.answer((scaled,), plain)
+    assert len(evaluations) == before
+    assert tried.answer((tanh, scaled), plain) == Answer(None, is_specified=False)
+    assert len(evaluations) == before + 2  # of one alone, and of both
+
+
+def test_what_is_said_of_two_is_evaluated_with_both(run_with: RunWith) -> None:
+    """One that does nothing by itself may do something beside another."""
+    run = run_with("scores-scaled-by-d-model")
+    plain = next(iter(observations(run)))
+    tried = Tried(run)
+    nothing, scaled, tanh = map(deviation_named, ("mask-unused", "scores-scaled-by-d-model", "activation-tanh"))
+    assert tried.residual((nothing, scaled), [plain]) == 0.0
+    tried._answers[plain, (tanh,)] = Answer(None, is_specified=True)
+    assert tried.residual((tanh, scaled), [plain]) is None
+
+
+def test_a_deviation_breaks_what_was_seen_to_agree_without_it(run_with: RunWith) -> None:
+    """What was not tried there breaks nothing."""
+    run = run_with("mask-unused")
+    plain = next(iter(observations(run)))
+    tried = Tried(run)
+    tanh, unmasked = map(deviation_named, ("activation-tanh", "mask-unused"))
+    assert not tried.breaks((tanh,), [plain])
+    assert tried.residual((tanh,), [plain]) is None
+    assert tried.residual((unmasked,), [plain]) == 0.0
+    assert tried.breaks((tanh,), [plain])
+    assert not tried.breaks((unmasked,), [plain])
 
 
 def test_an_encoder_is_evaluated_where_the_subject_was_observed(run_with: RunWith) -> None:
