@@ -118,7 +118,7 @@ def error_of(run: Run, encoder: Encoder, observation: Observation, wants: Sequen
 
 
 class Answer(NamedTuple):
-    """What the specification gives with wrong equations where the subject was observed.
+    """An answer of the specification with wrong equations, where the subject was observed.
 
     Attributes:
         error: the largest difference from what the subject gave; None beyond the budget, or without a value.
