@@ -119,7 +119,7 @@ class Recorded:
     def __init__(self, arrays: list[Tensor], budget: float = BUDGET) -> None:
         self.budget = budget
         by_size: dict[int, list[Tensor]] = {}
-        for array in arrays:
+        for array in filter(torch.numel, arrays):
             by_size.setdefault(array.numel(), []).append(array.reshape(-1).to(torch.float64))
         self._flat = {size: torch.stack(same) for size, same in by_size.items()}
         self._sums = {size: moments(flat) for size, flat in self._flat.items()}
@@ -149,21 +149,21 @@ class Recorded:
         likely = self.like(want, near)
         return any(
             bool((difference_at(array, want, None) <= near).all())
-            for order in axis_orders(want)
+            for order in (axis_orders(want) if len(likely) else ())
             for array in in_order(order, want.shape, likely)
         )
 
     def has_reordered(self, want: Tensor) -> bool:
         """Return whether some array has the samples of ``want`` in another order: a batch is sorted to be packed."""
         sums = want.flatten(1).sum(dim=1)
-        near = self.budget * want[0].numel() * max(1.0, float(want.abs().max()))
+        near = self.budget * want[0].numel() * max(1.0, largest(want))
         of_samples = self.of_size(want.numel()).unflatten(1, (len(want), -1)).sum(dim=2)
         alike = ((of_samples.sort(dim=1).values - sums.sort().values).abs() <= near).all(dim=1)
         return bool((alike & ((of_samples - sums).abs() > near).any(dim=1)).any())
 
     def places_of(self, want: Tensor) -> list[int]:
         """Return the places, among the arrays of its size, of those that may be ``want`` in another order of axes."""
-        near = self._near(want, self.budget * max(1.0, float(want.abs().max())))
+        near = self._near(want, self.budget * max(1.0, largest(want)))
         return near.nonzero().flatten().tolist()
 
     def like(self, want: Tensor, budget: float) -> Tensor:
@@ -173,8 +173,13 @@ class Recorded:
     def _near(self, want: Tensor, budget: float) -> Tensor:
         if want.numel() not in self._sums:
             return torch.zeros(0, dtype=torch.bool)
-        allowed = budget * want.numel() * max(1.0, 2 * float(want.abs().max()))
+        allowed = budget * want.numel() * max(1.0, 2 * largest(want))
         return ((self._sums[want.numel()] - moments(want.reshape(1, -1))).abs() <= allowed).all(dim=-1)
+
+
+def largest(value: Tensor) -> float:
+    """Return the largest magnitude of an array, 0 without entries: a wrong equation may leave none."""
+    return float(value.abs().max()) if value.numel() else 0.0
 
 
 def moments(flat: Tensor) -> Tensor:
