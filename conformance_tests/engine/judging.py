@@ -346,6 +346,8 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
                 lambda done, of: watcher.doing(f"{report.target}: explaining", done, of),
                 {finding.slot for finding in shown} - {"stack"} or slots,
             )
+    # Of an encoder whose outputs are all right there is nothing to reproduce: what fails says what is wrong.
+    report.explained = report.explained and bool(shown or matching or run.first_wrong is not None)
     if shown:
         report.departs_at = by_value
     else:

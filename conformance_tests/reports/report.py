@@ -102,7 +102,7 @@ class TargetReport:
     extent: dict[str, list[Any]] = field(default_factory=dict)
     """How far it was looked at: the lengths, sizes of batches, precisions, modes and weights of the calls answered."""
     explained: bool = True
-    """False if something is wrong and the catalogue of deviations was not searched for it."""
+    """False if something is wrong that the catalogue of deviations was not searched for, or that no output shows."""
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Self:

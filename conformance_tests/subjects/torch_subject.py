@@ -49,11 +49,11 @@ from conformance_tests.subjects.subject import Boundary, Precision, without_numb
 from conformance_tests.subjects.torch_hints import documented_masks, hints_of
 from conformance_tests.subjects.torch_recording import TorchRecording
 from conformance_tests.subjects.unregistered import (
+    attributes_kept,
     named_parameters,
     parameters_in,
     plain_tensors,
     registered,
-    tensors_kept,
 )
 from conformance_tests.subjects.unwrapped import unwrapped
 from conformance_tests.subjects.widened import widened
@@ -139,7 +139,7 @@ class TorchSubject(EnteredSubject):
     @contextmanager
     def borrowed(self) -> Iterator[None]:
         """Run the module in float64 and evaluation mode, then restore every tensor and flag."""
-        with registered(self.module), tensors_kept(self.module), self._in_float64(), uncompiled():
+        with registered(self.module), attributes_kept(self.module), self._in_float64(), uncompiled():
             yield
 
     @contextmanager
@@ -399,7 +399,7 @@ class TorchSubject(EnteredSubject):
         def call(x: Tensor, named: Mapping[str, Any]) -> Any:
             nonlocal mixes_types, mixed_floats
             try:
-                with tensors_kept(self.module):
+                with attributes_kept(self.module):
                     return self.call_with_batch([x], named, gradients=True)
             except Exception as refusal:
                 mixes_types = mixes_types or bool(MIXED_TYPES.search(message(refusal)))

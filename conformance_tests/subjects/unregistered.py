@@ -108,15 +108,16 @@ def plain_tensors(module: nn.Module) -> dict[str, Tensor]:
 
 
 @contextmanager
-def tensors_kept(module: nn.Module) -> Iterator[None]:
-    """Let each attribute that is a tensor be afterwards the one that it was: a call may put another in its place.
+def attributes_kept(module: nn.Module) -> Iterator[None]:
+    """Let each plain attribute be afterwards what it was: a call may put something else in its place.
 
-    Positions that are cast to the type of the input are lost for good where that is one of ids.
+    Positions that are cast to the type of the input are lost for good where that is one of ids; and a table that an
+    encoder makes as long as its input fits the length that it notes beside it.
     """
     held = [vars(owner) for owner in module.modules()]
-    before = [{name: value for name, value in each.items() if isinstance(value, Tensor)} for each in held]
+    before = [{name: value for name, value in each.items() if name not in TORCHS_OWN} for each in held]
     try:
         yield
     finally:
-        for each, tensors in zip(held, before, strict=True):
-            each.update(tensors)
+        for each, attributes in zip(held, before, strict=True):
+            each.update(attributes)

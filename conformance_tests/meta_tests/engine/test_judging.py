@@ -133,6 +133,18 @@ def test_explained_failure_names_the_deviation() -> None:
     assert report.diagnosis[0]["equation"] == "attention.scores"
 
 
+def test_nothing_is_said_of_deviations_where_all_outputs_are_right() -> None:
+    """No equation reproduces that an input is changed and changed back, and none is wrong."""
+
+    class Changing(nn.TransformerEncoder):
+        def forward(self, src: Tensor, *given: Any, **named: Any) -> Tensor:
+            return super().forward(src.add_(1) - 1, *given, **named)
+
+    layer = nn.TransformerEncoderLayer(12, 3, 20, dropout=0.0, batch_first=True)
+    report = check(Changing(layer, 2, enable_nested_tensor=False)).targets[0]
+    assert ([r.id for r in report.of("fail")], report.explained) == (["ENC-6"], False)
+
+
 def test_known_failure_is_expected_and_does_not_count() -> None:
     known = {"ATT-3": "known since 2017", "ENC-2": "follows from it", "ENC-17": "never"}
     report = check(broken, expected=known, explain=False).targets[0]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from conformance_tests import check
 from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
-from conformance_tests.subjects.unregistered import plain_tensors, registered
+from conformance_tests.subjects.unregistered import attributes_kept, plain_tensors, registered
 
 
 class Holding(nn.Module):
@@ -78,6 +78,19 @@ def test_only_floating_tensors_of_some_length_are_plain_tensors() -> None:
     module.register_buffer("table", torch.ones(4))
     module.count, module.scale = torch.arange(3), torch.tensor(2.0)
     assert list(plain_tensors(module)) == ["held"]
+
+
+def test_a_table_and_the_length_that_it_is_for_are_put_back_together() -> None:
+    """One without the other makes a right encoder refuse longer inputs."""
+    module = Holding(torch.zeros(5))
+    module.length = 5
+    linear = module.known
+    with attributes_kept(module):
+        module.held, module.length = torch.zeros(7), 7
+        module.eval()
+    assert (len(module.held), module.length) == (5, 5)
+    assert module.known is linear
+    assert not module.training
 
 
 class WithTable(Plain):
