@@ -221,10 +221,15 @@ class Settling:
         """Return a reading, and its graph, with other values of arguments that the suite gave zeros, if these mend it.
 
         What is attended to beside the input is the input again in an encoder; and where tokens have no positions, an
-        argument that looks rows up may be for these.
+        argument that looks rows up may be for these. Of several tables that give every token one row, that of segments
+        is the one whose rows an argument can number.
         """
         shown, graph = self._given(read(graph), graph, self.subject.further_vectors(), "input", lambda r: not r.foreign)
-        return self._given(shown, graph, self.subject.further_ids(graph), "positions", lambda r: not lacks_positions(r))
+        shown, graph = self._given(
+            shown, graph, self.subject.further_ids(graph), "positions", lambda r: not lacks_positions(r)
+        )
+        may_be = self.subject.may_number_segments() if shown.leaves_segments_open else ()
+        return self._given(shown, graph, may_be, "zeros", lambda r: not r.leaves_segments_open)
 
     def _with_its_images(self, shown: EncoderReading, graph: Graph) -> tuple[EncoderReading, Graph]:
         """Return a reading, and its graph, of the images that the encoder is made for, if it takes others as well."""

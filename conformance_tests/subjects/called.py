@@ -66,6 +66,7 @@ from conformance_tests.subjects.masks import (
     telling_nothing,
     tells_of_a_mask,
     tells_of_padding,
+    unforeseen_arguments,
 )
 from conformance_tests.subjects.one_by_one import apart, joined, over_tensors, with_batch, without_batch
 from conformance_tests.subjects.segments import segment_argument
@@ -311,7 +312,7 @@ class CalledSubject(Subject):
         # Whatever its name: zeros that look rows up are ids, and not those of tokens. Of several the first is read as
         # segments, and all tokens are of one of the other kinds.
         shown = self._given_zeros(looked_up)
-        if len(shown) > 1 or (argument is None and shown):
+        if len(shown) > 1 or (shown and (argument is None or argument in self._no_ids)):
             self._shown_segments = shown[0]
         self._kinds = frozenset(shown[1:])
 
@@ -323,6 +324,12 @@ class CalledSubject(Subject):
     def further_ids(self, graph: Graph) -> tuple[str, ...]:
         """See ``Subject``: those that are called segments are such."""
         return tuple(name for name in self._given_zeros(tables_by_argument(graph)) if not SEGMENTS.search(name))
+
+    def may_number_segments(self) -> tuple[str, ...]:
+        """See ``Subject``: one that is called so or is the second, else one whose name tells nothing."""
+        named, given = self._segment_argument(), self.first_forms or {}
+        likely = [*([] if named is None else [named]), *unforeseen_arguments(self.open_arguments())]
+        return tuple(name for name in dict.fromkeys(likely) if name not in given and not name.startswith("*"))
 
     def further_vectors(self) -> tuple[str, ...]:
         """See ``Subject``."""

@@ -198,12 +198,16 @@ class Subject:
         """Return the arguments that were given zeros, and look rows up: what these are is not known."""
         return ()
 
+    def may_number_segments(self) -> tuple[str, ...]:
+        """Return the arguments that no recorded call was given, and that may take segment ids, the likeliest first."""
+        return ()
+
     def further_vectors(self) -> tuple[str, ...]:
         """Return the arguments that were given zeros with the axes of the input: what these are is not known."""
         return ()
 
     def give(self, argument: str, kind: str | None) -> None:
-        """Give an argument ``"positions"`` or the ``"input"`` in the place of zeros from now on; None takes it back."""
+        """Give an argument ``"positions"``, the ``"input"`` or ``"zeros"`` from now on; None takes it back."""
 
     def ask_for(self, shape: tuple[int, ...] | None) -> None:
         """Call it with an input of this shape from now on; None takes it back."""
