@@ -373,6 +373,16 @@ def tables_by_argument(graph: Graph) -> dict[str, tuple[str, ...]]:
     return {argument: tuple(tables) for argument, tables in found.items()}
 
 
+def unlearned_rows(graph: Graph) -> dict[str, int]:
+    """Return the row that is not learned, of a table whose rows an argument itself numbers, by that argument."""
+    found: dict[str, int] = {}
+    for look_up in (v for v in graph.values if v.operation == "look-up"):
+        by, row = graph.owner(unchanged(graph, look_up.arrays[-1])), look_up.options.get("unlearned")
+        if by is not None and by.operation == "argument" and row is not None:
+            found[by.name] = row
+    return found
+
+
 def read_scale(found: EncoderReading, factor: float, width: int) -> None:
     """Read by what the tokens are multiplied."""
     root = width**0.5

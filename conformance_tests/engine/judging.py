@@ -219,7 +219,7 @@ def judge(
             report.requirements, notes = apply_expected(report.requirements, known, target.name, target.repro)
             report.notes.extend(notes)
             report.level, report.verdict = verdict_of(report.requirements, question.strongest)
-            if unknown := run.subject.unknown():
+            if unknown := "; ".join(filter(None, (run.subject.unknown(), run.subject.left_open()))):
                 report.notes.append(unknown)
                 report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
             unexplained = replace(report, notes=[*report.notes], explained=False)

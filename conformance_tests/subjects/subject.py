@@ -19,6 +19,7 @@ from conformance_tests.errors import Disagreement, Undetermined, Unsupported
 from conformance_tests.numerics.noise import with_noise
 from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.left_out import Rows
 from encoder_spec.notation import SpecificationError
 
 Boundary = Callable[[], AbstractContextManager[Any]]
@@ -191,8 +192,12 @@ class Subject:
         """Return whether a call has a place for the segment ids of an encoder with a table of segments."""
         return True
 
-    def learn_segments(self, graph: Graph) -> None:
-        """Find out, from the computation of an encoder with a table of segments, whether a call has a place for ids."""
+    def learn_segments(self, graph: Graph) -> int | None:
+        """Find out, from the computation of an encoder with a table of segments, whether a call has a place for ids.
+
+        Returns:
+            The row of the table that is not learned, if there is one and a call with ids shows it.
+        """
 
     def further_ids(self, graph: Graph) -> tuple[str, ...]:
         """Return the arguments that were given zeros, and look rows up: what these are is not known."""
@@ -201,6 +206,13 @@ class Subject:
     def may_number_segments(self) -> tuple[str, ...]:
         """Return the arguments that no recorded call was given, and that may take segment ids, the likeliest first."""
         return ()
+
+    def learn_defaults(self, probes: Probes, rows: Rows) -> None:
+        """Find out what ids of segments and positions are where a call leaves them out; see ``left_out``."""
+
+    def left_open(self) -> str:
+        """Return what is not known of arguments that are left out, and keeps it from being judged conformant."""
+        return ""
 
     def further_vectors(self) -> tuple[str, ...]:
         """Return the arguments that were given zeros with the axes of the input: what these are is not known."""

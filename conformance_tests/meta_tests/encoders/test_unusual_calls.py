@@ -10,6 +10,7 @@ from conformance_tests.meta_tests.encoders import (
     in_no_slot,
     plain,
     unusual_calls,
+    unusual_defaults,
     unusual_entrances,
     unusual_frameworks,
     unusual_images,
@@ -24,6 +25,7 @@ from conformance_tests.meta_tests.judgements import Judgements
 
 MODULES = (
     unusual_calls,
+    unusual_defaults,
     unusual_entrances,
     unusual_frameworks,
     unusual_images,
@@ -67,6 +69,7 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
         (in_no_slot.linear_attention, "a sublayer without attention"),
         (in_no_slot.ActivatedWithItsPositions, "what enters its first layer is tanh"),
         (in_no_slot.LargestOfSomePixels, "what enters its first layer has a part that is max_pool2d"),
+        (unusual_defaults.CountsFromOne, "no padding is known that the numbers before 1 are kept for"),
     ],
 )
 def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], words: str, judged: Judgements) -> None:
