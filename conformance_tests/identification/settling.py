@@ -32,7 +32,13 @@ from conformance_tests.identification.foreign_parts import (
 from conformance_tests.identification.identify import Identification, identify
 from conformance_tests.identification.missing_facts import what_is_missing
 from conformance_tests.identification.search import agrees, traced, with_eps
-from conformance_tests.identification.statements import contradicted, serving_twice, unused, without_its_positions
+from conformance_tests.identification.statements import (
+    applied_again,
+    contradicted,
+    serving_twice,
+    unused,
+    without_its_positions,
+)
 from conformance_tests.identification.structure import admissible, as_shown, number_of_stages
 from conformance_tests.identification.trial import Reading, Trial
 from conformance_tests.numerics.probes import MANY, Probes, Sizes
@@ -321,6 +327,7 @@ class Settling:
             *contradicted(shown, self.hints),
             *self._departing(shown),
             *serving_twice(shown, mapping),
+            *applied_again(shown),
             *unused(shown, mapping, self.weights),
             *without_its_positions(shown, self.tables),
         )
