@@ -429,6 +429,11 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         return self.mask_form is None or self.mask_form.values != PADDING_ID
 
+    def hidden_ids(self) -> frozenset[int]:
+        """See ``Subject``."""
+        by_mask = {self.mask_form.id} if self.mask_form is not None and not self.reads_padding() else set()
+        return self.padding_ids | by_mask
+
     def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
         """See ``Subject``: hidden states of one sequence alone count as those of a batch."""
         if not self.one_by_one:

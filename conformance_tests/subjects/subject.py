@@ -247,6 +247,10 @@ class Subject:
         """Return whether it reads what stands at padded positions: not where an id there says that they are padded."""
         return True
 
+    def hidden_ids(self) -> frozenset[int]:
+        """Return the ids that are known to hide the positions at which they stand."""
+        return frozenset()
+
     def conventions(self) -> dict[str, str]:
         """Return in words how it is called, as far as the suite worked it out."""
         return {}
