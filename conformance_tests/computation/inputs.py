@@ -269,7 +269,7 @@ def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
         unlearned = term.value.options.get("unlearned")
         if not first:
             numbers = graph.numbers(index).long().unique().tolist()
-            found.kinds.append(Kind(owner.number, factor, table, numbers, unlearned, term.value.where))
+            found.kinds.append(Kind(owner.number, True, factor, table, numbers, unlearned, term.value.where))
             return
         if "E" in found.codes:
             if torch.equal(found.codes["E"], table):
@@ -373,6 +373,16 @@ def tables_by_argument(graph: Graph) -> dict[str, tuple[str, ...]]:
     return {argument: tuple(tables) for argument, tables in found.items()}
 
 
+def unlearned_rows(graph: Graph) -> dict[str, int]:
+    """Return the row that is not learned, of a table whose rows an argument itself numbers, by that argument."""
+    found: dict[str, int] = {}
+    for look_up in (v for v in graph.values if v.operation == "look-up"):
+        by, row = graph.owner(unchanged(graph, look_up.arrays[-1])), look_up.options.get("unlearned")
+        if by is not None and by.operation == "argument" and row is not None:
+            found[by.name] = row
+    return found
+
+
 def read_scale(found: EncoderReading, factor: float, width: int) -> None:
     """Read by what the tokens are multiplied."""
     root = width**0.5
@@ -416,7 +426,7 @@ def read_constant(found: EncoderReading, codes: Tensor) -> None:
         elif owner is not None and owner.operation == "parameter":
             table = owner.codes.reshape(-1, codes.shape[-1])
             rows = (table == codes[0]).all(-1).nonzero().flatten().tolist()
-            found.kinds.append(Kind(len(graph.values), 1, table, rows))
+            found.kinds.append(Kind(len(graph.values), False, 1, table, rows))
         elif owner is not None and owner.operation == "constant" and is_of_sinusoids(owner.data, codes.shape[-1]):
             found.findings.append(Finding("position", "the same row of the sinusoids is added to every token"))
         elif bool(graph.numbers(codes[0]).any()):

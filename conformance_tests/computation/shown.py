@@ -43,6 +43,7 @@ class Kind(NamedTuple):
 
     Attributes:
         order: the place of the argument that numbers the rows; beyond all where none does.
+        is_numbered: whether an argument does.
         factor: by what the rows are multiplied.
         table: its codes.
         rows: the numbers of those that are added.
@@ -51,6 +52,7 @@ class Kind(NamedTuple):
     """
 
     order: int
+    is_numbered: bool
     factor: float
     table: Tensor
     rows: list[int]
@@ -163,6 +165,11 @@ class EncoderReading(Remarks):
         given = self.choices.get("input") == "given"
         embedded = bool({"E", "W_patch", "W_conv"} & self.codes.keys()) or bool(self.stages) or self.places_vectors
         return "N" in self.sizes and (given or embedded)
+
+    @property
+    def leaves_segments_open(self) -> bool:
+        """Return whether several tables give one row to every token, and no argument shows which has the segments."""
+        return len(self.kinds) > 1 and not any(kind.is_numbered for kind in self.kinds)
 
     @property
     def fits_slots(self) -> bool:

@@ -21,6 +21,7 @@ from conformance_tests.engine.reproduction import again
 from conformance_tests.errors import Departs, Disagreement, SubjectError, TargetError, Undetermined, one_line
 from conformance_tests.harness.deciding import decide, departures, planned
 from conformance_tests.harness.question import Question
+from conformance_tests.harness.rare_ids import told_apart
 from conformance_tests.harness.run import OF_HEAD, Run
 from conformance_tests.identification.foreign_parts import listed
 from conformance_tests.identification.head import run_with_head
@@ -219,7 +220,7 @@ def judge(
             report.requirements, notes = apply_expected(report.requirements, known, target.name, target.repro)
             report.notes.extend(notes)
             report.level, report.verdict = verdict_of(report.requirements, question.strongest)
-            if unknown := run.subject.unknown():
+            if unknown := "; ".join(not_known(run, report.verdict)):
                 report.notes.append(unknown)
                 report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
             unexplained = replace(report, notes=[*report.notes], explained=False)
@@ -227,6 +228,13 @@ def judge(
             watcher.judged(unexplained)
             watcher.doing(f"{target.name}: explaining", 1, 1)
             explain(run, watcher, report)
+
+
+def not_known(run: Run, verdict: str) -> Iterator[str]:
+    """Yield what keeps an encoder open, since it is not known; rare ids are tried where it would be conformant."""
+    is_called = run.question.strongest > Level.STATIC and not run.question.variant_alone
+    rare = told_apart(run) if verdict == "conformant" and is_called else ""
+    yield from filter(None, (run.subject.unknown(), run.subject.left_open(), rare))
 
 
 def tell_departures(found: Departs, target: Target, question: Question, report: TargetReport) -> None:

@@ -39,7 +39,7 @@ from conformance_tests.harness.weight_sets import (
 )
 from conformance_tests.numerics.compare import budget_in_float64, demand_equal, difference_at
 from conformance_tests.numerics.noise import IMMODERATE, is_moderate
-from conformance_tests.numerics.probes import Probe, Probes, Sizes, sizes_in_words
+from conformance_tests.numerics.probes import WHOLE, Probe, Probes, Sizes, sizes_in_words
 from conformance_tests.numerics.rounding import budget
 from conformance_tests.numerics.sketches import as_they_arise, nothing_like, sketch
 from conformance_tests.parameters.idle import forgotten, of_any_layer
@@ -113,7 +113,7 @@ UNPADDED = (
     Case(probe="many"),
 )
 PADDED = (Case(probe="scattered"), Case(probe="right"))
-LARGE = tuple(Case(probe=name) for name in ("long", "crowd", "ragged-long", "ragged-crowd"))
+LARGE = tuple(Case(probe=name) for name in ("long", "crowd", "ragged-long", "ragged-crowd", WHOLE))
 FAST = tuple(case._replace(gradients=False) for case in (Case(), *PADDED))
 
 FOR_EACH_POSITION = ("none", "mlm")
@@ -460,6 +460,9 @@ class Computed:
         positions, keep = self.probes[probe].positions, self.probes[probe].keep
         if keep is not None and not (self.subject.takes_mask and self.subject.can_hide(keep)):
             return False
+        if probe == WHOLE:
+            # The last rows of a table may be kept for something else: a refusal of so many positions is not told.
+            return positions > self.probes["long"].positions == self.longest.positions and not self.too_long(probe)
         return positions <= self.probes["plain"].positions or positions <= self.longest.positions
 
     @cached_property

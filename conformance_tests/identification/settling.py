@@ -21,7 +21,7 @@ from conformance_tests.computation.reading import as_stretched, ending, made_for
 from conformance_tests.computation.rotation import rotation
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
 from conformance_tests.errors import Departs, Refused, SubjectError, TableUnknown, Undetermined
-from conformance_tests.harness.weight_sets import WeightSets
+from conformance_tests.harness.weight_sets import GIVEN, PERTURBED, WeightSets
 from conformance_tests.identification.evidence import Calls
 from conformance_tests.identification.experiment import Experiment
 from conformance_tests.identification.foreign_parts import (
@@ -33,16 +33,23 @@ from conformance_tests.identification.foreign_parts import (
 from conformance_tests.identification.identify import Identification, identify
 from conformance_tests.identification.missing_facts import what_is_missing
 from conformance_tests.identification.search import agrees, traced, with_eps
-from conformance_tests.identification.statements import contradicted, serving_twice, unused, without_its_positions
+from conformance_tests.identification.statements import (
+    applied_again,
+    contradicted,
+    serving_twice,
+    unused,
+    without_its_positions,
+)
 from conformance_tests.identification.structure import admissible, as_shown, number_of_stages
 from conformance_tests.identification.trial import Reading, Trial
-from conformance_tests.numerics.probes import MANY, Sizes
+from conformance_tests.numerics.probes import MANY, Probes, Sizes
 from conformance_tests.parameters.gathered import gathered
 from conformance_tests.parameters.mapping import ParameterMapping, absent_outputs, canonical_names, reading
 from conformance_tests.parameters.questions import Answer, open_storage
 from conformance_tests.parameters.storage import Storage
 from conformance_tests.parameters.tables import layout_of, stored_sinusoids
 from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.left_out import Rows
 from conformance_tests.subjects.subject import Subject
 from encoder_spec.notation import SpecificationError
 from encoder_spec.profiles import Profile
@@ -129,8 +136,24 @@ class Settling:
         if self.hints.parameters:
             self._questions()  # a statement that names no parameter is reported before anything is read
         settled = self._settled()
+        if settled.found.agrees:
+            self._learn_defaults(settled)
         findings = (*settled.facts.findings, *self.subject.departures())
         return replace(settled, facts=replace(settled.facts, findings=findings))
+
+    def _learn_defaults(self, settled: Settled) -> None:
+        """Let the subject find out what it computes where ids are left out, with weights that tell rows apart."""
+        encoder, subject, unlearned = settled.found.encoder, self.subject, settled.facts.unlearned
+        known = (unlearned[path] for path in ("E", "P") if path in unlearned)
+        rows = Rows(
+            encoder.dimensions.segments,
+            unlearned.get("E_seg") == 0,
+            int(encoder.choices().get("position_offset", 0)),
+            {*known, *subject.special_ids},
+        )
+        probes = Probes(encoder, self.calls.seed, subject.dtype, settled.sizes, subject.special_ids)
+        with settled.sets.in_use(PERTURBED if PERTURBED in settled.sets else GIVEN):
+            subject.learn_defaults(probes, rows)
 
     def _settled(self) -> Settled:
         """Settle by the computation, as far as it shows the encoder, else by names and shapes."""
@@ -210,12 +233,13 @@ class Settling:
             shown, graph = self._with_its_images(shown, graph)
             if shown.is_masked_by_ids:
                 self.subject.learn_padding(self.subject.special_ids or FALSE_ID, shown.unlearned.get("E"))
-            if "E_seg" in shown.codes:
-                self.subject.learn_segments(graph)
+            unlearned = self.subject.learn_segments(graph) if "E_seg" in shown.codes else None
             if shown.made_for:
                 # The call makes its positions: one as long as the longest probe shows all that are needed.
                 by_batch = shown.position_axis is not None and shown.position_axis[1] == 0
                 shown = read(self._computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))
+            if unlearned is not None:
+                shown.unlearned["E_seg"] = unlearned
             self._is_rounded = shown.is_rounded
             self.subject.learn_idle(self.weights.keys() - shown.reached())
             if shown.images is not None:
@@ -227,10 +251,15 @@ class Settling:
         """Return a reading, and its graph, with other values of arguments that the suite gave zeros, if these mend it.
 
         What is attended to beside the input is the input again in an encoder; and where tokens have no positions, an
-        argument that looks rows up may be for these.
+        argument that looks rows up may be for these. Of several tables that give every token one row, that of segments
+        is the one whose rows an argument can number.
         """
         shown, graph = self._given(read(graph), graph, self.subject.further_vectors(), "input", lambda r: not r.foreign)
-        return self._given(shown, graph, self.subject.further_ids(graph), "positions", lambda r: not lacks_positions(r))
+        shown, graph = self._given(
+            shown, graph, self.subject.further_ids(graph), "positions", lambda r: not lacks_positions(r)
+        )
+        may_be = self.subject.may_number_segments() if shown.leaves_segments_open else ()
+        return self._given(shown, graph, may_be, "zeros", lambda r: not r.leaves_segments_open)
 
     def _with_its_images(self, shown: EncoderReading, graph: Graph) -> tuple[EncoderReading, Graph]:
         """Return a reading, and its graph, of the images that the encoder is made for, if it takes others as well."""
@@ -304,6 +333,7 @@ class Settling:
             *contradicted(shown, self.hints),
             *self._departing(shown),
             *serving_twice(shown, mapping),
+            *applied_again(shown),
             *unused(shown, mapping, self.weights),
             *without_its_positions(shown, self.tables),
         )

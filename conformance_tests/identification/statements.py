@@ -3,12 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import entries_at, of_weights
-from conformance_tests.computation.graph import Value, View
+from conformance_tests.computation.graph import Graph, Value, View
 from conformance_tests.computation.shown import EncoderReading, Finding
 from conformance_tests.identification.foreign_parts import listed
 from conformance_tests.parameters.gathered import packing
@@ -67,6 +68,42 @@ def serving_twice(shown: EncoderReading, mapping: ParameterMapping) -> Iterator[
         where = f" in layer {layer}" if layer else ""
         says = f"{what}{where} is {what_of_first}{within} again, and each should have separate parameters"
         yield Finding(slot, says)
+
+
+def applied_again(shown: EncoderReading) -> Iterator[Finding]:
+    """Yield the maps that are applied to their own results: what two maps compute is one map, but not of one array.
+
+    A map may be computed of several arrays, such as factors of a low rank, or of one array and its transpose.
+    """
+    slots, told = slot_of_letter(), set()
+    for path, form in shown.codes.forms.items():
+        letter = path.rpartition(".")[2]
+        factors = [] if letter in told else factors_of(shown.graph, form)
+        again = next((one for one, other in combinations(factors, 2) if torch.equal(one, other)), None)
+        if again is not None:
+            told.add(letter)
+            names = ", ".join(v.name for v in shown.graph.owners(again))
+            yield Finding(slots[letter], f"{names} is applied to its own result, and each map should be applied once")
+
+
+def factors_of(graph: Graph, codes: Tensor | View) -> list[Tensor]:
+    """Return the entries of the parameters whose product an array of weights is, up to numbers; nothing if it is none.
+
+    Args:
+        graph: the computation.
+        codes: entries of the array, in any arrangement.
+    """
+    value = graph.owner(codes)
+    while value is not None and value.kind == "elementwise" and value.operation == "mul":
+        learned = [read for read in value.arrays if graph.learned(read)]
+        value = graph.owner(learned[0]) if len(learned) == 1 else None
+    if value is None or value.operation != "product" or value.depends:
+        return []
+    factors: list[Tensor] = []
+    for read in value.arrays:
+        made = of_weights(graph, read)
+        factors += factors_of(graph, read) if made is None else [made.entries]
+    return factors
 
 
 def place_of(path: str) -> tuple[str, str]:

@@ -4,7 +4,8 @@ No two axes have the same size. One position has a tiny variance and one a large
 on the left and on the right, and one sequence is nothing but padding. One probe is a single token; another has more
 tokens than small windows, tables and caches hold. Two are large, one in its length and one in its number of sequences:
 there work that is cut into chunks shows. Both come with many lengths, too: there work that is sorted by length, or
-packed, shows. h = 1, B = 1, square shapes, one length and well-scaled inputs each hide a family of defects.
+packed, shows. One sequence reaches to the end of a table of positions, if that is not too long. h = 1, B = 1, square
+shapes, one length and well-scaled inputs each hide a family of defects.
 """
 
 from collections.abc import Callable, Collection
@@ -23,7 +24,8 @@ UNPADDED = ("plain", "faint", "single", "extreme", "few", "many")
 PADDED = ("everything-kept", "scattered", "right", "one-all-padded", "all-end-padded")
 LARGE = ("long", "crowd")
 RAGGED = ("ragged-long", "ragged-crowd")
-NAMES = (*UNPADDED, *PADDED, *LARGE, *RAGGED)
+WHOLE = "whole"
+NAMES = (*UNPADDED, *PADDED, *LARGE, *RAGGED, WHOLE)
 PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 BY_POSITION = ("given", "lookup", "vectors", "features", "features-without-bias")
 """Kinds of inputs whose second axis is that of the positions."""
@@ -33,6 +35,9 @@ FEW = 2
 MANY = 41
 LONG = 257
 """The first prime beyond 256: chunks of a power of two up to there are full, and one begins anew."""
+
+MOST_OF_TABLE = 512
+"""A table with more rows than this is not looked at to its end: it takes as long as all other probes together."""
 
 CROWD = 67
 """The first prime beyond 64, for the same reason; more sequences than that are a matter of memory."""
@@ -259,7 +264,7 @@ class Probes:
         axes = ("N", "h", "d_k", "d_v", "d_model", "d_ff", *encoder.reads)
         taken = {size for letter, size in encoder.dimensions.sizes().items() if letter in axes}
         self.batch, self.length = self._plain(taken)
-        self.longest = LONG
+        self.longest = self.whole = LONG
         self.fixed = sizes or Sizes()
         learned = "P" in encoder.profile["position"].parameters
         if self._kind == "convolutions" and learned:
@@ -271,6 +276,10 @@ class Probes:
             spared = encoder.class_tokens + max(2, int(encoder.profile.constants["offset"]))
             usable = encoder.dimensions.max_len - spared
             self.length, self.longest = (max(1, min(length, usable)) for length in (self.length, LONG))
+            has_offset = "offset" in encoder.profile["position"].constants
+            before = encoder.class_tokens + (int(encoder.profile.constants["offset"]) if has_offset else 0)
+            rows = encoder.dimensions.max_len - before
+            self.whole = rows if self.longest < rows <= MOST_OF_TABLE else self.longest
         self.batch, self.length = self._fixed(self.batch, self.length)
         self.tells_axes_apart = self.batch not in {*taken, self.length}
         """Whether no other axis has as many entries as there are sequences."""
@@ -334,6 +343,7 @@ class Probes:
             "many": (more, min(MANY, self.longest)),
             "long": (FEW, self.longest),
             "crowd": (CROWD, self.length),
+            WHOLE: (1, self.whole),
         }
         if is_slow(self.encoder):
             few = CROWD, min(CROWDED_IF_SLOW, self.length)

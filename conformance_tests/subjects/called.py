@@ -13,7 +13,7 @@ from torch import Tensor
 
 from conformance_tests.computation.graph import Graph, Rescaling
 from conformance_tests.computation.images import ImageAxes
-from conformance_tests.computation.inputs import tables_by_argument
+from conformance_tests.computation.inputs import tables_by_argument, unlearned_rows
 from conformance_tests.computation.shown import Ending, Finding
 from conformance_tests.computation.walking import is_even
 from conformance_tests.errors import Refused, Unsupported
@@ -22,6 +22,7 @@ from conformance_tests.subjects.calling import (
     BATCH_FIRST,
     EXHAUSTED,
     FEATURES_FIRST,
+    REQUIRED,
     SEGMENTS,
     SEQUENCE_FIRST,
     Arguments,
@@ -53,10 +54,13 @@ from conformance_tests.subjects.first_call import (
     plans,
     value_of,
 )
+from conformance_tests.subjects.left_out import Defaults, Rows, positions_left_out, segments_left_out
 from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.mask_search import LearnedMask, MaskSearch, only_asked_whether_given
 from conformance_tests.subjects.masks import (
     DOCUMENTED,
+    NO_MASKS,
+    OTHER_WORDS,
     PADDING_ID,
     SAME,
     MaskForm,
@@ -66,6 +70,7 @@ from conformance_tests.subjects.masks import (
     telling_nothing,
     tells_of_a_mask,
     tells_of_padding,
+    unforeseen_arguments,
 )
 from conformance_tests.subjects.one_by_one import apart, joined, over_tensors, with_batch, without_batch
 from conformance_tests.subjects.segments import segment_argument
@@ -92,6 +97,12 @@ MIXES = "what stands behind the encoder mixes samples: another one in the batch 
 
 OTHER_ID = "positions are hidden where the id is {}, though the table of embeddings has padding_idx {}"
 """A contradiction within an encoder: the row of padding is read, and a token in its place is not."""
+
+MOST_NUMBERING = 4
+"""So many arguments are tried for numbers of positions."""
+
+NO_NUMBERS = (*NO_MASKS, *(word for word in OTHER_WORDS if word not in ("position", "ids")))
+"""Words in the names of arguments that number no positions."""
 
 UNTOUCHED = tuple(map(Plain, ("nothing", "no", "positions", "random key")))
 """Values of further arguments beside which no other one is tried."""
@@ -151,6 +162,7 @@ class CalledSubject(Subject):
         self._switches: frozenset[str] = frozenset()
         self._mixes_samples = False
         self._undisturbed: Boundary = nullcontext
+        self._defaults = Defaults()
 
     def arguments(self) -> Arguments:
         """Return the arguments of the call, in order, each with its default."""
@@ -297,7 +309,7 @@ class CalledSubject(Subject):
         stated = {self.hints.mask[0]} if self.hints.mask else set()
         return self._shown_segments or segment_argument(self.open_arguments(), stated | self._no_ids)
 
-    def learn_segments(self, graph: Graph) -> None:
+    def learn_segments(self, graph: Graph) -> int | None:
         """See ``Subject``: ids look rows up. An argument that the recorded call did without is given zeros.
 
         Where no name tells the argument, one that was given zeros and looks rows up is it.
@@ -306,14 +318,16 @@ class CalledSubject(Subject):
         if argument is not None and argument not in looked_up and self.first_sizes is not None:
             looked_up[argument] = ()
             with suppress(Exception), self._given(argument):  # an argument that refuses ids takes something else
-                looked_up = tables_by_argument(self.computation(self.first_sizes))
+                graph = self.computation(self.first_sizes)
+                looked_up = tables_by_argument(graph)
         self._no_ids = {name for name, tables in looked_up.items() if not tables}
         # Whatever its name: zeros that look rows up are ids, and not those of tokens. Of several the first is read as
         # segments, and all tokens are of one of the other kinds.
         shown = self._given_zeros(looked_up)
-        if len(shown) > 1 or (argument is None and shown):
+        if len(shown) > 1 or (shown and (argument is None or argument in self._no_ids)):
             self._shown_segments = shown[0]
         self._kinds = frozenset(shown[1:])
+        return unlearned_rows(graph).get(self._segment_argument() or "")
 
     def _given_zeros(self, looked_up: Mapping[str, Sequence[str]]) -> list[str]:
         """Return the arguments that were given zeros, of those that look rows up."""
@@ -323,6 +337,12 @@ class CalledSubject(Subject):
     def further_ids(self, graph: Graph) -> tuple[str, ...]:
         """See ``Subject``: those that are called segments are such."""
         return tuple(name for name in self._given_zeros(tables_by_argument(graph)) if not SEGMENTS.search(name))
+
+    def may_number_segments(self) -> tuple[str, ...]:
+        """See ``Subject``: one that is called so or is the second, else one whose name tells nothing."""
+        named, given = self._segment_argument(), self.first_forms or {}
+        likely = [*([] if named is None else [named]), *unforeseen_arguments(self.open_arguments())]
+        return tuple(name for name in dict.fromkeys(likely) if name not in given and not name.startswith("*"))
 
     def further_vectors(self) -> tuple[str, ...]:
         """See ``Subject``."""
@@ -409,6 +429,11 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         return self.mask_form is None or self.mask_form.values != PADDING_ID
 
+    def hidden_ids(self) -> frozenset[int]:
+        """See ``Subject``."""
+        by_mask = {self.mask_form.id} if self.mask_form is not None and not self.reads_padding() else set()
+        return self.padding_ids | by_mask
+
     def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
         """See ``Subject``: hidden states of one sequence alone count as those of a batch."""
         if not self.one_by_one:
@@ -469,7 +494,7 @@ class CalledSubject(Subject):
         before = f"judged behind the rescaling of its images, which are {self.rescaling}" if self.rescaling else ""
         ignored = f"{self._mask.ignored} changes nothing: padding is told by its id" if self._mask.ignored else ""
         added = f"{self._mask_argument} is added to the scores: booleans are taken too, and hide nothing"
-        others = (unjudged, ignored, added if self._mask.added else "", self._mask.declined)
+        others = (unjudged, ignored, added if self._mask.added else "", self._mask.declined, *self._defaults.remarks)
         return tuple(filter(None, (self._ends(), before, said, in_every_call, *others)))
 
     def _left_at_default(self) -> list[str]:
@@ -489,6 +514,7 @@ class CalledSubject(Subject):
         found += [Finding("mask", f"its argument {name} is taken, and changes nothing") for name in self._mask.idle]
         found += [Finding("mask", OTHER_ID.format(*self._mask.other_id))] if self._mask.other_id else []
         found += [Finding("head", MIXES)] if self._mixes_samples else []
+        found += self._defaults.findings
         return tuple(found)
 
     def _ends(self) -> str:
@@ -506,6 +532,37 @@ class CalledSubject(Subject):
     def unknown(self) -> str:
         """See ``Subject``: masks that could not be handed over."""
         return self._mask.refusal
+
+    def left_open(self) -> str:
+        """See ``Subject``."""
+        return "; ".join(self._defaults.open)
+
+    def learn_defaults(self, probes: Probes, rows: Rows) -> None:
+        """See ``Subject``: of arguments whose default is nothing."""
+        plain, arguments = probes["plain"], self.arguments()
+        self._defaults = Defaults()
+        if self.segments and arguments.get(self.segments, REQUIRED) is None:
+            self._defaults |= segments_left_out(self, self.segments, plain, rows)
+        if plain.by_position:
+            self._defaults |= positions_left_out(self, self._may_number_positions(), plain, rows)
+
+    def _may_number_positions(self) -> list[str]:
+        """Return the optional arguments that may number positions, those that are called so first."""
+        may_be = [
+            name
+            for name, default in self._beside_segments().items()
+            if default is None
+            and name not in (self._mask_argument, *self.neutral)
+            and not tells_of_a_mask(name)
+            and not any(word in name for word in NO_NUMBERS)
+        ]
+        return sorted(may_be, key=lambda name: "pos" not in name)[:MOST_NUMBERING]
+
+    def numbering(self, argument: str, plain: Probe, numbers: Tensor) -> Tensor | None:
+        """Return the output where an argument gives each sequence these numbers; None if the encoder refuses."""
+        x = plain.inputs[0]
+        with self.giving({argument: self._turned(numbers.repeat(len(x), 1))}):
+            return self.attempt(plain.inputs, None)
 
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
         """See ``Subject``: what must be given, the order of the axes, then the form of the mask."""

@@ -169,8 +169,8 @@ class FirstCall:
     in_one_axis: bool = False
 
     def giving(self, argument: str, form: Plain) -> "FirstCall":
-        """Return the same with something else in the place of zeros."""
-        if self.forms.get(argument) not in (Plain("zeros"), Plain("nothing added")):
+        """Return the same with something else in the place of zeros, or of nothing."""
+        if argument in self.named and self.forms.get(argument) not in (Plain("zeros"), Plain("nothing added")):
             return self
         keep = torch.ones(self.batch, self.length, dtype=torch.bool)
         named = {**self.named, argument: value_of(form, keep, self.inputs)}

@@ -19,6 +19,7 @@ from conformance_tests.errors import Disagreement, Undetermined, Unsupported
 from conformance_tests.numerics.noise import with_noise
 from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.left_out import Rows
 from encoder_spec.notation import SpecificationError
 
 Boundary = Callable[[], AbstractContextManager[Any]]
@@ -191,19 +192,34 @@ class Subject:
         """Return whether a call has a place for the segment ids of an encoder with a table of segments."""
         return True
 
-    def learn_segments(self, graph: Graph) -> None:
-        """Find out, from the computation of an encoder with a table of segments, whether a call has a place for ids."""
+    def learn_segments(self, graph: Graph) -> int | None:
+        """Find out, from the computation of an encoder with a table of segments, whether a call has a place for ids.
+
+        Returns:
+            The row of the table that is not learned, if there is one and a call with ids shows it.
+        """
 
     def further_ids(self, graph: Graph) -> tuple[str, ...]:
         """Return the arguments that were given zeros, and look rows up: what these are is not known."""
         return ()
+
+    def may_number_segments(self) -> tuple[str, ...]:
+        """Return the arguments that no recorded call was given, and that may take segment ids, the likeliest first."""
+        return ()
+
+    def learn_defaults(self, probes: Probes, rows: Rows) -> None:
+        """Find out what ids of segments and positions are where a call leaves them out; see ``left_out``."""
+
+    def left_open(self) -> str:
+        """Return what is not known of arguments that are left out, and keeps it from being judged conformant."""
+        return ""
 
     def further_vectors(self) -> tuple[str, ...]:
         """Return the arguments that were given zeros with the axes of the input: what these are is not known."""
         return ()
 
     def give(self, argument: str, kind: str | None) -> None:
-        """Give an argument ``"positions"`` or the ``"input"`` in the place of zeros from now on; None takes it back."""
+        """Give an argument ``"positions"``, the ``"input"`` or ``"zeros"`` from now on; None takes it back."""
 
     def ask_for(self, shape: tuple[int, ...] | None) -> None:
         """Call it with an input of this shape from now on; None takes it back."""
@@ -230,6 +246,10 @@ class Subject:
     def reads_padding(self) -> bool:
         """Return whether it reads what stands at padded positions: not where an id there says that they are padded."""
         return True
+
+    def hidden_ids(self) -> frozenset[int]:
+        """Return the ids that are known to hide the positions at which they stand."""
+        return frozenset()
 
     def conventions(self) -> dict[str, str]:
         """Return in words how it is called, as far as the suite worked it out."""

@@ -1,5 +1,6 @@
 """Operations that frameworks write in several steps: recognised by what they do."""
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -74,22 +75,37 @@ def test_ids_are_followed_through_what_leaves_them_as_they_are() -> None:
     assert torch.equal(unchanged(recording.graph, shifted), shifted)
 
 
-def test_one_row_that_is_looked_up_for_every_position_is_a_segment() -> None:
-    """The index is computed of the ids, as in RoBERTa, and is the same for all of them."""
+@pytest.mark.parametrize(
+    ("tables", "numbered", "is_open"),
+    [(("segments",), False, False), (("boxes", "segments"), False, True), (("boxes", "segments"), True, False)],
+)
+def test_one_row_that_is_looked_up_for_every_position_is_a_segment(
+    tables: tuple[str, ...], numbered: bool, is_open: bool
+) -> None:
+    """The index is computed of the ids, as in RoBERTa, and is the same for all of them.
+
+    Of two such tables an argument shows which has the segments; the row of the other one belongs to every token.
+    """
     recording = Recording()
     ids = torch.tensor([[1, 4, 2], [3, 2, 5]])
     codes = recording.leaf("argument", ids, "ids")
-    tables = {name: torch.randn(6, 4, dtype=torch.float64) for name in ("tokens", "segments")}
-    leaves = {name: recording.leaf("parameter", table, name, learned=True) for name, table in tables.items()}
-    zeros = recording.elementwise("mul", (codes, 0.0), 0 * ids)
-    rows = [
-        recording.other("look-up", (leaves["tokens"], codes), tables["tokens"][ids], options={"axis": 0}),
-        recording.other("look-up", (leaves["segments"], zeros), tables["segments"][0 * ids], options={"axis": 0}),
-    ]
-    added = recording.elementwise("add", rows, tables["tokens"][ids] + tables["segments"][0])
+    index = {name: recording.elementwise("mul", (codes, 0.0), 0 * ids) for name in tables}
+    index |= {"tokens": codes} | ({"segments": recording.leaf("argument", 0 * ids, "kinds")} if numbered else {})
+    numbers = {name: torch.randn(6, 4, dtype=torch.float64) for name in index}
+    leaves = {name: recording.leaf("parameter", table, name, learned=True) for name, table in numbers.items()}
+    rows = {name: numbers[name][ids if name == "tokens" else 0 * ids] for name in index}
+    added, total = (
+        recording.other("look-up", (leaves["tokens"], codes), rows["tokens"], options={"axis": 0}),
+        rows["tokens"],
+    )
+    for name in tables:
+        total = total + rows[name]
+        row = recording.other("look-up", (leaves[name], index[name]), rows[name], options={"axis": 0})
+        added = recording.elementwise("add", (added, row), total)
     found = EncoderReading(recording.graph)
     read_entrance(found, Wiring(recording.graph).of(added), is_normed=False)
-    assert torch.equal(found.codes["E_seg"], leaves["segments"])
+    assert found.leaves_segments_open == is_open
+    assert torch.equal(found.codes["E_seg"], leaves["segments" if not is_open else "boxes"])
     assert (found.choices["segment"], found.unread) == ("added", [])
 
 

@@ -56,6 +56,7 @@ TEXTS = {
         maker("DistilBert", sinusoidal_pos_embds=True, **DISTIL),
         {"position": "learned"},
     ),
+    "LayoutLM without boxes": (maker("LayoutLM", **TEXT), POST | {"segment": "added", "position": "learned"}),
     "Megatron-BERT": (maker("MegatronBert", **TEXT), PRE | {"embedding_norm": "none"}),
     "RoBERTa-PreLayerNorm": (maker("RobertaPreLayerNorm", **TEXT), PRE | SHIFTED),
     "ESM, rotary": (
@@ -343,7 +344,6 @@ OUTSIDE = {
     "CANINE": (maker("Canine", num_hash_buckets=32, **SHALLOW_TEXT), "HashBucketCodepointEmbedder"),
     "X-MOD": (maker("Xmod", **SHALLOW_TEXT), "lang_ids"),
     "RoCBERT": (maker("RoCBert", **SHALLOW_TEXT), "pronunciation_embed"),
-    "LayoutLM": (maker("LayoutLM", **SHALLOW_TEXT), "x_position_embeddings"),
     "LiLT": (maker("Lilt", **SHALLOW_TEXT), "layout_embeddings"),
     "YOLOS": (maker("Yolos", **IMAGE | {"image_size": [8, 8]}), "mid_position_embeddings"),
     "VideoMAE": (maker("VideoMAE", num_frames=2, **SHALLOW_IMAGE), "patch_embeddings.projection"),

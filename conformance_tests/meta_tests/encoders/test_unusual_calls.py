@@ -10,8 +10,10 @@ from conformance_tests.meta_tests.encoders import (
     in_no_slot,
     plain,
     unusual_calls,
+    unusual_defaults,
     unusual_entrances,
     unusual_frameworks,
+    unusual_ids,
     unusual_images,
     unusual_layers,
     unusual_loops,
@@ -24,8 +26,10 @@ from conformance_tests.meta_tests.judgements import Judgements
 
 MODULES = (
     unusual_calls,
+    unusual_defaults,
     unusual_entrances,
     unusual_frameworks,
+    unusual_ids,
     unusual_images,
     unusual_layers,
     unusual_loops,
@@ -67,6 +71,8 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
         (in_no_slot.linear_attention, "a sublayer without attention"),
         (in_no_slot.ActivatedWithItsPositions, "what enters its first layer is tanh"),
         (in_no_slot.LargestOfSomePixels, "what enters its first layer has a part that is max_pool2d"),
+        (unusual_ids.ReadsNoLast, "with the id 60 among its tokens it computes something else than with others"),
+        (unusual_defaults.CountsFromOne, "no padding is known that the numbers before 1 are kept for"),
     ],
 )
 def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], words: str, judged: Judgements) -> None:
@@ -109,3 +115,13 @@ def test_of_an_encoder_that_raises_whatever_it_is_given_the_furthest_refusal_is_
     line = RaisesWhateverItIsGiven.forward.__code__.co_firstlineno + 1
     refused = f"raised NameError: name 'forgotten' is not defined (test_unusual_calls.py:{line})"
     assert refused in str(judged(RaisesWhateverItIsGiven).notes)
+
+
+@pytest.mark.parametrize(("make", "pool"), [(unusual_ids.ChoosesByAnId, None), (unusual_ids.ChoosesTheFirst, "first")])
+def test_a_head_that_chooses_by_an_id_is_not_one_that_reads_the_first_position(
+    make: Callable[[], Any], pool: str | None, judged: Judgements
+) -> None:
+    """Random tokens never have that id."""
+    report = judged(make)
+    assert (report.verdict, report.profile["choices"].get("pool")) == ("conformant", pool)
+    assert any(note.startswith("judged up to what its part `final` returns") for note in report.notes) == (pool is None)

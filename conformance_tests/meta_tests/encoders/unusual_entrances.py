@@ -388,6 +388,31 @@ class KindsInThePlaceOfPositions(SeveralKinds):
 
 
 @unusual
+class TouchesAndStrands(Tokens):
+    """Two optional arguments number rows of tables, both of which it reads at 0 where they are left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.touches, self.strands = nn.Embedding(13, 28), nn.Embedding(4, 28)
+
+    def forward(  # type: ignore[override]
+        self, ids: Tensor, touches: Tensor | None = None, mask: Tensor | None = None, strand: Tensor | None = None
+    ) -> Tensor:
+        touches = torch.zeros(*ids.shape, 2, dtype=torch.long) if touches is None else touches
+        x = self.embedded(ids) + self.touches(touches[..., 0]) + self.touches(touches[..., 1])
+        return super().forward(x + self.strands(torch.zeros_like(ids) if strand is None else strand), mask)
+
+
+@excused("position.learned", "off by")
+class EndsOneRowEarly(Tokens):
+    """Its last position reads the row before its own."""
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        rows = torch.arange(ids.shape[1]).clamp(max=len(self.position_table.weight) - 2)
+        return super().forward(self.token_table(ids) + self.position_table(rows), mask)
+
+
+@unusual
 class OrderByIds(Tokens):
     """Asks for the places of its tokens, under a name that does not tell."""
 

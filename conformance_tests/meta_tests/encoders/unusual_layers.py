@@ -57,6 +57,47 @@ def attention_added_twice() -> nn.Module:
     return Calls(AddedTwice)
 
 
+class MapsItsResultAgain(PlainAttention):
+    """Its output map is applied to what it gives."""
+
+    def merge(self, heads: Tensor) -> Tensor:
+        return self.out(super().merge(heads))
+
+
+@excused("multihead.output", "layers.0.attention.out.weight is applied to its own result")
+def output_map_applied_twice() -> nn.Module:
+    return Plain(layers_with(MapsItsResultAgain))
+
+
+class MapsItsQueriesAgain(PlainAttention):
+    """Its queries are mapped once more, by the map that gave them, and multiplied by a number in between."""
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        maps = (self.query(0.5 * self.query(x)), self.key(x), self.value(x))
+        return [mapped.unflatten(-1, (self.count, -1)).transpose(1, 2) for mapped in maps]
+
+
+@excused("attention.projections", "layers.0.attention.query.weight is applied to its own result")
+def query_map_applied_twice() -> nn.Module:
+    return Plain(layers_with(MapsItsQueriesAgain))
+
+
+class MapsByAMapAndItsTranspose(PlainAttention):
+    """Its output map has few parameters: one map, and the same one back."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.out = nn.Linear(width, 13, bias=False)
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        return super().forward(x, hidden) @ self.out.weight
+
+
+@unusual
+def output_map_and_its_transpose() -> nn.Module:
+    return Plain(layers_with(MapsByAMapAndItsTranspose))
+
+
 class NormsAndAddsAgain(PlainLayer):
     """A sublayer with its own residual connection and norm stands in another one with the same."""
 

@@ -14,8 +14,12 @@ from conformance_tests.harness.question import Question
 from conformance_tests.harness.weight_sets import GIVEN
 from conformance_tests.identification.opening import opened
 from conformance_tests.meta_tests.harness.conftest import Runs
-from conformance_tests.numerics.probes import Probe
+from conformance_tests.numerics.probes import WHOLE, Probe
 from conformance_tests.subjects.torch_subject import TorchSubject
+from encoder_spec.assembly import Encoder
+from encoder_spec.dimensions import Dimensions
+from encoder_spec.module import EncoderModule
+from encoder_spec.profiles import BERT
 
 
 def encoder_of_torch() -> nn.TransformerEncoder:
@@ -97,11 +101,32 @@ def test_an_encoder_is_asked_for_as_many_positions_as_it_takes(most: int, asked:
         assert run.cases(*LARGE) == [*LARGE[: asked == 257], LARGE[1]]
 
 
-@pytest.mark.parametrize(("most", "asked"), [(50, [LARGE[1], LARGE[3]]), (257, [*LARGE])])
+@pytest.mark.parametrize(("most", "asked"), [(50, [LARGE[1], LARGE[3]]), (257, [*LARGE[:4]])])
 def test_large_inputs_are_padded_where_masks_are_taken(most: int, asked: list[Case]) -> None:
     """Unless they are longer than what is read."""
     with opened(Masked(most), Question("torch-post-ln")) as run:
         assert run.cases(*LARGE) == asked
+
+
+class WithTable(EncoderModule):
+    """BERT with a table of 31 positions, which takes so many of them alone."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(Encoder(BERT, Dimensions(d_model=20, h=2, d_ff=28, N=1, V=31, max_len=31)))
+        self.most = most
+
+    def forward(self, *inputs: Tensor, keep: Tensor | None = None) -> Tensor:
+        if inputs[0].shape[1] > self.most:
+            raise IndexError("beyond the table")
+        return super().forward(*inputs, keep=keep)
+
+
+@pytest.mark.parametrize(("most", "longest", "is_asked"), [(31, 29, True), (30, 29, False), (28, 7, False)])
+def test_a_table_is_looked_at_to_its_end_where_that_is_not_refused(most: int, longest: int, is_asked: bool) -> None:
+    """Two rows are spared elsewhere; an encoder that keeps its last row for something else refuses that one alone."""
+    with opened(WithTable(most), Question()) as run:
+        assert (run.longest.positions, Case(probe=WHOLE) in run.cases(*LARGE)) == (longest, is_asked)
+        assert ("beyond the table" in run.longest.refusal) == (most < 29)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

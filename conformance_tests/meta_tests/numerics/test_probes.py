@@ -15,6 +15,7 @@ from conformance_tests.numerics.probes import (
     PRIMES,
     RAGGED,
     UNPADDED,
+    WHOLE,
     Probe,
     Probes,
     Sizes,
@@ -90,7 +91,7 @@ def test_sizes_are_chosen_among_primes() -> None:
 
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [(name, (3, 7)) for name in NAMES if name not in ("single", "few", "many", *LARGE, *RAGGED)]
+    [(name, (3, 7)) for name in NAMES if name not in ("single", "few", "many", *LARGE, *RAGGED, WHOLE)]
     + [("single", (3, 1)), ("few", (2, 2)), ("many", (5, 41)), ("long", (2, 257)), ("crowd", (67, 7))]
     + [("ragged-long", (2, 257)), ("ragged-crowd", (67, 7))],
 )
@@ -254,6 +255,28 @@ def test_a_learned_table_limits_the_lengths_and_spares_its_offset(
     made = probes(profile, max_len=max_len)
     assert tuple(made[name].inputs[0].shape[1] for name in ("plain", "many", "long")) == lengths
     assert made["few"].inputs[0].shape[1] == min(2, lengths[0])
+
+
+@pytest.mark.parametrize(
+    ("profile", "max_len", "lengths"),
+    [
+        (BERT, 31, (29, 31)),
+        (BERT, 257, (255, 257)),
+        (BERT, 512, (257, 512)),
+        (BERT, 513, (257, 257)),
+        (ROBERTA.replace(position_offset=1), 31, (29, 30)),
+        (ROBERTA.replace(position_offset=5), 31, (26, 26)),
+        (VASWANI_2017, 5, (257, 257)),
+        (TORCH_POST_LN, 5, (257, 257)),
+    ],
+)
+def test_one_sequence_is_as_long_as_a_table_that_is_not_too_long(
+    profile: Profile, max_len: int, lengths: tuple[int, int]
+) -> None:
+    """Behind the offset, no row is spared; where there is no such table, it is as long as another probe."""
+    made = probes(profile, max_len=max_len)
+    assert tuple(made[name].positions for name in ("long", WHOLE)) == lengths
+    assert len(made[WHOLE].inputs[0]) == 1
 
 
 @pytest.mark.parametrize(

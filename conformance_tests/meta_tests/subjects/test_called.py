@@ -490,6 +490,23 @@ def test_segments_are_given_to_their_own_argument(function: Callable[..., Any], 
     assert torch.equal(subject.encode((ids, segments), None), expected)
 
 
+def boxes_first(
+    ids: Tensor, boxes: Tensor | None = None, mask: Tensor | None = None, kinds: Tensor | None = None
+) -> Any:
+    return ids, boxes, mask, kinds
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [(with_segments, ("segment_ids",)), (boxes_first, ("boxes", "kinds")), (all_in_one, ()), (without_place, ())],
+)
+def test_an_argument_may_number_segments_unless_it_tells_of_something_else(
+    function: Callable[..., Any], arguments: tuple[str, ...]
+) -> None:
+    """Neither a mask nor all inputs together: the second behind the input, then those whose names tell nothing."""
+    assert Fake(function).may_number_segments() == arguments
+
+
 def test_an_encoder_of_embeddings_has_no_segments() -> None:
     """A second argument of which nothing is told would be taken for them only beside ids."""
     assert learned(takes_another_thing).segments is None

@@ -1,0 +1,84 @@
+"""Ids that the tokens of a probe never are, and that encoders may treat in another way than all others.
+
+Vocabularies begin or end with special tokens, and code compares its input with some ids. Those of padding may hide a
+position, or move those behind it, and the probes leave them out. With any other id an encoder looks up its row, and no
+more. One of these in the place of some tokens shows whether it does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch import Tensor
+
+from conformance_tests.errors import Blocked, Disagreement, Unsupported
+from conformance_tests.harness.run import Run
+from conformance_tests.numerics.compare import demand_equal
+from conformance_tests.numerics.probes import Probe
+
+USUAL_PADDING = 0
+"""The id of padding where nobody says another one."""
+
+FIRST = (1, 2, 3)
+"""The ids of the special tokens with which vocabularies begin, behind that of padding."""
+
+
+def rare_ids(run: Run) -> list[int]:
+    """Return the ids that may be special, and that are not known to be those of padding; none if no ids are read."""
+    if run.encoder.profile["input"].variant == "given" or run.encoder.profile["embedding"].variant != "lookup":
+        return []
+    V, subject, position = run.encoder.dimensions.V, run.subject, run.encoder.profile["position"]
+    padding = {USUAL_PADDING, *subject.hidden_ids(), *(run.facts.unlearned.get(table, 0) for table in ("E", "P"))}
+    if "offset" in position.constants:
+        padding.add(int(run.encoder.profile.constants["offset"]) - 1)  # positions are counted from behind it
+    return [id for id in sorted({*FIRST, V - 1, *subject.special_ids} - padding) if 0 < id < V]
+
+
+def ids_apart(run: Run, ids: Sequence[int]) -> list[int]:
+    """Return those of some ids with which a subject gives something else than the equations, where all others agree.
+
+    Those that hide the positions at which they stand are not among them: they are padding.
+    """
+    if not ids or not run.agrees(run.case()) or agrees_with(run, ids):
+        return []
+    return [id for id in ids if not (agrees_with(run, [id]) or agrees_with(run, [id], is_padding=True))]
+
+
+def agrees_with(run: Run, ids: Sequence[int], *, is_padding: bool = False) -> bool:
+    """Return whether a subject agrees with some ids among its tokens, or refuses them.
+
+    Args:
+        run: of the subject.
+        ids: each stands once in every sequence, as far as there is room.
+        is_padding: whether the equations hide the positions at which they stand.
+    """
+    case = run.case()
+    probe, holds = with_ids(run.probes[case.probe], ids)
+    try:
+        want = run.evaluated(case, replace(probe, keep=~holds) if is_padding else probe)
+        got = run.encode(case, probe)
+        valid = ~holds if is_padding and want.ndim > holds.ndim else None
+        demand_equal(got, want, "", valid=valid, budget=run.budget(case))
+    except (Blocked, Unsupported):
+        return True
+    except Disagreement as difference:
+        return difference.error is None
+    return True
+
+
+def with_ids(probe: Probe, ids: Sequence[int]) -> tuple[Probe, Tensor]:
+    """Return a probe of tokens with some ids among them, at other places in each sequence, and where these stand."""
+    tokens = probe.inputs[0].clone()
+    length = tokens.shape[1]
+    for sample, sequence in enumerate(tokens):
+        for place, id in enumerate(ids[:length], start=sample + 1):
+            sequence[place % length] = id
+    return replace(probe, inputs=(tokens, *probe.inputs[1:])), tokens != probe.inputs[0]
+
+
+def told_apart(run: Run) -> str:
+    """Return what is not known of rare ids, in words; no text if an encoder reads them as all others."""
+    apart = ids_apart(run, rare_ids(run))
+    if not apart:
+        return ""
+    named = f"the id {apart[0]}" if len(apart) == 1 else f"one of the ids {', '.join(map(str, apart))}"
+    return f"with {named} among its tokens it computes something else than with others, and nothing shows a padding id"

@@ -1,0 +1,92 @@
+"""Encoders that treat some ids otherwise than all others: those of padding, and others."""
+
+import torch
+from torch import Tensor, nn
+
+from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
+from conformance_tests.meta_tests.encoders.unusual_calls import unusual
+
+
+class WithIds(Plain):
+    """Tokens at their places; a subclass says what it does with some of them."""
+
+    padding: int | None = None
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.tokens = nn.Embedding(61, 28, padding_idx=self.padding)
+        self.places = nn.Embedding(400, 28)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(self.looked_up(ids) + self.places(self.rows(ids)), mask)
+
+    def looked_up(self, ids: Tensor) -> Tensor:
+        looked_up: Tensor = self.tokens(ids)
+        return looked_up
+
+    def rows(self, ids: Tensor) -> Tensor:
+        return torch.arange(ids.shape[1]).expand_as(ids)
+
+
+class ReadsNoLast(WithIds):
+    """Tokens with the last id are 0, and nothing hides them."""
+
+    def looked_up(self, ids: Tensor) -> Tensor:
+        return super().looked_up(ids) * (ids != 60)[..., None]
+
+
+class ReadsFromTheSecondOn(WithIds):
+    """The ids 0 and 1 read the row of the id 2."""
+
+    def looked_up(self, ids: Tensor) -> Tensor:
+        return super().looked_up(ids.clamp(min=2))
+
+
+@unusual
+class ZeroesPadding(WithIds):
+    """Tokens of padding, which its table states, are 0 wherever they stand."""
+
+    padding = 60
+
+    def looked_up(self, ids: Tensor) -> Tensor:
+        return super().looked_up(ids) * (ids != 60)[..., None]
+
+
+@unusual
+class HidesTheLastId(WithIds):
+    """The last id is that of padding, which it hides whatever the mask says."""
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(ids, (ids != 60) if mask is None else mask & (ids != 60))
+
+
+@unusual
+class PlacesBehindPadding(WithIds):
+    """Positions are counted from 2 on, and those of padding, with the id 1, are 1, as in RoBERTa."""
+
+    def rows(self, ids: Tensor) -> Tensor:
+        is_token = (ids != 1).long()
+        return is_token.cumsum(1) * is_token + 1
+
+
+class ChoosesByAnId(WithIds):
+    """Gives what stands at the end-of-sequence token, mapped; the first position, where there is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.final, self.map = nn.LayerNorm(28), nn.Linear(28, 12, bias=False)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        hidden = self.final(super().forward(ids, mask))
+        chosen: Tensor = self.map(hidden[torch.arange(len(ids)), self.chosen(ids)])
+        return chosen
+
+    def chosen(self, ids: Tensor) -> Tensor:
+        return (ids == 2).int().argmax(1)
+
+
+class ChoosesTheFirst(ChoosesByAnId):
+    """Gives what stands at the first position, mapped."""
+
+    def chosen(self, ids: Tensor) -> Tensor:
+        return torch.zeros(len(ids), dtype=torch.long)

@@ -1,0 +1,81 @@
+"""What an encoder takes for ids that are left out, with functions in the place of encoders."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from conformance_tests.numerics.probes import Probe
+from conformance_tests.subjects.left_out import Defaults, Rows, positions_left_out, segments_left_out
+
+IDS = torch.tensor([[5, 6, 7], [7, 6, 5]])
+SEGMENTS = torch.tensor([[0, 1, 1], [1, 1, 0]])
+
+
+class Call:
+    """Sums ids, segments and positions, with what a test has for those that are left out."""
+
+    def __init__(self, read: Callable[[Tensor], Tensor], segment: float = 0.0) -> None:
+        self.read = read
+        self.segment = segment
+
+    def attempt(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> Tensor | None:
+        ids, *segments = inputs
+        return ids[..., None].double() + 100.0 * (segments[0][..., None] if segments else self.segment)
+
+    def numbering(self, argument: str, plain: Probe, numbers: Tensor) -> Tensor | None:
+        if argument == "refused":
+            return None
+        ids, segments = plain.inputs
+        left = self.attempt((ids, segments), None)
+        assert left is not None
+        return left + self.read(numbers)[:, None].double()
+
+
+def placed(numbers: Tensor) -> Tensor:
+    """What is added to what the call without an argument gives: 0 where its own positions are given."""
+    return 10.0 * (numbers - torch.arange(3))
+
+
+@pytest.mark.parametrize(
+    ("segment", "padded", "found"),
+    [
+        (0.0, False, ""),
+        (1.0, False, "every token is of segment 1"),
+        (1.0, True, "what it computes with 1 throughout"),
+        (0.5, False, "something else than with zeros"),
+    ],
+)
+def test_segments_that_are_left_out_are_the_first_one(segment: float, padded: bool, found: str) -> None:
+    """Those of another row are wrong, unless the first row is that of padding; anything else is told alone."""
+    plain = Probe((IDS, SEGMENTS))
+    known = segments_left_out(Call(placed, segment), "kinds", plain, Rows(segments=2, first_is_padding=padded))
+    assert found in str(known)
+    assert bool(known.findings) == found.startswith("every")
+    assert bool(known.remarks) == (bool(found) and not known.findings)
+
+
+@pytest.mark.parametrize(
+    ("shift", "rows", "expected"),
+    [
+        (0, Rows(), "right"),
+        (2, Rows(offset=2, padding={1}), "right"),
+        (2, Rows(offset=2), "open"),
+        (1, Rows(offset=2, padding={1}), "open"),
+        (-1, Rows(), "wrong"),
+        (7, Rows(), "right"),
+    ],
+)
+def test_positions_that_are_left_out_are_counted_from_0_or_behind_padding(
+    shift: int, rows: Rows, expected: str
+) -> None:
+    """Given ones are ``shift`` more than those that are meant; what agrees with no numbers is no position."""
+    known = positions_left_out(Call(lambda n: placed(n - shift)), ["refused", "places"], Probe((IDS, SEGMENTS)), rows)
+    assert (bool(known.findings), bool(known.open)) == (expected == "wrong", expected == "open")
+
+
+@pytest.mark.parametrize("read", [torch.zeros_like, lambda n: torch.where(n == 0, 5, 0)])
+def test_what_does_not_depend_on_the_order_numbers_no_positions(read: Callable[[Tensor], Tensor]) -> None:
+    """An argument that nothing reads, and a mask, which hides where it is 0."""
+    assert positions_left_out(Call(read), ["places"], Probe((IDS, SEGMENTS)), Rows()) == Defaults()
