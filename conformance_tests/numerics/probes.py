@@ -37,7 +37,10 @@ LONG = 257
 """The first prime beyond 256: chunks of a power of two up to there are full, and one begins anew."""
 
 MOST_OF_TABLE = 512
-"""A table with more rows than this is not looked at to its end: it takes as long as all other probes together."""
+"""A table with more rows than this is not looked at to its end: it takes as long as all other probes together.
+
+Nor is that of an encoder that is ``SLOW``.
+"""
 
 CROWD = 67
 """The first prime beyond 64, for the same reason; more sequences than that are a matter of memory."""
@@ -279,7 +282,8 @@ class Probes:
             has_offset = "offset" in encoder.profile["position"].constants
             before = encoder.class_tokens + (int(encoder.profile.constants["offset"]) if has_offset else 0)
             rows = encoder.dimensions.max_len - before
-            self.whole = rows if self.longest < rows <= MOST_OF_TABLE else self.longest
+            is_quick = self.longest < rows <= MOST_OF_TABLE and not is_slow(encoder)
+            self.whole = rows if is_quick else self.longest
         self.batch, self.length = self._fixed(self.batch, self.length)
         self.tells_axes_apart = self.batch not in {*taken, self.length}
         """Whether no other axis has as many entries as there are sequences."""
