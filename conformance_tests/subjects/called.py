@@ -226,8 +226,13 @@ class CalledSubject(Subject):
         end = begun + whole
         odd: tuple[FirstCall, Any] | None = None
         # What an encoder inside takes says nothing of a model that takes one sequence.
-        is_alone = self.first_sizes is not None and self.one_by_one
-        stages = sorted(self.stages, key=lambda stage: stage[0] != is_alone) if is_alone else self.stages
+        is_known = self.first_sizes is not None
+        stages = self.stages
+        if is_known and self.one_by_one:
+            stages = sorted(stages, key=lambda stage: not stage[0])
+        elif is_known and sizes != Sizes():
+            # What has taken a batch takes batches: it is the size that it refuses.
+            stages = tuple(stage for stage in stages if not stage[0])
         for left, (alone, trials) in zip(range(len(stages), 0, -1), stages, strict=True):
             self.one_by_one = alone
             # Refusals in one stage, however slow, leave a third of the time to those behind it, and each has its share:
@@ -588,8 +593,8 @@ class CalledSubject(Subject):
         if self.mask_form is None:
             self._demand_nothing_else(unfilled)
         given = self.neutral.get(self._mask_argument)
-        hides_all = given == Plain("zeros") and self._mask.hides
-        if self.mask_form is not None and given is not None and (hides_all or not is_sure(given)):
+        # Zeros hide everything where ones are kept, and so much that no number of the output may show it.
+        if self.mask_form is not None and given is not None and (given == Plain("zeros") or not is_sure(given)):
             self.neutral[self._mask_argument] = self.mask_form
         self._demand_nothing_else([name for name in self.neutral if self._matters(name, plain)])
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from conformance_tests import check
+from conformance_tests.meta_tests.encoders.plain import plain_layers
 from conformance_tests.meta_tests.encoders.uncatalogued import Make, Reading, attending, distance
 from conformance_tests.numerics.probes import MANY
 
@@ -124,3 +125,27 @@ def test_probe_many_is_longer_than_what_is_made_for_short_inputs() -> None:
     from conformance_tests.deviations.distances import START_OVER
 
     assert MANY > 2 * START_OVER
+
+
+class ForWords(nn.Module):
+    """An encoder of 40 ids at most, which makes its positions of a table, with a map to the words behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places, self.head = nn.Embedding(53, 28), nn.Embedding(40, 28), nn.Linear(28, 53)
+        self.layers = nn.ModuleList(plain_layers())
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids)
+        assert x.shape[1] <= 40, f"{x.shape[1]} positions, and at most 40"
+        x = x + self.places(torch.arange(x.shape[1])) / 2
+        for layer in self.layers:
+            x = layer(x, None)
+        mapped: Tensor = self.head(x)
+        return mapped
+
+
+def test_an_encoder_that_refuses_a_length_is_not_given_single_sequences() -> None:
+    """One of 41 ids would go through as a batch of 41 sequences of one, in which attention does nothing."""
+    report = check(ForWords).targets[0]
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")]

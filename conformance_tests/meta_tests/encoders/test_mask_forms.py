@@ -121,6 +121,22 @@ def test_a_wrong_mask_is_named_with_its_place_and_number(form: str) -> None:
     assert any(said in d["says"] for d in target.diagnosis), [d["says"] for d in target.diagnosis]
 
 
+class FirstMasked(Plain):
+    """A mask that must be given, of ones where a token is, reaches the first layer alone."""
+
+    def forward(self, x: Tensor, attention_mask: Tensor) -> Tensor:  # type: ignore[override]
+        first, second = self.layers
+        added: Tensor = second(first(x, (1 - attention_mask[:, None, None]).bool()), None)
+        return added
+
+
+def test_a_call_without_padding_keeps_all_where_a_mask_must_be_given() -> None:
+    """Zeros hide all, and what they change in the first layer would be taken for another mistake."""
+    report = check(lambda: FirstMasked(plain_layers())).targets[0]
+    assert [d["deviation"] for d in report.diagnosis] == ["mask-reaches-first-layer-only"]
+    assert "ENC-2" not in {r.id for r in report.of("fail")}
+
+
 @pytest.mark.parametrize("axis", [1, 2], ids=["heads", "queries"])
 def test_a_softmax_over_another_axis_is_named(axis: int) -> None:
     """And is where it departs, whatever else might be exchanged."""
