@@ -400,6 +400,10 @@ def behind_functions(graph: Graph, vectors: Tensor) -> tuple[Tensor, str]:
 def not_affine(graph: Graph, vectors: Tensor) -> str:
     """Say what stands between vectors and the products with weights behind them."""
     value = max(graph.owners(vectors), key=lambda v: v.number)
+    before = (v for read in value.arrays if graph.depends(read) for v in graph.owners(read))
+    norm = next((norm for v in (value, *before) if (norm := read_norm(graph, v)) is not None and norm.form), None)
+    if norm is not None:
+        return f"a norm of {prod(norm.reads.shape[axis] for axis in norm.axes)} features{norm.value.where}"
     learned = names(graph, next((r for r in value.arrays if not graph.depends(r) and graph.learned(r)), 0.0))
     return value.operation + (f" with {learned}" if learned else "") + value.where
 

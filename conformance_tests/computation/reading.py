@@ -141,10 +141,11 @@ def read_encoder(found: EncoderReading) -> None:
     """Read layers and inputs."""
     graph = found.graph
     state, returned = all_positions(graph)
-    stream = stream_of(Wiring(graph), state)
+    wiring = Wiring(graph)
+    stream = stream_of(wiring, state)
     layers = list(layers_of(found, stream))
     if not layers:
-        read_alone(found, stream)
+        read_alone(found, stream, wiring.attentions)
         return
     found.take(stream)
     found.tail = stream.tail
@@ -173,8 +174,17 @@ def read_encoder(found: EncoderReading) -> None:
         find_axis(found, first, *found.position_axis)
 
 
-def read_alone(found: EncoderReading, stream: Stream) -> None:
-    """Read sublayers that make no layer: what is wrong with them is so in any encoder."""
+def read_alone(found: EncoderReading, stream: Stream, attentions: Sequence[Attention]) -> None:
+    """Read sublayers that make no layer: what is wrong with them is so in any encoder.
+
+    Where attention has a part that no slot has, no more than that is known of what is done with it.
+    """
+    foreign = [attention for attention in attentions if not attention.heads and attention.foreign]
+    if foreign:
+        found.unread = []
+        for attention in foreign:
+            found.take(attention)
+        return
     at = stream.source
     parts = [step.part for step in stream.steps]
     found.is_part = len(parts) == 1 and at is not None and at.kind == "input"

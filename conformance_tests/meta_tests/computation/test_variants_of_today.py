@@ -387,6 +387,28 @@ def test_norms_of_queries_and_keys_are_a_variant(
     assert (chosen["attention"], chosen["norm"]) == ("normed", "layer-norm")
 
 
+class NormedBefore(PlainAttention):
+    """Norms queries and keys over the features of all heads, as ESM C does."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.of_queries, self.of_keys = nn.LayerNorm(width, bias=False), RootMeanSquare(width)
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        mapped = self.of_queries(self.query(x)), self.of_keys(self.key(x)), self.value(x)
+        return [m.unflatten(-1, (self.count, -1)).transpose(1, 2) for m in mapped]
+
+
+def test_a_norm_over_the_features_of_all_heads_is_named_where_nothing_else_is_read() -> None:
+    """What stands behind such an attention says nothing then."""
+    report = judged(lambda: Plain(layers_with(NormedBefore)))
+    said = " ".join(report.notes)
+    assert report.verdict == "undetermined"
+    assert "its queries pass through a norm of 28 features" in said
+    assert "its keys pass through a norm of 28 features" in said
+    assert "without attention" not in said
+
+
 class FactorsOfHeads(nn.Module):
     """Brings each vector of a head to length √7, and multiplies its features by factors of that head."""
 
