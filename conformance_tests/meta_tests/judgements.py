@@ -90,6 +90,7 @@ class Judgements:
             return TargetReport(**kept | {"requirements": [Result(**r) for r in kept["requirements"]]})
         report = check(target, **question).targets[0]
         part = file.with_suffix(f".{hash(self.test)}.part")
+        part.parent.mkdir(parents=True, exist_ok=True)  # a run of other sources may have begun meanwhile
         part.write_text(json.dumps(asdict(report)), encoding="utf-8")
         part.replace(file)  # whole or not at all, also where two workers write it
         return report

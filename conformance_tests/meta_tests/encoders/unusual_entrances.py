@@ -460,3 +460,29 @@ class LooksUpItsSegments(Plain):
     def forward(self, ids: Tensor, token_type_ids: Tensor) -> Tensor:  # type: ignore[override]
         self.kinds(token_type_ids)
         return self.run(self.tokens(ids) + self.places(torch.arange(ids.shape[1])), None)
+
+
+@excused("position.learned", "positions are added along the first axis of what enters its layers, and attention runs")
+class PlacesItsSamples(Plain):
+    """Adds a table of positions (n, 1, d), which is made for inputs with the positions first, to a batch."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.tokens, self.places = nn.Embedding(31, 28), nn.Parameter(torch.randn(400, 1, 28))
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.tokens(ids) + self.places[: len(ids)], None)
+
+
+@excused("attention.scores", "positions are added along the second axis of what enters its layers, and attention runs")
+class AttendsToSamples(nn.Module):
+    """Hands a batch to layers that are made for inputs with the positions first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(31, 28), nn.Parameter(torch.randn(1, 400, 28))
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(28, 4, 37, 0.0), 2, enable_nested_tensor=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        attended: Tensor = self.layers(self.tokens(ids) + self.places[:, : ids.shape[1]])
+        return attended
