@@ -184,6 +184,9 @@ def configured_otherwise(shown: EncoderReading, hints: Hints) -> Iterator[Findin
     eps, used = hints.configured.get("eps"), shown.choices.get("eps")
     if eps is not None and used is not None and abs(float(used) - float(eps)) > SAME_EPS * float(eps):
         yield Finding("norm", f"its configuration states ε = {eps:g}, but its norms have ε = {used:g}")
+    heads, read = hints.configured.get("h"), shown.sizes.get("h")
+    if heads is not None and read is not None and heads != read:
+        yield Finding("split", f"its attributes state {heads:g} heads, but it computes {read}")
 
 
 def packed_otherwise(shown: EncoderReading) -> Iterator[Finding]:

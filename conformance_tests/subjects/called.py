@@ -499,7 +499,9 @@ class CalledSubject(Subject):
         before = f"judged behind the rescaling of its images, which are {self.rescaling}" if self.rescaling else ""
         ignored = f"{self._mask.ignored} changes nothing: padding is told by its id" if self._mask.ignored else ""
         added = f"{self._mask_argument} is added to the scores: booleans are taken too, and hide nothing"
-        others = (unjudged, ignored, added if self._mask.added else "", self._mask.declined, *self._defaults.remarks)
+        numbers = f"{self._mask_argument} takes 0 and 1 too, which do not do what false and true do"
+        values = added if self._mask.added else numbers if self._mask.by_number else ""
+        others = (unjudged, ignored, values, self._mask.declined, *self._defaults.remarks)
         return tuple(filter(None, (self._ends(), before, said, in_every_call, *others)))
 
     def _left_at_default(self) -> list[str]:

@@ -99,6 +99,7 @@ class LearnedMask:
         other_id: an id that hides the positions at which it stands, and the one that the table of embeddings calls
             padding, which hides nothing.
         added: whether it is added to the scores, and booleans are taken too, which hide nothing when they are added.
+        by_number: whether booleans hide padding, and the numbers 0 and 1 are taken too, and do something else.
         declined: a remark that an encoder takes no masks: it has not implemented any, or reads images.
     """
 
@@ -110,6 +111,7 @@ class LearnedMask:
     refusal: str = ""
     other_id: tuple[int, int] | None = None
     added: bool = False
+    by_number: bool = False
     declined: str = ""
 
 
@@ -155,6 +157,7 @@ class MaskSearch:
             refusal=self.refusal,
             other_id=self.other_id,
             added=added,
+            by_number=form is not None and hides and self._differs_by_number(form),
             declined=self.declined,
         )
 
@@ -186,6 +189,14 @@ class MaskSearch:
     def _takes_booleans(self, form: MaskForm) -> bool:
         """Return whether booleans of the same shape are taken as well."""
         return self.output(self.padded, replace(form, values="keep")) is not None
+
+    def _differs_by_number(self, form: MaskForm) -> bool:
+        """Return whether the numbers 0 and 1 are taken in the place of booleans, and do something else."""
+        if form.values not in ("keep", "ignore"):
+            return False
+        numbers = self.output(self.padded, replace(form, values=f"{form.values} 0/1"))
+        booleans = None if numbers is None else self.output(self.padded, form)
+        return numbers is not None and booleans is not None and not is_same(numbers, booleans)
 
     def output(
         self, probe: Probe, form: MaskForm | None = None, refusals: list[Exception] | None = None

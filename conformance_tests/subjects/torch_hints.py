@@ -52,7 +52,7 @@ def hints_of(module: nn.Module) -> Hints:
         encoder = module.encoder
         return Hints(encoder.profile.choices(), encoder.dimensions.sizes(), strides=encoder.dimensions.strides)
     choices, sizes = configured(attribute(module, "config"))
-    in_configuration = dict(choices)
+    in_configuration, configured_heads = dict(choices), sizes.get("h", 0)
     likely = 0
     # A layer that computes otherwise than the class it derives from may not read what that class keeps.
     own = [part for part in module.modules() if not computes_otherwise(part)]
@@ -73,6 +73,11 @@ def hints_of(module: nn.Module) -> Hints:
         likely = likely or number_called(part, (*LIKELY_HEADS, "h") if narrow else LIKELY_HEADS)
         if isinstance(part, nn.LayerNorm):
             choices.setdefault("norm_final.eps" if name.rpartition(".")[2] == "norm" else "eps", part.eps)
+    # One part alone may count something else, such as the outputs of a model.
+    stating = [n for part in own if (n := number_called(part, HEADS))]
+    numbers = {*(stating if len(stating) > 1 else ()), *([configured_heads] if configured_heads else ())}
+    if len(numbers) == 1:
+        in_configuration["h"] = numbers.pop()
     if choices.get("norm_final.eps") == choices.get("eps"):
         choices.pop("norm_final.eps", None)
     linear = {f"{name}.weight".lstrip(".") for name, part in module.named_modules() if isinstance(part, nn.Linear)}

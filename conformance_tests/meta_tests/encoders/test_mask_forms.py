@@ -191,6 +191,30 @@ def test_a_mask_that_is_added_is_right_and_booleans_are_said_to_hide_nothing() -
     assert "mask is added to the scores: booleans are taken too, and hide nothing" in target.notes
 
 
+class AddsNumbers(Plain):
+    """Hides what a mask of booleans says, and adds one of numbers to the scores."""
+
+    def forward(self, x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        if attention_mask is None or attention_mask.dtype is torch.bool:
+            return super().forward(x, attention_mask)
+        return self.run(x, attention_mask[:, None, None].to(x))
+
+
+class HidingOrAdding(Adding):
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        hides = hidden is not None and hidden.dtype is torch.bool
+        return PlainAttention.forward(self, x, hidden) if hides else super().forward(x, hidden)
+
+
+def test_numbers_that_do_not_do_what_booleans_do_are_said() -> None:
+    """Tokenizers give numbers."""
+    said = "attention_mask takes 0 and 1 too, which do not do what false and true do"
+    target = check(AddsNumbers(layers_with(HidingOrAdding))).targets[0]
+    assert target.verdict == "conformant", target.notes
+    assert said in target.notes
+    assert said not in check(Masked(plain_layers())).targets[0].notes
+
+
 class HidesAnId(Plain):
     """Takes token ids, and hides the positions of one of them; its table holds a row for padding."""
 

@@ -586,6 +586,19 @@ def queries_and_keys_that_are_bent() -> nn.Module:
     return Plain(layers_with(BendsQueriesAndKeys))
 
 
+class TakesWidthForNumber(PlainAttention):
+    """Says how many heads it has, and splits their features into as many heads as each should have features."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, width // count)
+        self.num_heads = count
+
+
+@excused("multihead.split", "its attributes state 4 heads, but it computes 7")
+def heads_as_many_as_their_width() -> nn.Module:
+    return Plain(layers_with(TakesWidthForNumber))
+
+
 class OverPositions(nn.Module):
     """Norms each feature over its sequence, with a scale and an offset for each feature."""
 

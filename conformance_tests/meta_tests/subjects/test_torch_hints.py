@@ -100,6 +100,29 @@ def test_a_configuration_says_sizes_and_constants_under_the_names_of_its_family(
     assert configured(given) == (choices, sizes)
 
 
+@pytest.mark.parametrize(
+    ("parts", "stated"),
+    [
+        ([Saying(num_heads=4), Saying(n_head=4)], 4),
+        ([Saying(num_heads=4), Saying(num_heads=2)], None),
+        ([Saying(num_heads=4)], None),
+        ([Saying(config=SimpleNamespace(num_attention_heads=4))], None),
+        ([], None),
+    ],
+)
+def test_a_number_of_heads_is_stated_if_several_parts_agree(parts: list[nn.Module], stated: int | None) -> None:
+    """One part alone may count something else."""
+    assert hints_of(nn.Sequential(*parts)).configured.get("h") == stated
+
+
+def test_a_configuration_states_the_number_of_heads() -> None:
+    configuration = SimpleNamespace(num_attention_heads=4)
+    assert hints_of(Saying(config=configuration)).configured["h"] == 4
+    disagreeing = Saying(config=configuration)
+    disagreeing.parts = nn.ModuleList([Saying(num_heads=2), Saying(num_heads=2)])
+    assert "h" not in hints_of(disagreeing).configured
+
+
 def norm(eps: float) -> nn.LayerNorm:
     return nn.LayerNorm(2, eps=eps)
 
