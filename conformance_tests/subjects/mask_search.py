@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import product
-from math import prod
+from math import exp, prod
 from typing import Any, Protocol
 
 import torch
@@ -40,6 +40,9 @@ from conformance_tests.subjects.source_lines import with_line
 
 PADDING_IDS = 4
 """Ids below this one are tried for padding; vocabularies begin with the special ones."""
+
+SLIGHT = exp(-2)
+"""Weights become as small where scores are lowered by 2, which is more than a mask of 0 and 1 does that is added."""
 
 UNFIT = (97, 89)
 """Sizes that no axis of a probe has, nor of an encoder that is tested with them."""
@@ -141,6 +144,8 @@ class MaskSearch:
             Undetermined: if the author states a mask of an argument that there is not.
         """
         form, hides = self._padding_mask()
+        if form is not None and form.values == "additive" and self._is_multiplied(form):
+            form, hides = replace(form, values="keep 0/1"), False
         if form is not None and hides:
             form = replace(form, is_counted=self._is_counted(form))
         idle = list(self._without_effect(form))
@@ -189,6 +194,21 @@ class MaskSearch:
     def _takes_booleans(self, form: MaskForm) -> bool:
         """Return whether booleans of the same shape are taken as well."""
         return self.output(self.padded, replace(form, values="keep")) is not None
+
+    def _is_multiplied(self, form: MaskForm) -> bool:
+        """Return whether a mask of 0 and 1, with 1 = keep, does nearly what −∞ does where it is added.
+
+        Added as they are, 1 and 0 lie one apart: the weights of what is hidden go down to e⁻¹. An encoder that lowers
+        them by far more multiplies its mask, which is one of 0 and 1 then, though it does not hide what it should.
+        """
+        keep, numbers = self.padded.keep, replace(form, values="keep 0/1")
+        free, hidden, lowered = (self.output(self.padded, of) for of in (None, form, numbers))
+        if keep is None or free is None or hidden is None or lowered is None or hidden.shape[:2] != keep.shape:
+            return False
+        kept = keep.reshape(*keep.shape, *[1] * (hidden.ndim - keep.ndim))
+        read, left = (((output - hidden) * kept).flatten(1).norm(dim=1) for output in (free, lowered))
+        # Scores of some samples may be so large that less does not hide them.
+        return bool((left < SLIGHT * read).any())
 
     def _differs_by_number(self, form: MaskForm) -> bool:
         """Return whether the numbers 0 and 1 are taken in the place of booleans, and do something else."""

@@ -191,6 +191,24 @@ def test_a_mask_that_is_added_is_right_and_booleans_are_said_to_hide_nothing() -
     assert "mask is added to the scores: booleans are taken too, and hide nothing" in target.notes
 
 
+@pytest.mark.parametrize(("times", "verdict"), [(1.0, "conformant"), (10.0, "nonconformant")])
+def test_a_mask_that_is_multiplied_before_it_is_added_is_one_of_numbers(times: float, verdict: str) -> None:
+    """Minus infinity would hide whatever it is multiplied by; what is added as it is, and 1 less, is a mask to add."""
+
+    class Multiplies(AddsItsMask):
+        def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+            return super().forward(x, None if mask is None else times * (mask.to(x) - 1))
+
+    target = check(Multiplies(layers_with(Adding))).targets[0]
+    assert target.verdict == verdict, target.notes
+    if verdict == "nonconformant":
+        assert (target.departs_at, target.profile["conventions"]["mask"]) == (
+            "attention.mask",
+            "mask: (B, n), 0/1, 1 = keep",
+        )
+        assert "masked scores are lowered by 10" in target.diagnosis[0]["says"]
+
+
 class AddsNumbers(Plain):
     """Hides what a mask of booleans says, and adds one of numbers to the scores."""
 
