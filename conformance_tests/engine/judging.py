@@ -194,7 +194,8 @@ def judge(
     Raises:
         Undetermined, SubjectError, Disagreement: if it cannot be judged.
     """
-    with guard.kept_random_state():
+    # Whoever asks may have switched gradients off.
+    with guard.kept_random_state(), torch.inference_mode(mode=False), torch.enable_grad():
         own = loaded(target, question, watcher, guard)
         if not company.meet(own, guard):
             company.follow(report)

@@ -145,6 +145,15 @@ def test_nothing_is_said_of_deviations_where_all_outputs_are_right() -> None:
     assert ([r.id for r in report.of("fail")], report.explained) == (["ENC-6"], False)
 
 
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+def test_an_encoder_is_judged_with_gradients_where_its_owner_has_switched_them_off(off: Callable[[], Any]) -> None:
+    made = nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 3, 20, batch_first=True), 2, enable_nested_tensor=False)
+    with off():
+        report = check(made).targets[0]
+        assert not torch.is_grad_enabled()
+    assert (report.verdict, report.level) == ("conformant", "gradient")
+
+
 def test_known_failure_is_expected_and_does_not_count() -> None:
     known = {"ATT-3": "known since 2017", "ENC-2": "follows from it", "ENC-17": "never"}
     report = check(broken, expected=known, explain=False).targets[0]
