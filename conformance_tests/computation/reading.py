@@ -179,11 +179,8 @@ def read_alone(found: EncoderReading, stream: Stream, attentions: Sequence[Atten
 
     Where attention has a part that no slot has, no more than that is known of what is done with it.
     """
-    foreign = [attention for attention in attentions if not attention.heads and attention.foreign]
-    if foreign:
-        found.unread = []
-        for attention in foreign:
-            found.take(attention)
+    if foreign := [says for attention in attentions if not attention.heads for says in attention.foreign]:
+        found.unread = list(dict.fromkeys(foreign))
         return
     at = stream.source
     parts = [step.part for step in stream.steps]
