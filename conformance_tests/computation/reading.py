@@ -179,9 +179,6 @@ def read_alone(found: EncoderReading, stream: Stream, attentions: Sequence[Atten
 
     Where attention has a part that no slot has, no more than that is known of what is done with it.
     """
-    if foreign := [says for attention in attentions if not attention.heads for says in attention.foreign]:
-        found.unread = list(dict.fromkeys(foreign))
-        return
     at = stream.source
     parts = [step.part for step in stream.steps]
     found.is_part = len(parts) == 1 and at is not None and at.kind == "input"
@@ -198,6 +195,8 @@ def read_alone(found: EncoderReading, stream: Stream, attentions: Sequence[Atten
             found.take(part)
         elif isinstance(part, FeedForward) and (part.operations or found.is_part):
             read_activation(found, [part])  # without an operation it may as well be two maps of something else
+    if foreign := [says for attention in attentions if not attention.heads for says in attention.foreign]:
+        found.unread = list(dict.fromkeys(foreign))
 
 
 def all_positions(graph: Graph) -> tuple[Tensor, list[int]]:
