@@ -401,7 +401,8 @@ def test_the_lines_that_give_arguments_run_as_they_stand() -> None:
             takes_another_thing,
             ("left at the default, and not judged: other, in which no mask was found",),
         ),
-        (oddly_named, ()),
+        # What is inverted bit by bit is no truth value.
+        (oddly_named, ("m takes 0 and 1 too, which do not do what false and true do",)),
     ],
 )
 def test_arguments_that_were_never_given_are_named(function: Callable[..., Any], remarks: tuple[str, ...]) -> None:
