@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations, product
+from math import inf
 from typing import Any
 
 import torch
@@ -269,7 +270,7 @@ def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
         unlearned = term.value.options.get("unlearned")
         if not first:
             numbers = graph.numbers(index).long().unique().tolist()
-            found.kinds.append(Kind(owner.number, True, factor, table, numbers, unlearned, term.value.where))
+            found.kinds.append(Kind(owner.number, factor, table, numbers, unlearned, term.value.where))
             return
         if "E" in found.codes:
             if torch.equal(found.codes["E"], table):
@@ -426,7 +427,7 @@ def read_constant(found: EncoderReading, codes: Tensor) -> None:
         elif owner is not None and owner.operation == "parameter":
             table = owner.codes.reshape(-1, codes.shape[-1])
             rows = (table == codes[0]).all(-1).nonzero().flatten().tolist()
-            found.kinds.append(Kind(len(graph.values), False, 1, table, rows))
+            found.kinds.append(Kind(inf, 1, table, rows))
         elif owner is not None and owner.operation == "constant" and is_of_sinusoids(owner.data, codes.shape[-1]):
             found.findings.append(Finding("position", "the same row of the sinusoids is added to every token"))
         elif bool(graph.numbers(codes[0]).any()):

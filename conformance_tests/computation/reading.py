@@ -241,10 +241,9 @@ def find_axis(found: EncoderReading, attention: Attention, shape: torch.Size, ax
     rows = places(attention.reads[0, :, 0])
     varying = [a for a in range(2) if along_axis(rows, shape, a).unique().numel() > 1]
     if varying == [1 - axis]:
-        placed, attended = ("first", "second") if axis == 0 else ("second", "first")
-        says = f"positions are added along the {placed} axis of what enters its layers, and attention runs along the"
         # Which of them is wrong depends on where its author has the batch: mostly that is the first axis.
-        slot = "position" if axis == 0 else "scores"
+        slot, placed, attended = (("position", "first", "second"), ("scores", "second", "first"))[axis]
+        says = f"positions are added along the {placed} axis of what enters its layers, and attention runs along the"
         found.findings.append(Finding(slot, f"{says} {attended}{attention.where_scored}"))
 
 

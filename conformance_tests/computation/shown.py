@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isinf
 from typing import NamedTuple
 
 import torch
@@ -42,8 +43,7 @@ class Kind(NamedTuple):
     """A table of which rows are added to tokens or vectors, for segments or another kind of ids.
 
     Attributes:
-        order: the place of the argument that numbers the rows; beyond all where none does.
-        is_numbered: whether an argument does.
+        order: the place of the argument that numbers the rows; infinite where none does.
         factor: by what the rows are multiplied.
         table: its codes.
         rows: the numbers of those that are added.
@@ -51,8 +51,7 @@ class Kind(NamedTuple):
         where: the line of the look-up.
     """
 
-    order: int
-    is_numbered: bool
+    order: float
     factor: float
     table: Tensor
     rows: list[int]
@@ -169,7 +168,7 @@ class EncoderReading(Remarks):
     @property
     def leaves_segments_open(self) -> bool:
         """Return whether several tables give one row to every token, and no argument shows which has the segments."""
-        return len(self.kinds) > 1 and not any(kind.is_numbered for kind in self.kinds)
+        return len(self.kinds) > 1 and all(isinf(kind.order) for kind in self.kinds)
 
     @property
     def fits_slots(self) -> bool:

@@ -127,7 +127,6 @@ def explanations(run: Run, progress: Progress = silent, slots: Collection[str] =
     if answers_at_random(run):
         return behaving_alike(run, (d for d in candidates if is_random(run, d)), at_random=True)
     # One that departs by itself where the subject does not would have to be undone there by the other of two.
-    # One that departs by itself where the subject does not would have to be undone there by the other of two.
     possible = [d for d in candidates if not tried.breaks((d,), agreeing)]
     likely = most_explaining(run, departing[0], [d for d in possible if changes(d, departing[0], tried, first)], first)
     pairs = [(a, b) for a, b in combinations(possible, 2) if a.slot != b.slot and (a in likely or b in likely)]

@@ -127,7 +127,7 @@ def identify(
 
 def differences(encoder: Encoder, profile: Profile) -> dict[str, tuple[str | float, str | float]]:
     """Return where an encoder chooses otherwise than a profile: name → (its choice, the profile's)."""
-    return apart(chosen(encoder), profile)
+    return differing(chosen(encoder), profile)
 
 
 def chosen(encoder: Encoder) -> dict[str, str | float]:
@@ -136,7 +136,7 @@ def chosen(encoder: Encoder) -> dict[str, str | float]:
     return {name: choice for name, choice in encoder.choices().items() if name in named}
 
 
-def apart(mine: Mapping[str, str | float], profile: Profile) -> dict[str, tuple[str | float, str | float]]:
+def differing(mine: Mapping[str, str | float], profile: Profile) -> dict[str, tuple[str | float, str | float]]:
     """Return where choices are others than those of a profile."""
     theirs = profile.choices()
     # A place or a constant of a place, norm_final or norm_final.eps, is compared with its slot or constant.
@@ -147,6 +147,6 @@ def apart(mine: Mapping[str, str | float], profile: Profile) -> dict[str, tuple[
 def nearest_profile(encoder: Encoder) -> tuple[Profile, dict[str, tuple[str | float, str | float]]]:
     """Return the published profile with the fewest differences, and these differences."""
     mine = chosen(encoder)
-    ranked = {name: apart(mine, profile) for name, profile in PROFILES.items()}
+    ranked = {name: differing(mine, profile) for name, profile in PROFILES.items()}
     best = min(ranked, key=lambda name: (len(ranked[name]), "input" in ranked[name]))
     return PROFILES[best], ranked[best]

@@ -37,7 +37,7 @@ def candidates(start: Encoder, axes: Axes, most: int | None = None) -> Iterator[
                 chosen = start.profile.replace(**choice)
                 if "position_offset" in choice and "offset" not in chosen["position"].constants:
                     continue  # it would be the same choice again
-                residual = chosen["residual"]
+                residual = chosen["residual"]  # few are ever mistakes, and the choices of thousands take long to name
                 if not is_given and residual.to_be_declared and residual.is_mistake_beside(chosen.choices()):
                     continue
                 yield Encoder(chosen, resized)

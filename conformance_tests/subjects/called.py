@@ -99,7 +99,7 @@ OTHER_ID = "positions are hidden where the id is {}, though the table of embeddi
 """A contradiction within an encoder: the row of padding is read, and a token in its place is not."""
 
 MOST_NUMBERING = 4
-"""So many arguments are tried for numbers of positions."""
+"""So many arguments are tried for numbers of positions: each takes up to six calls."""
 
 NO_NUMBERS = (*NO_MASKS, *(word for word in OTHER_WORDS if word not in ("position", "ids")))
 """Words in the names of arguments that number no positions."""
@@ -225,10 +225,10 @@ class CalledSubject(Subject):
         whole = min(LONGEST_SEARCH, ALL_SEARCHES - self._searched_in_vain)
         end = begun + whole
         odd: tuple[FirstCall, Any] | None = None
-        # What an encoder inside takes says nothing of a model that takes one sequence.
         is_known = self.first_sizes is not None
         stages = self.stages
         if is_known and self.one_by_one:
+            # What an encoder inside takes says nothing of a model that takes one sequence.
             stages = sorted(stages, key=lambda stage: not stage[0])
         elif is_known and sizes != Sizes():
             # What has taken a batch takes batches: it is the size that it refuses.

@@ -42,7 +42,7 @@ PADDING_IDS = 4
 """Ids below this one are tried for padding; vocabularies begin with the special ones."""
 
 SLIGHT = exp(-2)
-"""Weights become as small where scores are lowered by 2, which is more than a mask of 0 and 1 does that is added."""
+"""The share of a weight that is left where scores are lowered by 2: a mask of 0 and 1 that is added lowers by 1."""
 
 UNFIT = (97, 89)
 """Sizes that no axis of a probe has, nor of an encoder that is tested with them."""

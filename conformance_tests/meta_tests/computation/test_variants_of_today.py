@@ -400,7 +400,7 @@ class NormedBefore(PlainAttention):
 
 
 def test_a_norm_over_the_features_of_all_heads_is_named_where_nothing_else_is_read() -> None:
-    """What stands behind such an attention says nothing then."""
+    """Nothing is said of the sublayers behind such an attention."""
     report = judged(lambda: Plain(layers_with(NormedBefore)))
     said = " ".join(report.notes)
     assert report.verdict == "undetermined"

@@ -184,7 +184,7 @@ def test_what_is_said_of_two_is_evaluated_with_both(run_with: RunWith) -> None:
 
 
 def test_a_deviation_breaks_what_was_seen_to_agree_without_it(run_with: RunWith) -> None:
-    """What was not tried there breaks nothing."""
+    """Before it has been tried, nothing is known of it."""
     run = run_with("mask-unused")
     plain = next(iter(observations(run)))
     tried = Tried(run)

@@ -12,7 +12,7 @@ from conformance_tests.numerics.probes import Probe
 
 
 def test_each_id_stands_once_in_a_sequence_and_at_other_places() -> None:
-    """Those for which there is no room are left out; what stands beside the tokens stays."""
+    """A short sequence holds as many of them as fit; segments stay as they are."""
     ids, segments = torch.full((3, 4), 9), torch.ones(3, 4, dtype=torch.long)
     probe, holds = with_ids(Probe((ids, segments)), [1, 2])
     assert probe.inputs[0].tolist() == [[9, 1, 2, 9], [9, 9, 1, 2], [2, 9, 9, 1]]

@@ -1,4 +1,4 @@
-"""What a computation does with parameters, held against what each of them is for."""
+"""Statements on parameters that their use in a computation contradicts."""
 
 import pytest
 import torch

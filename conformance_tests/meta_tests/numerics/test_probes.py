@@ -273,7 +273,7 @@ def test_a_learned_table_limits_the_lengths_and_spares_its_offset(
 def test_one_sequence_is_as_long_as_a_table_that_is_not_too_long(
     profile: Profile, max_len: int, lengths: tuple[int, int]
 ) -> None:
-    """Behind the offset, no row is spared; where there is no such table, it is as long as another probe."""
+    """It uses every row behind the offset. Without such a table it is as long as the probe ``long``."""
     made = probes(profile, max_len=max_len)
     assert tuple(made[name].positions for name in ("long", WHOLE)) == lengths
     assert len(made[WHOLE].inputs[0]) == 1

@@ -401,7 +401,7 @@ def test_the_lines_that_give_arguments_run_as_they_stand() -> None:
             takes_another_thing,
             ("left at the default, and not judged: other, in which no mask was found",),
         ),
-        # What is inverted bit by bit is no truth value.
+        # The encoder inverts its mask bit by bit, and −2 and −1 both count as true.
         (oddly_named, ("m takes 0 and 1 too, which do not do what false and true do",)),
     ],
 )

@@ -1,4 +1,4 @@
-"""What an encoder takes for ids that are left out, with functions in the place of encoders."""
+"""Ids that a call leaves out; functions stand in for encoders."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ class Call:
 
 
 def placed(numbers: Tensor) -> Tensor:
-    """What is added to what the call without an argument gives: 0 where its own positions are given."""
+    """Return how far numbers are from an encoder's own positions, as they show in its output."""
     return 10.0 * (numbers - torch.arange(3))
 
 
@@ -70,7 +70,7 @@ def test_segments_that_are_left_out_are_the_first_one(segment: float, padded: bo
 def test_positions_that_are_left_out_are_counted_from_0_or_behind_padding(
     shift: int, rows: Rows, expected: str
 ) -> None:
-    """Given ones are ``shift`` more than those that are meant; what agrees with no numbers is no position."""
+    """The encoder counts from ``shift`` on. An argument that never reproduces its positions numbers none."""
     known = positions_left_out(Call(lambda n: placed(n - shift)), ["refused", "places"], Probe((IDS, SEGMENTS)), rows)
     assert (bool(known.findings), bool(known.open)) == (expected == "wrong", expected == "open")
 
