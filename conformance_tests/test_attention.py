@@ -18,11 +18,11 @@ def test_queries_keys_and_values_are_projections_of_the_input(run: Run) -> None:
     run.expect("projections").is_formed()
 
 
-@decides("ATT-3", "ATT-5", level="trace")
+@decides("ATT-3", "ATT-5", "ATT-23", "ATT-24", level="trace")
 def test_scores_have_the_scale_of_their_variant(run: Run) -> None:
     """S = Q Kᵀ / √d_k, the root of one head's width, or S = Q Kᵀ, of normed Q and K or of others: an intermediate.
 
-    It is what the bias is added to.
+    With products of Q, and K, and vectors of distances, where the variant has such. It is what the bias is added to.
     """
     run.expect("scores").reaches("bias").is_formed()
 

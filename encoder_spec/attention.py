@@ -109,6 +109,101 @@ def scores_unscaled(Q: Float[Tensor, "B h n d_k"], K: Float[Tensor, "B h n d_k"]
     return Q @ K.mT
 
 
+def row_of_distance(n: int, rows: int) -> Int[Tensor, "n n"]:
+    """Return for each query and key of n positions the row of the table that tells their distance; far ones share."""
+    place = torch.arange(n)
+    own = rows // 2
+    return own + (place - place[:, None]).clamp(-own, rows - 1 - own)
+
+
+@requirement("ATT-23", "To each score the product of its query with the row of a table for k − j is added.")
+@equation("attention.scores_relative_keys", slot="scores", variant="relative-keys")
+def scores_relative_keys(
+    Q: Float[Tensor, "B h n d_k"], K: Float[Tensor, "B h n d_k"], *, D: Float[Tensor, "buckets d_k"]
+) -> Float[Tensor, "B h n n"]:
+    r"""Keys with relative positions. Shaw et al. 2018, §3.1–3.3, eq. (4) and (5).
+
+    $$ S[j, k] = \frac{Q_j \left(K_k + D[o + \mathrm{clip}(k - j, -o, n_b - 1 - o)]\right)^\top}{\sqrt{d_k}},
+       \qquad o = \lfloor n_b / 2 \rfloor $$
+
+    All heads share the table. What a query asks for may depend on how far away it is to be found, which a number
+    that is added to the scores cannot express.
+
+    Undefined: which end of the table is for keys behind the query; here it is the last one. The source has a second
+    table for the values, which released encoders leave out.
+    """
+    row = row_of_distance(Q.shape[-2], len(D)).to(D.device)
+    of_distance = (Q @ D.mT).gather(-1, row.expand(*Q.shape[:2], -1, -1))
+    return (Q @ K.mT + of_distance) / math.sqrt(Q.shape[-1])
+
+
+def row_of_bucket(n: int, rows: int, farthest: float) -> Int[Tensor, "n n"]:
+    """Return for each query and key of n positions the row of a table with the near distances in its middle.
+
+    Half of the rows tell distances one by one. Those outside of them tell them on a logarithmic scale: the last ones
+    have what is ``farthest`` less 1 away, and all beyond. The first half is for keys behind the query.
+    """
+    exact = rows // 4
+    growth = (farthest - 1) / exact
+    ends = [*range(exact), *(exact * growth ** (i / (exact - 1)) for i in range(exact))]
+    place = torch.arange(n)
+    before = place[:, None] - place
+    # In float32 a row that ends at a whole distance does so exactly: in float64 it may end 10⁻¹⁴ before it.
+    bucket = torch.searchsorted(torch.tensor(ends, dtype=torch.float32), before.abs())
+    return (rows // 2 + before.sign() * bucket).clamp(0, rows - 1)
+
+
+@requirement("ATT-25", "Distances that share a row end as a geometric sequence from n_b/4 to Δ − 1.", algebraic=True)
+@requirement(
+    "ATT-24",
+    "To each score the product of its query with the key of a distance is added, and that of its key with the query "
+    "of that distance: three terms, divided by √(3 d_k).",
+)
+@equation("attention.scores_disentangled", slot="scores", variant="disentangled")
+def scores_disentangled(
+    Q: Float[Tensor, "B h n d_k"],
+    K: Float[Tensor, "B h n d_k"],
+    *,
+    D: Float[Tensor, "buckets d_model"],
+    W_Q: Float[Tensor, "d_model hd_k"],
+    W_K: Float[Tensor, "d_model hd_k"],
+    b_Q: Float[Tensor, "hd_k"],
+    b_K: Float[Tensor, "hd_k"],
+    farthest: float,
+    norm_D: Callable[..., Float[Tensor, "buckets d_model"]],
+) -> Float[Tensor, "B h n n"]:
+    r"""Disentangled scores. He et al. 2020 (DeBERTa), §3.1; maps, norm and rows as released (v3).
+
+    $$ \begin{gathered}
+       S[j, k] = \frac{Q_j K_k^\top + Q_j \bar K_{\beta(j - k)}^\top + \bar Q_{\beta(j - k)} K_k^\top}{\sqrt{3 d_k}},
+       \qquad \bar Q = \mathrm{LN}(D) W_Q + b_Q, \quad \bar K = \mathrm{LN}(D) W_K + b_K \\
+       \beta(\delta) = \tfrac{n_b}{2} + \mathrm{sgn}(\delta) \begin{cases}
+       |\delta| & \text{if } |\delta| \le e \\
+       e + \left\lceil (e - 1) \frac{\ln (|\delta| / e)}{\ln ((\Delta - 1) / e)} \right\rceil & \text{otherwise}
+       \end{cases} \\
+       e = \tfrac{n_b}{4}
+       \end{gathered} $$
+
+    A distance has a query and a key as a word has, by the same maps. What lies beyond either end of the table has the
+    row at this end. Released encoders have 512 rows and Δ = 512.
+
+    Undefined: whether the last term reads the row of j − k or that of k − j. The source's formula has the latter, its
+    code the former, as here.
+    """
+    rows, (h, n, d_k) = len(D), Q.shape[-3:]
+    demand(
+        rows % 4 == 0 and rows >= 8 and farthest - 1 > rows // 4,
+        f"attention.scores_disentangled: {rows} rows do not tell distances up to {farthest:g}: "
+        f"give 8, 12, … rows, and a distance beyond {rows // 4 + 1}",
+    )
+    distances = norm_D(D)
+    Q_D, K_D = ((distances @ W + b).unflatten(-1, (h, d_k)).transpose(0, 1) for W, b in ((W_Q, b_Q), (W_K, b_K)))
+    row = row_of_bucket(n, rows, farthest).to(D.device)
+    of_queries = (Q @ K_D.mT).gather(-1, row.expand(len(Q), h, n, n))
+    of_keys = (K @ Q_D.mT).gather(-1, row.mT.expand(len(Q), h, n, n)).mT
+    return (Q @ K.mT + of_queries + of_keys) / math.sqrt(3 * d_k)
+
+
 @requirement("ATT-15", "Nothing is added to the scores.")
 @equation("attention.unbiased", slot="bias", variant="none")
 def unbiased(S: Float[Tensor, "B h n n"]) -> Float[Tensor, "B h n n"]:
@@ -196,13 +291,6 @@ def bucketed(
     )
     bias = R[buckets(S.shape[-1], rows, farthest)]
     return S + bias.permute(2, 0, 1)
-
-
-def row_of_distance(n: int, rows: int) -> Int[Tensor, "n n"]:
-    """Return for each query and key of n positions the row of the table that tells their distance; far ones share."""
-    place = torch.arange(n)
-    own = rows // 2
-    return own + (place - place[:, None]).clamp(-own, rows - 1 - own)
 
 
 @requirement("ATT-21", "Each score is raised by the entry of a table that its head has for k − j, clipped to its rows.")

@@ -128,11 +128,13 @@ def unshared(l: int, name: str) -> int:  # noqa: ARG001
 def shared_bias(l: int, name: str) -> int:
     r"""One table of relative positions for all layers. Raffel et al. 2020 (T5), §2.1; Song et al. 2020 (MPNet).
 
-    $$ \theta_l \text{ distinct for each } l, \text{ but } R_l = R_0 $$
+    $$ \theta_l \text{ distinct for each } l, \text{ but } R_l = R_0, \quad D_l = D_0 $$
+
+    A norm of the table, where it has one, is that of all layers, too.
 
     Undefined: nothing.
     """
-    return 0 if name == "R" else l
+    return 0 if name in ("R", "D") or name.startswith("norm_D.") else l
 
 
 @requirement("ENC-16", "All layers use the same parameters: their number does not depend on N.", algebraic=True)

@@ -5,7 +5,8 @@ length, width, dtype and device matter: positions do not depend on content, but
 for those that a convolution hears in it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -192,6 +193,19 @@ def without_position(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "n d_mode
     return torch.zeros_like(X[0])
 
 
+WITHOUT_POSITIONS: Mapping[str, tuple[str, ...]] = {
+    "rotation": ("none",),
+    "scores": ("scaled", "unscaled"),
+    "bias": ("none",),
+}
+"""The slots of attention that may tell positions, and their variants that do not."""
+
+
+def told_in_attention(choices: Mapping[str, Any]) -> bool:
+    """Return whether one of the choices of an encoder, by slot, makes its attention tell positions."""
+    return any(choices[slot] not in blind for slot, blind in WITHOUT_POSITIONS.items() if slot in choices)
+
+
 @requirement("POS-12", "Nothing is added to the tokens: what compares queries and keys knows their positions.")
 @equation("position.in_attention", slot="position", variant="in-attention")
 def in_attention(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "n d_model"]:
@@ -199,7 +213,8 @@ def in_attention(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "n d_model"]:
 
     $$ PE_{pos} = 0 $$
 
-    A slot of attention tells the positions: ``rotation`` turns queries and keys, or ``bias`` lowers their scores.
+    A slot of attention tells the positions: ``rotation`` turns queries and keys, ``bias`` changes their scores, or
+    ``scores`` compare them with vectors of distances.
 
     Undefined: nothing.
     """

@@ -437,6 +437,17 @@ MPNET = ROBERTA.replace(
     eps=1e-12,
 ).sized(V=30527)
 
+DEBERTA_V3 = BERT.replace(
+    name="deberta-v3",
+    source="He et al. 2020, §3; rows, shared maps, norm of the table and ε as released (v3)",
+    segment="none",
+    position="in-attention",
+    scores="disentangled",
+    sharing="bias",
+    max_distance=512,
+    eps=1e-7,
+).sized(V=128100, buckets=512)
+
 T5_ENCODER = PRE_LN.replace(
     name="t5-encoder",
     source="Raffel et al. 2020, §2.1; norms as released",
@@ -634,6 +645,7 @@ PROFILES = {
         EMBEDDING_GEMMA,
         JINA_V3,
         MPNET,
+        DEBERTA_V3,
         T5_ENCODER,
         DISTILBERT,
         ELECTRA,

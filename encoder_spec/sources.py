@@ -168,6 +168,13 @@ SOURCES: dict[str, Source] = {
             _arxiv("2010.04245"),
         ),
         Source(
+            "He et al. 2020",
+            "Pengcheng He, Xiaodong Liu, Jianfeng Gao, Weizhu Chen",
+            2020,
+            "DeBERTa: Decoding-enhanced BERT with Disentangled Attention",
+            _arxiv("2006.03654"),
+        ),
+        Source(
             "He et al. 2021",
             "Kaiming He, Xinlei Chen, Saining Xie, Yanghao Li, Piotr Dollár, Ross Girshick",
             2021,

@@ -1,6 +1,6 @@
 """Reading attention: from each softmax back to queries and keys, and forward to the values and the output map."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import prod
@@ -23,6 +23,7 @@ from conformance_tests.computation.masks import (
     reach_of,
 )
 from conformance_tests.computation.norm import Norm, apart, read_norm
+from conformance_tests.computation.relative import OfDistances, Scored, Term, of_distances, terms_of
 from conformance_tests.computation.rotation import Turning, tell_distances, turning
 from conformance_tests.computation.shown import Finding, Remarks
 from conformance_tests.computation.sums_apart import APART
@@ -84,6 +85,7 @@ class Attention(Remarks):
         is_rounded: whether these are multiplied by the distance in less than float64.
         reach: which keys a query reads.
         table: what is learned of distances and added to the scores, if something is.
+        distances: what queries and keys are multiplied with, beside each other.
     """
 
     weights: Value
@@ -104,6 +106,7 @@ class Attention(Remarks):
     is_rounded: bool = False
     reach: Reach = field(default_factory=Reach)
     table: "DistanceTable | None" = None
+    distances: list[OfDistances] = field(default_factory=list)
 
 
 UNNOTICED = 1e-6
@@ -205,8 +208,8 @@ class Scores(Remarks):
     """The making of scores: the product, the place in it of each entry that the softmax reads, and the scale.
 
     ``otherwise`` are operations on them that are neither scale nor bias nor mask, ``masking_ids`` the ids that masks
-    are made from, one for each entry, ``added`` what is added to each entry in every call, if something is, and
-    ``learned`` the codes of what is learned and added to each.
+    are made from, one for each entry, ``added`` what is added to each entry in every call, if something is,
+    ``learned`` the codes of what is learned and added to each, and ``terms`` the products with learned vectors that are.
     """
 
     product: Value
@@ -216,6 +219,7 @@ class Scores(Remarks):
     masking_ids: list[Tensor] = field(default_factory=list)
     added: Tensor | None = None
     learned: list[Tensor] = field(default_factory=list)
+    terms: list[Term] = field(default_factory=list)
 
 
 def leads_to_scores(graph: Graph, codes: Tensor) -> bool:
@@ -245,6 +249,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
     argument = graph.numbers(codes)
     added = torch.zeros(codes.shape, dtype=torch.float64)
     learned: list[Tensor] = []
+    terms: list[Term] = []
     while (value := graph.owner(codes)) is not None and value.kind == "elementwise":
         leading = [i for i, r in enumerate(value.reads) if isinstance(r, Tensor) and leads_to_scores(graph, r)]
         if not leading:
@@ -266,6 +271,8 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
                     added += scale * sign * graph.numbers(through(bias, codes))
                 elif sign == scale == 1 and (entries := entries_of_table(graph, through(bias, codes))) is not None:
                     learned.append(entries)
+                else:
+                    terms += terms_of(graph, through(bias, codes), sign * scale) or ()
         scale = None if scale is None or factor is None else scale * factor
         masking_ids += [ids for r in others if isinstance(r, Tensor) for ids in ids_behind(graph, through(r, codes))]
         followed = value.reads[which]
@@ -273,7 +280,7 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
         codes = through(followed, codes)
     if value is None or not is_of_data(graph, value):
         return None
-    found = Scores(value, codes, scale, otherwise, masking_ids, added if bool(added.any()) else None, learned)
+    found = Scores(value, codes, scale, otherwise, masking_ids, added if bool(added.any()) else None, learned, terms)
     found.take(said)
     return found
 
@@ -324,6 +331,8 @@ def change_of_scores(graph: Graph, value: Value, others: "Sequence[Tensor | floa
                 said.findings.append(Finding("weights", f"{says}{value.where}"))
             elif isinstance(bias, Tensor) and entries_of_table(graph, bias) is not None:
                 continue  # what the table tells is read where the heads are known
+            elif isinstance(bias, Tensor) and terms_of(graph, bias):
+                continue  # so are the products
             elif (words := bias_in_words(graph, bias, -1 if value.operation == "sub" else 1)) not in ("", CONSTANTS):
                 (said.foreign if graph.learned(bias) else said.unread).append(f"its scores get {words} added")
     return 1.0
@@ -353,10 +362,14 @@ CONSTANTS = "constants"
 """The name in reports of numbers that are added to the scores at every call and are not learned."""
 
 
+COMPUTED = "a bias that is computed from its input"
+"""The name in reports of what is added to the scores, learned and dependent on the input, and not read."""
+
+
 def bias_in_words(graph: Graph, codes: "Tensor | float", sign: int) -> str:
     """Say what is added to scores, times a sign, if it is the same in every call and does more than hide keys."""
     if graph.depends(codes):
-        return "a bias that is computed from its input" if graph.learned(codes) else ""
+        return COMPUTED if graph.learned(codes) else ""
     if learned := names(graph, codes):
         return f"the bias {learned}"
     numbers = sign * graph.numbers(codes)
@@ -471,6 +484,7 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
         found.table = None if found.table is not None else table_of_distances(graph, scores, entries, heads)
         if found.table is None:
             found.foreign.append(f"its scores get the bias {names(graph, entries)} added{found.where_scored}")
+    read_distances(graph, found, scores, averaged, heads, {"queries": Q[0].factor(), "keys": K[0].factor()})
     found.heads = list(maps_of_heads(graph, Q, K, V, heads, averaged))
     if factors is not None:
         first = [heads.index(i) for i in range(max(heads) + 1)]
@@ -657,6 +671,43 @@ def table_of_distances(graph: Graph, scores: Scores, entries: Tensor, heads: Seq
     return DistanceTable(table.codes[:, columns], rows.reshape(M, N))
 
 
+def read_distances(
+    graph: Graph,
+    found: Attention,
+    scores: Scores,
+    averaged: "Averaged",
+    heads: Sequence[int],
+    factors: Mapping[str, float | None],
+) -> None:
+    """Read the products with vectors of distances that are added to the scores.
+
+    Args:
+        graph: the computation.
+        found: takes them up.
+        scores: the scores.
+        averaged: has the queries and keys.
+        heads: the head of each t of the scores' product.
+        factors: by what queries and keys are multiplied, in front of that product.
+    """
+    rows, columns = scores.product.reads
+    assert isinstance(rows, Tensor)
+    assert isinstance(columns, Tensor)
+    _, M, N = scores.product.shape
+    at = places(scores.entries).reshape(-1)
+    row, column = at // N % M, at % N
+    of_rows, of_columns = Scored(rows, at // N), Scored(columns.mT, at // (M * N) * N + column)
+    if averaged.keys_are_columns:
+        sides, pairs = {"queries": of_rows, "keys": of_columns}, row * N + column
+    else:
+        sides, pairs = {"queries": of_columns, "keys": of_rows}, column * M + row
+    for term in scores.terms:
+        read = of_distances(graph, term, sides, torch.tensor(heads)[at // (M * N)], pairs) if M == N else None
+        if read is None:
+            found.foreign.append(f"its scores get {COMPUTED} added")
+        else:
+            found.distances.append(replace(read, scale=read.scale * (factors[read.of] or 1.0)))
+
+
 def are_apart(graph: Graph, one: Tensor, other: Tensor) -> bool:
     """Return whether two values come from different arguments or attentions each, as those of a decoder and its memory.
 
@@ -830,6 +881,7 @@ class Averaged:
         keys: those vectors (T, keys, d_k).
         values: the vectors (T, keys, d_v) that are averaged.
         by_row: whether its rows are the queries'.
+        keys_are_columns: whether the keys are the columns of the scores' product.
         scores_t: for each t, that of the product of the scores.
         changed_by: what is done to the weights behind the softmax, in words.
     """
@@ -840,6 +892,7 @@ class Averaged:
     keys: Tensor
     values: Tensor
     by_row: bool
+    keys_are_columns: bool
     scores_t: list[int]
     changed_by: str = ""
 
@@ -884,7 +937,8 @@ def averaged_by(
     assert isinstance(columns, Tensor)
     keys_are_columns = not is_constant_last(at % N) or is_constant_last(at // N % M)
     queries, keys = (rows, columns.mT) if keys_are_columns else (columns.mT, rows)
-    return Averaged(product, behind, queries, keys, values, side == 0, (at // (M * N))[:, 0, 0].tolist())
+    of_scores = (at // (M * N))[:, 0, 0].tolist()
+    return Averaged(product, behind, queries, keys, values, side == 0, keys_are_columns, of_scores)
 
 
 def is_summed_along(weights: Value, axis: int, codes: Tensor) -> bool:

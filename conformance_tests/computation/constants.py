@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from conformance_tests.computation.norm import apart
+from encoder_spec.attention import scores_disentangled, scores_relative_keys
 
 SAME = 1e-12
 """So near, relatively, a number of float64 is the one that belongs there."""
@@ -53,6 +54,15 @@ def interleaved(
     return (places[:, None] * omega.T.to(places)).flatten(1)
 
 
+def scaled_otherwise(published: Callable[..., Tensor], terms: int) -> Callable[..., Tensor]:
+    """Return the function of scores that are divided by √(terms · d_k), with another number in the place of that."""
+
+    def scored(number: float, Q: Tensor, K: Tensor, **distances: Any) -> Tensor:
+        return number * math.sqrt(terms * Q.shape[-1]) * published(Q, K, **distances)
+
+    return scored
+
+
 def falling(slopes: Tensor, S: Tensor) -> Tensor:
     """Return scores (B, h, n, n) that fall with the distance."""
     place = torch.arange(S.shape[-1], dtype=S.dtype)
@@ -66,6 +76,8 @@ def weighed(alpha: float, x: Tensor, sublayer: Tensor, **_: float) -> Tensor:
 
 WITH_CONSTANT = {
     "scaled": WithConstant("1/√d_k", lambda number, Q, K: number * (Q @ K.mT)),
+    "relative-keys": WithConstant("1/√d_k", scaled_otherwise(scores_relative_keys, 1)),
+    "disentangled": WithConstant("1/√(3 d_k)", scaled_otherwise(scores_disentangled, 3)),
     "sqrt-d-model": WithConstant("√d_model", lambda number, X: number * X),
     "gelu": WithConstant("1/√2", lambda number, x: x / 2 * (1 + torch.erf(number * x))),
     "alibi": WithConstant("2^(−8i/h)", falling),

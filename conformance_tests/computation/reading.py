@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -24,13 +24,15 @@ from conformance_tests.computation.inputs import (
 )
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import read_norm_parameters, read_outer_norm
+from conformance_tests.computation.relative import OfDistances
 from conformance_tests.computation.rotation import wavelengths
 from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Ending, Finding, Remarks
 from conformance_tests.computation.stream import FROM_NORMED, Step, Stream, Wiring, stream_of
 from conformance_tests.computation.unmapped import IDENTITY
 from conformance_tests.computation.walking import along_axis, is_one_array
-from encoder_spec.attention import buckets, row_of_distance, row_of_places, slopes
+from encoder_spec.attention import buckets, row_of_bucket, row_of_distance, row_of_places, slopes
 from encoder_spec.equation import variants
+from encoder_spec.position import told_in_attention
 from encoder_spec.profiles import VASWANI_2017, in_turn_by, in_words
 from encoder_spec.residual import alpha, alpha_with_decoder
 
@@ -157,6 +159,7 @@ def read_encoder(found: EncoderReading) -> None:
     read_rotation(found, attended)
     read_slopes(found, attended)
     read_tables_of_distances(found, attended)
+    read_vectors_of_distances(found, attended)
     read_scale_of_scores(found, attended)
     read_sharing(found, len(layers))
     if stream.starts_bare and found.choices.get("input") == "given":
@@ -350,15 +353,16 @@ def read_sharing(found: EncoderReading, N: int) -> None:
         for name, codes in first_of.items()
     )
     found.choices["sharing"] = "all" if N > 1 and alike and names(found.graph, first_of["W_Q"]) else "none"
-    tables = [found.codes[path] for l in range(N) if (path := f"layers.{l}.R") in found.codes]
+    of_distances = [name for name in first_of if variants("sharing")["bias"].function(1, name) == 0]
+    others = [(f"layers.{l}.{name}", name) for l in range(1, N) for name in of_distances]
     if (
         found.choices["sharing"] == "none"
-        and len(tables) > 1
-        and all(is_one_array(found.graph, t, tables[0]) for t in tables)
+        and others
+        and all(path in found.codes and is_one_array(found.graph, found.codes[path], first_of[name]) for path, name in others)
     ):
         found.choices["sharing"] = "bias"
-        for l in range(1, N):
-            del found.codes[f"layers.{l}.R"]
+        for path, _ in others:
+            del found.codes[path]
     if found.choices["sharing"] == "all":
         for path in [p for p in found.codes if p.startswith("layers.") and not p.startswith("layers.0.")]:
             del found.codes[path]
@@ -649,15 +653,18 @@ def find_missing_norms(found: EncoderReading, places: Sequence[str]) -> None:
 def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention]) -> None:
     """Read the number that multiplies the scores."""
     d_k = found.sizes["d_k"]
-    right = d_k**-0.5
-    found.choices["scores"] = "scaled"
+    of, root = d_k, "√d_k"
+    if found.choices.setdefault("scores", "scaled") == "disentangled":
+        of, root = 3 * d_k, "√(3 d_k)"
+    right = of**-0.5
     scales = {a.scale for a in attentions if a.scale is not None}
     if not scales:
         return
     if all(abs(s - 1) <= SAME for s in scales) and d_k > 1:
         # Beside what no equation covers, such as another bias of the scores, it may be meant.
-        if variants("scores")["unscaled"].is_mistake_beside(found.choices) and not found.foreign:
-            says = f"the scores are not divided by √d_k{attentions[0].where_scored}"
+        beside = found.choices["scores"] != "scaled" or variants("scores")["unscaled"].is_mistake_beside(found.choices)
+        if beside and not found.foreign:
+            says = f"the scores are not divided by {root}{attentions[0].where_scored}"
             found.findings.append(Finding("scores", says, "unscaled"))
         else:
             found.choices["scores"] = "unscaled"
@@ -666,7 +673,7 @@ def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention])
         found.kept["scores"] = min(scales)
     for a in attentions:
         if a.scale is not None and abs(a.scale / right - 1) > NEAR:
-            says = f"the scores are multiplied by {a.scale:.6g}, where 1/√{d_k} = {right:.6g} belongs{a.where_scored}"
+            says = f"the scores are multiplied by {a.scale:.6g}, where 1/√{of} = {right:.6g} belongs{a.where_scored}"
             found.take(Remarks(findings=[Finding("scores", says)]))
 
 
@@ -691,11 +698,16 @@ def read_norms_of_heads(found: EncoderReading, attentions: Sequence[Attention]) 
         here = [both[i] for both in normed]
         for l, norm in enumerate(here):
             read_norm_parameters(found, f"layers.{l}.{name}", norm, norm.form)
-        if here[0].form != found.choices["norm"]:
-            found.choices[name] = here[0].form
-        if any(norm.form != here[0].form for norm in here):
-            found.unread.append(f"the norms of its queries and keys are not of one form{here[0].value.where}")
-        read_eps(found, name, here)
+        read_form(found, name, here)
+
+
+def read_form(found: EncoderReading, name: str, norms: Sequence[Norm]) -> None:
+    """Read form and ε of the norms in one place of all layers, where they are not those of the others."""
+    if norms[0].form != found.choices["norm"]:
+        found.choices[name] = norms[0].form
+    if any(norm.form != norms[0].form for norm in norms):
+        found.unread.append(f"the norms of its queries and keys are not of one form{norms[0].value.where}")
+    read_eps(found, name, norms)
 
 
 def read_factors_of_sublayers(found: EncoderReading, layers: Sequence[Layer]) -> None:
@@ -891,25 +903,44 @@ def read_slopes(found: EncoderReading, attentions: Sequence[Attention]) -> None:
         found.kept["bias"] = sloped[0]
 
 
-def farthest_distance(rows: Tensor, number: int) -> tuple[float | None, str]:
+def farthest_told(rows: Tensor, number: int, row_of: Callable[..., Tensor], *likely: float) -> tuple[float, str]:
     """Return from which distance on relative positions share a row, by the rows (n, n) of a table with so many.
 
-    What is read of short inputs leaves several open: of these the first one that people choose. None if keys up to the
-    query and behind it have not each half of the rows; and how the rows depart, in words, if those of no distance fit.
+    What is read of short inputs leaves several open: of these the first one that people choose. And how the rows
+    depart from the likeliest, in words, if those of no distance fit.
+
+    Args:
+        rows: those that are read.
+        number: how many the table has.
+        row_of: the rows of an equation, by n, the number of rows and the farthest distance.
+        likely: what people choose, the likeliest first.
+    """
+    n, least = len(rows), number // 4 + 2
+    for farthest in (*likely, *map(float, range(least, 2 * n))):
+        if farthest >= least and torch.equal(row_of(n, number, farthest), rows):
+            return farthest, ""
+    place = torch.arange(n)
+    first = tuple((row_of(n, number, likely[0]) != rows).nonzero()[0])
+    got, want = (int(each[first]) for each in (rows, row_of(n, number, likely[0])))
+    where = f"a key at k − j = {int((place - place[:, None])[first])} reads row {got} of the table of distances"
+    return likely[0], f"{where}, where row {want} belongs"
+
+
+def farthest_distance(rows: Tensor, number: int) -> tuple[float | None, str]:
+    """Return from which distance on relative positions share a row of a table that is added, as ``farthest_told`` does.
+
+    None if keys up to the query and behind it have not each half of the rows.
     """
     n, half = len(rows), number // 2
     place = torch.arange(n)
     ahead = place - place[:, None]
     if number % 4 or n == 1 or not bool(((rows >= half) == (ahead > 0)).all()):
         return None, ""
-    likely = [float(2**power) for power in (7, *range(3, 12))]
-    for farthest in (*likely, *map(float, range(half // 2 + 1, 2 * n))):
-        if farthest > half // 2 and torch.equal(buckets(n, number, farthest), rows):
-            return farthest, ""
-    wrong = (buckets(n, number, likely[0]) != rows).nonzero()[0]
-    got, want = (int(each[tuple(wrong)]) for each in (rows, buckets(n, number, likely[0])))
-    where = f"a key at k − j = {int(ahead[tuple(wrong)])} reads row {got} of the table of distances"
-    return likely[0], f"{where}, where row {want} belongs"
+    return farthest_told(rows, number, buckets, *POWERS[7:8], *POWERS[3:12])
+
+
+POWERS = tuple(float(2**power) for power in range(14))
+"""What people choose as the distance from which on relative positions share a row."""
 
 
 def order_by_distance(table: DistanceTable) -> Tensor | None:
@@ -1001,6 +1032,88 @@ def read_tables_of_distances(found: EncoderReading, attentions: Sequence[Attenti
             found.findings.append(Finding("bias", f"{says}{where}"))
 
 
+def read_vectors_of_distances(found: EncoderReading, attentions: Sequence[Attention]) -> None:
+    """Read the vectors of distances that queries and keys are multiplied with, and which is read for which distance."""
+    found.choices["scores"] = "scaled"
+    told = [attention.distances for attention in attentions]
+    first = next(iter(filter(None, told)), None)
+    if first is None:
+        return
+    where = attentions[0].where_scored
+    of, named = " and ".join(each.of for each in first), names(found.graph, first[0].table)
+    says = f"its {of} are multiplied with vectors of distances ({named}), too"
+    if any([each.of for each in here] != [each.of for each in first] for here in told):
+        found.foreign.append(f"{says}, but not in all layers{where}")
+    elif len(first) == 1 and all(is_of_keys(each, found.sizes["d_k"]) for (each,) in told):
+        read_relative_keys(found, [each for (each,) in told], f"{says}, whose rows tell none{where}")
+    elif all(is_disentangled(here, attention) for here, attention in zip(told, attentions, strict=True)):
+        read_disentangled(found, told, where)
+    else:
+        found.foreign.append(f"{says}{where}")
+    for here, attention in zip(told, attentions, strict=True):
+        for each in here:
+            if attention.scale is not None and abs(each.scale / attention.scale - 1) > NEAR:
+                by = f"by {each.scale:.6g}, where {attention.scale:.6g} belongs as everywhere in the scores"
+                says = f"the products of {each.of} and vectors of distances are multiplied {by}{where}"
+                found.findings.append(Finding("scores", says))
+
+
+def is_of_keys(read: OfDistances, d_k: int) -> bool:
+    """Return whether queries are multiplied with the rows of a table as they are, which all heads share."""
+    return read.of == "queries" and read.maps is None and read.norm is None and read.table.shape[1] == d_k
+
+
+def read_relative_keys(found: EncoderReading, told: Sequence[OfDistances], otherwise: str) -> None:
+    """Read tables with a row for each distance, up to the farthest, or say how they are otherwise."""
+    orders = [order_by_distance(DistanceTable(each.table, each.rows)) for each in told]
+    if any(order is None for order in orders):
+        found.foreign.append(otherwise)
+        return
+    found.choices["scores"] = "relative-keys"
+    for l, (each, order) in enumerate(zip(told, orders, strict=True)):
+        found.codes[f"layers.{l}.D"] = each.table[order]
+        found.sizes["buckets"] = len(found.codes[f"layers.{l}.D"])
+
+
+def is_disentangled(read: Sequence[OfDistances], attention: Attention) -> bool:
+    """Return whether queries and keys are multiplied with those of the rows of one table, which their own maps give."""
+    by_side = {each.of: each for each in read}
+    if len(read) != 2 or len(by_side) != 2:
+        return False
+    queries, keys = by_side["queries"], by_side["keys"]
+    if queries.maps is None or keys.maps is None or queries.norm is None or keys.norm is None:
+        return False
+    own = [(head.W_K, head.b_K, head.W_Q, head.b_Q) for head in attention.heads]
+    theirs = [(*of_keys, *of_queries) for of_keys, of_queries in zip(queries.maps, keys.maps, strict=True)]
+    is_one = torch.equal(queries.table, keys.table) and queries.norm.value is keys.norm.value
+    return is_one and all(map(torch.equal, sum(own, ()), sum(theirs, ())))
+
+
+def read_disentangled(found: EncoderReading, told: Sequence[Sequence[OfDistances]], where: str) -> None:
+    """Read one table of distances, of whose rows queries and keys are made as of tokens."""
+    table = told[0][0].table
+    number, named = len(table), names(found.graph, table)
+    found.choices |= {"scores": "disentangled", "max_distance": POWERS[9]}
+    for each in dict.fromkeys(each for here in told for each in here):
+        one_by_one = row_of_distance(len(each.rows), number)
+        if len(each.rows) > number // 4 + 1 and any(torch.equal(rows, one_by_one) for rows in (each.rows, each.rows.mT)):
+            found.foreign.append(f"its vectors of distances ({named}) tell each one by itself{where}")
+            return
+        farthest, wrong = farthest_told(each.rows, number, row_of_bucket, *POWERS[9:10], *POWERS[3:])
+        if wrong and not farthest_told(each.rows.mT, number, row_of_bucket, *POWERS[9:10], *POWERS[3:])[1]:
+            wrong = f"{each.of} are multiplied with the vector of k − j, where that of j − k belongs"
+        elif not wrong:
+            found.choices["max_distance"] = farthest
+        found.findings += [Finding("scores", f"{wrong}{where}")] if wrong else []
+    found.sizes["buckets"] = number
+    norms = [here[0].norm for here in told]
+    for l, (here, norm) in enumerate(zip(told, norms, strict=True)):
+        assert norm is not None
+        found.codes[f"layers.{l}.D"] = here[0].table
+        read_norm_parameters(found, f"layers.{l}.norm_D", norm, norm.form)
+    read_form(found, "norm_D", [norm for norm in norms if norm is not None])
+
+
 def read_reach(found: EncoderReading, attentions: Sequence[Attention]) -> None:
     """Read which keys the queries of each layer read."""
     reached = [attention.reach for attention in attentions]
@@ -1051,8 +1164,7 @@ def demand_positions(found: EncoderReading) -> None:
     """
     if "position" in found.choices or any(f.slot == "position" for f in found.findings):
         return
-    in_scores = {found.choices.get("rotation", "none"), found.choices.get("bias", "none")} != {"none"}
-    if in_scores and found.choices.get("input") != "given":
+    if told_in_attention(found.choices) and found.choices.get("input") != "given":
         found.choices["position"] = "in-attention"
         return
     if found.choices.get("embedding") in READ_AS_REALS:

@@ -264,6 +264,8 @@ def valid_rows(
         return None
     if intermediate.equation.slot in OF_PLACES and not intermediate.equation.reads_mask:
         return None
+    if len(want) != len(keep):
+        return None  # of weights alone, such as a normed table
     slot = intermediate.equation.slot
     if slot in OVER_KEYS or (slot == "dropout" and want.ndim == 4):  # with an axis for heads: the weights
         keep = keep & (keep.sum(dim=1, keepdim=True) > 1)

@@ -25,6 +25,7 @@ from conformance_tests.numerics.sketches import is_sketched
 from conformance_tests.subjects.subject import name_of
 from encoder_spec.assembly import Intermediate
 from encoder_spec.equation import earliest
+from encoder_spec.position import told_in_attention
 
 __all__ = ["FAST", "LARGE", "PADDED", "UNPADDED", "Case", "Run"]
 
@@ -229,7 +230,7 @@ class Run(Computed):
     def demand_a_set(self, what: str) -> None:
         """Demand that reversing the sequence reverses the output, behind the class tokens."""
         chosen = self.encoder.choices()
-        if (chosen["rotation"], chosen["bias"], chosen["reach"]) != ("none", "none", "global"):
+        if told_in_attention(chosen) or chosen["reach"] != "global":
             raise Unsupported("the scores know positions, so that order does matter")
         self.demand_output_per_position()
         first = self.encoder.prepended

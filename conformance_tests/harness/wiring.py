@@ -107,7 +107,7 @@ def giver_to_layer(there: Departure, layer: int) -> Equation:
 def are_of_other_heads(there: Departure) -> bool:
     """Return whether scores are right for queries and keys whose entries go to the heads in another order of axes."""
     Q, K, _ = next(s.value for s in reversed(there.trace[: there.place]) if s.equation.slot == "projections")
-    scores, h = there.profile["scores"].function, there.run.encoder.dimensions.h
+    scores, h = there.equation_at(there.place), there.run.encoder.dimensions.h
     g = h * K.shape[-1] // Q.shape[-1]  # heads of keys, which several of queries may share
     split = zip(splits(Q, h), splits(K, g), strict=True)
     return any(there.recorded.has(scores(q, k[:, torch.arange(h) * g // h])) for q, k in split)

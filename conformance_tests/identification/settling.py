@@ -52,6 +52,7 @@ from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.left_out import Rows
 from conformance_tests.subjects.subject import Subject
 from encoder_spec.notation import SpecificationError
+from encoder_spec.position import WITHOUT_POSITIONS
 from encoder_spec.profiles import Profile
 
 MOST_READINGS = 24
@@ -84,6 +85,12 @@ Doing = Callable[[str], None]
 def tells_distances(shown: EncoderReading) -> bool:
     """Return whether a longer call of an encoder may show more of how far its tokens lie apart."""
     return shown.images is None and "N" in shown.sizes
+
+
+def slots_of_distances(shown: EncoderReading) -> tuple[str, ...]:
+    """Return the slots in which an encoder tells how far its tokens lie apart, other than by turning them."""
+    in_scores = shown.choices.get("scores", "scaled") not in WITHOUT_POSITIONS["scores"]
+    return ("reach", "bias", "scores") if in_scores else ("reach", "bias")
 
 
 def untold(_what: str) -> None:
@@ -371,7 +378,8 @@ class Settling:
             encoder = encoder.replace(**{key: far.choices[key] for key in SEEN_FAR if key in far.choices})
         except SpecificationError:
             return None
-        findings = (*settled.facts.findings, *(f for f in self._departing(far) if f.slot in ("reach", "bias")))
+        seen = [finding for finding in self._departing(far) if finding.slot in slots_of_distances(far)]
+        findings = (*settled.facts.findings, *seen)
         found = replace(settled.found, encoder=encoder)
         return replace(settled, found=found, facts=replace(settled.facts, findings=tuple(dict.fromkeys(findings))))
 
@@ -404,12 +412,15 @@ class Settling:
         with suppress(Exception):  # this length may be refused
             other = read(self._computation(Sizes(self.hints.batch or FEW, length)))
             self.subject.call_as(learned)
-            findings = [f for f in shown.findings if f.slot not in ("reach", "bias")]
-            findings += [f for f in other.findings if f.slot in ("reach", "bias")]
+            slots = slots_of_distances(shown)
+            findings = [f for f in shown.findings if f.slot not in slots]
+            findings += [f for f in other.findings if f.slot in slots]
             seen = {key: other.choices[key] for key in SEEN_FAR if key in other.choices}
             choices = {key: choice for key, choice in shown.choices.items() if key not in SEEN_FAR} | seen
-            if (choices, findings) != (shown.choices, shown.findings):
-                return replace(shown, choices=choices, findings=findings)
+            # What a kernel for long inputs does otherwise is wrong; rows that no distance has are of another equation.
+            foreign = other.foreign if "scores" in slots else shown.foreign
+            if (choices, findings, foreign) != (shown.choices, shown.findings, shown.foreign):
+                return replace(shown, choices=choices, findings=findings, foreign=foreign)
         self.subject.call_as(learned)
         return None
 

@@ -46,6 +46,49 @@ def scores_unscaled(Q: Array, K: Array) -> Array:
     return S
 
 
+def scores_relative_keys(Q: Array, K: Array, *, D: Array) -> Array:
+    """S[b, h, j, k] = Σ_c Q[b, h, j, c] (K[b, h, k, c] + D[o + k − j, c]) / √d_k, or the first or last row of D."""
+    S = np.empty((*Q.shape[:-1], K.shape[-2]))
+    for b, h, j, k in np.ndindex(*S.shape):
+        key = K[b, h, k] + D[min(max(len(D) // 2 + k - j, 0), len(D) - 1)]
+        S[b, h, j, k] = sum(q * c for q, c in zip(Q[b, h, j], key, strict=True)) / math.sqrt(Q.shape[-1])
+    return S
+
+
+def scores_disentangled(
+    Q: Array,
+    K: Array,
+    *,
+    D: Array,
+    W_Q: Array,
+    W_K: Array,
+    b_Q: Array,
+    b_K: Array,
+    farthest: float,
+    norm_D: Callable[..., Array],
+) -> Array:
+    """S[b, h, j, k] = (q · k + q · κ + χ · k) / √(3 d_k): χ and κ are the query and the key of row β(j − k)."""
+    heads, n, d_k = Q.shape[1:]
+    of_queries, of_keys = (norm_D(D) @ W + b for W, b in ((W_Q, b_Q), (W_K, b_K)))
+    S = np.empty((*Q.shape[:-1], n))
+    for b, h, j, k in np.ndindex(len(Q), heads, n, n):
+        row = _signed_bucket(j - k, len(D), farthest)
+        query, key = (of[row, h * d_k : (h + 1) * d_k] for of in (of_queries, of_keys))
+        S[b, h, j, k] = (Q[b, h, j] @ K[b, h, k] + Q[b, h, j] @ key + query @ K[b, h, k]) / math.sqrt(3 * d_k)
+    return S
+
+
+def _signed_bucket(delta: int, rows: int, farthest: float) -> int:
+    """The middle row, and to either side the first bucket that ends at |δ| or farther; beyond the table its last row.
+
+    Up to e, a quarter of the rows, each bucket ends at its own number, and e + i ends at e ((Δ − 1)/e)^(i/(e − 1)).
+    """
+    e = rows // 4
+    ends = [*range(e), *(e * math.pow((farthest - 1) / e, i / (e - 1)) for i in range(e))]
+    bucket = next((b for b, end in enumerate(ends) if end * (1 + 1e-12) >= abs(delta)), len(ends))
+    return min(max(rows // 2 + (bucket if delta > 0 else -bucket), 0), rows - 1)
+
+
 def unbiased(S: Array) -> Array:
     """S'[b, h, j, k] = S[b, h, j, k]."""
     return S
