@@ -201,7 +201,8 @@ def scores_disentangled(
     row = row_of_bucket(n, rows, farthest).to(D.device)
     of_queries = (Q @ K_D.mT).gather(-1, row.expand(len(Q), h, n, n))
     of_keys = (K @ Q_D.mT).gather(-1, row.mT.expand(len(Q), h, n, n)).mT
-    return (Q @ K.mT + of_queries + of_keys) / math.sqrt(3 * d_k)
+    S: Tensor = (Q @ K.mT + of_queries + of_keys) / math.sqrt(3 * d_k)
+    return S
 
 
 @requirement("ATT-15", "Nothing is added to the scores.")

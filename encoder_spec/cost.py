@@ -195,7 +195,7 @@ def crossovers(profile: Profile) -> Costs:
     """For which n one part of a layer costs fewer FLOPs than another: for n below the expression.
 
     Both costs are divided by n, which leaves an inequality that is affine in n and whose
-    n has a positive factor; pairs for which that is not so are left out.
+    n has a positive factor; pairs for which that is not so are left out, as where a part costs something for no token.
     """
     cost = flops(profile)
     attention, ffn = cost["attention"], cost["FFN"]
@@ -208,7 +208,8 @@ def crossovers(profile: Profile) -> Costs:
     solved: Costs = {}
     for claim, (cheap, dear) in pairs.items():
         excess = sympy.expand((cheap - dear) / n)
-        if sympy.Poly(excess, n).degree() == 1 and excess.coeff(n, 1).is_positive:
+        is_affine = excess.is_polynomial(n) and sympy.Poly(excess, n).degree() == 1
+        if is_affine and excess.coeff(n, 1).is_positive:
             solved[claim] = sympy.simplify(sympy.solve(excess, n)[0])
     return solved
 

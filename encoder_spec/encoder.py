@@ -134,7 +134,7 @@ def shared_bias(l: int, name: str) -> int:
 
     Undefined: nothing.
     """
-    return 0 if name in ("R", "D") or name.startswith("norm_D.") else l
+    return 0 if name.partition(".")[0] in ("R", "D", "norm_D") else l
 
 
 @requirement("ENC-16", "All layers use the same parameters: their number does not depend on N.", algebraic=True)

@@ -209,7 +209,7 @@ class Scores(Remarks):
 
     ``otherwise`` are operations on them that are neither scale nor bias nor mask, ``masking_ids`` the ids that masks
     are made from, one for each entry, ``added`` what is added to each entry in every call, if something is,
-    ``learned`` the codes of what is learned and added to each, and ``terms`` the products with learned vectors that are.
+    ``learned`` the codes of what is learned and added to each, and ``terms`` products with learned vectors that are.
     """
 
     product: Value

@@ -358,7 +358,10 @@ def read_sharing(found: EncoderReading, N: int) -> None:
     if (
         found.choices["sharing"] == "none"
         and others
-        and all(path in found.codes and is_one_array(found.graph, found.codes[path], first_of[name]) for path, name in others)
+        and all(
+            path in found.codes and is_one_array(found.graph, found.codes[path], first_of[name])
+            for path, name in others
+        )
     ):
         found.choices["sharing"] = "bias"
         for path, _ in others:
@@ -1096,7 +1099,9 @@ def read_disentangled(found: EncoderReading, told: Sequence[Sequence[OfDistances
     found.choices |= {"scores": "disentangled", "max_distance": POWERS[9]}
     for each in dict.fromkeys(each for here in told for each in here):
         one_by_one = row_of_distance(len(each.rows), number)
-        if len(each.rows) > number // 4 + 1 and any(torch.equal(rows, one_by_one) for rows in (each.rows, each.rows.mT)):
+        if len(each.rows) > number // 4 + 1 and any(
+            torch.equal(rows, one_by_one) for rows in (each.rows, each.rows.mT)
+        ):
             found.foreign.append(f"its vectors of distances ({named}) tell each one by itself{where}")
             return
         farthest, wrong = farthest_told(each.rows, number, row_of_bucket, *POWERS[9:10], *POWERS[3:])

@@ -58,7 +58,7 @@ def terms_of(graph: Graph, codes: Tensor, times: float = 1.0) -> list[Term] | No
 
 @dataclass(frozen=True, eq=False)
 class OfDistances:
-    """What queries or keys are multiplied with, beside each other.
+    """Vectors of distances that queries or keys are multiplied with, beside each other.
 
     Attributes:
         of: ``"queries"`` or ``"keys"``.

@@ -5,6 +5,8 @@ of them. What begins at some length shows beyond it alone.
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -23,6 +25,9 @@ from encoder_spec.attention import (
     local_reach,
     row_of_distance,
     row_of_places,
+    scores,
+    scores_disentangled,
+    scores_relative_keys,
     slopes,
     unbiased,
 )
@@ -39,6 +44,7 @@ def distances(n: int) -> Tensor:
     return (pos[:, None] - pos).abs()
 
 
+F = Callable[..., Tensor]
 Table = Float[Tensor, "buckets h"]
 
 
@@ -173,6 +179,85 @@ def sharing_rows(S: Tensor, *, R: Table, rows: int, columns: int) -> Tensor:
     shared = torch.where(read < of_patches, read // wide * columns + read % wide, read)
     return S + R[shared].permute(2, 0, 1)
 
+
+RELATIVE_KEYS, DISENTANGLED = "attention.scores_relative_keys", "attention.scores_disentangled"
+OF_RELATIVE_KEYS, OF_THREE_TERMS = ("ATT-23", "ATT-6", "ENC-18"), ("ATT-24", "ATT-6", "ENC-18")
+
+Keys = Float[Tensor, "buckets d_k"]
+Vectors = Float[Tensor, "buckets d_model"]
+Map = Float[Tensor, "d_model hd_k"]
+Bias = Float[Tensor, "hd_k"]
+
+
+@deviation("relative-keys-missing", RELATIVE_KEYS, OF_RELATIVE_KEYS, "commonly seen")
+def without_relative_keys(Q: Tensor, K: Tensor, *, D: Keys) -> Tensor:
+    """The table of relative keys is not read: nothing tells positions."""
+    return scores(Q, K)
+
+
+@deviation("relative-keys-not-scaled", RELATIVE_KEYS, OF_RELATIVE_KEYS, "commonly seen")
+def relative_keys_unscaled(Q: Tensor, K: Tensor, *, D: Keys) -> Tensor:
+    """The products with relative keys are not divided by √d_k, as those with the other keys are."""
+    return scores(Q, K) + math.sqrt(Q.shape[-1]) * (scores_relative_keys(Q, K, D=D) - scores(Q, K))
+
+
+@deviation("relative-keys-of-the-keys", RELATIVE_KEYS, OF_RELATIVE_KEYS)
+def relative_keys_of_keys(Q: Tensor, K: Tensor, *, D: Keys) -> Tensor:
+    """Keys are multiplied with the relative keys, where queries belong."""
+    return scores_relative_keys(K, Q, D=D).mT
+
+
+@deviation("relative-keys-without-sides", RELATIVE_KEYS, OF_RELATIVE_KEYS, "commonly seen")
+def relative_keys_without_sides(Q: Tensor, K: Tensor, *, D: Keys) -> Tensor:
+    """Keys before the query have the relative keys of those as far behind it."""
+    return scores_relative_keys(Q, K, D=torch.cat([D[len(D) // 2 + 1 :].flip(0), D[len(D) // 2 :]]))
+
+
+@deviation("disentangled-scores-scaled-as-one-term", DISENTANGLED, OF_THREE_TERMS, "commonly seen")
+def as_one_term(
+    Q: Tensor, K: Tensor, *, D: Vectors, W_Q: Map, W_K: Map, b_Q: Bias, b_K: Bias, farthest: float, norm_D: F
+) -> Tensor:
+    """The sum of three terms is divided by √d_k, where √(3 d_k) belongs."""
+    own = scores_disentangled(Q, K, D=D, W_Q=W_Q, W_K=W_K, b_Q=b_Q, b_K=b_K, farthest=farthest, norm_D=norm_D)
+    return math.sqrt(3) * own
+
+
+@deviation("disentangled-queries-of-the-other-side", DISENTANGLED, OF_THREE_TERMS, "nntrainer/nntrainer#3982")
+def of_the_other_side(
+    Q: Tensor, K: Tensor, *, D: Vectors, W_Q: Map, W_K: Map, b_Q: Bias, b_K: Bias, farthest: float, norm_D: F
+) -> Tensor:
+    """A key is multiplied with the query of k − j, where that of j − k belongs, as in the keys of distances."""
+    own = partial(scores_disentangled, D=D, W_Q=0 * W_Q, b_Q=0 * b_Q, farthest=farthest, norm_D=norm_D)
+    of_queries, of_keys = own(Q, K, W_K=W_K, b_K=b_K), own(K, Q, W_K=W_Q, b_K=b_Q).mT
+    return of_queries + of_keys - Q @ K.mT / math.sqrt(3 * Q.shape[-1])
+
+
+@deviation("disentangled-without-queries-of-distances", DISENTANGLED, OF_THREE_TERMS, "commonly seen")
+def without_queries_of_distances(
+    Q: Tensor, K: Tensor, *, D: Vectors, W_Q: Map, W_K: Map, b_Q: Bias, b_K: Bias, farthest: float, norm_D: F
+) -> Tensor:
+    """The products of keys with the queries of distances are left out."""
+    own = scores_disentangled
+    return own(Q, K, D=D, W_Q=0 * W_Q, W_K=W_K, b_Q=0 * b_Q, b_K=b_K, farthest=farthest, norm_D=norm_D)
+
+
+@deviation("disentangled-distances-not-normed", DISENTANGLED, (*OF_THREE_TERMS, "ENC-17"), "commonly seen")
+def distances_not_normed(
+    Q: Tensor, K: Tensor, *, D: Vectors, W_Q: Map, W_K: Map, b_Q: Bias, b_K: Bias, farthest: float
+) -> Tensor:
+    """The table of distances is mapped as it is, without a norm."""
+    own = scores_disentangled
+    return own(Q, K, D=D, W_Q=W_Q, W_K=W_K, b_Q=b_Q, b_K=b_K, farthest=farthest, norm_D=lambda table: table)
+
+
+wrong_constants(
+    "disentangled-distances-up-to-128",
+    "Distances from 128 on share the last row, where 512 belongs, as if that were as long as the longest input.",
+    DISENTANGLED,
+    OF_THREE_TERMS,
+    "NVIDIA/TensorRT#3370",
+    max_distance=128.0,
+)
 
 GLOBAL, LOCAL, CAUSAL = "attention.global_reach", "attention.local_reach", "attention.causal_reach"
 WITHIN = ("MASK-10", "ATT-6", "ENC-18")

@@ -70,7 +70,7 @@ class Departure(NamedTuple):
         path = self.run.encoder.home(f"{self.step.path}.{letter}".removeprefix("."))
         return self.run.parameters(self.case.weights).get(path, torch.zeros(()))
 
-    def equation_at(self, place: int) -> Callable[[Tensor], Any]:
+    def equation_at(self, place: int) -> Callable[..., Any]:
         """Return the equation at a place, with the subject's parameters, as a function of its input alone."""
         path, of = self.trace[place].path, self.trace[place].equation.slot
         slot = self.profile.slot_at(path) if path.rpartition(".")[2] in places() else of

@@ -88,7 +88,7 @@ def tells_distances(shown: EncoderReading) -> bool:
 
 
 def slots_of_distances(shown: EncoderReading) -> tuple[str, ...]:
-    """Return the slots in which an encoder tells how far its tokens lie apart, other than by turning them."""
+    """Return the slots in which an encoder reads how far its tokens lie apart, other than by turning them."""
     in_scores = shown.choices.get("scores", "scaled") not in WITHOUT_POSITIONS["scores"]
     return ("reach", "bias", "scores") if in_scores else ("reach", "bias")
 

@@ -58,7 +58,7 @@ HOW = (
     "in its own precision, with a budget derived from it. Where a framework rounds on its own account, as the "
     "attention of JAX does in its softmax, that rounding is left out: it belongs to no equation, and the report "
     "says so.",
-    "“Undetermined” is an encoder with parts that no slot of the specification has, such as the attention of DeBERTa: "
+    "“Undetermined” is an encoder with parts that no slot of the specification has, such as the windows of Longformer: "
     "it is not wrong, it is another thing, and the report names the part.",
 )
 

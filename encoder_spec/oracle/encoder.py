@@ -53,7 +53,7 @@ def unshared(l: int, name: str) -> int:  # noqa: ARG001 — all are its own
 
 def shared_bias(l: int, name: str) -> int:
     """θ[l, name] = θ[l, name], but R[l] = R[0]."""
-    return {"R": 0}.get(name, l)
+    return 0 if name.split(".")[0] in ("R", "D", "norm_D") else l
 
 
 def shared(l: int, name: str) -> int:  # noqa: ARG001 — no layer differs from layer 0

@@ -121,6 +121,21 @@ def rows_on_a_logarithmic_scale_begin_as_a_geometric_sequence() -> None:
     assert [begins.subs({e: 8, farthest: 128, i: k}) for k in (0, 2, 4, 6)] == [8, 16, 32, 64]
 
 
+@proves("ATT-25")
+def buckets_on_a_logarithmic_scale_end_as_a_geometric_sequence() -> None:
+    """Bucket e + (e − 1) ln(δ/e) / ln((Δ − 1)/e) = e + i where δ = e ((Δ − 1)/e)^(i/(e − 1)): from e up to Δ − 1.
+
+    Bucket e + i is the last one for this distance, since the ceiling of a whole number is itself.
+    """
+    e, i, farthest = symbols("e i Delta", positive=True)
+    ends = e * ((farthest - 1) / e) ** (i / (e - 1))
+    bucket = e + (e - 1) * log(ends / e) / log((farthest - 1) / e)
+    assert simplify(expand_log(bucket, force=True) - (e + i)) == 0
+    assert ends.subs(i, 0) == e
+    assert simplify(ends.subs(i, e - 1)) == farthest - 1
+    assert [ends.subs({e: 3, farthest: 49, i: k}) for k in range(3)] == [3, 12, 48]
+
+
 @proves("ATT-17")
 def slopes_are_a_geometric_sequence() -> None:
     """2^(−8(i+1)/h) / 2^(−8i/h) = 2^(−8/h) for every i: the first one is that, and the one of i = h is 2^(−8)."""

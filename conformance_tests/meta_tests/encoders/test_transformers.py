@@ -30,6 +30,17 @@ PROPHET = {f"num_{what}_layers": 2 for what in ("encoder", "decoder")} | {
     for what in ("encoder", "decoder")
     for name, n in (("num_{}_attention_heads", 4), ("{}_ffn_dim", 72))
 }
+DISENTANGLED = {
+    "relative_attention": True,
+    "position_buckets": 8,
+    "max_relative_positions": 64,
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+    "pos_att_type": ["p2c", "c2p"],
+    "position_biased_input": False,
+}
+"""DeBERTa as released, but for sizes."""
+
 TEXTS = {
     "BERT": (maker("Bert", **TEXT), POST | {"eps": 1e-12, "activation": "gelu", "segment": "added"}),
     "BERT with tanh-GELU": (maker("Bert", hidden_act="gelu_new", **TEXT), {"activation": "gelu-tanh"}),
@@ -103,6 +114,10 @@ TEXTS = {
         | {"reach": "local, global, repeated", "rotary_base": "10000, 1000000, repeated", "norm": "rms"},
     ),
     "MPNet": (maker("MPNet", **TEXT), POST | {"bias": "bucketed", "max_distance": 128.0, "sharing": "bias"}),
+    "DeBERTa-v3": (
+        maker("DebertaV2", type_vocab_size=0, layer_norm_eps=1e-7, **DISENTANGLED, **TEXT),
+        POST | {"scores": "disentangled", "max_distance": 64.0, "sharing": "bias", "position": "in-attention"},
+    ),
     "T5": (
         maker("T5", model="T5EncoderModel", **T5),
         PRE | {"bias": "bucketed", "sharing": "bias", "scores": "unscaled", "norm": "rms", "position": "in-attention"},
@@ -322,8 +337,8 @@ SHALLOW_TEXT, SHALLOW_IMAGE, SHALLOW_TRANSLATION = (
 OUTSIDE = {
     "ALBERT, layers in turn": (maker("Albert", embedding_size=17, inner_group_num=2, **TEXT), "shared in turn"),
     "DeBERTa-v2": (
-        maker("DebertaV2", relative_attention=True, pos_att_type=["c2p", "p2c"], **SHALLOW_TEXT),
-        "rel_embeddings",
+        maker("DebertaV2", type_vocab_size=0, conv_kernel_size=3, conv_act="gelu", **DISENTANGLED, **SHALLOW_TEXT),
+        "encoder.conv.conv",
     ),
     "FNet": (
         maker("FNet", **{k: v for k, v in SHALLOW_TEXT.items() if k != "num_attention_heads"}),

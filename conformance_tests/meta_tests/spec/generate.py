@@ -145,7 +145,8 @@ def readable(profile: Profile) -> bool:
     """Whether the parts fit together.
 
     Segments go with tokens alone, a head that reads E with an E of width d_model, and a grid with patches of an image.
-    A mask of all positions is none of those before registers join them.
+    A mask of all positions is none of those before registers join them. Distances have queries and keys in each head,
+    and are not those on a grid.
     """
     in_grid = any("rows" in equation.constants for equation in Encoder(profile, Dimensions()).equations())
     if in_grid and ("embedding" not in profile["input"].slots or "patch" not in profile["embedding"].constants):
@@ -153,7 +154,8 @@ def readable(profile: Profile) -> bool:
     tokens_alone = profile["embedding"].id == "embedding.lookup" and profile["cls"].variant == "none"
     wide = profile["input"].variant != "factorised" or profile["head"].variant != "mlm"
     masked = not profile["position"].reads_mask or profile["registers"].variant == "none"
-    return wide and masked and (profile["segment"].variant == "none" or tokens_alone)
+    told = profile["scores"].variant != "disentangled" or not (in_grid or "groups" in profile["multihead"].slots)
+    return wide and masked and told and (profile["segment"].variant == "none" or tokens_alone)
 
 
 READING_MASKS = ("head.mean", "head.last", "head.counted", "head.largest")
@@ -212,6 +214,9 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
     constants |= {"max_distance": draw(st.sampled_from((4, 7, 128))), "window": draw(st.sampled_from((4, 1, 7)))}
     d_group = draw(st.sampled_from((2, 1))) if whole_pairs else 1
     sizes = drawn | {"rows": rows, "columns": columns, "d_group": d_group}
+    if profile["scores"].variant == "disentangled":
+        sizes["buckets"] = max(drawn["buckets"], 8)
+        constants["max_distance"] = max(constants["max_distance"], 5)
     if profile["bias"].variant == "by-grid":
         sizes["buckets"] = (2 * rows - 1) * (2 * columns - 1) + 3
     widths, strides = draw(st.sampled_from((((5, 3, 2), (3, 2, 1)), ((3, 1), (2, 1)), ((2,), (2,)))))

@@ -35,9 +35,12 @@ from encoder_spec.attention import (
     projections,
     projections_linear_keys,
     projections_without_bias,
+    row_of_bucket,
     row_of_distance,
     row_of_places,
     scores,
+    scores_disentangled,
+    scores_relative_keys,
     scores_unscaled,
     slopes,
     unbiased,
@@ -372,6 +375,63 @@ def test_a_table_that_is_too_small_for_the_grid_is_refused() -> None:
         S = torch.zeros(1, 1, n, n, dtype=torch.float64)
         with refused(match=f"give one of {needed} rows"):
             by_grid(S, R=torch.zeros(needed - 1, 1, dtype=torch.float64), rows=2, columns=3)
+
+
+@shows("ATT-23")
+def test_queries_are_multiplied_with_the_relative_key_of_each_distance() -> None:
+    """Of 3 rows the middle one is for the key itself: with q = 1, k = 0 and d_k = 1 the scores are the rows.
+
+    With d_k = 4 a query (1, 0, 0, 0) and a key (3, …) at relative key (5, …) give (3 + 5)/2.
+    """
+    one, none = torch.ones(1, 1, 3, 1, dtype=torch.float64), torch.zeros(1, 1, 3, 1, dtype=torch.float64)
+    got = scores_relative_keys(one, none, D=tensor([[1], [2], [3]]))
+    same(got[0, 0], tensor([[2, 3, 3], [1, 2, 3], [1, 1, 2]]))
+    query, key = tensor([[[[1, 0, 0, 0]]]]), tensor([[[[3, 9, 9, 9]]]])
+    same(scores_relative_keys(query, key, D=tensor([[5, 7, 7, 7]])), tensor([[[[4]]]]))
+
+
+@shows("ATT-24", "ATT-25")
+def test_distances_have_rows_to_either_side_of_the_middle() -> None:
+    """Of 8 rows number 4 is for the query itself, 5 and 6 for one and two before it, and 7 for all up to Δ and beyond.
+
+    In released encoders the exact rows end at 128, and the last one begins at 128 · (511/128)^(126/127) = 505.4.
+    """
+    row = row_of_bucket(5, rows=8, farthest=4.0)
+    assert row[:, 0].tolist() == [4, 5, 6, 7, 7]
+    assert row[0].tolist() == [4, 3, 2, 1, 0]
+    released = row_of_bucket(600, rows=512, farthest=512.0)
+    assert released[[127, 128, 129, 505, 506, 599], 0].tolist() == [383, 384, 385, 510, 511, 511]
+    assert released[0, [128, 129, 506, 511, 512, 599]].tolist() == [128, 127, 1, 1, 0, 0]
+
+
+@shows("ATT-24")
+def test_three_terms_are_added_and_divided_by_the_root_of_three_widths() -> None:
+    """One head, d_k = 3: q = (1, 0, 0), k = (2, 0, 0), queries of distances are their rows, and keys ten times that.
+
+    The rows are 0 to 7 in the first feature: 4 for the query itself, 3 for a key behind it, 5 for one before it.
+    """
+    Q, K = (torch.zeros(1, 1, 2, 3, dtype=torch.float64) for _ in range(2))
+    Q[..., 0], K[..., 0] = 1, 2
+    D = torch.zeros(8, 3, dtype=torch.float64)
+    D[:, 0] = torch.arange(8)
+    I, zero = torch.eye(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+    got = scores_disentangled(
+        Q, K, D=D, W_Q=I, W_K=10 * I, b_Q=zero, b_K=zero, farthest=64.0, norm_D=lambda table: table
+    )
+    same(3 * got[0, 0], tensor([[2 + 40 + 8, 2 + 30 + 6], [2 + 50 + 10, 2 + 40 + 8]]))
+
+
+@shows("ATT-24")
+def test_vectors_that_tell_no_distances_are_refused() -> None:
+    """Six rows have no quarters, four no scale beside the exact ones, and 8 rows tell distances up to 2 exactly."""
+    Q = torch.zeros(1, 1, 2, 3, dtype=torch.float64)
+    I, zero = torch.eye(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+    for rows, farthest in ((6, 128.0), (4, 128.0), (8, 3.0)):
+        D = torch.zeros(rows, 3, dtype=torch.float64)
+        with refused(match=f"{rows} rows do not tell distances up to {farthest:g}"):
+            scores_disentangled(
+                Q, Q, D=D, W_Q=I, W_K=I, b_Q=zero, b_K=zero, farthest=farthest, norm_D=lambda table: table
+            )
 
 
 @shows("MASK-9")
