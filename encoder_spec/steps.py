@@ -56,6 +56,7 @@ class Walk(Measurement):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._around: list[Step] = []
+        self._counted: set[int] = set()
 
     def evaluate(self, equation: Equation) -> Callable[..., Any]:
         """The implementation of an equation, noted as a step."""
@@ -74,13 +75,14 @@ class Walk(Measurement):
         return run
 
     def begin(self, equation: Equation, arrays: list[Tensor]) -> Step:
-        """A new step, inside of those that have begun; all of them read its arrays."""
+        """A new step, inside of those that have begun; all of them read its arrays, which count where they are first."""
         within = [*(step.equation for step in self._around), equation]
         times = N if any(e.slot == "layer" for e in within) else S.One
         step = Step(equation, len(self._around), times, S.Zero)
         self.steps.append(step)
         self._around.append(step)
-        own = [self.read(array.numel()) for array in arrays]
+        own = [self.read(array.numel()) for array in arrays if id(array) not in self._counted]
+        self._counted |= set(map(id, arrays))
         for reader in self._around:
             reader.parameters = total([reader.parameters, *own])
         return step

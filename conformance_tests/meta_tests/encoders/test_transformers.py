@@ -337,7 +337,7 @@ SHALLOW_TEXT, SHALLOW_IMAGE, SHALLOW_TRANSLATION = (
 OUTSIDE = {
     "ALBERT, layers in turn": (maker("Albert", embedding_size=17, inner_group_num=2, **TEXT), "shared in turn"),
     "DeBERTa-v2": (
-        maker("DebertaV2", type_vocab_size=0, conv_kernel_size=3, conv_act="gelu", **DISENTANGLED, **SHALLOW_TEXT),
+        maker("DebertaV2", type_vocab_size=0, conv_kernel_size=3, conv_act="gelu", **DISENTANGLED, **TEXT),
         "encoder.conv.conv",
     ),
     "FNet": (
