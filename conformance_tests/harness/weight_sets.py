@@ -118,6 +118,8 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
         # Where queries and keys are normed, their size is that of the factors of these norms.
         sharpened = self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K", "gamma_q", "gamma_k")
         sharpened |= self.mapping.names_at("norm_q", "norm_k")
+        # Where one array holds the maps of a parallel layer, loud activations would have scores 900 times as large.
+        loud = self.mapping.names_of("W_1", "b_1") - self.mapping.names_of("W_Q", "W_K", "b_Q", "b_K")
 
         def changed(own: Iterable[str], change: Callable[[str, Recipe], Recipe]) -> dict[str, Recipe]:
             changing = {self._first_names[name] for name in own}
@@ -132,7 +134,7 @@ class WeightSets(Mapping[str, Mapping[str, Tensor]]):
             FAINT: multiplied(places - self.fixed, 1e-4),
             OFFSET: changed(moved, lambda name, how: how._replace(plus=self._offset(name))),
             **{sharp: multiplied(sharpened, times) for sharp, times in SHARPNESS.items()},
-            LOUD: multiplied(self.mapping.names_of("W_1", "b_1"), 30),
+            LOUD: multiplied(loud, 30),
             **{name: multiplied(self._last_maps(parts) - self.fixed, 0) for name, parts in SILENCED.items()},
         }
 

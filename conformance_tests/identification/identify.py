@@ -61,6 +61,8 @@ def open_axes(start: Encoder, hints: Hints) -> Axes:
     if "R" in letters:
         told = admissible("bias", letters)
         axes["bias"] = [n for n in told if "rows" not in variants("bias")[n].constants or "W_patch" in letters]
+    if "D" in letters:
+        axes["scores"] = [start.profile["scores"].variant]
     for slot in ("layer", "scores"):
         begin = start.profile[slot].variant
         mistaken = {n for n, e in variants(slot).items() if e.is_mistake_beside(start.profile.choices())}

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial, wraps
+from itertools import product
 from math import isqrt
 from typing import Any
 
@@ -97,7 +98,9 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
         choices |= {"layer": "pre-ln", "layers.0": "pre-ln-bare"}
     shared = is_shared(parameters, layers)
     N = hints.sizes.get("N", len(layers)) if shared else len(layers)
-    tables = [parameters[path] for l in layers if (path := f"layers.{l}.R") in parameters]
+    if "D" in of_first:
+        choices["scores"] = "disentangled" if "layers.0.norm_D.gamma" in parameters else "relative-keys"
+    tables = [parameters[path] for l, letter in product(layers, "RD") if (path := f"layers.{l}.{letter}") in parameters]
     has_one_table = 0 < len(tables) < len(layers) or len({in_memory(table) for table in tables}) < len(tables)
     choices["sharing"] = "all" if N > 1 and shared else "bias" if has_one_table else "none"
     if choices.get("embedding", "lookup") != "lookup" or choices["segment"] == "added":
@@ -233,6 +236,7 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
         "layers.0.W_K": ("d_model", "gd_k"),
         "layers.0.W_V": ("d_model", "gd_v"),
         "layers.0.R": ("buckets", "h"),
+        "layers.0.D": ("buckets", "of_distances"),
         "layers.0.W_1": ("d_model", "d_ff"),
         "E": ("V", "d_e"),
         "P": ("max_len", "d_e"),
@@ -254,6 +258,7 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
                     f"the input has width {found['d_e']}, but {path} has width {here['d_e']}: no slot has such a table"
                 )
             found |= here
+    found.pop("of_distances", 0)  # of a head, or of all
     if found.pop("3", 3) != 3:
         raise SpecificationError("the convolutions of the input are not of width 3")
     if "W_e" not in parameters and found.get("d_e", found["d_model"]) != found["d_model"]:

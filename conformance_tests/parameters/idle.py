@@ -44,7 +44,7 @@ def forgotten(
     def fills(name: str) -> bool:
         shape = tuple(weights[name].shape)
         if shape == (width,):
-            return "norm" in empty and norms_alone and "." in name
+            return "norm" in empty and norms_alone and is_of_norm(name, weights)
         # A template of the layers has their maps, and what has a bias beside it is a map too.
         is_table = len(shape) == TABLE and shape[0] > 1 and shape[-1] == width and shape not in shapes
         return not {"position", "segment"}.isdisjoint(empty) and is_table and not has_bias(name, weights)
@@ -55,6 +55,13 @@ def forgotten(
     return [
         name for name in idle if not is_beside(name) and (name not in outside or fills(name) or is_beside_used(name))
     ]
+
+
+def is_of_norm(name: str, weights: Mapping[str, Tensor]) -> bool:
+    """Return whether the module that owns a vector has vectors of its size alone, as a norm has."""
+    owner = name.rpartition(".")[0]
+    of_owner = [tuple(w.shape) for other, w in weights.items() if other.startswith(f"{owner}.")]
+    return bool(owner) and set(of_owner) == {tuple(weights[name].shape)}
 
 
 def has_bias(name: str, weights: Mapping[str, Tensor]) -> bool:

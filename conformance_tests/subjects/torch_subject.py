@@ -471,21 +471,22 @@ class TorchSubject(EnteredSubject):
     def influences_anything(self, name: str, inputs: tuple[Tensor, ...]) -> bool:
         """See ``Subject``: whether any tensor that the module returns depends on the parameter.
 
-        One that is read beside an argument which every call leaves at its default belongs to that option.
+        One that is read beside an argument which every call leaves at its default belongs to that option, and one that
+        changes a vector for each sequence, to a head.
         """
         parameter = dict(self._ordinary())[name]
         if not parameter.requires_grad:
             return True  # whole numbers have no gradient that would tell
         returns = any(reaches(parameter, returned) for returned in self._ways_to_return(inputs))
-        return returns or self._is_read_by_option(parameter, inputs)
+        return returns or self._is_read_elsewhere(parameter, inputs)
 
-    def _is_read_by_option(self, parameter: Tensor, inputs: tuple[Tensor, ...]) -> bool:
-        """Return whether a parameter is read where an optional argument is given, and nowhere without."""
+    def _is_read_elsewhere(self, parameter: Tensor, inputs: tuple[Tensor, ...]) -> bool:
+        """Return whether a parameter is read for a pooled vector, or where an optional argument is given."""
         reading = Reading(parameter)
         with reading:
             self.returned(inputs, None, gradients=True)
         if reading.met:
-            return False
+            return reading.vectors <= len(inputs[0])
         for argument in self._left_at_default():
             # One number for each sequence picks a row of most tables, whatever the argument is called.
             for form in (MaskForm(argument, LENGTHS, "B"), *fillings(argument)[:LIKELY]):
@@ -612,18 +613,22 @@ def reaches(parameter: nn.Parameter, returned: Any) -> bool:
 
 
 class Reading(TorchFunctionMode):
-    """Notes whether any operation reads a tensor."""
+    """Notes whether any operation reads a tensor, and how many vectors one gives at most that does."""
 
     def __init__(self, tensor: Tensor) -> None:
         super().__init__()
-        self.tensor, self.met = tensor, False
+        self.tensor, self.met, self.vectors = tensor, False, 0
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """See ``TorchFunctionMode``."""
-        self.met = self.met or any(given is self.tensor for given in (*args, *(kwargs or {}).values()))
-        return func(*args, **(kwargs or {}))
+        given = func(*args, **(kwargs or {}))
+        if any(read is self.tensor for read in (*args, *(kwargs or {}).values())):
+            self.met = True
+            sizes = (t.numel() // t.shape[-1] for t in tensors_in(given) if t.ndim and t.numel())
+            self.vectors = max(self.vectors, *sizes, 0)
+        return given
 
 
 def next_by_place(module: nn.Module, given: int) -> str:
