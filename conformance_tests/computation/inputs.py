@@ -582,7 +582,8 @@ OF_GRIDS = ("sinusoidal-grid", "sinusoidal-grid-inclusive")
 def read_sinusoids_of_grid(found: EncoderReading, rows: int, columns: int) -> None:
     """Read fixed positions as sinusoids of the rows and columns of patches, if they are such.
 
-    In a table that float32 has rounded they are compared as they are stored.
+    In a table that float32 has rounded they are compared as they are stored. Where each call makes them in float32, for
+    the image that it is given, all is compared in that precision.
     """
     table = found.numbers.get("P")
     if table is None or FIXED_NUMBERS not in found.foreign_input or len(table) < rows * columns:
@@ -593,7 +594,8 @@ def read_sinusoids_of_grid(found: EncoderReading, rows: int, columns: int) -> No
         off = float("inf") if want is None else float((table - want).abs().max())
         if off <= STORED * max(rows, columns):
             found.foreign_input.remove(FIXED_NUMBERS)
-            if off <= EXACT:
+            if off <= EXACT or found.made_for:
+                found.is_rounded |= off > EXACT
                 found.choices |= {"position": name, "axes": order}
                 del found.numbers["P"]
             return

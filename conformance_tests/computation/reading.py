@@ -873,6 +873,18 @@ def made_for_images(found: EncoderReading) -> tuple[int, ...] | None:
     return None
 
 
+def several_patches(found: EncoderReading) -> tuple[int, ...] | None:
+    """Return the shape of images of 2 × 3 patches, if positions are fixed numbers and were read of a single patch.
+
+    One position fits every layout of sinusoids.
+    """
+    if found.images is None or grid_of(found) != (1, 1) or not found.made_for:
+        return None
+    axes, shape = found.images
+    sides = {"c": axes.sizes(shape)[0], "y": 2 * found.sizes["patch"], "x": 3 * found.sizes["patch_width"]}
+    return shape[0], *(sides[axis] for axis in axes.order)
+
+
 def as_stretched(shown: EncoderReading) -> EncoderReading | None:
     """Return a reading in which coordinates are stretched to the image that was seen; None if they cannot be.
 

@@ -17,7 +17,7 @@ from conformance_tests.computation.feed_forward import feed_forwards
 from conformance_tests.computation.graph import Codes, Graph
 from conformance_tests.computation.inputs import special_ids, tables_by_argument
 from conformance_tests.computation.plain import plain
-from conformance_tests.computation.reading import as_stretched, ending, made_for_images, read
+from conformance_tests.computation.reading import as_stretched, ending, made_for_images, read, several_patches
 from conformance_tests.computation.rotation import rotation
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
 from conformance_tests.errors import Departs, Refused, SubjectError, TableUnknown, Undetermined
@@ -241,7 +241,7 @@ class Settling:
             if shown.is_masked_by_ids:
                 self.subject.learn_padding(self.subject.special_ids or FALSE_ID, shown.unlearned.get("E"))
             unlearned = self.subject.learn_segments(graph) if "E_seg" in shown.codes else None
-            if shown.made_for:
+            if shown.made_for and shown.images is None:
                 # The call makes its positions: one as long as the longest probe shows all that are needed.
                 by_batch = shown.position_axis is not None and shown.position_axis[1] == 0
                 shown = read(self._computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))
@@ -269,10 +269,13 @@ class Settling:
         return self._given(shown, graph, may_be, "zeros", lambda r: not r.leaves_segments_open)
 
     def _with_its_images(self, shown: EncoderReading, graph: Graph) -> tuple[EncoderReading, Graph]:
-        """Return a reading, and its graph, of the images that the encoder is made for, if it takes others as well."""
+        """Return a reading, and its graph, of the images that the encoder is made for, if it takes others as well.
+
+        A single patch shows too little of positions that each call makes.
+        """
         shape = made_for_images(shown)
         if shape is None:
-            return shown, graph
+            return self._with_several_patches(shown, graph)
         self.subject.ask_for(shape)
         with suppress(Exception):  # it may take none of this size
             again = self._computation()
@@ -281,6 +284,18 @@ class Settling:
                 return native, again
         self.subject.ask_for(None)
         self._computation()  # the first call is as it was
+        return shown, graph
+
+    def _with_several_patches(self, shown: EncoderReading, graph: Graph) -> tuple[EncoderReading, Graph]:
+        """Return a reading, and its graph, of an image of several patches, where one shows too little."""
+        shape = several_patches(shown)
+        if shape is not None:
+            self.subject.ask_for(shape)
+            with suppress(Exception):  # it may take none of this size
+                again = self._computation()
+                shown, graph = read(again), again
+            self.subject.ask_for(None)
+            self._computation()  # the first call is as it was
         return shown, graph
 
     def _given(
