@@ -266,9 +266,13 @@ class Probes:
         self._made: dict[str, Probe] = {}
         axes = ("N", "h", "d_k", "d_v", "d_model", "d_ff", *encoder.reads)
         taken = {size for letter, size in encoder.dimensions.sizes().items() if letter in axes}
-        self.batch, self.length = self._plain(taken)
-        self.longest = self.whole = LONG
         self.fixed = sizes or Sizes()
+        self.batch, self.length = self._plain(taken)
+        if self._kind.startswith("patches"):
+            # A mask of as many sequences as there are patches might be one for each pair of these.
+            taken.add(prod(self._grid(self.length)) + encoder.prepended)
+            self.batch, _ = self._plain(taken)
+        self.longest = self.whole = LONG
         learned = "P" in encoder.profile["position"].parameters
         if self._kind == "convolutions" and learned:
             self.length = encoder.dimensions.max_len  # such encoders take sounds of one length alone
