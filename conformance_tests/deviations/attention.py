@@ -58,7 +58,7 @@ def linear_values_from_keys(X: Tensor, *, W_Q: Map, W_K: Map, W_V: ValueMap) -> 
     return X @ W_Q, X @ W_K, X @ W_K
 
 
-@deviation("relu-on-projections", AFFINE, ("ATT-1", "ATT-3", "ROT-2", "ROT-5"), "CyberZHG/keras-multi-head#8")
+@deviation("relu-on-projections", AFFINE, ("ATT-1", "ATT-3", "ATT-24", "ROT-2", "ROT-5"), "CyberZHG/keras-multi-head#8")
 def relu_on_projections(
     X: Tensor, *, W_Q: Map, b_Q: Bias, W_K: Map, b_K: Bias, W_V: ValueMap, b_V: ValueBias
 ) -> Projected:

@@ -28,13 +28,15 @@ def split_by_view(X: Tensor, *, h: int) -> Tensor:
     return X.reshape(X.shape[0], h, X.shape[1], -1)
 
 
-@deviation("heads-interleaved", SPLIT, ("MH-1", "ATT-3", "ATT-5", "ATT-14", "ROT-2", "ROT-5"), "commonly seen")
+@deviation(
+    "heads-interleaved", SPLIT, ("MH-1", "ATT-3", "ATT-5", "ATT-14", "ATT-24", "ROT-2", "ROT-5"), "commonly seen"
+)
 def interleaved(X: Tensor, *, h: int) -> Tensor:
     """Head i holds every h-th column instead of a block of them."""
     return X.unflatten(-1, (-1, h)).movedim(-1, -3)
 
 
-@deviation("first-head-alone", SPLIT, ("MH-1", "ATT-3", "ATT-5", "ATT-14", "ROT-2", "ROT-5"))
+@deviation("first-head-alone", SPLIT, ("MH-1", "ATT-3", "ATT-5", "ATT-14", "ATT-24", "ROT-2", "ROT-5"))
 def first_head(X: Tensor, *, h: int) -> Tensor:
     """Every head gets the columns of the first."""
     heads = X.unflatten(-1, (h, -1)).transpose(-2, -3)

@@ -20,7 +20,7 @@ from encoder_spec.assembly import Intermediate
 from encoder_spec.equation import Equation
 
 PARTS = ("multihead", "ffn", "norm", "residual")
-"""The slots that a layer uses itself."""
+"""The slots of the parts of a layer, of which some stand within these, too."""
 
 
 SUBLAYERS = {"norm_1": ("W_Q", "W_K", "W_V", "W_O"), "norm_2": ("W_1", "W_2")}
@@ -54,8 +54,8 @@ def misread(run: Computed, case: Case) -> Misread | None:
     giver = giver_within(there) or omits(there)
     if giver is not None:
         return Misread(there.step, giver)
-    part = there.next_place(first, *PARTS)
-    layer = there.next_place(part, "layer")
+    layer = there.next_place(first, "layer")
+    part = next(i for i in range(first, layer) if is_part(trace[i], trace[layer]))
     # Where all layers are one, that something holds once may be said of any of them.
     alike = run.encoder.dimensions.N if there.profile["sharing"].variant == "all" else 1
     if there.recorded.has(trace[part].value):
@@ -65,6 +65,12 @@ def misread(run: Computed, case: Case) -> Misread | None:
     if not holds(there, layer, times=alike):
         return Misread(trace[part], trace[layer].equation)
     return Misread(trace[layer], giver_to_layer(there, layer))
+
+
+def is_part(step: Intermediate, layer: Intermediate) -> bool:
+    """Return whether a layer uses an equation itself: a sublayer, its norm or sum, and not a norm within one."""
+    argument = step.path.removeprefix(layer.path).removeprefix(".") or step.equation.slot
+    return step.equation.slot in PARTS and argument in layer.equation.slots
 
 
 def omits(there: Departure) -> Equation | None:

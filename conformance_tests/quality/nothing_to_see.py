@@ -7,7 +7,9 @@ CENTRED_IMAGES = "vit deit dinov2 dinov2-registers eva-02 clip-vision siglip"
 IMAGES = f"{CENTRED_IMAGES} vit-22b"
 """Profiles of encoders of images with a table of positions: those whose norms subtract the mean, and all of them."""
 
-IN_ATTENTION = "roformer nomic-bert mosaic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder dinov3 beit"
+IN_ATTENTION = (
+    "roformer nomic-bert mosaic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder deberta-v3 dinov3 beit"
+)
 """Profiles in which attention alone tells positions."""
 
 WIDE = "of 257 positions, the longest probe, a window of 512 hides none"
@@ -22,7 +24,7 @@ NOTHING_TO_SEE = {
     "keys-in-full-chunks-alone": (IMAGES, SHORT),
     "learned-position-starts-over": (IMAGES, SHORT),
     "segment-of-ones-added": (
-        "annotated-transformer modernbert clip-text whisper wav2vec2 hubert data2vec-audio pre-ln dinov3 "
+        "annotated-transformer modernbert deberta-v3 clip-text whisper wav2vec2 hubert data2vec-audio pre-ln dinov3 "
         f"{CENTRED_IMAGES}",
         "it moves the mean of each position, which their norms take away",
     ),
@@ -45,8 +47,8 @@ NOTHING_TO_SEE = {
         "what is offset is scaled feature by feature there, or stays offset in the output",
     ),
     "sum-of-embedding-and-position-scaled": (
-        f"bert roberta roformer nomic-bert mosaic-bert modernbert eurobert jina-v3 mpnet t5-encoder distilbert "
-        f"clip-text whisper wav2vec2 hubert data2vec-audio embedding-gemma dinov3 beit {IMAGES}",
+        f"bert roberta roformer nomic-bert mosaic-bert modernbert eurobert jina-v3 mpnet t5-encoder "
+        f"deberta-v3 distilbert clip-text whisper wav2vec2 hubert data2vec-audio embedding-gemma dinov3 beit {IMAGES}",
         "the scale of the embedding is 1 there, or nothing is added to it",
     ),
     "position-subtracted": (IN_ATTENTION, "nothing is added there"),
