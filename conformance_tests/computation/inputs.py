@@ -583,22 +583,37 @@ def read_sinusoids_of_grid(found: EncoderReading, rows: int, columns: int) -> No
     """Read fixed positions as sinusoids of the rows and columns of patches, if they are such.
 
     In a table that float32 has rounded they are compared as they are stored. Where each call makes them in float32, for
-    the image that it is given, all is compared in that precision.
+    the image that it is given, all is compared in that precision. A frozen parameter that holds them is kept as it is;
+    it may have been learned before, unless it is made of waves along rows and columns.
     """
-    table = found.numbers.get("P")
-    if table is None or FIXED_NUMBERS not in found.foreign_input or len(table) < rows * columns:
+    is_frozen = "P" in found.codes and not found.graph.learned(found.codes["P"])
+    table = found.graph.numbers(found.codes["P"]) if is_frozen else found.numbers.get("P")
+    is_fixed = is_frozen or FIXED_NUMBERS in found.foreign_input
+    if table is None or not is_fixed or len(table) < rows * columns:
         return
     for name, order in product(OF_GRIDS, variants("axes")):
         axes = variants("axes")[order].function
         want = layout(name, *table.shape, axes=axes, rows=rows, columns=columns)
         off = float("inf") if want is None else float((table - want).abs().max())
         if off <= STORED * max(rows, columns):
-            found.foreign_input.remove(FIXED_NUMBERS)
-            if off <= EXACT or found.made_for:
+            found.foreign_input = [said for said in found.foreign_input if said != FIXED_NUMBERS]
+            if not is_frozen and (off <= EXACT or found.made_for):
                 found.is_rounded |= off > EXACT
                 found.choices |= {"position": name, "axes": order}
                 del found.numbers["P"]
             return
+    if are_waves_of_grid(table[-rows * columns :].unflatten(0, (rows, columns))):
+        says = "the positions tell rows and columns of patches by other numbers than the sinusoids of the formula"
+        found.findings.append(Finding("position", says))
+        found.foreign_input = [said for said in found.foreign_input if said != FIXED_NUMBERS]
+
+
+def are_waves_of_grid(table: Tensor) -> bool:
+    """Return whether each feature of a table (rows, columns, d_model) is a wave along one axis, and the same along the
+    other, and whether both axes have such."""
+    same = [(table == table.select(axis, 0).unsqueeze(axis)).flatten(0, 1).all(0) for axis in (0, 1)]
+    waves = [along.any() and are_waves(table.select(axis, 0)[:, along]) for axis, along in enumerate(same)]
+    return bool((same[0] | same[1]).all()) and all(waves)
 
 
 def are_waves(table: Tensor) -> bool:
@@ -606,7 +621,7 @@ def are_waves(table: Tensor) -> bool:
     here, beside = table[1:-1], table[2:] + table[:-2]
     twice_cos = (here * beside).sum(0) / (here * here).sum(0).clamp(min=WAVES**2)
     allowed = WAVES + ANGLES * torch.arange(len(here), dtype=torch.float64)[:, None]
-    waves = len(table) > FEWEST_WAVING and bool(((beside - twice_cos * here).abs() <= allowed).all())
+    waves = len(table) >= FEWEST_WAVING and bool(((beside - twice_cos * here).abs() <= allowed).all())
     one_for_all = bool((table == table[:, :1]).all())  # no two features differ, as those of any sinusoids do
     return waves and not one_for_all and bool((table.abs() <= 1 + WAVES).all())
 

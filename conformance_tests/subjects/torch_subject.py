@@ -486,7 +486,7 @@ class TorchSubject(EnteredSubject):
         with reading:
             self.returned(inputs, None, gradients=True)
         if reading.met:
-            return reading.vectors <= len(inputs[0])
+            return reading.vectors == {len(inputs[0])}
         for argument in self._left_at_default():
             # One number for each sequence picks a row of most tables, whatever the argument is called.
             for form in (MaskForm(argument, LENGTHS, "B"), *fillings(argument)[:LIKELY]):
@@ -613,11 +613,11 @@ def reaches(parameter: nn.Parameter, returned: Any) -> bool:
 
 
 class Reading(TorchFunctionMode):
-    """Notes whether any operation reads a tensor, and how many vectors one gives at most that does."""
+    """Notes whether any operation reads a tensor, and how many vectors those give that do."""
 
     def __init__(self, tensor: Tensor) -> None:
         super().__init__()
-        self.tensor, self.met, self.vectors = tensor, False, 0
+        self.tensor, self.met, self.vectors = tensor, False, set[int]()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -626,8 +626,7 @@ class Reading(TorchFunctionMode):
         given = func(*args, **(kwargs or {}))
         if any(read is self.tensor for read in (*args, *(kwargs or {}).values())):
             self.met = True
-            sizes = (t.numel() // t.shape[-1] for t in tensors_in(given) if t.ndim and t.numel())
-            self.vectors = max(self.vectors, *sizes, 0)
+            self.vectors |= {t.numel() // t.shape[-1] for t in tensors_in(given) if t.ndim and t.numel()}
         return given
 
 

@@ -22,6 +22,20 @@ class PositionsInAGrid(Calls):
 
 
 @unusual
+class FivePositions(Calls):
+    """Two by two patches behind a class token, and a mask that is added to the scores as it is broadcast to them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.first = nn.Conv2d(3, 28, 4, 4), nn.Parameter(torch.randn(1, 1, 28))
+        self.places = nn.Parameter(torch.randn(1, 5, 28))
+
+    def forward(self, images: Tensor, attn_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        tokens = torch.cat([self.first.expand(len(images), -1, -1), self.patches(images).flatten(2).mT], 1)
+        return self.run(tokens + self.places, None if attn_mask is None else ~attn_mask)
+
+
+@unusual
 class ClassTokenBesideAGrid(PositionsInAGrid):
     """Puts a class token in front, to which no position is added."""
 

@@ -153,6 +153,16 @@ def test_a_set_scales_the_arrays_that_it_is_about(name: str, changed: dict[str, 
     assert ratios(weight_sets(holder), name) == changed
 
 
+def test_maps_that_hold_queries_and_keys_too_are_not_loud() -> None:
+    """One array for all maps of a parallel layer: 30 times as large, it would give scores 900 times as large."""
+    joined = {"w": torch.ones(D, 2 * D, dtype=torch.float64), "w_2": torch.ones(D, D, dtype=torch.float64)}
+    parts = {"W_Q": Source(("w",), lambda w: w[:, :D]), "W_1": Source(("w",), lambda w: w[:, D:])}
+    sources = {f"layers.0.{letter}": source for letter, source in parts.items()}
+    sources["layers.0.W_2"] = Source(("w_2",), as_it_is)
+    subject: Any = Holder(joined)
+    assert ratios(WeightSets(subject, ParameterMapping(sources, ()), 5, ()), LOUD) == {}
+
+
 def test_the_offset_is_in_the_bias_or_in_the_map_where_there_is_none(holder: type[Holder]) -> None:
     """10⁴ in a bias; 5000/√4 = 2500 in each entry of a map that reads four."""
     for without, moved in (((), {"b_o": 1e4}), (("b_O",), {"w_o": 2500.0, "w_2": 2500.0})):

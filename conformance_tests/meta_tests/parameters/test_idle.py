@@ -56,6 +56,13 @@ def test_a_norm_is_forgotten_where_its_slot_stands_empty() -> None:
     assert forgets({"norm"}, **norm, head__weight=(5, 8)) == []
 
 
+def test_a_vector_among_other_arrays_is_no_norm() -> None:
+    """A model owns such a vector beside its parts, as one that replaces what is hidden in training."""
+    within = {path: f"model.{name}" for path, name in USED.items()}
+    assert forgets({"norm"}, within, model__hidden=(8,)) == []
+    assert forgets({"norm"}, within, model__after__weight=(8,)) == ["model.after.weight"]
+
+
 def test_a_table_is_forgotten_where_nothing_tells_positions() -> None:
     assert forgets({"position"}, places__weight=(30, 8)) == ["places.weight"]
     assert forgets(set(), places__weight=(30, 8)) == []

@@ -293,6 +293,26 @@ def test_a_weight_matters_if_anything_that_is_returned_depends_on_it() -> None:
     assert influences == {"used": True, "beside": True, "idle": False}
 
 
+class Forgets(nn.Module):
+    """Computes something with parameters, and lets go of it: of one vector of each sequence, or of all positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.pooled, self.forgotten = (nn.Parameter(torch.tensor([2.0])) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        _ = x[:, 0] * self.pooled, x * self.forgotten
+        return x * self.used
+
+
+def test_a_weight_matters_if_a_pooled_vector_is_computed_with_it() -> None:
+    """A model may compute one that its head does not read. What is computed of all positions is forgotten."""
+    subject = TorchSubject(Forgets())
+    with subject.borrowed():
+        influences = {name: subject.influences_anything(name, (X,)) for name in ("pooled", "forgotten")}
+    assert influences == {"pooled": True, "forgotten": False}
+
+
 class ByName(nn.Module):
     def __init__(self) -> None:
         super().__init__()
