@@ -626,7 +626,7 @@ class Reading(TorchFunctionMode):
         given = func(*args, **(kwargs or {}))
         if any(read is self.tensor for read in (*args, *(kwargs or {}).values())):
             self.met = True
-            self.vectors |= {t.numel() // t.shape[-1] for t in tensors_in(given) if t.ndim and t.numel()}
+            self.vectors |= {t.numel() // t.shape[-1] if t.ndim > 1 and t.numel() else 0 for t in tensors_in(given)}
         return given
 
 
