@@ -128,17 +128,17 @@ class Composing(Rewriting):
         """Add the map that two are, and its bias: (x A + a) B = x A B + a B."""
         B, factor = self.read(outer.reads[1]), inner.factor()
         if factor is not None and factor != 1:
-            B = self._weights(outer, "mul", (B, factor), "elementwise")
+            B = self.weights(outer, "mul", (B, factor), "elementwise")
         A = self.translated(inner.at(0).weights().mT)[None]
         rows = self.translated(inner.at(slice(None), 0).arguments())[None]
-        W = self._weights(outer, "product", (A, B))
+        W = self.weights(outer, "product", (A, B))
         numbers = self.graph.numbers(rows) @ self.graph.numbers(W)
         codes = self.add(outer, (rows, W), numbers, {})
         biased = inner.bias[0] != NONE
         if not bool(biased.any()):
             return codes
         a = self.translated(torch.where(biased, inner.bias[0], 0))[None, None]
-        bias = self._weights(outer, "product", (a, B)).expand_as(codes)
+        bias = self.weights(outer, "product", (a, B)).expand_as(codes)
         found = self.add(outer, (codes, bias), outer.data, {}, operation="add", kind="elementwise")
         self._sums[len(self.graph.values) - 1] = codes, bias
         return found
@@ -147,7 +147,7 @@ class Composing(Rewriting):
         """Add the look-up in a mapped table that a map of a look-up is."""
         W = self.read(product.reads[1])
         E, *index = map(self.read, of_rows.arrays)
-        return self._rows_of(product, self._weights(product, "product", (E[None], W))[0], index[-1])
+        return self._rows_of(product, self.weights(product, "product", (E[None], W))[0], index[-1])
 
     def _rows_of(self, like: Value, table: Tensor, index: Tensor) -> Tensor:
         """Add a look-up in a table, whose result stands in the place of a former value."""
@@ -169,19 +169,11 @@ class Composing(Rewriting):
         if owner is not None and owner.number in self._looked_up and is_bias(beside[0]):
             table, index = owner.arrays
             bias = beside[0].reshape(-1, beside[0].shape[-1])[:1]
-            both = self._weights(value, "add", (table, bias.expand_as(table)), "elementwise")
+            both = self.weights(value, "add", (table, bias.expand_as(table)), "elementwise")
             return self._rows_of(value, both, index)
         if owner is None or owner.number not in self._sums:
             return self.keep(value)
         codes, bias = (each.reshape(-1)[places(data[0])] for each in self._sums[owner.number])
         pairs, place = torch.stack([bias.reshape(-1), beside[0].reshape(-1)]).unique(dim=1, return_inverse=True)
-        both = self._weights(value, "add", (pairs[0], pairs[1]), "elementwise")[place].reshape(bias.shape)
+        both = self.weights(value, "add", (pairs[0], pairs[1]), "elementwise")[place].reshape(bias.shape)
         return self.add(value, (codes, both), value.data, {})
-
-    def _weights(self, like: Value, operation: str, reads: tuple[Tensor, Tensor | float], kind: str = "") -> Tensor:
-        """Add what is computed of weights, and return its codes."""
-        one, other = map(self.graph.numbers, reads)
-        data = one @ other if operation == "product" else one * other if operation == "mul" else one + other
-        learned = any(map(self.graph.learned, reads))
-        about = {"operation": operation, "kind": kind, "depends": False, "learned": learned}
-        return self.add(like, reads, data, {}, **about)

@@ -1,5 +1,6 @@
 """A computation in its customary form: each loop, sum of maps and map of maps is one operation."""
 
+from conformance_tests.computation.added_maps import with_added_maps
 from conformance_tests.computation.composed import composed
 from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.heads_in_rows import heads_apart
@@ -10,7 +11,7 @@ from conformance_tests.computation.sums import summed
 from conformance_tests.computation.sums_apart import joined_sums
 from conformance_tests.computation.unmapped import mapped
 
-PASSES = (rolled, rescaled, joined_sums, normalised, summed, composed, mapped, heads_apart)
+PASSES = (rolled, rescaled, joined_sums, normalised, with_added_maps, summed, composed, mapped, heads_apart)
 """Loops come first, since all others know products and sums alone, and missing maps last: then all others are there."""
 
 

@@ -113,6 +113,14 @@ class Rewriting:
         self.graph.values.append(value)
         return value
 
+    def weights(self, like: Value, operation: str, reads: tuple[Tensor, Tensor | float], kind: str = "") -> Tensor:
+        """Add what is computed of weights, and return its codes."""
+        one, other = map(self.graph.numbers, reads)
+        data = one @ other if operation == "product" else one * other if operation == "mul" else one + other
+        learned = any(map(self.graph.learned, reads))
+        about = {"operation": operation, "kind": kind, "depends": False, "learned": learned}
+        return self.add(like, reads, data, {}, **about)
+
     def finish(self) -> Graph:
         """Return the graph, with the output and the parts of the former one."""
         former, graph = self.former, self.graph

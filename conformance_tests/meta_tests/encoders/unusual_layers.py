@@ -30,6 +30,37 @@ class ComputesOtherwise(nn.TransformerEncoderLayer):
         return x + self._ff_block(self.norm2(x))
 
 
+class LowRank(nn.Module):
+    """Adapts a map by one of low rank, as in LoRA."""
+
+    def __init__(self, adapted: nn.Module) -> None:
+        super().__init__()
+        self.adapted = adapted
+        self.down, self.up = nn.Linear(28, 3, bias=False), nn.Linear(3, 28, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.adapted(x)
+        return result + self.up(self.down(x)) * 1.5
+
+
+def adapted(times: int) -> nn.Module:
+    encoder = Calls()
+    for layer in encoder.layers:
+        for part in ("query", "value", "out") * times:
+            setattr(layer.attention, part, LowRank(getattr(layer.attention, part)))
+    return encoder
+
+
+@unusual
+def maps_adapted_by_low_rank() -> nn.Module:
+    return adapted(1)
+
+
+@unusual
+def maps_adapted_twice() -> nn.Module:
+    return adapted(2)
+
+
 class PassesByTheAttention(PlainLayer):
     """The only residual connection starts before the attention, and ends behind the network that reads it."""
 
