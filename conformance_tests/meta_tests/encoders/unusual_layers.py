@@ -61,6 +61,27 @@ def maps_adapted_twice() -> nn.Module:
     return adapted(2)
 
 
+class NormsTwice(PlainLayer):
+    """Norms the stream for each sublayer and once more for the sum: Post-LN, as one sees who computes it once."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = self.norm1(x) + self.attention(self.norm1(x), hidden)
+        return self.norm2(x) + self.feed_forward(self.norm2(x))
+
+
+@unusual
+class WithNormsTwice(Tokens):
+    """The first norm is that of the embeddings, and the last one that of the last layer."""
+
+    def __init__(self) -> None:
+        super().__init__(NormsTwice)
+        self.last = nn.LayerNorm(28)
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        x: Tensor = self.last(self.run(self.embedded(ids), None))
+        return x
+
+
 class PassesByTheAttention(PlainLayer):
     """The only residual connection starts before the attention, and ends behind the network that reads it."""
 
