@@ -98,6 +98,9 @@ MIXES = "what stands behind the encoder mixes samples: another one in the batch 
 OTHER_ID = "positions are hidden where the id is {}, though the table of embeddings has padding_idx {}"
 """A contradiction within an encoder: the row of padding is read, and a token in its place is not."""
 
+LOST = "its argument {} does something else where {} is given too, though that hides nothing"
+"""What an argument does is the same whether or not another one is given that does nothing."""
+
 MOST_NUMBERING = 4
 """So many arguments are tried for numbers of positions: each takes up to six calls."""
 
@@ -520,6 +523,7 @@ class CalledSubject(Subject):
         found = [Finding("mask", self.mask_form.against_its_name())] if turned and self.mask_form else []
         found += [Finding("mask", f"its argument {name} is taken, and changes nothing") for name in self._mask.idle]
         found += [Finding("mask", OTHER_ID.format(*self._mask.other_id))] if self._mask.other_id else []
+        found += [Finding("mask", LOST.format(*self._mask.lost))] if self._mask.lost else []
         found += [Finding("head", MIXES)] if self._mixes_samples else []
         found += self._defaults.findings
         return tuple(found)
