@@ -29,6 +29,7 @@ from conformance_tests.subjects.calling import (
     hidden_states,
     order_of_axes,
     required,
+    single_axes,
     tensors_in,
     with_another_sample,
 )
@@ -131,6 +132,7 @@ class CalledSubject(Subject):
         self.axes = BATCH_FIRST
         self.returns_turned = False
         self.returns_features_first = False
+        self.single_axes: tuple[int, ...] = ()
         self.mask_form: MaskForm | None = None
         self.neutral: dict[str, Filling] = {}
         self._instead: dict[str, Any] = {}
@@ -483,9 +485,17 @@ class CalledSubject(Subject):
         order |= {"output": TURNED[self.axes]} if self.returns_turned else {}
         order |= {"output": INPUT_IN[FEATURES_FIRST]} if self.returns_features_first else {}
         order |= {"output": "(B·n, d_model)"} if self.in_one_axis else {}
+        order |= {"output": self._with_single_axes(order.get("output", "(B, n, d_model)"))} if self.single_axes else {}
         order |= {"input": "one sequence (n, …), without a batch"} if self.one_by_one else {}
         form = self.mask_form.of_one_sequence() if self.mask_form and self.one_by_one else self.mask_form
         return order | ({"mask": str(form)} if form else {})
+
+    def _with_single_axes(self, order: str) -> str:
+        """Return an order of axes in words, with those of one entry."""
+        axes = order.strip("()").split(", ")
+        for place in self.single_axes:
+            axes.insert(place, "1")
+        return f"({', '.join(axes)})"
 
     def remarks(self) -> tuple[str, ...]:
         """See ``Subject``: a surprising mask, and arguments that were left at their defaults."""
@@ -622,13 +632,16 @@ class CalledSubject(Subject):
     def _learn_order_of_output(self, plain: Probe) -> None:
         """Learn whether what it returns has its positions before the sequences, or its features before the positions.
 
-        Of vectors features come out where they went in.
+        Of vectors features come out where they went in. Further axes of one entry carry nothing.
         """
         x = plain.inputs[0]
         self.returns_turned = self.returns_features_first = False  # also where learned before, in another precision
+        self.single_axes = ()
         returned = self.attempt(plain.inputs, None)
         if returned is None:
             return
+        self.single_axes = single_axes(returned)
+        returned = returned.squeeze(self.single_axes)
         B, n, sizes = len(x), self._positions(x) + self._added, tuple(returned.shape)
         self.returns_features_first = x.ndim != SEQUENCE and sizes[1:] == (self.width, n) != (n, self.width)
         self.returns_turned = not self.returns_features_first and sizes[:2] == (n, B) != (B, n)
@@ -765,7 +778,8 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         returned = self.returned(inputs, keep, gradients)
         if self.place_of_head is None:
-            hidden = self._turned_back(hidden_states(returned, self.width, self.result))
+            hidden = hidden_states(returned, self.width, self.result)
+            hidden = self._turned_back(hidden.squeeze(self.single_axes))
             hidden = hidden.mT if self.returns_features_first and hidden.ndim == SEQUENCE else hidden
             hidden = hidden.transpose(0, 1) if self.returns_turned else hidden
         else:

@@ -211,6 +211,12 @@ def hidden_states(output: Any, width: int, place: int | None = None) -> Tensor:
     return next((t for t in likely if t.ndim == 3 and t.shape[-1] == width), found[0])
 
 
+def single_axes(output: Tensor) -> tuple[int, ...]:
+    """Return the axes behind the first with one entry, where without them three are left: they carry nothing."""
+    single = tuple(axis for axis, size in enumerate(output.shape) if axis > 0 and size == 1)
+    return single if len(single) == output.ndim - len(("B", "n", "d")) else ()
+
+
 def tensors_in(output: Any, *, last_first: bool = False) -> list[Tensor]:
     """Return each floating tensor that an encoder returns, however deep; of lists the last entry first, if asked."""
     if isinstance(output, Tensor):
