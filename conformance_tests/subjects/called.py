@@ -580,9 +580,11 @@ class CalledSubject(Subject):
         return sorted(may_be, key=lambda name: "pos" not in name)[:MOST_NUMBERING]
 
     def numbering(self, argument: str, plain: Probe, numbers: Tensor) -> Tensor | None:
-        """Return the output where an argument gives each sequence these numbers; None if the encoder refuses."""
+        """Return the output where an argument gives each sequence its numbers, or all the same; None if refused."""
         x = plain.inputs[0]
-        with self.giving({argument: self._turned(numbers.repeat(len(x), 1))}):
+        if self.one_by_one and numbers.ndim > 1:
+            return None  # a batch that is taken apart gives all of its sequences the same
+        with self.giving({argument: self._turned(numbers.expand(len(x), -1).clone())}):
             return self.attempt(plain.inputs, None)
 
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:

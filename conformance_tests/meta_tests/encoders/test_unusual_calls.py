@@ -82,6 +82,13 @@ def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], 
     assert words in str(report.notes)
 
 
+def test_an_argument_for_positions_that_changes_nothing_is_told(judged: Judgements) -> None:
+    """Its own positions are right, and nobody who numbers them gets others."""
+    told = "places takes a number for each token, and changes nothing"
+    assert told in judged(unusual_defaults.IgnoresGivenPlaces).notes
+    assert told not in judged(unusual_defaults.RowsBehindAnOffset).notes
+
+
 def test_an_encoder_with_scores_of_no_slot_ends_where_it_ends(judged: Judgements) -> None:
     """Neither the head belongs to it, nor does it end within its last layer."""
     assert "judged up to what its part `layers.1` returns" in str(judged(in_no_slot.SlopedBelowAHead).notes)

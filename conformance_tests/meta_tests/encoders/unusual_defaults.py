@@ -62,6 +62,22 @@ class GivenPlacesAreShifted(Numbered):
         return places + 1
 
 
+@excused("position.learned", "where places numbers the positions of each sequence, some get those of another one")
+class PlacesOfTheFirst(Numbered):
+    """All sequences have the positions of the first one."""
+
+    def given_places(self, places: Tensor) -> Tensor:
+        return places[:1]
+
+
+@unusual
+class IgnoresGivenPlaces(Numbered):
+    """Counts positions itself, whatever it is given."""
+
+    def given_places(self, places: Tensor) -> Tensor:
+        return self.default_places(places)
+
+
 class CountsFromOne(Numbered):
     """Given positions are rows, and those that it counts begin with row 1."""
 

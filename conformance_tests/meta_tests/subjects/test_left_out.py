@@ -30,7 +30,7 @@ class Call:
         ids, segments = plain.inputs
         left = self.attempt((ids, segments), None)
         assert left is not None
-        return left + self.read(numbers)[:, None].double()
+        return left + self.read(numbers)[..., None].double()
 
 
 def placed(numbers: Tensor) -> Tensor:
@@ -75,7 +75,27 @@ def test_positions_that_are_left_out_are_counted_from_0_or_behind_padding(
     assert (bool(known.findings), bool(known.open)) == (expected == "wrong", expected == "open")
 
 
-@pytest.mark.parametrize("read", [torch.zeros_like, lambda n: torch.where(n == 0, 5, 0)])
-def test_what_does_not_depend_on_the_order_numbers_no_positions(read: Callable[[Tensor], Tensor]) -> None:
-    """An argument that nothing reads, and a mask, which hides where it is 0."""
-    assert positions_left_out(Call(read), ["places"], Probe((IDS, SEGMENTS)), Rows()) == Defaults()
+@pytest.mark.parametrize(
+    ("read", "remarks"),
+    [
+        (torch.zeros_like, ("places takes a number for each token, and changes nothing",)),
+        (lambda n: torch.where(n == 0, 5, 0), ()),
+    ],
+)
+def test_what_does_not_depend_on_the_order_numbers_no_positions(
+    read: Callable[[Tensor], Tensor], remarks: tuple[str, ...]
+) -> None:
+    """An argument that nothing reads, which is told, and a mask, which hides where it is 0."""
+    known = positions_left_out(Call(read), ["places"], Probe((IDS, SEGMENTS)), Rows())
+    assert known == Defaults(remarks=remarks)
+
+
+@pytest.mark.parametrize(("of_the_first", "found"), [(True, 1), (False, 0)])
+def test_each_sequence_has_its_own_positions(of_the_first: bool, found: int) -> None:
+    """Positions of all sequences alike would hide that those of the first are read for all."""
+
+    def read(numbers: Tensor) -> Tensor:
+        return placed(numbers[:1].expand(len(numbers), -1) if of_the_first and numbers.ndim > 1 else numbers)
+
+    known = positions_left_out(Call(read), ["places"], Probe((IDS, SEGMENTS)), Rows())
+    assert len(known.findings) == found
