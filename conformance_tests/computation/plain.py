@@ -5,13 +5,15 @@ from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.heads_in_rows import heads_apart
 from conformance_tests.computation.loops import rolled
 from conformance_tests.computation.normalised import normalised
+from conformance_tests.computation.permuted import put_in_order
 from conformance_tests.computation.rescaled import rescaled
 from conformance_tests.computation.sums import summed
 from conformance_tests.computation.sums_apart import joined_sums
 from conformance_tests.computation.unmapped import mapped
 
-PASSES = (rolled, rescaled, joined_sums, normalised, summed, composed, mapped, heads_apart)
-"""Loops come first, since all others know products and sums alone, and missing maps last: then all others are there."""
+PASSES = (put_in_order, rolled, rescaled, joined_sums, normalised, summed, composed, mapped, heads_apart)
+"""Rows in another order are put in order first, as all others read rows. Then come loops, since all others know
+products and sums alone, and missing maps last: then all others are there."""
 
 
 def plain(graph: Graph) -> Graph:

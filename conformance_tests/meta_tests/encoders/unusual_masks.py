@@ -335,6 +335,32 @@ class TwoMasks(Plain):
 
 
 @unusual
+class SortedByLength(Plain):
+    """The longest sequences come first while they are encoded."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.tokens, self.places = nn.Embedding(31, 28), nn.Embedding(400, 28)
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:  # type: ignore[override]
+        order = lengths.argsort(descending=True)
+        ids, kept = ids[order], torch.arange(ids.shape[1]) < lengths[order, None]
+        encoded = super().forward(self.tokens(ids) + self.places(torch.arange(ids.shape[1])), kept)
+        return self.put_back(encoded, order)
+
+    def put_back(self, encoded: Tensor, order: Tensor) -> Tensor:
+        return encoded[order.argsort()]
+
+
+@excused("embedding.lookup", "EMB-1")
+class LeftSorted(SortedByLength):
+    """Nothing puts the sequences back into their order."""
+
+    def put_back(self, encoded: Tensor, order: Tensor) -> Tensor:
+        return encoded
+
+
+@unusual
 class MaskOfScoresBesidePadding(Plain):
     """Takes a mask for padding, and one of scores for all sequences, where true hides; both hide where both are given."""
 
