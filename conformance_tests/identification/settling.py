@@ -240,6 +240,8 @@ class Settling:
                 shown = read(self._computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))
             if unlearned is not None:
                 shown.unlearned["E_seg"] = unlearned
+            if "position_offset" in shown.choices:
+                shown.findings += self._moving_with_length(shown)
             self._is_rounded = shown.is_rounded
             self.subject.learn_idle(self.weights.keys() - shown.reached())
             if shown.images is not None:
@@ -412,6 +414,21 @@ class Settling:
                 return replace(shown, choices=choices, findings=findings)
         self.subject.call_as(learned)
         return None
+
+    def _moving_with_length(self, shown: EncoderReading) -> list[Finding]:
+        """Return the finding that the first position reads another row of its table in a longer call, if it does."""
+        sizes, learned = self.subject.accepted(), self.subject.how_called()
+        first, longer = shown.choices["position_offset"], None
+        if sizes is None or sizes.length is None:
+            return []
+        with suppress(Exception):  # this length may be refused
+            longer = read(self._computation(Sizes(self.hints.batch or FEW, sizes.length + 1)))
+        self.subject.call_as(learned)
+        there = first if longer is None else longer.choices.get("position_offset", 0)
+        if there == first:
+            return []
+        says = f"position 0 reads row {first} of its table among {sizes.length} positions, and row {there} among one more"
+        return [Finding("position", says)]
 
     def _call_anew(self) -> None:
         """Forget how the subject is called, if that was learned with probes for another reading."""
