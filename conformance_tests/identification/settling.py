@@ -427,7 +427,9 @@ class Settling:
         there = first if longer is None else longer.choices.get("position_offset", 0)
         if there == first:
             return []
-        says = f"position 0 reads row {first} of its table among {sizes.length} positions, and row {there} among one more"
+        says = (
+            f"position 0 reads row {first} of its table among {sizes.length} positions, and row {there} among one more"
+        )
         return [Finding("position", says)]
 
     def _call_anew(self) -> None:

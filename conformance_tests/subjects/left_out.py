@@ -113,7 +113,9 @@ def positions_left_out(call: NumberedCall, arguments: Iterable[str], plain: Prob
         where = f"where {argument} is left out, positions are what {first}, {first + 1}, … give there"
         if first < 0:
             return known | Defaults((Finding("position", f"{where}, and 0, 1, … belong there"),))
-        return known | Defaults(open=(f"{where}, and no padding is known that the numbers before {first} are kept for",))
+        return known | Defaults(
+            open=(f"{where}, and no padding is known that the numbers before {first} are kept for",)
+        )
     return known
 
 

@@ -406,7 +406,7 @@ class MaskSearch:
                 yield beside, forms
 
     def _lost_beside_another(self, form: MaskForm) -> tuple[str, str] | None:
-        """Return a mask that is lost where another one is given too, and that other one; None if each does what it does.
+        """Return a mask that is lost where another one is given too, and that other one; None if none is lost.
 
         The other one is the same for all sequences: it cannot say what is padding, and stands in for no mask that does.
         One that is made of ids is no argument, and may be the default of one.

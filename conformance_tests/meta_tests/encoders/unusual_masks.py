@@ -362,7 +362,7 @@ class LeftSorted(SortedByLength):
 
 @unusual
 class MaskOfScoresBesidePadding(Plain):
-    """Takes a mask for padding, and one of scores for all sequences, where true hides; both hide where both are given."""
+    """Takes a mask for padding, and one of scores for all sequences, where true hides; both hide if both are given."""
 
     def __init__(self) -> None:
         super().__init__(plain_layers())
