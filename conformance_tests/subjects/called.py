@@ -31,7 +31,6 @@ from conformance_tests.subjects.calling import (
     required,
     single_axes,
     tensors_in,
-    with_another_sample,
 )
 from conformance_tests.subjects.first_call import (
     BATCHES,
@@ -55,6 +54,7 @@ from conformance_tests.subjects.first_call import (
     plans,
     value_of,
 )
+from conformance_tests.subjects.further_results import mixes_samples, reads_padding
 from conformance_tests.subjects.left_out import Defaults, Rows, positions_left_out, segments_left_out
 from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.mask_search import LearnedMask, MaskSearch, only_asked_whether_given
@@ -63,7 +63,6 @@ from conformance_tests.subjects.masks import (
     NO_MASKS,
     OTHER_WORDS,
     PADDING_ID,
-    SAME,
     MaskForm,
     ends_in_padding,
     is_same,
@@ -93,8 +92,11 @@ MOST_NAMES = 4
 INPUT_IN = {SEQUENCE_FIRST: "(n, B, d_model)", FEATURES_FIRST: "(B, d_model, n)"}
 """Orders of the axes of the input other than the usual one, in words; the last one may be the output's alone."""
 
-MIXES = "what stands behind the encoder mixes samples: another one in the batch changes the results of all"
-"""Whatever the head computes, it does so for each sample."""
+MIXES = "what stands behind the encoder mixes samples: another one in the batch changes results of others"
+"""Whatever is computed of hidden states, each sample has its own."""
+
+READS_PADDING = "what it returns for each sequence, beside its hidden states, depends on what stands at padding"
+"""A mask says that this is nothing."""
 
 OTHER_ID = "positions are hidden where the id is {}, though the table of embeddings has padding_idx {}"
 """A contradiction within an encoder: the row of padding is read, and a token in its place is not."""
@@ -165,7 +167,7 @@ class CalledSubject(Subject):
         self._furthest: tuple[Reached, str] = ((), "")
         self._mask = LearnedMask()
         self._switches: frozenset[str] = frozenset()
-        self._mixes_samples = False
+        self._of_results: list[Finding] = []
         self._undisturbed: Boundary = nullcontext
         self._defaults = Defaults()
 
@@ -460,7 +462,7 @@ class CalledSubject(Subject):
         """See ``Subject``; sequences that are handed over one by one have no result for a batch."""
         if self.ending is None or self.one_by_one:
             return ()
-        return tuple(self._with_head_at(place) for place in range(len(self._behind_the_end(inputs))))
+        return tuple(self._with_head_at(place) for place in range(len(self._all_results(inputs))))
 
     def _with_head_at(self, place: int) -> Subject:
         """Return the whole model, called as this part of it, and judged by one of the arrays that it returns.
@@ -534,8 +536,7 @@ class CalledSubject(Subject):
         found += [Finding("mask", f"its argument {name} is taken, and changes nothing") for name in self._mask.idle]
         found += [Finding("mask", OTHER_ID.format(*self._mask.other_id))] if self._mask.other_id else []
         found += [Finding("mask", LOST.format(*self._mask.lost))] if self._mask.lost else []
-        found += [Finding("head", MIXES)] if self._mixes_samples else []
-        found += self._defaults.findings
+        found += [*self._of_results, *self._defaults.findings]
         return tuple(found)
 
     def _ends(self) -> str:
@@ -607,7 +608,7 @@ class CalledSubject(Subject):
         self._mask = MaskSearch(self, probes).learned()
         self.mask_form = self._mask.form
         self.takes_mask = self.mask_form is not None
-        self._mixes_samples = self._ends_in_mixed_samples(plain)
+        self._of_results = self._wrong_results(probes)
         if self.mask_form is None:
             self._demand_nothing_else(unfilled)
         given = self.neutral.get(self._mask_argument)
@@ -657,27 +658,31 @@ class CalledSubject(Subject):
 
         return handed
 
-    def _ends_in_mixed_samples(self, plain: Probe) -> bool:
-        """Return whether, behind the end of the encoder, another sample changes more of the results than its share."""
-        ending, batch = self.ending, len(plain.inputs[0])
-        if ending is None or self.one_by_one or batch == 1:
-            return False
-        x, *others = plain.inputs
-        before, again, after = (self._behind_the_end((given, *others)) for given in (x, x, with_another_sample(x)))
-        shares = [
-            float((~torch.isclose(a, b, rtol=0, atol=SAME)).double().mean())
-            for a, same, b in zip(before, again, after, strict=False)
-            if a.is_floating_point() and a.shape == b.shape and a.numel() % batch == 0 and torch.equal(a, same)
-        ]
-        return bool(shares) and min(shares) > 1.5 / batch  # halfway to the share of another one
+    def _wrong_results(self, probes: Probes) -> list[Finding]:
+        """Return what is wrong with all that the model returns, though its hidden states are right in that."""
+        plain, padded = probes["plain"], probes["right"]
+        is_all = self.ending is None and len(self._all_results(plain.inputs)) == 1
+        if is_all or self.one_by_one or len(plain.inputs[0]) == 1 or mixes_samples(self._hidden_states, plain):
+            return []
+        findings = [Finding("head", MIXES)] if mixes_samples(self._all_results, plain) else []
+        # What stands behind the end of an encoder is judged with padding as its head. A mask of scores hides only keys.
+        tells = self.mask_form is not None and self.mask_form.tells_padding and self._mask.hides
+        if tells and self.ending is None and plain.by_position and reads_padding(self._all_results, padded):
+            findings.append(Finding("head", READS_PADDING))
+        return findings
 
-    def _behind_the_end(self, inputs: tuple[Tensor, ...]) -> list[Tensor]:
+    def _hidden_states(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """Return the hidden states alone; nothing if they are refused."""
+        hidden = self.attempt(inputs, keep)
+        return [] if hidden is None else [hidden]
+
+    def _all_results(self, inputs: tuple[Tensor, ...], keep: Tensor | None = None) -> list[Tensor]:
         """Return all that the model returns, what stands behind the encoder included; nothing if it refuses."""
         ending, self.ending = self.ending, None
         try:
             with self._undisturbed(), torch.random.fork_rng(devices=[]):
                 torch.manual_seed(0)
-                return tensors_in(self.returned(inputs, None, gradients=False))
+                return tensors_in(self.returned(inputs, keep, gradients=keep is not None))
         except EXHAUSTED:
             raise
         except Exception:

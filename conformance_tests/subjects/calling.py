@@ -131,10 +131,10 @@ BATCH_FIRST, SEQUENCE_FIRST, FEATURES_FIRST = "B n d", "n B d", "B d n"
 """The orders of axes in which vectors are handed over."""
 
 
-def with_another_sample(x: Tensor) -> Tensor:
-    """Return an input (B, …) whose first sample is another one."""
+def with_another_sample(x: Tensor, b: int = 0) -> Tensor:
+    """Return an input (B, …) of which one sample is another one, by default the first."""
     changed = x.clone()
-    changed[0] = x[0].flip(0) + 1 if x.is_floating_point() else x[0].flip(0)
+    changed[b] = x[b].flip(0) + 1 if x.is_floating_point() else x[b].flip(0)
     return changed
 
 
