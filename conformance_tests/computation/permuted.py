@@ -12,7 +12,7 @@ from conformance_tests.computation.rewriting import Replacing
 
 
 def put_in_order(graph: Graph) -> Graph:
-    """Return a graph in which rows in another order are no look-up; the same graph, if none are."""
+    """Return a graph in which rows in another order are those rows; the same graph, if none are in another."""
     orders = {value.number: order for value in graph.values if (order := order_of_rows(graph, value)) is not None}
     return InOrder(graph, orders).finish() if orders else graph
 

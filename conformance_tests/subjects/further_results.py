@@ -1,4 +1,4 @@
-"""What a call returns beside the hidden states, or behind them: each sequence has its own part of that.
+"""Results beside the hidden states, or behind them: each sequence has its own part of these.
 
 Whatever is computed there, another sequence in the batch changes nothing of it, nor does what stands at padding.
 """
@@ -19,8 +19,8 @@ Results = Callable[[tuple[Tensor, ...], Tensor | None], Sequence[Tensor]]
 def mixes_samples(results: Results, plain: Probe) -> bool:
     """Return whether another sequence changes more of some result than its part.
 
-    Results that are no function of the input alone are left out, and numbers of the whole batch, such as losses. So
-    are similarities of all sequences with each other, (B, B): any two change one.
+    Random results are left out, and numbers of the whole batch, such as losses. So are similarities of all sequences
+    with each other, (B, B): any two change one.
     """
     x, *others = plain.inputs
     before, again = (results((x, *others), None) for _ in range(2))

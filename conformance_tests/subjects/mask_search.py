@@ -409,7 +409,7 @@ class MaskSearch:
         """Return a mask that is lost where another one is given too, and that other one; None if none is lost.
 
         The other one is the same for all sequences: it cannot say what is padding, and stands in for no mask that does.
-        One that is made of ids is no argument, and may be the default of one.
+        One that is made of ids is left alone: it may be the default of an argument.
         """
         probe, known, arguments = self.probes["all-end-padded"], self.subject.neutral, self.subject.beside_input()
         for name in mask_arguments(arguments) if probe.by_position else ():
