@@ -660,7 +660,7 @@ class CalledSubject(Subject):
 
     def _wrong_results(self, probes: Probes) -> list[Finding]:
         """Return what is wrong with all that the model returns, though its hidden states are right in that."""
-        plain, padded = probes["plain"], probes["right"]
+        plain, padded = probes["plain"], probes["scattered"]
         is_all = self.ending is None and len(self._all_results(plain.inputs)) == 1
         if is_all or self.one_by_one or len(plain.inputs[0]) == 1 or mixes_samples(self._hidden_states, plain):
             return []

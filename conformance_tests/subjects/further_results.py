@@ -58,13 +58,13 @@ def is_mixed(changed: Sequence[Tensor]) -> bool:
 
 
 def reads_padding(results: Results, padded: Probe) -> bool:
-    """Return whether what stands at padding changes a vector for each sequence."""
-    other = padded.with_other_padding(1.0)
-    pairs = zip(*(results(probe.inputs, probe.keep) for probe in (padded, padded, other)), strict=False)
-    return any(
-        one.ndim == len(("B", "d"))
-        and len(one) == len(padded.inputs[0])
-        and is_same(one, same)
-        and not is_same(one, then)
-        for one, same, then in pairs
-    )
+    """Return whether what stands at padding changes a vector for each sequence.
+
+    One of a sequence whose first and last positions are kept: some models read either, wherever their texts end.
+    """
+    keep, other = padded.keep, padded.with_other_padding(1.0)
+    assert keep is not None
+    within = keep[:, 0] & keep[:, -1] & ~keep.all(1)
+    given = (results(probe.inputs, probe.keep) for probe in (padded, padded, other))
+    vectors = ([r[within] for r in each if r.ndim == len(("B", "d")) and len(r) == len(keep)] for each in given)
+    return any(is_same(one, same) and not is_same(one, then) for one, same, then in zip(*vectors, strict=False))
