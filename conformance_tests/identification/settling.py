@@ -15,7 +15,7 @@ from torch import Tensor
 from conformance_tests.computation.attention import attentions
 from conformance_tests.computation.feed_forward import feed_forwards
 from conformance_tests.computation.graph import Codes, Graph
-from conformance_tests.computation.inputs import special_ids, tables_by_argument
+from conformance_tests.computation.inputs import SINUSOIDS, special_ids, tables_by_argument
 from conformance_tests.computation.plain import plain
 from conformance_tests.computation.reading import as_stretched, ending, made_for_images, read
 from conformance_tests.computation.rotation import rotation
@@ -68,6 +68,16 @@ FEW = 2
 
 SEEN_FAR = ("reach", "window", "max_distance")
 """What of an encoder shows in calls alone that are longer than a window, or than the distances that a table tells."""
+
+PLACED_BY_ROWS = {
+    "position": ("learned", "learned-offset", *SINUSOIDS),
+    "rotation": ("none",),
+    "reach": ("global",),
+    "bias": ("none",),
+    "cls": ("none",),
+    "registers": ("none",),
+}
+"""Choices with which rows of a table tell the places of tokens, and nothing else does."""
 
 FALSE_ID = frozenset({0})
 """The padding id of code that compares its ids with no number, and takes them for true or false."""
@@ -150,6 +160,7 @@ class Settling:
             unlearned.get("E_seg") == 0,
             int(encoder.choices().get("position_offset", 0)),
             {*known, *subject.special_ids},
+            place_alone=all(encoder.profile[slot].variant in chosen for slot, chosen in PLACED_BY_ROWS.items()),
         )
         probes = Probes(encoder, self.calls.seed, subject.dtype, settled.sizes, subject.special_ids)
         with settled.sets.in_use(PERTURBED if PERTURBED in settled.sets else GIVEN):

@@ -45,12 +45,14 @@ class Rows(NamedTuple):
         first_is_padding: whether the first row of their table is that of padding.
         offset: the row of the first position.
         padding: the ids that are known to stand for padding.
+        place_alone: whether nothing but the rows of positions tells one token's place from another's.
     """
 
     segments: int = 0
     first_is_padding: bool = False
     offset: int = 0
     padding: Collection[int] = ()
+    place_alone: bool = False
 
 
 class NumberedCall(Protocol):
@@ -108,6 +110,9 @@ def positions_left_out(call: NumberedCall, arguments: Iterable[str], plain: Prob
         if mixes_sequences(call, argument, plain, first):
             says = f"where {argument} numbers the positions of each sequence, some get those of another one"
             known |= Defaults((Finding("position", says),))
+        elif rows.place_alone and not moves_with_tokens(call, argument, plain, first, left):
+            says = f"where {argument} numbers positions in another order, tokens do not get those of their numbers"
+            known |= Defaults((Finding("position", says),))
         if first == 0 or (first == rows.offset and first - 1 in rows.padding):
             break
         where = f"where {argument} is left out, positions are what {first}, {first + 1}, … give there"
@@ -125,6 +130,12 @@ def ignored(call: NumberedCall, argument: str, plain: Probe, left: Tensor | None
     # A mask is told by zeros, which hide or keep everything.
     if all(agrees(call.numbering(argument, plain, numbers), left) for numbers in (count.flip(0), count * 0)):
         yield f"{argument} takes a number for each token, and changes nothing"
+
+
+def moves_with_tokens(call: NumberedCall, argument: str, plain: Probe, first: int, left: Tensor | None) -> bool:
+    """Return whether tokens in another order give what they gave, in that order, where their numbers go with them."""
+    turned = call.numbering(argument, plain.reversed(), torch.arange(plain.positions).flip(0) + first)
+    return turned is None or left is None or agrees(turned.flip(1), left)
 
 
 def mixes_sequences(call: NumberedCall, argument: str, plain: Probe, first: int) -> bool:

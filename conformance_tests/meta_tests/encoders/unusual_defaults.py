@@ -70,6 +70,14 @@ class PlacesOfTheFirst(Numbered):
         return places[:1]
 
 
+@excused("position.learned", "tokens do not get those of their numbers")
+class CountsFromTheFirstPlace(Numbered):
+    """The first token has the place that is given, and those behind it the next ones."""
+
+    def given_places(self, places: Tensor) -> Tensor:
+        return places[:, :1] + torch.arange(places.shape[1])
+
+
 @unusual
 class IgnoresGivenPlaces(Numbered):
     """Counts positions itself, whatever it is given."""

@@ -33,6 +33,14 @@ class Call:
         return left + self.read(numbers)[..., None].double()
 
 
+class Absolute(Call):
+    """Adds positions to its ids, as a table of them does."""
+
+    def attempt(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> Tensor | None:
+        left = super().attempt(inputs, keep)
+        return None if left is None else left + 10.0 * torch.arange(3)[:, None]
+
+
 def placed(numbers: Tensor) -> Tensor:
     """Return how far numbers are from an encoder's own positions, as they show in its output."""
     return 10.0 * (numbers - torch.arange(3))
@@ -88,6 +96,21 @@ def test_what_does_not_depend_on_the_order_numbers_no_positions(
     """An argument that nothing reads, which is told, and a mask, which hides where it is 0."""
     known = positions_left_out(Call(read), ["places"], Probe((IDS, SEGMENTS)), Rows())
     assert known == Defaults(remarks=remarks)
+
+
+@pytest.mark.parametrize(
+    ("read", "place_alone", "found"),
+    [
+        (placed, True, 0),
+        (lambda n: placed(n[..., :1] + torch.arange(3)), True, 1),
+        (lambda n: placed(n[..., :1] + torch.arange(3)), False, 0),
+    ],
+)
+def test_tokens_take_their_positions_with_them(read: Callable[[Tensor], Tensor], place_alone: bool, found: int) -> None:
+    """Unless something else tells places, tokens in another order give the same in that order."""
+    rows = Rows(place_alone=place_alone)
+    known = positions_left_out(Absolute(read), ["places"], Probe((IDS, SEGMENTS)), rows)
+    assert len(known.findings) == found
 
 
 @pytest.mark.parametrize(("of_the_first", "found"), [(True, 1), (False, 0)])
