@@ -168,6 +168,7 @@ class CalledSubject(Subject):
         self._mask = LearnedMask()
         self._switches: frozenset[str] = frozenset()
         self._of_results: list[Finding] = []
+        self._is_random = False
         self._undisturbed: Boundary = nullcontext
         self._defaults = Defaults()
 
@@ -516,7 +517,8 @@ class CalledSubject(Subject):
         added = f"{self._mask_argument} is added to the scores: booleans are taken too, and hide nothing"
         numbers = f"{self._mask_argument} takes 0 and 1 too, which do not do what false and true do"
         values = added if self._mask.added else numbers if self._mask.by_number else ""
-        others = (unjudged, ignored, values, self._mask.declined, *self._defaults.remarks)
+        random = "random numbers enter something that it returns, in evaluation" if self._is_random else ""
+        others = (unjudged, ignored, values, random, self._mask.declined, *self._defaults.remarks)
         return tuple(filter(None, (self._ends(), before, said, in_every_call, *others)))
 
     def _left_at_default(self) -> list[str]:
@@ -608,6 +610,7 @@ class CalledSubject(Subject):
         self._mask = MaskSearch(self, probes).learned()
         self.mask_form = self._mask.form
         self.takes_mask = self.mask_form is not None
+        self._is_random = False  # also where it was so before, in another precision
         self._of_results = self._wrong_results(probes)
         if self.mask_form is None:
             self._demand_nothing_else(unfilled)
@@ -662,7 +665,11 @@ class CalledSubject(Subject):
         """Return what is wrong with all that the model returns, though its hidden states are right in that."""
         plain, padded = probes["plain"], probes["scattered"]
         is_all = self.ending is None and len(self._all_results(plain.inputs)) == 1
-        if is_all or self.one_by_one or len(plain.inputs[0]) == 1 or mixes_samples(self._hidden_states, plain):
+        if is_all:
+            return []
+        first, other = (self._all_results(plain.inputs, seed=seed) for seed in (0, 1))
+        self._is_random = not all(map(torch.equal, first, other))
+        if self.one_by_one or len(plain.inputs[0]) == 1 or mixes_samples(self._hidden_states, plain):
             return []
         findings = [Finding("head", MIXES)] if mixes_samples(self._all_results, plain) else []
         # What stands behind the end of an encoder is judged with padding as its head. A mask of scores hides only keys.
@@ -676,13 +683,17 @@ class CalledSubject(Subject):
         hidden = self.attempt(inputs, keep)
         return [] if hidden is None else [hidden]
 
-    def _all_results(self, inputs: tuple[Tensor, ...], keep: Tensor | None = None) -> list[Tensor]:
-        """Return all that the model returns, what stands behind the encoder included; nothing if it refuses."""
+    def _all_results(self, inputs: tuple[Tensor, ...], keep: Tensor | None = None, seed: int = 0) -> list[Tensor]:
+        """Return all that the model returns, what stands behind the encoder included; nothing if it refuses.
+
+        An encoder may fill the same arrays in every call: these are copies.
+        """
         ending, self.ending = self.ending, None
         try:
             with self._undisturbed(), torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)
-                return tensors_in(self.returned(inputs, keep, gradients=keep is not None))
+                torch.manual_seed(seed)
+                returned = tensors_in(self.returned(inputs, keep, gradients=keep is not None))
+                return [with_values(t).detach().clone() for t in returned]
         except EXHAUSTED:
             raise
         except Exception:

@@ -82,6 +82,13 @@ def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], 
     assert words in str(report.notes)
 
 
+def test_random_numbers_in_what_is_returned_beside_hidden_states_are_told(judged: Judgements) -> None:
+    """Some models draw what they return; the hidden states are right."""
+    told = "random numbers enter something that it returns, in evaluation"
+    assert told in judged(unusual_layers.DropsOfItsPooledVector).notes
+    assert told not in judged(unusual_layers.WithAPooledVector).notes
+
+
 def test_an_argument_for_positions_that_changes_nothing_is_told(judged: Judgements) -> None:
     """Its own positions are right, and nobody who numbers them gets others."""
     told = "places takes a number for each token, and changes nothing"

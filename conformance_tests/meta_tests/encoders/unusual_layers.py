@@ -343,6 +343,13 @@ class PoolsPadding(WithAPooledVector):
         return states.mean(1)
 
 
+class DropsOfItsPooledVector(WithAPooledVector):
+    """Drops features of the first position, in evaluation too."""
+
+    def pooled(self, states: Tensor, mask: Tensor | None) -> Tensor:
+        return nn.functional.dropout(states[:, 0], 0.5)
+
+
 class RunsEachLayerTwice(Plain):
     """Runs each of its layers two times in turn."""
 
