@@ -96,7 +96,7 @@ MIXES = "what stands behind the encoder mixes samples: another one in the batch 
 """Whatever is computed of hidden states, each sample has its own."""
 
 READS_PADDING = "what it returns for each sequence, beside its hidden states, depends on what stands at padding"
-"""A mask says that this is nothing."""
+"""A mask says that this is nothing; but what such a vector is for, no equation says."""
 
 OTHER_ID = "positions are hidden where the id is {}, though the table of embeddings has padding_idx {}"
 """A contradiction within an encoder: the row of padding is read, and a token in its place is not."""
@@ -168,7 +168,7 @@ class CalledSubject(Subject):
         self._mask = LearnedMask()
         self._switches: frozenset[str] = frozenset()
         self._of_results: list[Finding] = []
-        self._is_random = False
+        self._is_random = self._reads_padding = False
         self._undisturbed: Boundary = nullcontext
         self._defaults = Defaults()
 
@@ -518,7 +518,8 @@ class CalledSubject(Subject):
         numbers = f"{self._mask_argument} takes 0 and 1 too, which do not do what false and true do"
         values = added if self._mask.added else numbers if self._mask.by_number else ""
         random = "random numbers enter something that it returns, in evaluation" if self._is_random else ""
-        others = (unjudged, ignored, values, random, self._mask.declined, *self._defaults.remarks)
+        padding = READS_PADDING if self._reads_padding else ""
+        others = (unjudged, ignored, values, random, padding, self._mask.declined, *self._defaults.remarks)
         return tuple(filter(None, (self._ends(), before, said, in_every_call, *others)))
 
     def _left_at_default(self) -> list[str]:
@@ -610,7 +611,7 @@ class CalledSubject(Subject):
         self._mask = MaskSearch(self, probes).learned()
         self.mask_form = self._mask.form
         self.takes_mask = self.mask_form is not None
-        self._is_random = False  # also where it was so before, in another precision
+        self._is_random = self._reads_padding = False  # also where it was so before, in another precision
         self._of_results = self._wrong_results(probes)
         if self.mask_form is None:
             self._demand_nothing_else(unfilled)
@@ -675,7 +676,7 @@ class CalledSubject(Subject):
         # What stands behind the end of an encoder is judged with padding as its head. A mask of scores hides only keys.
         tells = self.mask_form is not None and self.mask_form.tells_padding and self._mask.hides
         if tells and self.ending is None and plain.by_position and reads_padding(self._all_results, padded):
-            findings.append(Finding("head", READS_PADDING))
+            self._reads_padding = True
         return findings
 
     def _hidden_states(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:

@@ -89,6 +89,13 @@ def test_random_numbers_in_what_is_returned_beside_hidden_states_are_told(judged
     assert told not in judged(unusual_layers.WithAPooledVector).notes
 
 
+def test_a_vector_beside_hidden_states_that_reads_padding_is_told(judged: Judgements) -> None:
+    """No equation says what such a vector is for."""
+    told = "what it returns for each sequence, beside its hidden states, depends on what stands at padding"
+    assert told in judged(unusual_layers.PoolsPadding).notes
+    assert told not in judged(unusual_layers.WithAPooledVector).notes
+
+
 def test_an_argument_for_positions_that_changes_nothing_is_told(judged: Judgements) -> None:
     """Its own positions are right, and nobody who numbers them gets others."""
     told = "places takes a number for each token, and changes nothing"

@@ -335,7 +335,7 @@ class PoolsTheFirstSample(WithAPooledVector):
         return states[0]
 
 
-@excused("head.none", "depends on what stands at padding")
+@unusual
 class PoolsPadding(WithAPooledVector):
     """The mean over all positions, whatever the mask says."""
 
