@@ -6,6 +6,7 @@ from conformance_tests.computation.graph import Graph
 from conformance_tests.computation.heads_in_rows import heads_apart
 from conformance_tests.computation.loops import rolled
 from conformance_tests.computation.normalised import normalised
+from conformance_tests.computation.permuted import put_in_order
 from conformance_tests.computation.repeated import computed_once
 from conformance_tests.computation.rescaled import rescaled
 from conformance_tests.computation.sums import summed
@@ -13,6 +14,7 @@ from conformance_tests.computation.sums_apart import joined_sums
 from conformance_tests.computation.unmapped import mapped
 
 PASSES = (
+    put_in_order,
     rolled,
     computed_once,
     rescaled,
@@ -24,7 +26,8 @@ PASSES = (
     mapped,
     heads_apart,
 )
-"""Loops come first, since all others know products and sums alone, and missing maps last: then all others are there."""
+"""Rows in another order are put in order first, as all others read rows. Then come loops, since all others know
+products and sums alone, and missing maps last: then all others are there."""
 
 
 def plain(graph: Graph) -> Graph:

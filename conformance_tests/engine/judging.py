@@ -221,7 +221,7 @@ def judge(
             report.requirements, notes = apply_expected(report.requirements, known, target.name, target.repro)
             report.notes.extend(notes)
             report.level, report.verdict = verdict_of(report.requirements, question.strongest)
-            if unknown := "; ".join(not_known(run, report.verdict)):
+            if unknown := "; ".join(not_known(run, report)):
                 report.notes.append(unknown)
                 report.verdict = "undetermined" if report.verdict == "conformant" else report.verdict
             unexplained = replace(report, notes=[*report.notes], explained=False)
@@ -231,10 +231,11 @@ def judge(
             explain(run, watcher, report)
 
 
-def not_known(run: Run, verdict: str) -> Iterator[str]:
+def not_known(run: Run, report: TargetReport) -> Iterator[str]:
     """Yield what keeps an encoder open, since it is not known; rare ids are tried where it would be conformant."""
     is_called = run.question.strongest > Level.STATIC and not run.question.variant_alone
-    rare = told_apart(run) if verdict == "conformant" and is_called else ""
+    rare, known = told_apart(run) if report.verdict == "conformant" and is_called else ("", "")
+    report.notes.extend(filter(None, [known]))
     yield from filter(None, (run.subject.unknown(), run.subject.left_open(), rare))
 
 

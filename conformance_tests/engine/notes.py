@@ -6,6 +6,7 @@ import torch
 
 from conformance_tests.computation.constants import WITH_CONSTANT
 from conformance_tests.deviations.resolution import on_file, unresolved
+from conformance_tests.harness.rare_ids import USUAL_PADDING
 from conformance_tests.harness.run import Run
 from conformance_tests.identification.by_shapes import shown_by_shapes
 from conformance_tests.identification.identify import nearest_profile
@@ -36,6 +37,9 @@ def describe(run: Run, report: TargetReport) -> None:
         constant = WITH_CONSTANT[str(chosen[slot])].constant
         first = number[0] if isinstance(number, list) else number
         report.notes.append(f"keeps {constant} {in_few_digits(first)} ({slot}): judged with it")
+    padding = run.facts.unlearned.get("E", USUAL_PADDING)
+    if padding in run.subject.special_ids and not run.subject.takes_mask:
+        report.notes.append(f"compares its ids with {padding}, as with an id of padding, and hides no position by it")
     if run.sizes:
         why = "its positions are made for them" if run.sizes.image else "others are refused"
         report.notes.append(f"judged with {sizes_in_words(run.sizes)} alone: {why}")

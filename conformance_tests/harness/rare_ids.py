@@ -2,12 +2,15 @@
 
 Vocabularies begin or end with special tokens, and code compares its input with some ids. Those of padding may hide a
 position, or move those behind it, and the probes leave them out. With any other id an encoder looks up its row, and no
-more. One of these in the place of some tokens shows whether it does.
+more. One of these in the place of some tokens shows whether it does. An id that it compares its input with, and reads
+as zeros, is that of padding: so a table reads the row that is kept for padding.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
@@ -75,10 +78,33 @@ def with_ids(probe: Probe, ids: Sequence[int]) -> tuple[Probe, Tensor]:
     return replace(probe, inputs=(tokens, *probe.inputs[1:])), tokens != probe.inputs[0]
 
 
-def told_apart(run: Run) -> str:
-    """Return what is not known of rare ids, in words; no text if an encoder reads them as all others."""
+def is_read_as_zeros(run: Run, id: int) -> bool:
+    """Return whether a subject agrees with the equations if the row of an id is 0, as that of padding is."""
+    case = run.case()
+    probe, _ = with_ids(run.probes[case.probe], [id])
+    parameters = dict(run.parameters(case.weights))
+    parameters["E"] = parameters["E"].clone()
+    parameters["E"][id] = 0
+    with suppress(Blocked, Unsupported, Disagreement):
+        got = run.encode(case, probe)
+        with torch.no_grad():
+            demand_equal(got, run.encoder(parameters, *probe.inputs, keep=probe.keep), "", budget=run.budget(case))
+        return True
+    return False
+
+
+def told_apart(run: Run) -> tuple[str, str]:
+    """Return what is not known of rare ids, in words, and what is worth knowing; no text where all are as others."""
     apart = ids_apart(run, rare_ids(run))
-    if not apart:
-        return ""
-    named = f"the id {apart[0]}" if len(apart) == 1 else f"one of the ids {', '.join(map(str, apart))}"
-    return f"with {named} among its tokens it computes something else than with others, and nothing shows a padding id"
+    zeros = [id for id in apart if id in run.subject.special_ids and is_read_as_zeros(run, id)]
+    others = [id for id in apart if id not in zeros]
+    of_zeros = f"reads {named(zeros)} as zeros, as an id of padding is" if zeros else ""
+    if not others:
+        return "", of_zeros
+    among = f"with {named(others)} among its tokens"
+    return f"{among} it computes something else than with others, and nothing shows a padding id", of_zeros
+
+
+def named(ids: Sequence[int]) -> str:
+    """Return some ids as words of a sentence."""
+    return f"the id {ids[0]}" if len(ids) == 1 else f"one of the ids {', '.join(map(str, ids))}"

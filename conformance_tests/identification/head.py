@@ -8,7 +8,7 @@ from itertools import permutations, product
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.shown import Facts
+from conformance_tests.computation.shown import Facts, Finding
 from conformance_tests.errors import Blocked, Disagreement, Unsupported
 from conformance_tests.harness.rare_ids import ids_apart, rare_ids
 from conformance_tests.harness.run import PADDED, Case, Run
@@ -19,6 +19,9 @@ from encoder_spec.equation import variants
 
 MOST_ROUNDED = 64
 """So many roundings may part a head below float64 from what it gives: it sums positions, or features."""
+
+OF_THE_END = ("last", "counted")
+"""Variants of pooling that read one position, which is not the first."""
 
 ONE_FOR_EACH_SEQUENCE = 2
 """So many axes has a result that is one vector for each sequence."""
@@ -34,7 +37,8 @@ def run_with_head(run: Run) -> Run | None:
         models = run.subject.with_heads(run.probes[case.probe].inputs)
         if models and run.agrees(case):
             fill(models[0], above(run, models[0]), run.question.seed)
-            return next(filter(None, (headed(run, model, case) for model in models)), None)
+            found = list(filter(None, (headed(run, model, case) for model in models)))
+            return min(found, key=lambda one: len(one.facts.findings), default=None)
     return None
 
 
@@ -59,8 +63,10 @@ def headed(run: Run, model: Subject, case: Case) -> Run | None:
     """Return the run of a whole model with a head that gives what it returns; None if none does.
 
     Heads are tried without padding, on the model's own hidden states. Of those that differ with padding alone, the one
-    counts that does with it what the model does.
+    counts that does with it what the model does. A single position that is read is that of the class token, if there is
+    one; of a head that reads another one that is said.
     """
+    has_class_token = run.encoder.profile["cls"].variant == "cls"
     whole = replace(run, subject=model, facts=Facts(), narrowed=None, comparisons=[], looked_at=(Case(), *PADDED))
     with suppress(Disagreement, Blocked, Unsupported):
         returned, Z = whole.output(case), run.output(case)
@@ -69,13 +75,36 @@ def headed(run: Run, model: Subject, case: Case) -> Run | None:
         fitting = [
             replace(whole, encoder=encoder, mapping=run.mapping.with_constants(parameters))
             for encoder, parameters in heads(run, model, returned.shape[-1])
-            if is_given(returned.double(), given_by(encoder, parameters, run, Z.double()), model.dtype)
+            if not (has_class_token and encoder.profile["pool"].variant in OF_THE_END)
+            and is_given(returned.double(), given_by(encoder, parameters, run, Z.double()), model.dtype)
         ]
+        if has_class_token and not fitting:
+            return reading_another(run, whole, returned, Z)
         # One that chooses a position by its id may have found none, and begun with the first.
         fitting = [one for one in fitting if not ids_apart(one, rare_ids(run))]
         if len(fitting) > 1:
             fitting.sort(key=lambda one: not all(map(one.agrees, one.cases(*PADDED))))
         return next(iter(fitting), None)
+    return None
+
+
+def reading_another(run: Run, whole: Run, returned: Tensor, Z: Tensor) -> Run | None:
+    """Return the run of a model whose head reads the class token, if its own head reads another position alone.
+
+    Args:
+        run: of the hidden states.
+        whole: of the whole model.
+        returned: what the model gives.
+        Z: the hidden states from which it does.
+    """
+    n = Z.shape[1]
+    for encoder, parameters in heads(run, whole.subject, returned.shape[-1]):
+        for place in range(1, n) if encoder.profile["pool"].variant == "first" else ():
+            read = Z.double().roll(-place, 1)
+            if is_given(returned.double(), given_by(encoder, parameters, run, read), whole.subject.dtype):
+                says = f"the head reads position {place} of {n}, and the class token stands at position 0"
+                mapping = run.mapping.with_constants(parameters)
+                return replace(whole, encoder=encoder, mapping=mapping, facts=Facts((Finding("pool", says),)))
     return None
 
 

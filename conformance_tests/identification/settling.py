@@ -15,7 +15,7 @@ from torch import Tensor
 from conformance_tests.computation.attention import attentions
 from conformance_tests.computation.feed_forward import feed_forwards
 from conformance_tests.computation.graph import Codes, Graph
-from conformance_tests.computation.inputs import special_ids, tables_by_argument
+from conformance_tests.computation.inputs import SINUSOIDS, special_ids, tables_by_argument
 from conformance_tests.computation.plain import plain
 from conformance_tests.computation.reading import as_stretched, ending, made_for_images, read, several_patches
 from conformance_tests.computation.rotation import rotation
@@ -69,6 +69,16 @@ FEW = 2
 
 SEEN_FAR = ("reach", "window", "max_distance")
 """What of an encoder shows in calls alone that are longer than a window, or than the distances that a table tells."""
+
+PLACED_BY_ROWS = {
+    "position": ("learned", "learned-offset", *SINUSOIDS),
+    "rotation": ("none",),
+    "reach": ("global",),
+    "bias": ("none",),
+    "cls": ("none",),
+    "registers": ("none",),
+}
+"""Choices with which rows of a table tell the places of tokens, and nothing else does."""
 
 FALSE_ID = frozenset({0})
 """The padding id of code that compares its ids with no number, and takes them for true or false."""
@@ -157,6 +167,7 @@ class Settling:
             unlearned.get("E_seg") == 0,
             int(encoder.choices().get("position_offset", 0)),
             {*known, *subject.special_ids},
+            place_alone=all(encoder.profile[slot].variant in chosen for slot, chosen in PLACED_BY_ROWS.items()),
         )
         probes = Probes(encoder, self.calls.seed, subject.dtype, settled.sizes, subject.special_ids)
         with settled.sets.in_use(PERTURBED if PERTURBED in settled.sets else GIVEN):
@@ -247,6 +258,8 @@ class Settling:
                 shown = read(self._computation(Sizes(MANY) if by_batch else Sizes(None, MANY)))
             if unlearned is not None:
                 shown.unlearned["E_seg"] = unlearned
+            if "position_offset" in shown.choices:
+                shown.findings += self._moving_with_length(shown)
             self._is_rounded = shown.is_rounded
             self.subject.learn_idle(self.weights.keys() - shown.reached())
             if shown.images is not None:
@@ -438,6 +451,23 @@ class Settling:
                 return replace(shown, choices=choices, findings=findings, foreign=foreign)
         self.subject.call_as(learned)
         return None
+
+    def _moving_with_length(self, shown: EncoderReading) -> list[Finding]:
+        """Return the finding that the first position reads another row of its table in a longer call, if it does."""
+        sizes, learned = self.subject.accepted(), self.subject.how_called()
+        first, longer = shown.choices["position_offset"], None
+        if sizes is None or sizes.length is None:
+            return []
+        with suppress(Exception):  # this length may be refused
+            longer = read(self._computation(Sizes(self.hints.batch or FEW, sizes.length + 1)))
+        self.subject.call_as(learned)
+        there = first if longer is None else longer.choices.get("position_offset", 0)
+        if there == first:
+            return []
+        says = (
+            f"position 0 reads row {first} of its table among {sizes.length} positions, and row {there} among one more"
+        )
+        return [Finding("position", says)]
 
     def _call_anew(self) -> None:
         """Forget how the subject is called, if that was learned with probes for another reading."""

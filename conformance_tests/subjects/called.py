@@ -29,8 +29,8 @@ from conformance_tests.subjects.calling import (
     hidden_states,
     order_of_axes,
     required,
+    single_axes,
     tensors_in,
-    with_another_sample,
 )
 from conformance_tests.subjects.first_call import (
     BATCHES,
@@ -54,6 +54,7 @@ from conformance_tests.subjects.first_call import (
     plans,
     value_of,
 )
+from conformance_tests.subjects.further_results import mixes_samples, reads_padding
 from conformance_tests.subjects.left_out import Defaults, Rows, positions_left_out, segments_left_out
 from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.mask_search import LearnedMask, MaskSearch, only_asked_whether_given
@@ -62,7 +63,6 @@ from conformance_tests.subjects.masks import (
     NO_MASKS,
     OTHER_WORDS,
     PADDING_ID,
-    SAME,
     MaskForm,
     ends_in_padding,
     is_same,
@@ -92,11 +92,17 @@ MOST_NAMES = 4
 INPUT_IN = {SEQUENCE_FIRST: "(n, B, d_model)", FEATURES_FIRST: "(B, d_model, n)"}
 """Orders of the axes of the input other than the usual one, in words; the last one may be the output's alone."""
 
-MIXES = "what stands behind the encoder mixes samples: another one in the batch changes the results of all"
-"""Whatever the head computes, it does so for each sample."""
+MIXES = "what stands behind the encoder mixes samples: another one in the batch changes results of others"
+"""Whatever is computed of hidden states, each sample has its own."""
+
+READS_PADDING = "what it returns for each sequence, beside its hidden states, depends on what stands at padding"
+"""A mask says that this is nothing; but what such a vector is for, no equation says."""
 
 OTHER_ID = "positions are hidden where the id is {}, though the table of embeddings has padding_idx {}"
 """A contradiction within an encoder: the row of padding is read, and a token in its place is not."""
+
+LOST = "its argument {} does something else where {} is given too, though that hides nothing"
+"""What an argument does is the same whether or not another one is given that does nothing."""
 
 MOST_NUMBERING = 4
 """So many arguments are tried for numbers of positions: each takes up to six calls."""
@@ -128,6 +134,7 @@ class CalledSubject(Subject):
         self.axes = BATCH_FIRST
         self.returns_turned = False
         self.returns_features_first = False
+        self.single_axes: tuple[int, ...] = ()
         self.mask_form: MaskForm | None = None
         self.neutral: dict[str, Filling] = {}
         self._instead: dict[str, Any] = {}
@@ -160,7 +167,8 @@ class CalledSubject(Subject):
         self._furthest: tuple[Reached, str] = ((), "")
         self._mask = LearnedMask()
         self._switches: frozenset[str] = frozenset()
-        self._mixes_samples = False
+        self._of_results: list[Finding] = []
+        self._is_random = self._reads_padding = False
         self._undisturbed: Boundary = nullcontext
         self._defaults = Defaults()
 
@@ -455,7 +463,7 @@ class CalledSubject(Subject):
         """See ``Subject``; sequences that are handed over one by one have no result for a batch."""
         if self.ending is None or self.one_by_one:
             return ()
-        return tuple(self._with_head_at(place) for place in range(len(self._behind_the_end(inputs))))
+        return tuple(self._with_head_at(place) for place in range(len(self._all_results(inputs))))
 
     def _with_head_at(self, place: int) -> Subject:
         """Return the whole model, called as this part of it, and judged by one of the arrays that it returns.
@@ -480,9 +488,17 @@ class CalledSubject(Subject):
         order |= {"output": TURNED[self.axes]} if self.returns_turned else {}
         order |= {"output": INPUT_IN[FEATURES_FIRST]} if self.returns_features_first else {}
         order |= {"output": "(B·n, d_model)"} if self.in_one_axis else {}
+        order |= {"output": self._with_single_axes(order.get("output", "(B, n, d_model)"))} if self.single_axes else {}
         order |= {"input": "one sequence (n, …), without a batch"} if self.one_by_one else {}
         form = self.mask_form.of_one_sequence() if self.mask_form and self.one_by_one else self.mask_form
         return order | ({"mask": str(form)} if form else {})
+
+    def _with_single_axes(self, order: str) -> str:
+        """Return an order of axes in words, with those of one entry."""
+        axes = order.strip("()").split(", ")
+        for place in self.single_axes:
+            axes.insert(place, "1")
+        return f"({', '.join(axes)})"
 
     def remarks(self) -> tuple[str, ...]:
         """See ``Subject``: a surprising mask, and arguments that were left at their defaults."""
@@ -501,7 +517,9 @@ class CalledSubject(Subject):
         added = f"{self._mask_argument} is added to the scores: booleans are taken too, and hide nothing"
         numbers = f"{self._mask_argument} takes 0 and 1 too, which do not do what false and true do"
         values = added if self._mask.added else numbers if self._mask.by_number else ""
-        others = (unjudged, ignored, values, self._mask.declined, *self._defaults.remarks)
+        random = "random numbers enter something that it returns, in evaluation" if self._is_random else ""
+        padding = READS_PADDING if self._reads_padding else ""
+        others = (unjudged, ignored, values, random, padding, self._mask.declined, *self._defaults.remarks)
         return tuple(filter(None, (self._ends(), before, said, in_every_call, *others)))
 
     def _left_at_default(self) -> list[str]:
@@ -520,8 +538,8 @@ class CalledSubject(Subject):
         found = [Finding("mask", self.mask_form.against_its_name())] if turned and self.mask_form else []
         found += [Finding("mask", f"its argument {name} is taken, and changes nothing") for name in self._mask.idle]
         found += [Finding("mask", OTHER_ID.format(*self._mask.other_id))] if self._mask.other_id else []
-        found += [Finding("head", MIXES)] if self._mixes_samples else []
-        found += self._defaults.findings
+        found += [Finding("mask", LOST.format(*self._mask.lost))] if self._mask.lost else []
+        found += [*self._of_results, *self._defaults.findings]
         return tuple(found)
 
     def _ends(self) -> str:
@@ -566,9 +584,11 @@ class CalledSubject(Subject):
         return sorted(may_be, key=lambda name: "pos" not in name)[:MOST_NUMBERING]
 
     def numbering(self, argument: str, plain: Probe, numbers: Tensor) -> Tensor | None:
-        """Return the output where an argument gives each sequence these numbers; None if the encoder refuses."""
+        """Return the output where an argument gives each sequence its numbers, or all the same; None if refused."""
         x = plain.inputs[0]
-        with self.giving({argument: self._turned(numbers.repeat(len(x), 1))}):
+        if self.one_by_one and numbers.ndim > 1:
+            return None  # a batch that is taken apart gives all of its sequences the same
+        with self.giving({argument: self._turned(numbers.expand(len(x), -1).clone())}):
             return self.attempt(plain.inputs, None)
 
     def learn(self, probes: Probes, undisturbed: Boundary = nullcontext) -> None:
@@ -591,7 +611,8 @@ class CalledSubject(Subject):
         self._mask = MaskSearch(self, probes).learned()
         self.mask_form = self._mask.form
         self.takes_mask = self.mask_form is not None
-        self._mixes_samples = self._ends_in_mixed_samples(plain)
+        self._is_random = self._reads_padding = False  # also where it was so before, in another precision
+        self._of_results = self._wrong_results(probes)
         if self.mask_form is None:
             self._demand_nothing_else(unfilled)
         given = self.neutral.get(self._mask_argument)
@@ -618,13 +639,16 @@ class CalledSubject(Subject):
     def _learn_order_of_output(self, plain: Probe) -> None:
         """Learn whether what it returns has its positions before the sequences, or its features before the positions.
 
-        Of vectors features come out where they went in.
+        Of vectors features come out where they went in. Further axes of one entry carry nothing.
         """
         x = plain.inputs[0]
         self.returns_turned = self.returns_features_first = False  # also where learned before, in another precision
+        self.single_axes = ()
         returned = self.attempt(plain.inputs, None)
         if returned is None:
             return
+        self.single_axes = single_axes(returned)
+        returned = returned.squeeze(self.single_axes)
         B, n, sizes = len(x), self._positions(x) + self._added, tuple(returned.shape)
         self.returns_features_first = x.ndim != SEQUENCE and sizes[1:] == (self.width, n) != (n, self.width)
         self.returns_turned = not self.returns_features_first and sizes[:2] == (n, B) != (B, n)
@@ -638,27 +662,39 @@ class CalledSubject(Subject):
 
         return handed
 
-    def _ends_in_mixed_samples(self, plain: Probe) -> bool:
-        """Return whether, behind the end of the encoder, another sample changes more of the results than its share."""
-        ending, batch = self.ending, len(plain.inputs[0])
-        if ending is None or self.one_by_one or batch == 1:
-            return False
-        x, *others = plain.inputs
-        before, again, after = (self._behind_the_end((given, *others)) for given in (x, x, with_another_sample(x)))
-        shares = [
-            float((~torch.isclose(a, b, rtol=0, atol=SAME)).double().mean())
-            for a, same, b in zip(before, again, after, strict=False)
-            if a.is_floating_point() and a.shape == b.shape and a.numel() % batch == 0 and torch.equal(a, same)
-        ]
-        return bool(shares) and min(shares) > 1.5 / batch  # halfway to the share of another one
+    def _wrong_results(self, probes: Probes) -> list[Finding]:
+        """Return what is wrong with all that the model returns, though its hidden states are right in that."""
+        plain, padded = probes["plain"], probes["scattered"]
+        is_all = self.ending is None and len(self._all_results(plain.inputs)) == 1
+        if is_all:
+            return []
+        first, other = (self._all_results(plain.inputs, seed=seed) for seed in (0, 1))
+        self._is_random = not all(map(torch.equal, first, other))
+        if self.one_by_one or len(plain.inputs[0]) == 1 or mixes_samples(self._hidden_states, plain):
+            return []
+        findings = [Finding("head", MIXES)] if mixes_samples(self._all_results, plain) else []
+        # What stands behind the end of an encoder is judged with padding as its head. A mask of scores hides only keys.
+        tells = self.mask_form is not None and self.mask_form.tells_padding and self._mask.hides
+        if tells and self.ending is None and plain.by_position and reads_padding(self._all_results, padded):
+            self._reads_padding = True
+        return findings
 
-    def _behind_the_end(self, inputs: tuple[Tensor, ...]) -> list[Tensor]:
-        """Return all that the model returns, what stands behind the encoder included; nothing if it refuses."""
+    def _hidden_states(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
+        """Return the hidden states alone; nothing if they are refused."""
+        hidden = self.attempt(inputs, keep)
+        return [] if hidden is None else [hidden]
+
+    def _all_results(self, inputs: tuple[Tensor, ...], keep: Tensor | None = None, seed: int = 0) -> list[Tensor]:
+        """Return all that the model returns, what stands behind the encoder included; nothing if it refuses.
+
+        An encoder may fill the same arrays in every call: these are copies.
+        """
         ending, self.ending = self.ending, None
         try:
             with self._undisturbed(), torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)
-                return tensors_in(self.returned(inputs, None, gradients=False))
+                torch.manual_seed(seed)
+                returned = tensors_in(self.returned(inputs, keep, gradients=keep is not None))
+                return [with_values(t).detach().clone() for t in returned]
         except EXHAUSTED:
             raise
         except Exception:
@@ -761,7 +797,8 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         returned = self.returned(inputs, keep, gradients)
         if self.place_of_head is None:
-            hidden = self._turned_back(hidden_states(returned, self.width, self.result))
+            hidden = hidden_states(returned, self.width, self.result)
+            hidden = self._turned_back(hidden.squeeze(self.single_axes))
             hidden = hidden.mT if self.returns_features_first and hidden.ndim == SEQUENCE else hidden
             hidden = hidden.transpose(0, 1) if self.returns_turned else hidden
         else:

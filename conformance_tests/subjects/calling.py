@@ -131,10 +131,10 @@ BATCH_FIRST, SEQUENCE_FIRST, FEATURES_FIRST = "B n d", "n B d", "B d n"
 """The orders of axes in which vectors are handed over."""
 
 
-def with_another_sample(x: Tensor) -> Tensor:
-    """Return an input (B, …) whose first sample is another one."""
+def with_another_sample(x: Tensor, b: int = 0) -> Tensor:
+    """Return an input (B, …) of which one sample is another one, by default the first."""
     changed = x.clone()
-    changed[0] = x[0].flip(0) + 1 if x.is_floating_point() else x[0].flip(0)
+    changed[b] = x[b].flip(0) + 1 if x.is_floating_point() else x[b].flip(0)
     return changed
 
 
@@ -209,6 +209,12 @@ def hidden_states(output: Any, width: int, place: int | None = None) -> Tensor:
         )
     likely = tensors_in(output, last_first=True) if len(found) > 1 else found
     return next((t for t in likely if t.ndim == 3 and t.shape[-1] == width), found[0])
+
+
+def single_axes(output: Tensor) -> tuple[int, ...]:
+    """Return the axes behind the first with one entry, where without them three are left: they carry nothing."""
+    single = tuple(axis for axis, size in enumerate(output.shape) if axis > 0 and size == 1)
+    return single if len(single) == output.ndim - len(("B", "n", "d")) else ()
 
 
 def tensors_in(output: Any, *, last_first: bool = False) -> list[Tensor]:

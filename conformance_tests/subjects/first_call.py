@@ -28,6 +28,7 @@ from conformance_tests.subjects.calling import (
     is_random_key,
     named_hidden_states,
     required,
+    single_axes,
     tensors_in,
     with_another_sample,
 )
@@ -770,6 +771,7 @@ def has_positions(returned: Sequence[Tensor], x: Tensor, batch: int, n: int) -> 
     One sequence that is added to a table of another length is repeated for each of its rows: these come back, and
     what was given is none of what such an encoder takes.
     """
+    returned = [t.squeeze(single_axes(t)) for t in returned]
     sequences = [t.shape[:2] for t in returned if t.ndim == SEQUENCE]
     if is_waveform(x) and x.shape[1] != n:
         return any(one == batch and n <= other < x.shape[1] for one, other in sequences)

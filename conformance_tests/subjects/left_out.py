@@ -5,7 +5,7 @@ argument numbers positions shows in the calls: some numbers in order give what t
 numbers in another order do not.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 import torch
@@ -45,12 +45,14 @@ class Rows(NamedTuple):
         first_is_padding: whether the first row of their table is that of padding.
         offset: the row of the first position.
         padding: the ids that are known to stand for padding.
+        place_alone: whether nothing but the rows of positions tells one token's place from another's.
     """
 
     segments: int = 0
     first_is_padding: bool = False
     offset: int = 0
     padding: Collection[int] = ()
+    place_alone: bool = False
 
 
 class NumberedCall(Protocol):
@@ -60,7 +62,7 @@ class NumberedCall(Protocol):
         """Return the output, or None if the encoder refuses."""
 
     def numbering(self, argument: str, plain: Probe, numbers: Tensor) -> Tensor | None:
-        """Return the output where an argument gives each sequence these numbers; None if the encoder refuses."""
+        """Return the output where an argument gives each sequence its numbers, or all the same; None if refused."""
 
 
 def segments_left_out(call: NumberedCall, argument: str, plain: Probe, rows: Rows) -> Defaults:
@@ -99,18 +101,51 @@ def positions_left_out(call: NumberedCall, arguments: Iterable[str], plain: Prob
         plain: what it is called with.
         rows: those of the table.
     """
-    left = call.attempt(plain.inputs, None)
+    left, known = call.attempt(plain.inputs, None), Defaults()
     for argument in arguments if left is not None else ():
         first = first_number(call, argument, plain, rows.offset, left)
+        if first is None:
+            known |= Defaults(remarks=tuple(ignored(call, argument, plain, left)))
+            continue
+        if mixes_sequences(call, argument, plain, first):
+            says = f"where {argument} numbers the positions of each sequence, some get those of another one"
+            known |= Defaults((Finding("position", says),))
+        elif rows.place_alone and not moves_with_tokens(call, argument, plain, first, left):
+            says = f"where {argument} numbers positions in another order, tokens do not get those of their numbers"
+            known |= Defaults((Finding("position", says),))
         if first == 0 or (first == rows.offset and first - 1 in rows.padding):
             break
-        if first is None:
-            continue
         where = f"where {argument} is left out, positions are what {first}, {first + 1}, … give there"
         if first < 0:
-            return Defaults((Finding("position", f"{where}, and 0, 1, … belong there"),))
-        return Defaults(open=(f"{where}, and no padding is known that the numbers before {first} are kept for",))
-    return Defaults()
+            return known | Defaults((Finding("position", f"{where}, and 0, 1, … belong there"),))
+        return known | Defaults(
+            open=(f"{where}, and no padding is known that the numbers before {first} are kept for",)
+        )
+    return known
+
+
+def ignored(call: NumberedCall, argument: str, plain: Probe, left: Tensor | None) -> Iterator[str]:
+    """Yield a remark on an argument that takes a number for each token, and does the same whatever these are."""
+    count = torch.arange(plain.positions)
+    # A mask is told by zeros, which hide or keep everything.
+    if all(agrees(call.numbering(argument, plain, numbers), left) for numbers in (count.flip(0), count * 0)):
+        yield f"{argument} takes a number for each token, and changes nothing"
+
+
+def moves_with_tokens(call: NumberedCall, argument: str, plain: Probe, first: int, left: Tensor | None) -> bool:
+    """Return whether tokens in another order give what they gave, in that order, where their numbers go with them."""
+    turned = call.numbering(argument, plain.reversed(), torch.arange(plain.positions).flip(0) + first)
+    return turned is None or left is None or agrees(turned.flip(1), left)
+
+
+def mixes_sequences(call: NumberedCall, argument: str, plain: Probe, first: int) -> bool:
+    """Return whether a sequence gets other positions where those of the others in its batch are numbered otherwise."""
+    count = torch.arange(plain.positions)
+    each = torch.stack([count.roll(b) for b in range(len(plain.inputs[0]))]) + first
+    together, alone = call.numbering(argument, plain, each), [call.numbering(argument, plain, own) for own in each]
+    if together is None or len(together) != len(each):
+        return False
+    return not all(one is None or agrees(together[b], one[b]) for b, one in enumerate(alone))
 
 
 def first_number(call: NumberedCall, argument: str, plain: Probe, offset: int, left: Tensor | None) -> int | None:

@@ -103,6 +103,7 @@ class LearnedMask:
             padding, which hides nothing.
         added: whether it is added to the scores, and booleans are taken too, which hide nothing when they are added.
         by_number: whether booleans hide padding, and the numbers 0 and 1 are taken too, and do something else.
+        lost: a mask that does something else where another one is given too, which hides nothing, and that other one.
         declined: a remark that an encoder takes no masks: it has not implemented any, or reads images.
     """
 
@@ -115,6 +116,7 @@ class LearnedMask:
     other_id: tuple[int, int] | None = None
     added: bool = False
     by_number: bool = False
+    lost: tuple[str, str] | None = None
     declined: str = ""
 
 
@@ -163,6 +165,7 @@ class MaskSearch:
             other_id=self.other_id,
             added=added,
             by_number=form is not None and hides and self._differs_by_number(form),
+            lost=self._lost_beside_another(form) if form is not None and hides else None,
             declined=self.declined,
         )
 
@@ -402,6 +405,28 @@ class MaskSearch:
             elif self._changes_nothing(beside, self.probes["everything-kept"]):
                 yield beside, forms
 
+    def _lost_beside_another(self, form: MaskForm) -> tuple[str, str] | None:
+        """Return a mask that is lost where another one is given too, and that other one; None if none is lost.
+
+        The other one is the same for all sequences: it cannot say what is padding, and stands in for no mask that does.
+        One that is made of ids is left alone: it may be the default of an argument.
+        """
+        probe, known, arguments = self.probes["all-end-padded"], self.subject.neutral, self.subject.beside_input()
+        for name in mask_arguments(arguments) if probe.by_position else ():
+            if name in {form.argument, *known}:
+                continue
+            for_all = [other for other in forms_for_all(arguments) if other.argument == name]
+            beside, hides = self._hiding("all-end-padded", for_all)
+            for one, other in ((form, beside), (beside, form)) if beside is not None and hides else ():
+                alone = self.output(probe, one)
+                self.subject.neutral = known | {other.argument: other}
+                together = self.output(probe, one)
+                self.subject.neutral = known
+                # Two that must not be given together are refused.
+                if alone is not None and together is not None and not is_same_where_kept(alone, together, probe):
+                    return one.argument, other.argument
+        return None
+
     def _changes_nothing(self, form: MaskForm, probe: Probe) -> bool:
         """Return whether the output is the same with a mask and without one."""
         masked, unmasked = (self.output(probe, given) for given in (form, None))
@@ -472,6 +497,11 @@ class MaskSearch:
             self.other_id = found, stated
         hiding = min(subject.padding_ids, default=None) if found is None else found
         return None if hiding is None else MaskForm(next(iter(subject.arguments())), PADDING_ID, "B n", id=hiding)
+
+
+def is_same_where_kept(one: Tensor, other: Tensor, probe: Probe) -> bool:
+    """Return whether two outputs are the same at the positions that a probe keeps."""
+    return one.shape == other.shape and is_same(one[probe.keep], other[probe.keep])
 
 
 def only_asked_whether_given(subject: MaskedCall, plain: Probe) -> Iterator[str]:

@@ -71,7 +71,7 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
         (in_no_slot.linear_attention, "a sublayer without attention"),
         (in_no_slot.ActivatedWithItsPositions, "what enters its first layer is tanh"),
         (in_no_slot.LargestOfSomePixels, "what enters its first layer has a part that is max_pool2d"),
-        (unusual_ids.ReadsNoLast, "with the id 60 among its tokens it computes something else than with others"),
+        (unusual_ids.DoublesTheLast, "with the id 60 among its tokens it computes something else than with others"),
         (unusual_defaults.CountsFromOne, "no padding is known that the numbers before 1 are kept for"),
     ],
 )
@@ -80,6 +80,44 @@ def test_what_is_published_and_in_no_slot_is_left_open(make: Callable[[], Any], 
     report = judged(make)
     assert report.verdict == "undetermined"
     assert words in str(report.notes)
+
+
+def test_random_numbers_in_what_is_returned_beside_hidden_states_are_told(judged: Judgements) -> None:
+    """Some models draw what they return; the hidden states are right."""
+    told = "random numbers enter something that it returns, in evaluation"
+    assert told in judged(unusual_layers.DropsOfItsPooledVector).notes
+    assert told not in judged(unusual_layers.WithAPooledVector).notes
+
+
+def test_a_vector_beside_hidden_states_that_reads_padding_is_told(judged: Judgements) -> None:
+    """No equation says what such a vector is for."""
+    told = "what it returns for each sequence, beside its hidden states, depends on what stands at padding"
+    assert told in judged(unusual_layers.PoolsPadding).notes
+    assert told not in judged(unusual_layers.WithAPooledVector).notes
+
+
+def test_an_argument_for_positions_that_changes_nothing_is_told(judged: Judgements) -> None:
+    """Its own positions are right, and nobody who numbers them gets others."""
+    told = "places takes a number for each token, and changes nothing"
+    assert told in judged(unusual_defaults.IgnoresGivenPlaces).notes
+    assert told not in judged(unusual_defaults.RowsBehindAnOffset).notes
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (unusual_ids.ReadsNoLast, "reads the id 60 as zeros, as an id of padding is"),
+        (
+            unusual_ids.ZeroesWithoutAMask,
+            "compares its ids with 0, as with an id of padding, and hides no position by it",
+        ),
+    ],
+)
+def test_what_an_encoder_does_with_padding_that_it_does_not_hide_is_told(
+    make: Callable[[], Any], said: str, judged: Judgements
+) -> None:
+    """It may be right, and a mask that never arrives looks the same."""
+    assert said in judged(make).notes
 
 
 def test_an_encoder_with_scores_of_no_slot_ends_where_it_ends(judged: Judgements) -> None:

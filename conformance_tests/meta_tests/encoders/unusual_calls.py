@@ -71,6 +71,27 @@ class NoneIsRefused(Calls):
 
 
 @unusual
+class FeaturesAlongAnImage(Calls):
+    """Returns (B, d, 1, n), as images of one row, for ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(31, 28), nn.Embedding(400, 28)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        x = self.tokens(ids) + self.places(torch.arange(ids.shape[1]))
+        return super().forward(x, mask).mT[:, :, None]
+
+
+@unusual
+class OneGroup(Calls):
+    """Returns (B, 1, n, d)."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(x, mask)[:, None]
+
+
+@unusual
 class BatchLast(Calls):
     """The mask is (n, n, B), true at what is kept."""
 

@@ -62,6 +62,30 @@ class GivenPlacesAreShifted(Numbered):
         return places + 1
 
 
+@excused("position.learned", "where places numbers the positions of each sequence, some get those of another one")
+class PlacesOfTheFirst(Numbered):
+    """All sequences have the positions of the first one."""
+
+    def given_places(self, places: Tensor) -> Tensor:
+        return places[:1]
+
+
+@excused("position.learned", "tokens do not get those of their numbers")
+class CountsFromTheFirstPlace(Numbered):
+    """The first token has the place that is given, and those behind it the next ones."""
+
+    def given_places(self, places: Tensor) -> Tensor:
+        return places[:, :1] + torch.arange(places.shape[1])
+
+
+@unusual
+class IgnoresGivenPlaces(Numbered):
+    """Counts positions itself, whatever it is given."""
+
+    def given_places(self, places: Tensor) -> Tensor:
+        return self.default_places(places)
+
+
 class CountsFromOne(Numbered):
     """Given positions are rows, and those that it counts begin with row 1."""
 
@@ -85,3 +109,11 @@ class RowsBehindAnOffset(Numbered):
 
     def given_places(self, places: Tensor) -> Tensor:
         return places + 2
+
+
+@excused("position.learned_offset", "position 0 reads row")
+class ReadsItsTableFromTheEnd(Numbered):
+    """The last position always reads the last row."""
+
+    def default_places(self, ids: Tensor) -> Tensor:
+        return super().default_places(ids) + 400 - ids.shape[1]

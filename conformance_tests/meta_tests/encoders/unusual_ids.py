@@ -28,11 +28,32 @@ class WithIds(Plain):
         return torch.arange(ids.shape[1]).expand_as(ids)
 
 
+@unusual
 class ReadsNoLast(WithIds):
-    """Tokens with the last id are 0, and nothing hides them."""
+    """Tokens with the last id are 0: it is that of padding, though no table states it, and a mask hides it."""
 
     def looked_up(self, ids: Tensor) -> Tensor:
         return super().looked_up(ids) * (ids != 60)[..., None]
+
+
+class DoublesTheLast(WithIds):
+    """Tokens with the last id are multiplied by 2."""
+
+    def looked_up(self, ids: Tensor) -> Tensor:
+        return super().looked_up(ids) * (1 + (ids == 60).long())[..., None]
+
+
+@unusual
+class ZeroesWithoutAMask(WithIds):
+    """Tokens with the id 0 are 0, and no position is hidden."""
+
+    padding = 0
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(ids)
+
+    def looked_up(self, ids: Tensor) -> Tensor:
+        return super().looked_up(ids) * (ids != 0)[..., None]
 
 
 class ReadsFromTheSecondOn(WithIds):

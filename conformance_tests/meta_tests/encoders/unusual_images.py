@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
 from conformance_tests.meta_tests.encoders.unusual_calls import Calls, excused, unusual
 
 
@@ -45,6 +46,52 @@ class ClassTokenBesideAGrid(PositionsInAGrid):
 
     def embedded(self, images: Tensor) -> Tensor:
         return torch.cat([self.first.expand(len(images), -1, -1), super().embedded(images)], 1)
+
+
+class ClassesOfOnePosition(nn.Module):
+    """Maps one position to classes, behind a class token and patches; a subclass says which."""
+
+    read = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.encoder, self.classes = nn.Conv2d(3, 28, 4, 4), Plain(plain_layers()), nn.Linear(28, 5)
+        self.first, self.places = nn.Parameter(torch.randn(1, 1, 28)), nn.Parameter(torch.randn(1, 10, 28))
+
+    def encoded(self, images: Tensor) -> Tensor:
+        x = torch.cat([self.first.expand(len(images), -1, -1), self.patches(images).flatten(2).mT], 1)
+        states: Tensor = self.encoder(x + self.places)
+        return states
+
+    def forward(self, images: Tensor) -> Tensor:
+        classes: Tensor = self.classes(self.encoded(images)[:, self.read])
+        return classes
+
+
+unusual(ClassesOfOnePosition)
+
+
+@unusual
+class ClassesOfPatches(ClassesOfOnePosition):
+    """The mean over the patches leaves the class token out, as is customary."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        classes: Tensor = self.classes(self.encoded(images)[:, 1:].mean(1))
+        return classes
+
+
+@excused("head.first", "the head reads position 9 of 10, and the class token stands at position 0")
+class ClassesOfTheLastPatch(ClassesOfOnePosition):
+    """The last position is that of a patch."""
+
+    read = -1
+
+
+@excused("head.first", "the head reads position 1 of 10, and the class token stands at position 0")
+class ClassesOfTheFirstPatch(ClassesOfOnePosition):
+    """The first patch stands behind the class token."""
+
+    read = 1
 
 
 @unusual

@@ -361,6 +361,47 @@ class AveragesOverTheBatch(nn.Module):
         return self.classes(self.encoder(self.map(x)).mean(dim=1))
 
 
+class WithAPooledVector(Plain):
+    """Returns a map of the first position beside the hidden states."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.pooler = nn.Linear(28, 28)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        states = super().forward(x, mask)
+        return states, self.pooler(self.pooled(states, mask)).tanh()
+
+    def pooled(self, states: Tensor, mask: Tensor | None) -> Tensor:
+        return states[:, 0]
+
+
+unusual(WithAPooledVector)
+
+
+@excused("head.none", "mixes samples: another one in the batch changes results of others")
+class PoolsTheFirstSample(WithAPooledVector):
+    """Takes the first sample for the first position."""
+
+    def pooled(self, states: Tensor, mask: Tensor | None) -> Tensor:
+        return states[0]
+
+
+@unusual
+class PoolsPadding(WithAPooledVector):
+    """The mean over all positions, whatever the mask says."""
+
+    def pooled(self, states: Tensor, mask: Tensor | None) -> Tensor:
+        return states.mean(1)
+
+
+class DropsOfItsPooledVector(WithAPooledVector):
+    """Drops features of the first position, in evaluation too."""
+
+    def pooled(self, states: Tensor, mask: Tensor | None) -> Tensor:
+        return nn.functional.dropout(states[:, 0], 0.5)
+
+
 class RunsEachLayerTwice(Plain):
     """Runs each of its layers two times in turn."""
 

@@ -334,6 +334,67 @@ class TwoMasks(Plain):
         return self.run(x, None if near_mask is None else ~(near_mask & far_mask)[:, None, None])
 
 
+@unusual
+class SortedByLength(Plain):
+    """The longest sequences come first while they are encoded."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.tokens, self.places = nn.Embedding(31, 28), nn.Embedding(400, 28)
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:  # type: ignore[override]
+        order = lengths.argsort(descending=True)
+        ids, kept = ids[order], torch.arange(ids.shape[1]) < lengths[order, None]
+        encoded = super().forward(self.tokens(ids) + self.places(torch.arange(ids.shape[1])), kept)
+        return self.put_back(encoded, order)
+
+    def put_back(self, encoded: Tensor, order: Tensor) -> Tensor:
+        return encoded[order.argsort()]
+
+
+@excused("embedding.lookup", "EMB-1")
+class LeftSorted(SortedByLength):
+    """Nothing puts the sequences back into their order."""
+
+    def put_back(self, encoded: Tensor, order: Tensor) -> Tensor:
+        return encoded
+
+
+@unusual
+class MaskOfScoresBesidePadding(Plain):
+    """Takes a mask for padding, and one of scores for all sequences, where true hides; both hide if both are given."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, key_padding_mask: Tensor | None = None, attn_mask: Tensor | None = None
+    ) -> Tensor:
+        padded = None if key_padding_mask is None else key_padding_mask[:, None, None]
+        if padded is None or attn_mask is None:
+            return self.run(x, attn_mask if padded is None else padded)
+        return self.run(x, self.both(padded, attn_mask))
+
+    def both(self, padded: Tensor, of_scores: Tensor) -> Tensor:
+        return padded | of_scores
+
+
+@excused("attention.mask", "its argument key_padding_mask does something else where attn_mask is given too")
+class ForgetsItsPadding(MaskOfScoresBesidePadding):
+    """Each mask works alone."""
+
+    def both(self, padded: Tensor, of_scores: Tensor) -> Tensor:
+        return of_scores
+
+
+@excused("attention.mask", "its argument attn_mask does something else where key_padding_mask is given too")
+class ForgetsItsMaskOfScores(MaskOfScoresBesidePadding):
+    """Each mask works alone."""
+
+    def both(self, padded: Tensor, of_scores: Tensor) -> Tensor:
+        return padded
+
+
 @excused("attention.mask", "the mask is accepted and never used")
 class IgnoresOneOfTwo(MaskBesideAnother):
     """The mask of keys changes nothing."""

@@ -99,12 +99,17 @@ def described(variants: dict[str, Any] | None = None, heads: int = 4, **facts: A
         "segments": True,
         "remarks": [],
         "unmoved": set(),
+        "compared": set(),
+        "takes_mask": True,
+        "unlearned": {},
     } | facts
     subject = SimpleNamespace(
         conventions=lambda: known["calls"],
         takes_segments=lambda: known["segments"],
         remarks=lambda: known["remarks"],
         unmoved=lambda: known["unmoved"],
+        special_ids=known["compared"],
+        takes_mask=known["takes_mask"],
         hints=SimpleNamespace(heads=None, sizes={}),
     )
     run: Any = SimpleNamespace(
@@ -113,7 +118,7 @@ def described(variants: dict[str, Any] | None = None, heads: int = 4, **facts: A
         subject=subject,
         mapping=SimpleNamespace(conventions=lambda: known["maps"], heads=None, spare=()),
         stated_parameters=lambda: known["parameters"],
-        facts=Facts(kept=known["kept"]),
+        facts=Facts(unlearned=known["unlearned"], kept=known["kept"]),
         sizes=None,
         with_head=None,
         **{name: known[name] for name in ("identified", "stored", "longest", "without_value")},
@@ -205,6 +210,25 @@ def test_remarks_copies_and_refused_lengths_are_noted() -> None:
         "judged with at most 11 tokens: more are refused: it raised IndexError",
         "all layers start with the same weights: they are copies of one layer",
     ]
+
+
+@pytest.mark.parametrize(
+    ("compared", "unlearned", "takes_mask", "padding"),
+    [
+        ({0}, {}, False, "0"),
+        ({5}, {"E": 5}, False, "5"),
+        ({0}, {"E": 5}, False, ""),
+        ({5}, {"E": 5}, True, ""),
+        (set(), {"E": 5}, False, ""),
+    ],
+)
+def test_an_id_of_padding_that_is_compared_and_hides_nothing_is_told(
+    compared: set[int], unlearned: dict[str, int], takes_mask: bool, padding: str
+) -> None:
+    """It is the one that the table states, or 0. Where a mask is taken, that may hide it."""
+    notes = described(compared=compared, unlearned=unlearned, takes_mask=takes_mask).notes
+    says = f"compares its ids with {padding}, as with an id of padding, and hides no position by it"
+    assert notes == ([says] if padding else [])
 
 
 def test_weights_that_hold_no_numbers_are_named_three_at_most() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from conformance_tests.harness.question import Question
-from conformance_tests.harness.rare_ids import ids_apart, rare_ids, told_apart, with_ids
+from conformance_tests.harness.rare_ids import ids_apart, is_read_as_zeros, rare_ids, told_apart, with_ids
 from conformance_tests.identification.opening import opened
 from conformance_tests.meta_tests.encoders import unusual_ids
 from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
@@ -25,7 +25,7 @@ def test_each_id_stands_once_in_a_sequence_and_at_other_places() -> None:
     ("make", "rare", "apart"),
     [
         (unusual_ids.WithIds, [1, 2, 3, 60], []),
-        (unusual_ids.ReadsNoLast, [1, 2, 3, 60], [60]),
+        (unusual_ids.DoublesTheLast, [1, 2, 3, 60], [60]),
         (unusual_ids.ReadsFromTheSecondOn, [1, 2, 3, 60], [1]),
         (unusual_ids.ZeroesPadding, [1, 2, 3], []),
         (unusual_ids.HidesTheLastId, [1, 2, 3], []),
@@ -44,9 +44,19 @@ def test_ids_are_read_as_all_others_unless_they_are_those_of_padding(
             f"with the id {apart[0]} among its tokens it computes something else than with others, "
             "and nothing shows a padding id"
             if apart
-            else ""
+            else "",
+            "",
         )
         assert ids_apart(run, []) == []
+
+
+def test_an_id_that_is_compared_and_read_as_zeros_is_that_of_padding() -> None:
+    """Unless it is read as zeros, an id that is compared with says nothing."""
+    with opened(unusual_ids.ReadsNoLast(), Question()) as run:
+        assert ids_apart(run, [3, 60]) == [60]
+        assert told_apart(run) == ("", "reads the id 60 as zeros, as an id of padding is")
+    with opened(unusual_ids.DoublesTheLast(), Question()) as run:
+        assert not is_read_as_zeros(run, 60)
 
 
 def test_an_id_that_hides_its_position_is_that_of_padding_though_nothing_says_so() -> None:

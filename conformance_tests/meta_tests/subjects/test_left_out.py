@@ -30,7 +30,15 @@ class Call:
         ids, segments = plain.inputs
         left = self.attempt((ids, segments), None)
         assert left is not None
-        return left + self.read(numbers)[:, None].double()
+        return left + self.read(numbers)[..., None].double()
+
+
+class Absolute(Call):
+    """Adds positions to its ids, as a table of them does."""
+
+    def attempt(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> Tensor | None:
+        left = super().attempt(inputs, keep)
+        return None if left is None else left + 10.0 * torch.arange(3)[:, None]
 
 
 def placed(numbers: Tensor) -> Tensor:
@@ -75,7 +83,42 @@ def test_positions_that_are_left_out_are_counted_from_0_or_behind_padding(
     assert (bool(known.findings), bool(known.open)) == (expected == "wrong", expected == "open")
 
 
-@pytest.mark.parametrize("read", [torch.zeros_like, lambda n: torch.where(n == 0, 5, 0)])
-def test_what_does_not_depend_on_the_order_numbers_no_positions(read: Callable[[Tensor], Tensor]) -> None:
-    """An argument that nothing reads, and a mask, which hides where it is 0."""
-    assert positions_left_out(Call(read), ["places"], Probe((IDS, SEGMENTS)), Rows()) == Defaults()
+@pytest.mark.parametrize(
+    ("read", "remarks"),
+    [
+        (torch.zeros_like, ("places takes a number for each token, and changes nothing",)),
+        (lambda n: torch.where(n == 0, 5, 0), ()),
+    ],
+)
+def test_what_does_not_depend_on_the_order_numbers_no_positions(
+    read: Callable[[Tensor], Tensor], remarks: tuple[str, ...]
+) -> None:
+    """An argument that nothing reads, which is told, and a mask, which hides where it is 0."""
+    known = positions_left_out(Call(read), ["places"], Probe((IDS, SEGMENTS)), Rows())
+    assert known == Defaults(remarks=remarks)
+
+
+@pytest.mark.parametrize(
+    ("read", "place_alone", "found"),
+    [
+        (placed, True, 0),
+        (lambda n: placed(n[..., :1] + torch.arange(3)), True, 1),
+        (lambda n: placed(n[..., :1] + torch.arange(3)), False, 0),
+    ],
+)
+def test_tokens_take_their_positions_with_them(read: Callable[[Tensor], Tensor], place_alone: bool, found: int) -> None:
+    """Unless something else tells places, tokens in another order give the same in that order."""
+    rows = Rows(place_alone=place_alone)
+    known = positions_left_out(Absolute(read), ["places"], Probe((IDS, SEGMENTS)), rows)
+    assert len(known.findings) == found
+
+
+@pytest.mark.parametrize(("of_the_first", "found"), [(True, 1), (False, 0)])
+def test_each_sequence_has_its_own_positions(of_the_first: bool, found: int) -> None:
+    """Positions of all sequences alike would hide that those of the first are read for all."""
+
+    def read(numbers: Tensor) -> Tensor:
+        return placed(numbers[:1].expand(len(numbers), -1) if of_the_first and numbers.ndim > 1 else numbers)
+
+    known = positions_left_out(Call(read), ["places"], Probe((IDS, SEGMENTS)), Rows())
+    assert len(known.findings) == found
