@@ -36,14 +36,25 @@ def rare_ids(run: Run) -> list[int]:
     return [id for id in sorted({*FIRST, V - 1, *subject.special_ids} - padding) if 0 < id < V]
 
 
+def hidden_ids(run: Run) -> list[int]:
+    """Return the ids that hide the positions at which they stand, of those that are known to hide something."""
+    known = sorted(run.subject.hidden_ids()) if rare_ids(run) else []
+    return [id for id in known if not agrees_with(run, [id]) and agrees_with(run, [id], is_padding=True)]
+
+
 def ids_apart(run: Run, ids: Sequence[int]) -> list[int]:
     """Return those of some ids with which a subject gives something else than the equations, where all others agree.
 
-    Those that hide the positions at which they stand are not among them: they are padding.
+    One that hides the positions at which it stands is not among them, unless another id is known to: it is padding.
     """
     if not ids or not run.agrees(run.case()) or agrees_with(run, ids):
         return []
-    return [id for id in ids if not (agrees_with(run, [id]) or agrees_with(run, [id], is_padding=True))]
+    hidden = run.subject.hidden_ids()
+
+    def is_read(id: int) -> bool:
+        return agrees_with(run, [id]) or (not hidden - {id} and agrees_with(run, [id], is_padding=True))
+
+    return [id for id in ids if not is_read(id)]
 
 
 def agrees_with(run: Run, ids: Sequence[int], *, is_padding: bool = False) -> bool:
@@ -95,6 +106,8 @@ def is_read_as_zeros(run: Run, id: int) -> bool:
 
 def told_apart(run: Run) -> tuple[str, str]:
     """Return what is not known of rare ids, in words, and what is worth knowing; no text where all are as others."""
+    if len(hidden := hidden_ids(run)) > 1:
+        return f"it hides each position with {named(hidden)}, and one id alone is that of padding", ""
     apart = ids_apart(run, rare_ids(run))
     zeros = [id for id in apart if id in run.subject.special_ids and is_read_as_zeros(run, id)]
     others = [id for id in apart if id not in zeros]

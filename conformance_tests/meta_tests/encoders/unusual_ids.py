@@ -81,6 +81,20 @@ class HidesTheLastId(WithIds):
         return super().forward(ids, (ids != 60) if mask is None else mask & (ids != 60))
 
 
+class HidesTheFirstTwoIds(WithIds):
+    """Hides what stands at the first token of the vocabulary, too, as ``>`` instead of ``>=`` does."""
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(ids, ids > 1)
+
+
+class HidesAnotherId(WithIds):
+    """Hides what stands at padding, and at another id."""
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(ids, (ids != 0) & (ids != 17))
+
+
 @unusual
 class PlacesBehindPadding(WithIds):
     """Positions are counted from 2 on, and those of padding, with the id 1, are 1, as in RoBERTa."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from conformance_tests.harness.question import Question
-from conformance_tests.harness.rare_ids import ids_apart, is_read_as_zeros, rare_ids, told_apart, with_ids
+from conformance_tests.harness.rare_ids import hidden_ids, ids_apart, is_read_as_zeros, rare_ids, told_apart, with_ids
 from conformance_tests.identification.opening import opened
 from conformance_tests.meta_tests.encoders import unusual_ids
 from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
@@ -30,6 +30,7 @@ def test_each_id_stands_once_in_a_sequence_and_at_other_places() -> None:
         (unusual_ids.ZeroesPadding, [1, 2, 3], []),
         (unusual_ids.HidesTheLastId, [1, 2, 3], []),
         (unusual_ids.PlacesBehindPadding, [2, 3, 60], []),
+        (unusual_ids.HidesTheFirstTwoIds, [1, 2, 3, 60], [1]),
         (lambda: Plain(plain_layers()), [], []),
     ],
 )
@@ -48,6 +49,14 @@ def test_ids_are_read_as_all_others_unless_they_are_those_of_padding(
             "",
         )
         assert ids_apart(run, []) == []
+
+
+def test_one_id_alone_is_that_of_padding() -> None:
+    """Whichever of those that hide their positions that is, the others are tokens."""
+    with opened(unusual_ids.HidesAnotherId(), Question()) as run:
+        assert hidden_ids(run) == [0, 17]
+        said = "it hides each position with one of the ids 0, 17, and one id alone is that of padding"
+        assert told_apart(run) == (said, "")
 
 
 def test_an_id_that_is_compared_and_read_as_zeros_is_that_of_padding() -> None:

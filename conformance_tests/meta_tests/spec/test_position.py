@@ -24,6 +24,7 @@ from encoder_spec.position import (
     sinusoidal_grid,
     sinusoidal_grid_inclusive,
     sinusoidal_tensor2tensor,
+    told_in_attention,
     without_position,
 )
 from encoder_spec.profiles import VASWANI_2017
@@ -286,6 +287,16 @@ def test_without_positions_an_encoder_reads_a_set() -> None:
     (Z, turned), (other, moved) = ((e(held, u), e(held, u.roll(2, dims=1))) for e in (bare, placed))
     close(turned, torch.cat([Z[:, :1], Z[:, 1:].roll(2, dims=1)], dim=1))
     assert (moved[:, 1:] - other[:, 1:].roll(2, dims=1)).abs().max() > 0.01
+
+
+@shows("POS-12")
+def test_attention_tells_positions_by_rotation_by_scores_or_by_their_bias() -> None:
+    """Of slots that are not among the choices nothing is said."""
+    assert told_in_attention({"rotation": "halves"}) is True
+    assert told_in_attention({"rotation": "none", "scores": "relative-keys", "bias": "none"}) is True
+    assert told_in_attention({"scores": "unscaled", "bias": "alibi"}) is True
+    assert told_in_attention({"rotation": "none", "scores": "unscaled", "bias": "none", "reach": "causal"}) is False
+    assert told_in_attention({}) is False
 
 
 @shows("POS-12")
