@@ -53,6 +53,9 @@ what comes of its length, two positions what comes of the number of sequences, a
 beyond 128, what padding does among many.
 """
 
+USUAL = 7
+"""So many positions a plain probe has, where nothing asks for others; an image of many patches takes longer."""
+
 LONG_IF_SLOW, CROWDED_IF_SLOW = 131, 2
 """The positions of long sequences with padding, and of each sequence in a crowd, for such an encoder."""
 
@@ -237,11 +240,11 @@ def sizes_in_words(sizes: Sizes) -> str:
     return sequences if length is None else f"{sequences} of {length} positions"
 
 
-def is_slow(encoder: Encoder) -> bool:
-    """Return whether each position passes so many parameters that hundreds of them take long."""
+def is_slow(encoder: Encoder, positions: int = USUAL) -> bool:
+    """Return whether so many positions pass so many parameters each that dozens of such sequences take long."""
     shapes = encoder.parameter_shapes()
     one = sum(prod(shape) for path, shape in shapes.items() if path.startswith("layers.0."))
-    return one * encoder.dimensions.N >= SLOW
+    return one * encoder.dimensions.N * positions >= SLOW * USUAL
 
 
 class Probes:
@@ -267,11 +270,13 @@ class Probes:
         axes = ("N", "h", "d_k", "d_v", "d_model", "d_ff", *encoder.reads)
         taken = {size for letter, size in encoder.dimensions.sizes().items() if letter in axes}
         self.fixed = sizes or Sizes()
+        self.is_slow = is_slow(encoder)
         self.batch, self.length = self._plain(taken)
         if self._kind.startswith("patches"):
+            positions = prod(self._grid(self.length)) + encoder.prepended
+            self.is_slow = is_slow(encoder, positions)
             # A mask of as many sequences as there are patches might be one for each pair of these.
-            taken.add(prod(self._grid(self.length)) + encoder.prepended)
-            self.batch, _ = self._plain(taken)
+            self.batch, _ = self._plain({*taken, positions})
         self.longest = self.whole = LONG
         learned = "P" in encoder.profile["position"].parameters
         if self._kind == "convolutions" and learned:
@@ -286,7 +291,7 @@ class Probes:
             has_offset = "offset" in encoder.profile["position"].constants
             before = encoder.class_tokens + (int(encoder.profile.constants["offset"]) if has_offset else 0)
             rows = encoder.dimensions.max_len - before
-            is_quick = self.longest < rows <= MOST_OF_TABLE and not is_slow(encoder)
+            is_quick = self.longest < rows <= MOST_OF_TABLE and not self.is_slow
             self.whole = rows if is_quick else self.longest
         self.batch, self.length = self._fixed(self.batch, self.length)
         self.tells_axes_apart = self.batch not in {*taken, self.length}
@@ -294,7 +299,9 @@ class Probes:
 
     def _plain(self, taken: Collection[int]) -> tuple[int, int]:
         """Return how many sequences of how many positions the plain probe has: as many as no other axis."""
-        if is_slow(self.encoder) and self._kind in BY_POSITION:
+        if self.is_slow and self._kind.startswith("patches") and FEW not in taken:
+            return FEW, next(p for p in PRIMES[2:] if p not in taken)
+        if self.is_slow and self._kind in BY_POSITION:
             for batch, length in PLAIN_IF_SLOW:
                 if not {batch, length, batch * length}.intersection(taken):
                     return batch, length
@@ -353,8 +360,9 @@ class Probes:
             "crowd": (CROWD, self.length),
             WHOLE: (1, self.whole),
         }
-        if is_slow(self.encoder):
-            few = CROWD, min(CROWDED_IF_SLOW, self.length)
+        if self.is_slow:
+            # Images have as many patches as they have.
+            few = (CROWD, min(CROWDED_IF_SLOW, self.length)) if self._kind in BY_POSITION else (more, self.length)
             sizes |= {"many": (FEW, min(MANY, self.longest)), "long": (1, self.longest), "crowd": few}
             sizes |= {"ragged-long": (FEW, min(LONG_IF_SLOW, self.longest)), "ragged-crowd": few}
         batch, length = sizes.get(name, sizes.get(name.removeprefix("ragged-"), (self.batch, self.length)))

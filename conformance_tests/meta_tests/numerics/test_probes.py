@@ -70,6 +70,16 @@ def test_probes_have_fewer_positions_where_each_passes_millions_of_parameters() 
     assert not is_slow(quick.encoder)
 
 
+def test_encoders_of_images_are_slow_by_their_patches_too() -> None:
+    """An image of 14 × 14 patches takes 28 times as long as seven tokens: a twelfth of 18.9 million is enough."""
+    sizes = {"d_model": 192, "h": 6, "d_ff": 768, "N": 6, "patch": 4}
+    names = ("plain", "single", "few", "many", "long", "crowd", "ragged-crowd")
+    slow, quick = (probes(VIT, max_len=max_len, **sizes) for max_len in (197, 17))
+    assert (slow.is_slow, quick.is_slow, is_slow(slow.encoder)) == (True, False, False)
+    assert [len(slow[name].inputs[0]) for name in names] == [2, 2, 2, 2, 1, 3, 3]
+    assert [len(quick[name].inputs[0]) for name in names] == [5, 5, 2, 7, 2, 67, 67]
+
+
 @pytest.mark.parametrize(
     ("sizes", "shape"),
     [({"h": 16}, (3, 4)), ({"h": 12}, (2, 4)), ({"h": 8, "N": 12}, (5, 4)), ({"h": 4, "N": 12}, (3, 7))],
