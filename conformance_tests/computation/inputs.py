@@ -569,7 +569,9 @@ def read_fixed(found: EncoderReading, table: Tensor, is_frozen: bool) -> None:
         found.findings.append(Finding("position", f"the sinusoids are multiplied by {times:.6g}"))
         return
     if are_waves(table):
-        says = f"the positions are sinusoids with other frequencies than the formula gives{first_apart(table)}"
+        says = (
+            f"the positions are sinusoids with other frequencies or phases than the formula gives{first_apart(table)}"
+        )
         found.findings.append(Finding("position", says))
     elif not is_frozen:
         found.foreign_input.append(FIXED_NUMBERS)

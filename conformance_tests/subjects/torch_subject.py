@@ -623,9 +623,10 @@ class Reading(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """See ``TorchFunctionMode``."""
+        reads = any(read is self.tensor for read in (*args, *(kwargs or {}).values()))
+        self.met = self.met or reads  # by what is refused, too
         given = func(*args, **(kwargs or {}))
-        if any(read is self.tensor for read in (*args, *(kwargs or {}).values())):
-            self.met = True
+        if reads:
             self.vectors |= {t.numel() // t.shape[-1] if t.ndim > 1 and t.numel() else 0 for t in tensors_in(given)}
         return given
 
