@@ -44,8 +44,8 @@ def contradicted(shown: EncoderReading, hints: Hints) -> Iterator[Finding]:
 
 
 def slot_of_letter() -> dict[str, str]:
-    """Return the slot that each letter of a parameter belongs to."""
-    return {letter: e.slot for e in equations().values() for letter in e.parameters}
+    """Return the slot that each letter of a parameter belongs to: the first one, where others read it again."""
+    return {letter: e.slot for e in reversed(equations().values()) for letter in e.parameters}
 
 
 def serving_twice(shown: EncoderReading, mapping: ParameterMapping) -> Iterator[Finding]:

@@ -30,6 +30,9 @@ ONE_COLUMN = "Where there is one column, it is the first and the last."
 BROADCAST = "One mask for all sequences is spread over them where it is used."
 ONES = "With one entry and three axes, an array is the same wherever its last axis was put in."
 AT_ALL_TIMES = "What is added at all times alike is taken away again by the norm over time."
+SAME_POSITIONS = "Queries and keys have one number of heads and positions, and samples."
+ENDS = "No distance has a bucket beyond the end of either half of the table."
+ON_THE_CPU = "Where the table lies on the CPU, so do the rows that are read."
 INDICES = "An array on any device may be indexed by numbers on the CPU."
 
 EQUIVALENT: dict[tuple[str, str], str] = {
@@ -102,6 +105,16 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ): WRITTEN_OVER,
     ("attention.within", "place = torch.arange(S.shape[-2], device=S.device)"): SQUARE,
     ("attention.scores", "return Q @ K.mT / math.sqrt(K.shape[-1])"): EQUAL_WIDTHS,
+    ("attention.scores_relative_keys", "row = row_of_distance(Q.shape[-2], len(D))"): ON_THE_CPU,
+    ("attention.scores_relative_keys", "row = row_of_distance(K.shape[-2], len(D)).to(D.device)"): SAME_POSITIONS,
+    ("attention.scores_relative_keys", "row = row_of_distance(Q.shape[2], len(D)).to(D.device)"): COUNTED,
+    (
+        "attention.scores_relative_keys",
+        "of_distance = (Q @ D.mT).gather(-1, row.expand(*K.shape[:2], -1, -1))",
+    ): SAME_POSITIONS,
+    ("attention.scores_relative_keys", "return (Q @ K.mT + of_distance) / math.sqrt(K.shape[-1])"): EQUAL_WIDTHS,
+    ("attention.row_of_bucket", "return (rows // 2 + before.sign() * bucket).clamp(-1, rows - 1)"): ENDS,
+    ("attention.scores_disentangled", "rows, (h, n, d_k) = (len(D), K.shape[-3:])"): SAME_POSITIONS,
     ("attention._demand_mask", "demand(keep.shape[axis] in (n, 1), …)"): UNORDERED,
     ("attention.mask", "_demand_mask(keep, S.shape[-2])"): SQUARE,
     ("attention.mask_additive", "_demand_mask(keep, S.shape[-2])"): SQUARE,

@@ -404,6 +404,18 @@ def test_distances_have_rows_to_either_side_of_the_middle() -> None:
     assert released[0, [128, 129, 506, 511, 512, 599]].tolist() == [128, 127, 1, 1, 0, 0]
 
 
+@shows("ATT-24", "ATT-25")
+def test_a_bucket_that_ends_at_a_whole_distance_has_it() -> None:
+    """4 · 27^(2/3) = 36, and in float64 a little less; whatever type numbers have by default."""
+    assert 4 * 27 ** (2 / 3) < 36
+    torch.set_default_dtype(torch.float64)
+    try:
+        row = row_of_bucket(38, rows=16, farthest=109.0)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert row[[4, 5, 12, 13, 36, 37], 0].tolist() == [12, 13, 13, 14, 14, 15]
+
+
 @shows("ATT-24")
 def test_three_terms_are_added_and_divided_by_the_root_of_three_widths() -> None:
     """One head, d_k = 3: q = (1, 0, 0), k = (2, 0, 0), queries of distances are their rows, and keys ten times that.
