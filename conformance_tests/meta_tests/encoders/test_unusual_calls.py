@@ -86,6 +86,8 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
         (in_no_slot.linear_attention, "a sublayer without attention"),
         (in_no_slot.ActivatedWithItsPositions, "what enters its first layer is tanh"),
         (in_no_slot.LargestOfSomePixels, "what enters its first layer has a part that is max_pool2d"),
+        (in_no_slot.asks_for_what_it_returns, "queries for 1 of 5 positions alone, of which its output is made"),
+        (in_no_slot.leaves_out_the_others, "queries for 1 of 5 positions alone, of which its output is made"),
         (unusual_ids.ReadsNoLast, "with the id 60 among its tokens it computes something else than with others"),
         (unusual_defaults.CountsFromOne, "no padding is known that the numbers before 1 are kept for"),
     ],
