@@ -43,6 +43,7 @@ from conformance_tests.subjects.likely_inputs import (
     inputs_of,
     is_waveform,
     lengths_told,
+    likeliest_alone,
     of_any_width,
     of_rectangles,
     of_stretches,
@@ -643,6 +644,7 @@ def first_call(
         *([] if lengths else [refusals.mended()]),  # sizes that are asked for are no others
         *([attempts_of(weights, refusals, [few], asked, several, positions_first(likely), LIKELY)] if asked[0] else []),
         *([refusals.ascending(max(every, key=len))] if len(every) > 1 else []),
+        attempts(asked, more, likeliest_alone(likely), LIKELY),  # images of the first lengths may be too many
         attempts(asked, more, likely, LIKELY),
         refusals.ascending(*asked),
         attempts(asked, [few], likely, MOST_CALLS),
