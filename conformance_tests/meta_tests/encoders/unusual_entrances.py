@@ -1,5 +1,6 @@
 """Correct encoders whose inputs come in ways of their authors, and a wrong one: lengths, axes, patches and ids."""
 
+import itertools
 from collections.abc import Callable
 
 import torch
@@ -529,3 +530,44 @@ class TextBesideImages(nn.Module):
 @unusual
 def text_beside_images() -> Callable[[Tensor], Tensor]:
     return TextBesideImages().encode_text
+
+
+class EndToEnd(Tokens):
+    """All sequences stand in one axis, and another argument tells where each begins."""
+
+    def forward(self, ids: Tensor, starts: Tensor) -> Tensor:  # type: ignore[override]
+        places = torch.arange(len(ids))
+        which = self.sequence_of(torch.searchsorted(starts[1:].contiguous(), places, right=True))
+        x = self.token_table(ids) + self.position_table(places - starts[which])
+        return self.run(x[None], which[:, None] != which)[0]
+
+    def sequence_of(self, which: Tensor) -> Tensor:
+        """Return the number of each token's sequence."""
+        return which
+
+
+@unusual
+def end_to_end() -> nn.Module:
+    return EndToEnd()
+
+
+@unusual
+class CutApart(EndToEnd):
+    """Computes one sequence after the other."""
+
+    def forward(self, ids: Tensor, starts: Tensor) -> Tensor:  # type: ignore[override]
+        bounds = starts.tolist()
+        cut = [(ids[a:b], torch.tensor([0, b - a])) for a, b in itertools.pairwise(bounds)]
+        return torch.cat([super(CutApart, self).forward(*one) for one in cut])
+
+
+class SeesTheNextSequence(EndToEnd):
+    """Takes the first two sequences for one."""
+
+    def sequence_of(self, which: Tensor) -> Tensor:
+        return which.where(which != 1, 0)
+
+
+@excused("position.learned", "Z of sample 0 alone")
+def end_to_end_sees_the_next_sequence() -> nn.Module:
+    return SeesTheNextSequence()
