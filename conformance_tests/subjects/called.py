@@ -59,6 +59,7 @@ from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.mask_search import LearnedMask, MaskSearch, only_asked_whether_given
 from conformance_tests.subjects.masks import (
     DOCUMENTED,
+    LENGTHS,
     NO_MASKS,
     OTHER_WORDS,
     PADDING_ID,
@@ -106,6 +107,9 @@ NO_NUMBERS = (*NO_MASKS, *(word for word in OTHER_WORDS if word not in ("positio
 
 UNTOUCHED = tuple(map(Plain, ("nothing", "no", "positions", "random key")))
 """Values of further arguments beside which no other one is tried."""
+
+REPEATED = tuple(map(Plain, ("nothing", "no", "zeros", "length")))
+"""Values of further arguments that are given of several sequences end to end as of a single one."""
 
 TURNED = {BATCH_FIRST: "(n, B, d_model)", SEQUENCE_FIRST: "(B, n, d_model)", FEATURES_FIRST: "(n, d_model, B)"}
 """Orders of the axes of the output where batch and positions are exchanged, in words."""
@@ -591,7 +595,9 @@ class CalledSubject(Subject):
         self._learn_order_of_output(plain)
         self.mask_form = None
         self._switches = frozenset(only_asked_whether_given(self, plain))
-        self._mask = MaskSearch(self, probes).learned()
+        self._learn_bounds(plain)
+        # With bounds nothing is padded: lengths beside them hide nothing.
+        self._mask = LearnedMask() if self.is_laid_end_to_end else MaskSearch(self, probes).learned()
         self.mask_form = self._mask.form
         self.takes_mask = self.mask_form is not None
         self._mixes_samples = self._ends_in_mixed_samples(plain)
@@ -601,7 +607,6 @@ class CalledSubject(Subject):
         # Zeros hide everything where ones are kept, and so much that no number of the output may show it.
         if self.mask_form is not None and given is not None and (given == Plain("zeros") or not is_sure(given)):
             self.neutral[self._mask_argument] = self.mask_form
-        self._learn_bounds(plain)
         self._demand_nothing_else([name for name in self.neutral if self._matters(name, plain)])
 
     def how_called(self) -> Any:
@@ -828,7 +833,7 @@ class CalledSubject(Subject):
         known = self.neutral
         cut = [name for name in known if self.one_by_one and self._is_cut_by(name, plain)]
         beside = [form for name, form in known.items() if name not in cut]
-        if cut and all(form in (Plain("length"), Plain("nothing"), Plain("no")) for form in beside):
+        if cut and all(form in REPEATED or (isinstance(form, MaskForm) and form.values == LENGTHS) for form in beside):
             self.neutral, self.is_laid_end_to_end = known | dict.fromkeys(cut, Plain("bounds")), True
             if self.attempt(plain.inputs, None) is None:
                 self.neutral, self.is_laid_end_to_end = known, False

@@ -558,7 +558,15 @@ class CutApart(EndToEnd):
     def forward(self, ids: Tensor, starts: Tensor) -> Tensor:  # type: ignore[override]
         bounds = starts.tolist()
         cut = [(ids[a:b], torch.tensor([0, b - a])) for a, b in itertools.pairwise(bounds)]
-        return torch.cat([super(CutApart, self).forward(*one) for one in cut])
+        return torch.cat([EndToEnd.forward(self, *one) for one in cut])
+
+
+@unusual
+class CutApartBesideALength(CutApart):
+    """Is told how long the longest sequence is, too: nothing is padded up to there."""
+
+    def forward(self, ids: Tensor, starts: Tensor, max_seqlen: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(ids, starts)
 
 
 class SeesTheNextSequence(EndToEnd):
