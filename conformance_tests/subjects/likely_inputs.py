@@ -108,8 +108,8 @@ def positions_first(inputs: InputsOf) -> InputsOf:
 
 
 def likeliest_alone(inputs: InputsOf) -> InputsOf:
-    """Return the first few of the same inputs: ids, and vectors of the likeliest widths."""
-    return lambda weights, batch, length: islice(inputs(weights, batch, length), MOST_WIDTHS)
+    """Return the first of the same inputs: ids."""
+    return lambda weights, batch, length: islice(inputs(weights, batch, length), 1)
 
 
 def convolved_signals(shapes: Sequence[Shape], placed: Sequence[Shape]) -> Iterator[tuple[int, int]]:
