@@ -424,8 +424,8 @@ class Graph:
         if view is not None:
             return (view.number,)
         whole = codes if codes._base is None else codes._base
-        if not self.is_complete or whole.numel() > codes.numel():
-            return owning(codes)
+        if not self.is_complete or whole.numel() > codes.numel() or whole.is_inference():
+            return owning(codes)  # writing is not counted in inference mode
         version, known = getattr(whole, "_owning", (-1, ()))
         if version != whole._version:
             known = owning(whole)

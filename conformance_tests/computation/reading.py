@@ -14,7 +14,7 @@ from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, DistanceTable, attentions, names
 from conformance_tests.computation.constants import NEAR, SAME
 from conformance_tests.computation.feed_forward import FeedForward
-from conformance_tests.computation.graph import Codes, Graph, Value, places
+from conformance_tests.computation.graph import PLACES, Codes, Graph, Value, places
 from conformance_tests.computation.inputs import (
     ONE_FOR_ALL,
     WITH_FEATURES,
@@ -97,6 +97,42 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         # before it.
         departing = departing or found
     return departing or named or unread
+
+
+def asks_for_few(graph: Graph, hidden: Tensor) -> str:
+    """Say that the last attention has queries for no other positions than those that are read; else return nothing.
+
+    Hidden states at others, which nothing reads, need not be what they are in an encoder that computes them.
+    """
+    value = graph.owner(hidden)
+    found = [] if value is None else sorted(attentions(graph), key=lambda attention: attention.averages.number)
+    for attention in found:
+        state = graph.owner(attention.reads)
+        if value is None or state is None or not len(value.shape) == len(state.shape) == WITH_FEATURES:
+            continue
+        axis = next((a for a in range(2) if state.shape[a] == attention.weights.shape[-1]), None)
+        if axis is None:
+            continue
+        asked = set(along_axis(places(attention.reads[..., 0]), state.shape, axis).unique().tolist())
+        if len(asked) == state.shape[axis]:
+            continue
+        if attention is not found[-1]:
+            return ""  # a later one reads all positions
+        is_short = value.shape[axis] == len(asked)  # the others are left out of the hidden states, too
+        if is_short or positions_read(graph, value, axis) <= asked:
+            return (
+                f"its last attention has queries for {len(asked)} of {state.shape[axis]} positions alone, of which its "
+                f"output is made{attention.where_scored}: there are no hidden states of all positions to compare"
+            )
+    return ""
+
+
+def positions_read(graph: Graph, value: Value, axis: int) -> set[int]:
+    """Return the positions of a value, along an axis, at which the output or what it is made of reads it."""
+    later = [v for v in graph.ancestors(graph.output, behind=value) if value.number in graph.read_by(v)]
+    read = [graph.output, *(codes for v in later if v is not value for codes in v.arrays)]
+    entries = [places(codes[codes >> PLACES == value.number]) for codes in read]
+    return set(along_axis(torch.cat(entries), value.shape, axis).unique().tolist())
 
 
 def usual_width(cuts: Sequence[tuple[str, Tensor]]) -> int:

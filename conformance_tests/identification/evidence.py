@@ -172,8 +172,9 @@ class Calls:
         except Unsupported as reason:
             raise Undetermined(str(reason)) from None
         except Exception as fault:
-            shape = tuple(probe.inputs[0].shape)
-            refusal = f"calling the encoder on {shape} {probe.inputs[0].dtype} raised {with_line(fault)}"
+            shape, convention = tuple(probe.inputs[0].shape), self.subject.conventions().get("input")
+            given_as = f", given as {convention}," if convention else ""
+            refusal = f"calling the encoder on {shape} {probe.inputs[0].dtype}{given_as} raised {with_line(fault)}"
             if probe.inputs[0].is_floating_point() and self.takes_tokens(probe.inputs[0]):
                 raise table_is_missing(self.weights, mapping) from None
             left_open = refused(refusal, mapping, self.subject.hints)

@@ -17,7 +17,14 @@ from conformance_tests.computation.feed_forward import feed_forwards
 from conformance_tests.computation.graph import Codes, Graph
 from conformance_tests.computation.inputs import SINUSOIDS, special_ids, tables_by_argument
 from conformance_tests.computation.plain import plain
-from conformance_tests.computation.reading import as_stretched, ending, made_for_images, read, several_patches
+from conformance_tests.computation.reading import (
+    as_stretched,
+    asks_for_few,
+    ending,
+    made_for_images,
+    read,
+    several_patches,
+)
 from conformance_tests.computation.rotation import rotation
 from conformance_tests.computation.shown import EncoderReading, Facts, Finding
 from conformance_tests.errors import Departs, Refused, SubjectError, TableUnknown, Undetermined
@@ -210,14 +217,19 @@ class Settling:
         return replace(by_names, facts=Facts(unread=tuple(excuses(shown, by_names)), turned=rotation(shown.graph)))
 
     def _ends_earlier(self, shown: EncoderReading) -> bool:
-        """Let the subject end where the hidden states are, if it goes on to something else; return whether it does."""
-        end = (
-            None
-            if self.calls.has_head or self._ended or (shown.fits_slots and not shown.unread)
-            else ending(shown.graph, self._cuts(shown.graph))
-        )
+        """Let the subject end where the hidden states are, if it goes on to something else; return whether it does.
+
+        Raises:
+            Undetermined: if it computes hidden states only at the positions that it goes on with.
+        """
+        if self.calls.has_head or self._ended or (shown.fits_slots and not shown.unread):
+            return False
+        cuts = self._cuts(shown.graph)
+        end = ending(shown.graph, cuts)
         if end is None:
             return False
+        if (said := asks_for_few(shown.graph, dict(cuts)[end.part])) and not random_numbers(shown):
+            raise Undetermined(f"its computation shows that {said}")
         self._ended = True
         self.put_back()
         self.subject.end_at(end)

@@ -75,7 +75,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     for place in OUTER_NORMS:
         here = {path.rpartition(".")[2] for path in parameters if path.startswith(f"{place}.")}
         if here and of_layers and here != of_layers:
-            choices[place] = admissible("norm", here)[0]
+            choices[place] = norms_with(here)[0]
     if not of_layers:
         single = any(".norm_2." in path for path in parameters)
         raise SpecificationError(
@@ -83,7 +83,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
             if single
             else "there are no norms of the layers among the parameters"
         )
-    fitting = admissible("norm", of_layers)
+    fitting = norms_with(of_layers)
     choices["norm"] = "rms" if "rms" in fitting else fitting[0]
     if any(path.startswith("layers.0.norm_q.") for path in parameters):
         choices["attention"] = "normed-by-head" if "gamma_q" in of_first else "normed"
@@ -189,6 +189,18 @@ def admissible(slot: str, letters: set[str]) -> list[str]:
     fits = {name: len(e.parameters) for name, e in variants(slot).items() if set(e.parameters) <= letters}
     most = max(fits.values(), default=0)
     return [name for name, used in fits.items() if used == most]
+
+
+def norms_with(letters: set[str]) -> list[str]:
+    """Return the variants of a norm whose parameters are there.
+
+    Raises:
+        SpecificationError: if there are none.
+    """
+    fitting = admissible("norm", letters)
+    if not fitting:
+        raise SpecificationError(f"no norm has {', '.join(sorted(letters))} alone")
+    return fitting
 
 
 def layer_by_norms(parameters: Mapping[str, Tensor], *, is_ended: bool) -> str:

@@ -60,6 +60,7 @@ from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.mask_search import LearnedMask, MaskSearch, only_asked_whether_given
 from conformance_tests.subjects.masks import (
     DOCUMENTED,
+    LENGTHS,
     NO_MASKS,
     OTHER_WORDS,
     PADDING_ID,
@@ -113,6 +114,9 @@ NO_NUMBERS = (*NO_MASKS, *(word for word in OTHER_WORDS if word not in ("positio
 UNTOUCHED = tuple(map(Plain, ("nothing", "no", "positions", "random key")))
 """Values of further arguments beside which no other one is tried."""
 
+REPEATED = tuple(map(Plain, ("nothing", "no", "zeros", "length")))
+"""Values of further arguments that are given of several sequences end to end as of a single one."""
+
 TURNED = {BATCH_FIRST: "(n, B, d_model)", SEQUENCE_FIRST: "(B, n, d_model)", FEATURES_FIRST: "(n, d_model, B)"}
 """Orders of the axes of the output where batch and positions are exchanged, in words."""
 
@@ -157,6 +161,7 @@ class CalledSubject(Subject):
         self.takes_numbers = False
         self.one_by_one = False
         self.in_one_axis = False
+        self.is_laid_end_to_end = False
         self.ending: Ending | None = None
         self.place_of_head: int | None = None
         self.is_judged_with_head = False
@@ -205,7 +210,7 @@ class CalledSubject(Subject):
 
     def record(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """See ``Subject``: what belongs together of sequences that are handed over one by one stands in one array."""
-        if not self.one_by_one:
+        if not self.one_by_one or self.is_laid_end_to_end:
             return self.record_call(inputs, keep)
         each = [self.record_call(*one) for one in sequences(inputs, keep)]
         if len({len(arrays) for arrays in each}) > 1:
@@ -489,7 +494,8 @@ class CalledSubject(Subject):
         order |= {"output": INPUT_IN[FEATURES_FIRST]} if self.returns_features_first else {}
         order |= {"output": "(B·n, d_model)"} if self.in_one_axis else {}
         order |= {"output": self._with_single_axes(order.get("output", "(B, n, d_model)"))} if self.single_axes else {}
-        order |= {"input": "one sequence (n, …), without a batch"} if self.one_by_one else {}
+        one = "one sequence (n, …), without a batch"
+        order |= {"input": "(B·n, …)" if self.is_laid_end_to_end else one} if self.one_by_one else {}
         form = self.mask_form.of_one_sequence() if self.mask_form and self.one_by_one else self.mask_form
         return order | ({"mask": str(form)} if form else {})
 
@@ -597,6 +603,7 @@ class CalledSubject(Subject):
         plain, padded = probes["plain"], probes["scattered"]
         assert padded.keep is not None
         self.width = probes.encoder.dimensions.d_model
+        self.is_laid_end_to_end = False
         self.segments = self._segment_argument() if len(plain.inputs) > 1 else None
         self._stages = padded.stages
         self._added = padded.keep.shape[1] - self._positions(padded.inputs[0])
@@ -608,7 +615,9 @@ class CalledSubject(Subject):
         self._learn_order_of_output(plain)
         self.mask_form = None
         self._switches = frozenset(only_asked_whether_given(self, plain))
-        self._mask = MaskSearch(self, probes).learned()
+        self._learn_bounds(plain)
+        # With bounds nothing is padded: lengths beside them hide nothing.
+        self._mask = LearnedMask() if self.is_laid_end_to_end else MaskSearch(self, probes).learned()
         self.mask_form = self._mask.form
         self.takes_mask = self.mask_form is not None
         self._is_random = self._reads_padding = False  # also where it was so before, in another precision
@@ -810,6 +819,8 @@ class CalledSubject(Subject):
     def returned(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
         """Return everything that the encoder returns, in its own order of axes."""
         if self.one_by_one and len(inputs[0]) > 1:
+            if self.is_laid_end_to_end and keep is None:
+                return self._end_to_end(inputs, gradients)
             return joined([self.returned(*one, gradients) for one in sequences(inputs, keep)])
         if keep is not None and not self.reads_padding():
             assert self.mask_form is not None
@@ -839,6 +850,48 @@ class CalledSubject(Subject):
             keep.logical_not_()  # the caller sees in its mask that the encoder wrote into its copy
         return output
 
+    def _end_to_end(self, inputs: tuple[Tensor, ...], gradients: bool) -> Any:
+        """Return what the encoder returns of sequences that it gets in one axis, together with their bounds."""
+        sizes = inputs[0].shape[:2]
+        bounds = value_of(Plain("bounds"), torch.ones(sizes, dtype=torch.bool), inputs[0])
+        before, self._instead = self._instead, {**self._instead, **dict.fromkeys(self._bounding(), bounds)}
+        try:
+            returned = self.returned(tuple(x.flatten(0, 1)[None] for x in inputs), None, gradients)
+        finally:
+            self._instead = before
+        return over_tensors(lambda t: t[0].unflatten(0, sizes) if t.shape[:2] == (1, sizes.numel()) else t, returned)
+
+    def _bounding(self) -> list[str]:
+        """Return the arguments that are given the bounds of sequences."""
+        return [name for name, form in self.neutral.items() if form == Plain("bounds")]
+
+    def _learn_bounds(self, plain: Probe) -> None:
+        """Learn whether sequences can be laid end to end: the encoder takes them so, and is cut where a bound is."""
+        known = self.neutral
+        cut = [name for name in known if self.one_by_one and self._is_cut_by(name, plain)]
+        beside = [form for name, form in known.items() if name not in cut]
+        if cut and all(form in REPEATED or (isinstance(form, MaskForm) and form.values == LENGTHS) for form in beside):
+            self.neutral, self.is_laid_end_to_end = known | dict.fromkeys(cut, Plain("bounds")), True
+            if self.attempt(plain.inputs, None) is None:
+                self.neutral, self.is_laid_end_to_end = known, False
+
+    def _is_cut_by(self, argument: str, plain: Probe) -> bool:
+        """Return whether an argument takes the bounds of sequences: some between both ends change the output.
+
+        Zeros may do for one sequence, too.
+        """
+        if self.neutral[argument] not in (Plain("zeros"), Plain("bounds")):
+            return False
+        one, n = tuple(x[:1] for x in plain.inputs), plain.inputs[0].shape[1]
+        whole = self.attempt(one, None)
+        with self.giving({argument: torch.tensor([0, n])}):
+            same = self.attempt(one, None)
+        with self.giving({argument: torch.tensor([0, n // 3, n - n // 3, n])}):
+            cut = self.attempt(one, None)
+        if whole is None or same is None or cut is None:
+            return False
+        return torch.equal(whole, same) and whole.shape == cut.shape and not torch.equal(whole, cut)
+
     @property
     def _mask_argument(self) -> str:
         return self.mask_form.argument if self.mask_form else ""
@@ -853,7 +906,8 @@ class CalledSubject(Subject):
         is_length = "len" in name and form != Plain("zeros")
         known = name == self._mask_argument or tells_of_a_mask(name) or is_length
         again = form == Plain("input") and (is_attended(name) or name in self._given_anyhow)
-        if known or again or form in UNTOUCHED or name in self._kinds:
+        is_bound = form == Plain("bounds") and self.is_laid_end_to_end
+        if known or again or is_bound or form in UNTOUCHED or name in self._kinds:
             return False
         if form == Plain("nothing added") and self._adds(name, plain):
             return False

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import DispatchKey
+from torch._ops import HigherOrderOperator
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
@@ -43,6 +45,8 @@ class OperationMode(TorchDispatchMode):
     those that it holds.
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
 
@@ -53,7 +57,17 @@ class OperationMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation, unless one of the tensors computes with others that it holds."""
-        return NotImplemented if any(map(holds_others, types)) else self.ran(func, tuple(args), dict(kwargs or {}))
+        if any(map(holds_others, types)):
+            return NotImplemented
+        if isinstance(func, HigherOrderOperator):
+            with self:  # what takes functions, such as a change of scores, is written in operations
+                return func.py_kernels[DispatchKey.CompositeExplicitAutograd](*args, **(kwargs or {}))
+        if torch.is_inference_mode_enabled():
+            with self:  # autograd, which takes apart what consists of other operations, is passed by there
+                parts = func.decompose(*args, **(kwargs or {}))
+            if parts is not NotImplemented:
+                return parts
+        return self.ran(func, tuple(args), dict(kwargs or {}))
 
     def ran(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operation and return what it returns."""
@@ -115,5 +129,6 @@ def is_same_data(value: Tensor, argument: Any) -> bool:
         isinstance(argument, Tensor)
         and argument.numel() == value.numel()
         and argument.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
+        and not argument.is_inference()  # there torch does not count what is written
         and argument._version == 0
     )

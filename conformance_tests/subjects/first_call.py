@@ -44,6 +44,7 @@ from conformance_tests.subjects.likely_inputs import (
     inputs_of,
     is_waveform,
     lengths_told,
+    likeliest_alone,
     of_any_width,
     of_rectangles,
     of_stretches,
@@ -112,6 +113,7 @@ PLAIN = {
     "input": "the input again",
     "positions": "0, 1, 2, … (B, n)",
     "random key": "a key for random numbers",
+    "bounds": "0, n, 2·n, … (the bounds of sequences that are laid end to end)",
 }
 
 Filling = MaskForm | Plain
@@ -130,6 +132,7 @@ def value_of(form: Filling, keep: Tensor, x: Tensor) -> Any:
         "nothing added": torch.zeros_like(x),
         "input": x,
         "random key": torch.zeros(2, dtype=torch.uint32),
+        "bounds": keep.shape[1] * torch.arange(len(keep) + 1),
     }
     return (values | {"positions": torch.arange(keep.shape[1]).repeat(len(keep), 1)})[form.kind]
 
@@ -219,7 +222,7 @@ def fillings(argument: str, beside_vectors: bool = True, heads: Sequence[int] = 
         return [Plain("input"), Plain("random key"), Plain("nothing")]  # what attention reads may be called so too
     masks: list[Filling] = [MaskForm(argument, v, axes) for v in MASKS for axes in SHAPES]
     masks += [MaskForm(argument, v, WITH_HEADS, h) for v in MASKS for h in heads]
-    numbers: list[Filling] = [MaskForm(argument, LENGTHS, "B"), Plain("zeros")]
+    numbers: list[Filling] = [MaskForm(argument, LENGTHS, "B"), Plain("zeros"), Plain("bounds")]
     others: list[Filling] = [MaskForm(argument, v, axes) for v in COUNTED for axes in SHAPES]
     # A number may scale whatever it meets.
     # What is false switches off; few lengths are not called so.
@@ -644,6 +647,7 @@ def first_call(
         *([] if lengths else [refusals.mended()]),  # sizes that are asked for are no others
         *([attempts_of(weights, refusals, [few], asked, several, positions_first(likely), LIKELY)] if asked[0] else []),
         *([refusals.ascending(max(every, key=len))] if len(every) > 1 else []),
+        attempts(asked, more, likeliest_alone(likely), LIKELY),  # images of the first lengths may be too many
         attempts(asked, more, likely, LIKELY),
         refusals.ascending(*asked),
         attempts(asked, [few], likely, MOST_CALLS),

@@ -107,6 +107,11 @@ def positions_first(inputs: InputsOf) -> InputsOf:
     return lambda weights, batch, length: inputs(weights, length, batch)
 
 
+def likeliest_alone(inputs: InputsOf) -> InputsOf:
+    """Return the first of the same inputs: ids."""
+    return lambda weights, batch, length: islice(inputs(weights, batch, length), 1)
+
+
 def convolved_signals(shapes: Sequence[Shape], placed: Sequence[Shape]) -> Iterator[tuple[int, int]]:
     """Yield the shapes of signals from which kernels make the rows of ``placed`` tables of positions.
 
@@ -362,9 +367,9 @@ def of_any_width(weights: Mapping[str, Tensor], batch: int, length: int) -> Iter
 def lengths_told(*held: Mapping[str, Tensor], numbers: Sequence[int] = ()) -> dict[int, None]:
     """Return the numbers of positions that an encoder tells, the likeliest first.
 
-    These are the rows of tables, whole numbers that it keeps beside the sizes of its arrays, how often the width that
-    most arrays have goes into a longer one (a norm over all positions has n·d entries, and a map of them all reads as
-    many), and any of their sizes.
+    These are the sides of squares beside its weights (a mask is made for pairs of positions), the rows of tables, whole
+    numbers that it keeps beside the sizes of its arrays, how often the width that most arrays have goes into a longer
+    one (a norm over all positions has n·d entries, and a map of them all reads as many), and any of their sizes.
     A table of positions has rows for a class token, and for one that distils.
     """
     placed = position_tables([tuple(w.shape) for arrays in held for w in arrays.values()])
@@ -376,4 +381,6 @@ def lengths_told(*held: Mapping[str, Tensor], numbers: Sequence[int] = ()) -> di
     mapped = Counter(size for arrays in held for w in arrays.values() if w.ndim == MAP for size in w.shape)
     times += [size // width for width in sizes[:1] for size in mapped if mapped[size] == 1 and size % width == 0]
     kept = [number for number in numbers if number not in sizes]
-    return dict.fromkeys(size for size in (*rows, *kept, *times, *sizes) if 1 < size <= LONGEST)
+    beside = (w.shape for arrays in held[1:] for w in arrays.values() if w.ndim > 1)
+    pairs = [shape[-1] for shape in beside if shape[-1] == shape[-2]]
+    return dict.fromkeys(size for size in (*pairs, *rows, *kept, *times, *sizes) if 1 < size <= LONGEST)

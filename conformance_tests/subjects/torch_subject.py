@@ -66,8 +66,8 @@ MOST_FURTHER = 2
 WANTS_GRADIENTS = re.compile(r"requires? (a )?grad", re.IGNORECASE)
 """An error of autograd that an encoder meets while no gradients are recorded: it hooks them, or asks for some."""
 
-REFUSES_GRADIENTS = re.compile(r"modified in-?place|in-?place operation", re.IGNORECASE)
-"""An error of autograd where an encoder writes into what a gradient would need; its numbers are right."""
+REFUSES_GRADIENTS = re.compile(r"modified in-?place|in-?place operation|gradient|_grad\b|backward", re.IGNORECASE)
+"""An error where gradients are recorded: an encoder writes into what they need, or asks for a call without them."""
 
 MIXED_FLOATS = re.compile(r"double.*float|float.*double", re.IGNORECASE)
 MIXED_TYPES = re.compile(rf"{MIXED_FLOATS.pattern}|same dtype|mixed dtype", re.IGNORECASE)
@@ -314,7 +314,7 @@ class TorchSubject(EnteredSubject):
             return self._called(positional, named, gradients=self.records_gradients)
         try:
             return self._called(positional, named, gradients=gradients)
-        except RuntimeError as refusal:
+        except Exception as refusal:
             if not (REFUSES_GRADIENTS if gradients else WANTS_GRADIENTS).search(message(refusal)):
                 raise
             otherwise = self._called(positional, named, gradients=not gradients)

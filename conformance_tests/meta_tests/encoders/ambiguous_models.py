@@ -77,8 +77,8 @@ def cosine_attention() -> nn.Module:
     return Plain(layers_with(Cosine))
 
 
-class RelativeKeys(PlainAttention):
-    """Queries are compared with learned vectors of distances too, as by Shaw et al."""
+class RelativeQueries(PlainAttention):
+    """Keys are compared with learned vectors of distances too, and queries are not."""
 
     def __init__(self, width: int, count: int) -> None:
         super().__init__(width, count)
@@ -87,9 +87,9 @@ class RelativeKeys(PlainAttention):
     def score(self, q: Tensor, k: Tensor) -> Tensor:
         place = torch.arange(q.shape[2])
         relative = self.distances[(place - place[:, None]).clamp(-5, 5) + 5]
-        return super().score(q, k) + torch.einsum("bhid,ijd->bhij", q, relative) / self.scale
+        return super().score(q, k) + torch.einsum("bhjd,ijd->bhij", k, relative) / self.scale
 
 
-@ambiguous("its scores get a bias that is computed from its input added")
-def relative_keys() -> nn.Module:
-    return Plain(layers_with(RelativeKeys))
+@ambiguous("its keys are multiplied with vectors of distances")
+def relative_queries() -> nn.Module:
+    return Plain(layers_with(RelativeQueries))

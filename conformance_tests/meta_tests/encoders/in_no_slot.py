@@ -216,3 +216,53 @@ def wrong_heads_behind_an_entrance_of_no_slot() -> nn.Module:
     encoder = ActivatesItsInput()
     encoder.layers = nn.ModuleList(layers_with(ComparesItsHeads))
     return encoder
+
+
+class AsksFirst(PlainPreNorm):
+    """Has a query for the first position alone; what attention gives is added to all positions."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        q, k, v = self.attention.split(self.norm1(x))
+        heads = self.attention.score(q[:, :, :1], k).softmax(-1) @ v
+        x = self.left(x) + self.attention.out(self.attention.merge(heads))
+        return x + self.feed_forward(self.norm2(x))
+
+    def left(self, x: Tensor) -> Tensor:
+        """Return what goes on beside the attention."""
+        return x
+
+
+class GoesOnWithFirst(AsksFirst):
+    """Leaves out all other positions."""
+
+    def left(self, x: Tensor) -> Tensor:
+        return x[:, :1]
+
+
+class ReturnsFirst(nn.Module):
+    """Returns the first position, normed, of layers of which one may ask for it alone."""
+
+    def __init__(self, *kinds: type[PlainLayer]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(kind(28, 4, 37) for kind in kinds)
+        self.norm = nn.LayerNorm(28)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x[:, 0])
+
+
+def asks_for_what_it_returns() -> nn.Module:
+    """The last layer computes no other queries than that of the position that is returned."""
+    return ReturnsFirst(PlainPreNorm, AsksFirst)
+
+
+def leaves_out_the_others() -> nn.Module:
+    return ReturnsFirst(PlainPreNorm, GoesOnWithFirst)
+
+
+@excused("attention.scores", "ATT-3")
+def asks_too_early() -> nn.Module:
+    """The layer behind reads what has no query."""
+    return ReturnsFirst(AsksFirst, PlainPreNorm)

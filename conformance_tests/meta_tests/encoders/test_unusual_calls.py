@@ -58,6 +58,21 @@ def test_a_wrong_encoder_is_found_out_though_another_call_would_excuse_it(name: 
     assert words in said
 
 
+def test_nothing_but_its_gradients_is_missed_in_an_encoder_in_inference_mode(judged: Judgements) -> None:
+    """Its owner's calls return the right numbers, and the statistics of its norms are seen too."""
+    report = judged(unusual_tensors.in_inference_mode)
+    assert [r.id for r in report.of("fail")] == ["ENC-8", "ENC-9", "ENC-10"]
+    assert "NORM-1" in [r.id for r in report.of("pass")]
+
+
+def test_an_encoder_that_refuses_gradients_is_judged_without_them(judged: Judgements) -> None:
+    """The reason is its own."""
+    report = judged(unusual_tensors.refuses_gradients)
+    reason = "backward is not supported on this device"
+    assert f"called without gradients alone: with them it refuses to run ({reason})" in str(report.notes)
+    assert "ENC-8" in [r.id for r in report.of("unsupported") if reason in r.message]
+
+
 def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: Judgements) -> None:
     """It gets vectors that are no leaves of a graph, as a layer before it would give them."""
     assert [r.id for r in judged(unusual_layers.WritesIntoItsInput).of("fail")] == ["ENC-6"]
@@ -72,6 +87,8 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
         (in_no_slot.ActivatedWithItsPositions, "what enters its first layer is tanh"),
         (in_no_slot.LargestOfSomePixels, "what enters its first layer has a part that is max_pool2d"),
         (unusual_ids.DoublesTheLast, "with the id 60 among its tokens it computes something else than with others"),
+        (in_no_slot.asks_for_what_it_returns, "queries for 1 of 5 positions alone, of which its output is made"),
+        (in_no_slot.leaves_out_the_others, "queries for 1 of 5 positions alone, of which its output is made"),
         (unusual_defaults.CountsFromOne, "no padding is known that the numbers before 1 are kept for"),
     ],
 )

@@ -1,9 +1,19 @@
 """Correct encoders whose inputs come in ways of their authors, and a wrong one: lengths, axes, patches and ids."""
 
+import itertools
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
-from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, layers_with, plain_layers
+from conformance_tests.meta_tests.encoders.plain import (
+    Plain,
+    PlainAttention,
+    PlainLayer,
+    PlainPreNorm,
+    layers_with,
+    plain_layers,
+)
 from conformance_tests.meta_tests.encoders.unusual_calls import Tokens, excused, unusual
 
 
@@ -486,3 +496,86 @@ class AttendsToSamples(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         attended: Tensor = self.layers(self.tokens(ids) + self.places[:, : ids.shape[1]])
         return attended
+
+
+class AddsATable(PlainPreNorm):
+    """Adds a table of all pairs of twelve positions to the scores: it hides none of them."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.pairs = torch.zeros(12, 12)
+        self.attention.score = lambda q, k: q @ k.mT / self.attention.scale + self.pairs.to(q.dtype)  # type: ignore[method-assign]
+
+
+class TextBesideImages(nn.Module):
+    """Two towers, of which a method calls one: for texts of twelve tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token_table, self.places = nn.Embedding(41, 32), nn.Parameter(torch.randn(12, 32) / 10)
+        self.layers, self.norm = nn.ModuleList(AddsATable(32, 4, 128) for _ in range(2)), nn.LayerNorm(32)
+        self.map, self.first = nn.Conv2d(3, 64, 8, stride=8, bias=False), nn.Parameter(torch.randn(64))
+        self.of_patches = nn.Parameter(torch.randn(17, 64))
+        self.of_images = nn.ModuleList(PlainPreNorm(64, 4, 256) for _ in range(2))
+        self.before, self.behind = nn.LayerNorm(64), nn.LayerNorm(64)
+
+    def encode_text(self, ids: Tensor) -> Tensor:
+        x = (self.token_table(ids) + self.places).permute(1, 0, 2)  # refuses one feature, later than other lengths
+        x = x.permute(1, 0, 2)
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x)
+
+
+@unusual
+def text_beside_images() -> Callable[[Tensor], Tensor]:
+    return TextBesideImages().encode_text
+
+
+class EndToEnd(Tokens):
+    """All sequences stand in one axis, and another argument tells where each begins."""
+
+    def forward(self, ids: Tensor, starts: Tensor) -> Tensor:  # type: ignore[override]
+        places = torch.arange(len(ids))
+        which = self.sequence_of(torch.searchsorted(starts[1:].contiguous(), places, right=True))
+        x = self.token_table(ids) + self.position_table(places - starts[which])
+        return self.run(x[None], which[:, None] != which)[0]
+
+    def sequence_of(self, which: Tensor) -> Tensor:
+        """Return the number of each token's sequence."""
+        return which
+
+
+@unusual
+def end_to_end() -> nn.Module:
+    return EndToEnd()
+
+
+@unusual
+class CutApart(EndToEnd):
+    """Computes one sequence after the other."""
+
+    def forward(self, ids: Tensor, starts: Tensor) -> Tensor:  # type: ignore[override]
+        bounds = starts.tolist()
+        cut = [(ids[a:b], torch.tensor([0, b - a])) for a, b in itertools.pairwise(bounds)]
+        return torch.cat([EndToEnd.forward(self, *one) for one in cut])
+
+
+@unusual
+class CutApartBesideALength(CutApart):
+    """Is told how long the longest sequence is, too: nothing is padded up to there."""
+
+    def forward(self, ids: Tensor, starts: Tensor, max_seqlen: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(ids, starts)
+
+
+class SeesTheNextSequence(EndToEnd):
+    """Takes the first two sequences for one."""
+
+    def sequence_of(self, which: Tensor) -> Tensor:
+        return which.where(which != 1, 0)
+
+
+@excused("position.learned", "Z of sample 0 alone")
+def end_to_end_sees_the_next_sequence() -> nn.Module:
+    return SeesTheNextSequence()

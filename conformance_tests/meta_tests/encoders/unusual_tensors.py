@@ -1,6 +1,7 @@
 """Encoders that keep their numbers in ways of their authors: in tensors without a module, in templates, in integers."""
 
 import functools
+import importlib
 import inspect
 import math
 from collections.abc import Iterator
@@ -9,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
+from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import gelu, layer_norm, linear, scaled_dot_product_attention
 
-from conformance_tests.meta_tests.encoders.plain import Plain, PlainLayer, plain_layers
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, PlainLayer, layers_with, plain_layers
 from conformance_tests.meta_tests.encoders.unusual_calls import excused, unusual
 
 Weights = list[dict[str, Tensor]]
@@ -371,6 +373,49 @@ class DropsItsMaskInInference(Plain):
 @excused("encoder", "ENC-19")
 def drops_its_mask_in_inference() -> nn.Module:
     return DropsItsMaskInInference(plain_layers())
+
+
+class InInferenceMode(Plain):
+    """Computes in inference mode, where torch counts no changes and autograd takes no operation apart."""
+
+    @torch.inference_mode()
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(x, mask)
+
+
+@excused("encoder", "the output carries no gradient")
+def in_inference_mode() -> nn.Module:
+    return InInferenceMode(plain_layers())
+
+
+class RefusesGradients(Plain):
+    """Has a kernel for calls without gradients alone, as some of torch's on a CPU."""
+
+    def run(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        if torch.is_grad_enabled():
+            raise ValueError("backward is not supported on this device")
+        return super().run(x, hidden)
+
+
+@unusual
+def refuses_gradients() -> nn.Module:
+    return RefusesGradients(plain_layers())
+
+
+class ScoresByAFunction(PlainAttention):
+    """Hands its mask as a function of scores to an operation that refuses gradients on a CPU."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        def visible(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+            return score if hidden is None else score.masked_fill(hidden[b, 0, 0, j], -torch.inf)
+
+        return self.out(self.merge(flex_attention(*self.split(x), score_mod=visible)))
+
+
+@unusual
+def scores_by_a_function() -> nn.Module:
+    importlib.import_module("torch._dynamo")  # as transformers does, which sets it aside when the encoder is judged
+    return Plain(layers_with(ScoresByAFunction))
 
 
 class JoinedBiases(PlainLayer):

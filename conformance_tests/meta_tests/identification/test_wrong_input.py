@@ -86,3 +86,23 @@ def test_the_activation_is_recognised_behind_a_wrong_attention(monkeypatch: pyte
     monkeypatch.setattr(PlainLayer, "feed_forward", lambda l, x: l.fc2(nn.functional.gelu(l.fc1(x))))
     target = check(attending(score=lambda a, q, k: q @ k.mT / a.scale**1.5), explain=False).targets[0]
     assert (target.departs_at, target.profile["choices"]["activation"]) == ("attention.scores", "gelu")
+
+
+class HearsNothing(nn.Module):
+    """Takes one sequence, and refuses faint ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = PlainLayer(24, 4, 40)
+
+    def forward(self, x: Tensor) -> Tensor:
+        _, _ = x.shape
+        if x.abs().max() < 0.1:
+            raise ValueError("nothing is heard")
+        return self.layer(x[None])[0]
+
+
+def test_a_refusal_says_how_the_input_was_given() -> None:
+    """The shape is that of the suite's own input, which comes as the encoder takes it."""
+    said = "given as one sequence (n, …), without a batch, raised ValueError: nothing is heard"
+    assert said in str(check(HearsNothing).targets[0].notes)
