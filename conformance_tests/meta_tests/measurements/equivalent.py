@@ -105,6 +105,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ): WRITTEN_OVER,
     ("attention.within", "place = torch.arange(S.shape[-2], device=S.device)"): SQUARE,
     ("attention.scores", "return Q @ K.mT / math.sqrt(K.shape[-1])"): EQUAL_WIDTHS,
+    ("encoder.shared_bias", "return 0 if name.partition('.')[0] in ('D', 'R', 'norm_D') else l"): UNORDERED,
     ("attention.scores_relative_keys", "row = row_of_distance(Q.shape[-2], len(D))"): ON_THE_CPU,
     ("attention.scores_relative_keys", "row = row_of_distance(K.shape[-2], len(D)).to(D.device)"): SAME_POSITIONS,
     ("attention.scores_relative_keys", "row = row_of_distance(Q.shape[2], len(D)).to(D.device)"): COUNTED,
@@ -115,6 +116,27 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("attention.scores_relative_keys", "return (Q @ K.mT + of_distance) / math.sqrt(K.shape[-1])"): EQUAL_WIDTHS,
     ("attention.row_of_bucket", "return (rows // 2 + before.sign() * bucket).clamp(-1, rows - 1)"): ENDS,
     ("attention.scores_disentangled", "rows, (h, n, d_k) = (len(D), K.shape[-3:])"): SAME_POSITIONS,
+    (
+        "attention.scores_disentangled",
+        "demand(rows % 4 == 0 and rows >= 7 and (farthest - 1 > rows // 4), …)",
+    ): FOURS,
+    (
+        "attention.scores_disentangled",
+        "Q_D, K_D = ((distances @ W + b).unflatten(-1, (h, d_k)).transpose(1, 0) for W, b in ((W_Q, b_Q), (W_K, b_K)))",
+    ): EXCHANGED,
+    (
+        "attention.scores_disentangled",
+        "Q_D, K_D = ((distances @ W + b).unflatten(1, (h, d_k)).transpose(0, 1) for W, b in ((W_Q, b_Q), (W_K, b_K)))",
+    ): COUNTED,
+    ("attention.scores_disentangled", "row = row_of_bucket(n, rows, farthest)"): ON_THE_CPU,
+    (
+        "attention.scores_disentangled",
+        "of_queries = (Q @ K_D.mT).gather(-1, row.expand(len(K), h, n, n))",
+    ): SAME_POSITIONS,
+    (
+        "attention.scores_disentangled",
+        "of_keys = (K @ Q_D.mT).gather(-1, row.mT.expand(len(K), h, n, n)).mT",
+    ): SAME_POSITIONS,
     ("attention._demand_mask", "demand(keep.shape[axis] in (n, 1), …)"): UNORDERED,
     ("attention.mask", "_demand_mask(keep, S.shape[-2])"): SQUARE,
     ("attention.mask_additive", "_demand_mask(keep, S.shape[-2])"): SQUARE,

@@ -435,10 +435,10 @@ def test_three_terms_are_added_and_divided_by_the_root_of_three_widths() -> None
 
 @shows("ATT-24")
 def test_vectors_that_tell_no_distances_are_refused() -> None:
-    """Six rows have no quarters, four no scale beside the exact ones, and 8 rows tell distances up to 2 exactly."""
+    """Ten rows have no quarters, four no scale beside the exact ones, and 8 rows tell distances up to 2 exactly."""
     Q = torch.zeros(1, 1, 2, 3, dtype=torch.float64)
     I, zero = torch.eye(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
-    for rows, farthest in ((6, 128.0), (4, 128.0), (8, 3.0)):
+    for rows, farthest in ((10, 128.0), (4, 128.0), (8, 3.0)):
         D = torch.zeros(rows, 3, dtype=torch.float64)
         with refused(match=f"{rows} rows do not tell distances up to {farthest:g}"):
             scores_disentangled(

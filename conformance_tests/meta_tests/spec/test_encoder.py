@@ -252,8 +252,10 @@ def test_shared_layers_have_as_many_parameters_for_every_depth() -> None:
 
 @shows("ENC-20")
 def test_one_table_of_distances_serves_all_layers() -> None:
-    """R is that of layer 0; W_1 and all else are the layer's own."""
-    assert [shared_bias(l, "R") for l in range(3)] == [0, 0, 0]
+    """R is that of layer 0, and so are D and its norm; W_1 and all else are the layer's own."""
+    for name in ("R", "D", "norm_D.gamma"):
+        assert [shared_bias(l, name) for l in range(3)] == [0, 0, 0]
+    assert [shared_bias(l, "norm_1.gamma") for l in range(3)] == [0, 1, 2]
     assert [shared_bias(l, "W_1") for l in range(3)] == [0, 1, 2]
     profile = TORCH_PRE_LN.replace(bias="bucketed", sharing="bias")
     shapes = Encoder(profile, SIZES.replace(buckets=8)).parameter_shapes()
