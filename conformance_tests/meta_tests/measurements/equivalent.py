@@ -106,6 +106,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("attention.within", "place = torch.arange(S.shape[-2], device=S.device)"): SQUARE,
     ("attention.scores", "return Q @ K.mT / math.sqrt(K.shape[-1])"): EQUAL_WIDTHS,
     ("encoder.shared_bias", "return 0 if name.partition('.')[0] in ('D', 'R', 'norm_D') else l"): UNORDERED,
+    ("encoder.shared_bias", "return 0 if name.partition('.')[0] in ('norm_D', 'D', 'R') else l"): UNORDERED,
+    ("encoder.shared_bias", "return 0 if name.partition('.')[0] in ('R', 'norm_D', 'D') else l"): UNORDERED,
     ("attention.scores_relative_keys", "row = row_of_distance(Q.shape[-2], len(D))"): ON_THE_CPU,
     ("attention.scores_relative_keys", "row = row_of_distance(K.shape[-2], len(D)).to(D.device)"): SAME_POSITIONS,
     ("attention.scores_relative_keys", "row = row_of_distance(Q.shape[2], len(D)).to(D.device)"): COUNTED,
