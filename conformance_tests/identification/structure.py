@@ -270,13 +270,15 @@ def sizes(parameters: Mapping[str, Tensor], hints: Hints, N: int) -> Dimensions:
                     f"the input has width {found['d_e']}, but {path} has width {here['d_e']}: no slot has such a table"
                 )
             found |= here
-    found.pop("of_distances", 0)  # of a head, or of all
+    of_distances = found.pop("of_distances", 0)
     if found.pop("3", 3) != 3:
         raise SpecificationError("the convolutions of the input are not of width 3")
     if "W_e" not in parameters and found.get("d_e", found["d_model"]) != found["d_model"]:
         raise SpecificationError(f"the input has width {found['d_e']}, but the layers {found['d_model']}")
     hd_k, gd_k, gd_v = found.pop("hd_k"), found.pop("gd_k", 0), found.pop("gd_v")
     hd_v = gd_v * hd_k // gd_k if 0 < gd_k < hd_k else gd_v  # heads of queries share keys and values
+    if of_distances and "layers.0.norm_D.gamma" not in parameters and hd_k % of_distances == 0:
+        found["h"] = hd_k // of_distances  # a key of a distance is as wide as one of a head
     if sharing := heads_sharing_maps(parameters):
         hd_k, hd_v = sharing * hd_k, sharing * hd_v
         found["d_model"] = hd_k
