@@ -304,7 +304,7 @@ def test_any_encoding_will_do_for_what_is_printed(encoding: str) -> None:
         ("check --profile aut", {"auto"}),
         ("identify reference-v", {"reference-vit"}),
         ("profiles vi", {"vit", "vit-22b"}),
-        ("equations attention.scores_", {"attention.scores_unscaled"}),
+        ("equations attention.scores_u", {"attention.scores_unscaled"}),
         ("requirements ENC-18", {"ENC-18"}),
         ("deviations mask-p", {"mask-poisons-with-nan"}),
         ("count --profile rob", {"roberta"}),

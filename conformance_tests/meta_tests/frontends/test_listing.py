@@ -143,7 +143,7 @@ def test_a_requirement_is_shown_with_the_checks_that_decide_it() -> None:
     lines = printed("requirements", "att-3")
     assert lines[:2] == [f"ATT-3  {requirements()['ATT-3'].statement}", "equation attention.scores"]
     assert lines[2] == "decided by test_attention::test_scores_have_the_scale_of_their_variant (trace)"
-    assert lines[3] == '@decides("ATT-3", "ATT-5", level="trace")'
+    assert lines[3] == '@decides("ATT-3", "ATT-5", "ATT-23", "ATT-24", level="trace")'
     proved = next(r for r in requirements().values() if r.algebraic)
     assert printed("requirements", proved.id)[1] == f"equation {proved.equation} · proved with SymPy"
 
