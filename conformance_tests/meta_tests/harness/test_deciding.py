@@ -71,7 +71,7 @@ def test_plan_goes_from_weak_evidence_to_strong_and_no_further_than_asked(run_of
 
 
 def test_requirement_applies_where_its_equation_is_used(run_of: Runs) -> None:
-    """ATT-3 is about scaled scores, ATT-5 about unscaled ones; the profile scales them."""
+    """ATT-3 is about scaled scores, ATT-5 and others about other ones; the profile scales them."""
     check = registry().checks["test_attention::test_scores_have_the_scale_of_their_variant"]
-    assert check.requirements == ("ATT-3", "ATT-5")
+    assert check.requirements == ("ATT-3", "ATT-5", "ATT-23", "ATT-24")
     assert applicable_requirements(run_of(), check) == ["ATT-3"]
