@@ -75,7 +75,7 @@ class Walk(Measurement):
         return run
 
     def begin(self, equation: Equation, arrays: list[Tensor]) -> Step:
-        """A new step, inside of those that have begun; all of them read its arrays, which count where they are first."""
+        """A new step, inside of those that have begun; all of them read its arrays. Each array counts once."""
         within = [*(step.equation for step in self._around), equation]
         times = N if any(e.slot == "layer" for e in within) else S.One
         step = Step(equation, len(self._around), times, S.Zero)

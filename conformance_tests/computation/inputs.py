@@ -611,8 +611,10 @@ def read_sinusoids_of_grid(found: EncoderReading, rows: int, columns: int) -> No
 
 
 def are_waves_of_grid(table: Tensor) -> bool:
-    """Return whether each feature of a table (rows, columns, d_model) is a wave along one axis, and the same along the
-    other, and whether both axes have such."""
+    """Return whether each feature of a table (rows, columns, d_model) is a wave along one axis, and none along the other.
+
+    Both axes must have such.
+    """
     same = [(table == table.select(axis, 0).unsqueeze(axis)).flatten(0, 1).all(0) for axis in (0, 1)]
     waves = [along.any() and are_waves(table.select(axis, 0)[:, along]) for axis, along in enumerate(same)]
     return bool((same[0] | same[1]).all()) and all(waves)
