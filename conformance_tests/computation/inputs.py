@@ -611,7 +611,7 @@ def read_sinusoids_of_grid(found: EncoderReading, rows: int, columns: int) -> No
 
 
 def are_waves_of_grid(table: Tensor) -> bool:
-    """Return whether each feature of a table (rows, columns, d_model) is a wave along one axis and even along the other.
+    """Return whether each feature of a table (rows, columns, d_model) is a wave along one axis alone.
 
     Both axes must have such.
     """
