@@ -565,7 +565,7 @@ class CutApart(EndToEnd):
 class CutApartBesideALength(CutApart):
     """Is told how long the longest sequence is, too: nothing is padded up to there."""
 
-    def forward(self, ids: Tensor, starts: Tensor, max_seqlen: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(self, ids: Tensor, starts: Tensor, max_len: Tensor) -> Tensor:  # type: ignore[override]
         return super().forward(ids, starts)
 
 
