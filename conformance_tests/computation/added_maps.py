@@ -10,6 +10,7 @@ from torch import Tensor
 from conformance_tests.computation.affine import NONE, Affine, affine
 from conformance_tests.computation.graph import Graph, Value
 from conformance_tests.computation.rewriting import Replacing
+from conformance_tests.computation.sums import is_map
 
 MOST_BEHIND_ONE_ANOTHER = 2
 """So many maps are followed: a map of low rank is two."""
@@ -79,6 +80,4 @@ def whole_map(graph: Graph, codes: Tensor) -> Affine | None:
     found = affine(graph, codes) if codes.ndim > 1 else None
     if found is None or len(found.products) != 1 or not found.factor():
         return None
-    rows, columns = found.rows(), found.columns().flatten(0, -2)
-    is_whole = bool((rows == rows[..., :1]).all()) and bool((columns == columns[:1]).all())
-    return found if is_whole else None
+    return found if is_map(found) else None

@@ -954,7 +954,9 @@ def read_slopes(found: EncoderReading, attentions: Sequence[Attention]) -> None:
         found.kept["bias"] = sloped[0]
 
 
-def farthest_told(rows: Tensor, number: int, row_of: Callable[..., Tensor], *likely: float) -> tuple[float, str]:
+def farthest_told(
+    rows: Tensor, number: int, row_of: Callable[..., Tensor], likely: Sequence[float], least: int
+) -> tuple[float, str]:
     """Return from which distance on relative positions share a row, by the rows (n, n) of a table with so many.
 
     What is read of short inputs leaves several open: of these the first one that people choose. And how the rows
@@ -965,8 +967,9 @@ def farthest_told(rows: Tensor, number: int, row_of: Callable[..., Tensor], *lik
         number: how many the table has.
         row_of: the rows of an equation, by n, the number of rows and the farthest distance.
         likely: what people choose, the likeliest first.
+        least: the nearest one that the equation takes.
     """
-    n, least = len(rows), number // 4 + 2
+    n = len(rows)
     for farthest in (*likely, *map(float, range(least, 2 * n))):
         if farthest >= least and torch.equal(row_of(n, number, farthest), rows):
             return farthest, ""
@@ -987,11 +990,14 @@ def farthest_distance(rows: Tensor, number: int) -> tuple[float | None, str]:
     ahead = place - place[:, None]
     if number % 4 or n == 1 or not bool(((rows >= half) == (ahead > 0)).all()):
         return None, ""
-    return farthest_told(rows, number, buckets, *POWERS[7:8], *POWERS[3:12])
+    return farthest_told(rows, number, buckets, (FARTHEST_OF_T5, *POWERS), half // 2 + 1)
 
 
-POWERS = tuple(float(2**power) for power in range(14))
-"""What people choose as the distance from which on relative positions share a row."""
+FARTHEST_OF_T5, FARTHEST_OF_DEBERTA = 128.0, 512.0
+"""Distances from which on relative positions share a row in released encoders; many others keep them."""
+
+POWERS = tuple(float(2**power) for power in range(3, 14))
+"""Other such distances that people choose."""
 
 
 def order_by_distance(table: DistanceTable) -> Tensor | None:
@@ -1144,7 +1150,7 @@ def read_disentangled(found: EncoderReading, told: Sequence[Sequence[OfDistances
     """Read one table of distances, of whose rows queries and keys are made as of tokens."""
     table = told[0][0].table
     number, named = len(table), names(found.graph, table)
-    found.choices |= {"scores": "disentangled", "max_distance": POWERS[9]}
+    found.choices |= {"scores": "disentangled", "max_distance": FARTHEST_OF_DEBERTA}
     for each in dict.fromkeys(each for here in told for each in here):
         one_by_one = row_of_distance(len(each.rows), number)
         if len(each.rows) > number // 4 + 1 and any(
@@ -1152,8 +1158,11 @@ def read_disentangled(found: EncoderReading, told: Sequence[Sequence[OfDistances
         ):
             found.foreign.append(f"its vectors of distances ({named}) tell each one by itself{where}")
             return
-        farthest, wrong = farthest_told(each.rows, number, row_of_bucket, *POWERS[9:10], *POWERS[3:])
-        if wrong and not farthest_told(each.rows.mT, number, row_of_bucket, *POWERS[9:10], *POWERS[3:])[1]:
+        (farthest, wrong), (_, wrong_from_keys) = (
+            farthest_told(rows, number, row_of_bucket, (FARTHEST_OF_DEBERTA, *POWERS), number // 4 + 2)
+            for rows in (each.rows, each.rows.mT)
+        )
+        if wrong and not wrong_from_keys:
             wrong = f"{each.of} are multiplied with the vector of k − j, where that of j − k belongs"
         elif not wrong:
             found.choices["max_distance"] = farthest
