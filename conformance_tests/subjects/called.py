@@ -103,7 +103,7 @@ OTHER_ID = "positions are hidden where the id is {}, though the table of embeddi
 """A contradiction within an encoder: the row of padding is read, and a token in its place is not."""
 
 LOST = "its argument {} does something else where {} is given too, though that hides nothing"
-"""What an argument does is the same whether or not another one is given that does nothing."""
+"""An argument must do the same, whether or not another one is given that does nothing by itself."""
 
 MOST_NUMBERING = 4
 """So many arguments are tried for numbers of positions: each takes up to six calls."""

@@ -17,13 +17,13 @@ EXACT = 4
 
 
 def ahead(n: int) -> Tensor:
-    """K − j for every pair of positions."""
+    """The distance k − j for every pair of positions."""
     place = torch.arange(n)
     return place - place[:, None]
 
 
 class OfDistances(PlainAttention):
-    """Adds to the scores what a function makes of queries, keys and the table of distances."""
+    """Adds terms to the scores: a function computes them from queries, keys and the table of distances."""
 
     def __init__(self, terms: Callable[..., Tensor], table: nn.Embedding | None = None, times: float = 1.0) -> None:
         super().__init__(28, 4)

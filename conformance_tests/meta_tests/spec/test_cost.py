@@ -97,7 +97,7 @@ LESS = {
     "mpnet": (N - 1) * symbol("buckets") * h,
     "t5-encoder": (N - 1) * symbol("buckets") * h,
 }
-"""What N layers have less than N times the parameters of one: the first norm's γ, all but one table, and its norm."""
+"""By how much N layers fall short of N times one: the first norm's γ, and all tables and their norms but one."""
 
 
 @pytest.mark.parametrize("name", PROFILES)
