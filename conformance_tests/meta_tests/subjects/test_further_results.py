@@ -30,7 +30,7 @@ KEEP = torch.tensor([[1, 1, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 
     ],
 )
 def test_each_sequence_has_its_own_part_of_a_result(read: Callable[[Tensor], Tensor], mixes: bool) -> None:
-    """What belongs to one sequence alone is a mistake; a number of all, similarities, and random numbers say nothing.
+    """A part that is made of other sequences, too, is a mistake; losses, similarities and noise are none.
 
     A mean over the batch, (7, 2), reads all sequences alike, and so might a statistic.
     """
