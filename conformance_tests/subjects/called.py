@@ -807,7 +807,8 @@ class CalledSubject(Subject):
         returned = self.returned(inputs, keep, gradients)
         if self.place_of_head is None:
             hidden = hidden_states(returned, self.width, self.result)
-            hidden = self._turned_back(hidden.squeeze(self.single_axes))
+            hidden = hidden.squeeze(self.single_axes) if self.single_axes else hidden  # a sparse one has no views
+            hidden = self._turned_back(hidden)
             hidden = hidden.mT if self.returns_features_first and hidden.ndim == SEQUENCE else hidden
             hidden = hidden.transpose(0, 1) if self.returns_turned else hidden
         else:
