@@ -4,7 +4,7 @@ from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import Run
 
 
-@decides("HEAD-1", "HEAD-4", "HEAD-5", "HEAD-6", "HEAD-7", level="trace")
+@decides("HEAD-1", "HEAD-4", "HEAD-5", "HEAD-6", "HEAD-7", "HEAD-13", level="trace")
 def test_head_computes_its_variant(run: Run) -> None:
     """The head's value for Z: one of the encoder's intermediates, and what is returned."""
     run.expect("head", *run.with_and_without_padding()).is_formed()
@@ -22,3 +22,9 @@ def test_pool_reads_the_valid_positions_of_its_variant(run: Run) -> None:
 def test_vector_has_the_length_of_its_variant(run: Run) -> None:
     """The vector of each sequence behind its map, if it has one."""
     run.expect("length", *run.with_and_without_padding()).is_formed()
+
+
+@decides("HEAD-14", level="trace")
+def test_pooling_layer_computes_its_variant(run: Run) -> None:
+    """What is made of the vector of each sequence."""
+    run.expect("transform", *run.with_and_without_padding()).is_formed()

@@ -60,6 +60,41 @@ def classifier(
     return length(pool(Z, keep) @ W_cls + b_cls)
 
 
+@requirement("HEAD-13", "The result is made of the pooled vector of each sequence alone.")
+@equation("head.transformed", slot="head")
+def transformed(
+    Z: Float[Tensor, "B n d_model"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    pool: Callable[..., Tensor],
+    transform: Callable[..., Tensor],
+) -> Float[Tensor, "B *axes"]:
+    r"""Whatever a model makes of one vector for each sequence. Devlin et al. 2018, §4, as released.
+
+    $$ y = T(\mathrm{pool}(Z)) $$
+
+    Undefined: T, which may be any function; the suite takes it from the model itself.
+    """
+    return transform(pool(Z, keep))
+
+
+@requirement("HEAD-14", "The vector goes through an affine map and the hyperbolic tangent.")
+@equation("head.pooler", slot="transform")
+def pooler(
+    u: Float[Tensor, "B d_model"],
+    *,
+    W_pool: Float[Tensor, "d_model d_model"],
+    b_pool: Float[Tensor, "d_model"],
+) -> Float[Tensor, "B d_model"]:
+    r"""Pooling layer. Devlin et al. 2018, as released.
+
+    $$ T(u) = \tanh(u W_p + b_p) $$
+
+    Undefined: nothing.
+    """
+    return torch.tanh(u @ W_pool + b_pool)
+
+
 @requirement("HEAD-2", "The first position alone is read.")
 @equation("head.first", slot="pool")
 def first(Z: Float[Tensor, "B n d_model"], keep: Bool[Tensor, "#B #n #n"]) -> Float[Tensor, "B d_model"]:

@@ -259,6 +259,7 @@ VASWANI_2017 = define(
     head="none",
     pool="first",
     length="any",
+    transform="pooler",
     eps=1e-6,
     p_drop=0.1,
     position_offset=0,

@@ -11,6 +11,7 @@ from conformance_tests.deviations import deviation
 from encoder_spec.head import any_length, counted, largest, unit_length, valid_positions
 
 NONE, POOLED, CLASSIFIER, MLM, NSP = "head.none", "head.pooled", "head.classifier", "head.mlm", "head.nsp"
+TRANSFORMED, POOLER = "head.transformed", "head.pooler"
 FIRST, MEAN, LAST, COUNTED, LARGEST = (f"head.{pool}" for pool in ("first", "mean", "last", "counted", "largest"))
 ANY, UNIT = "head.any_length", "head.unit_length"
 
@@ -52,6 +53,25 @@ def bias_ignored(Z: Tensor, keep: Tensor, *, pool: F, length: F, W_cls: Class, b
 def squashed(Z: Tensor, keep: Tensor, *, pool: F, length: F) -> Tensor:
     """The vector of a sequence goes through a hyperbolic tangent."""
     return length(torch.tanh(pool(Z, keep)))
+
+
+@deviation("transformed-before-pooling", TRANSFORMED, "HEAD-13")
+def transformed_before_pooling(Z: Tensor, keep: Tensor, *, pool: F, transform: F) -> Tensor:
+    """Each position is transformed, and what comes of them is pooled."""
+    each = transform(Z.flatten(0, 1)).unflatten(0, Z.shape[:2])
+    return pool(each, keep)
+
+
+@deviation("pooler-without-activation", POOLER, "HEAD-14", "commonly seen")
+def without_activation(u: Tensor, *, W_pool: Square, b_pool: Vector) -> Tensor:
+    """The pooling layer has no hyperbolic tangent."""
+    return u @ W_pool + b_pool
+
+
+@deviation("pooler-bias-ignored", POOLER, ("HEAD-14", "ENC-8"))
+def pooler_bias_ignored(u: Tensor, *, W_pool: Square, b_pool: Vector) -> Tensor:
+    """The pooling layer has a bias, which is never added."""
+    return torch.tanh(u @ W_pool)
 
 
 @deviation("class-read-from-the-end", FIRST, "HEAD-2", "commonly seen")

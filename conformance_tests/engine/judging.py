@@ -24,7 +24,7 @@ from conformance_tests.harness.question import Question
 from conformance_tests.harness.rare_ids import told_apart
 from conformance_tests.harness.run import OF_HEAD, Run
 from conformance_tests.identification.foreign_parts import listed
-from conformance_tests.identification.head import run_with_head
+from conformance_tests.identification.head import judged_of_head, run_with_head
 from conformance_tests.identification.opening import opened, rejudged
 from conformance_tests.identification.settling import NOTHING_REPRODUCES
 from conformance_tests.reports.expected import Expected, apply_expected
@@ -207,7 +207,7 @@ def judge(
             else:
                 if (whole := run_with_head(run)) is not None:
                     run.with_head = whole
-                    subject.learn_head()
+                    subject.learn_head(judged_of_head(whole))
                 report.dtype = name_of(subject.dtype)
                 describe(run, report)
                 report.notes.extend([*elsewhere(question.device), *below_resolution(report.dtype)])

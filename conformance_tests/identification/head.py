@@ -1,6 +1,6 @@
 """Head of a model: how it turns the hidden states of its encoder into what it returns, by agreement."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import permutations, product
@@ -62,8 +62,9 @@ def fill(model: Subject, arrays: Mapping[str, Tensor], seed: int) -> None:
 def headed(run: Run, model: Subject, case: Case) -> Run | None:
     """Return the run of a whole model with a head that gives what it returns; None if none does.
 
-    Heads are tried without padding, on the model's own hidden states. Of those that differ with padding alone, the one
-    counts that does with it what the model does. A single position that is read is that of the class token, if there is
+    Heads are tried without padding, on the model's own hidden states, and where no published one fits, what the model
+    itself makes of a vector. Of those that differ with padding alone, the one counts that does with it what the model
+    does. A single position that is read is that of the class token, if there is
     one; of a head that reads another one that is said.
     """
     has_class_token = run.encoder.profile["cls"].variant == "cls"
@@ -72,20 +73,67 @@ def headed(run: Run, model: Subject, case: Case) -> Run | None:
         returned, Z = whole.output(case), run.output(case)
         if returned.ndim != ONE_FOR_EACH_SEQUENCE or len(returned) != len(Z):
             return None
-        fitting = [
-            replace(whole, encoder=encoder, mapping=run.mapping.with_constants(parameters))
-            for encoder, parameters in heads(run, model, returned.shape[-1])
-            if not (has_class_token and encoder.profile["pool"].variant in OF_THE_END)
-            and is_given(returned.double(), given_by(encoder, parameters, run, Z.double()), model.dtype)
-        ]
-        if has_class_token and not fitting:
-            return reading_another(run, whole, returned, Z)
+
+        def fit(head: tuple[Encoder, Mapping[str, Tensor]]) -> bool:
+            is_read = not (has_class_token and head[0].profile["pool"].variant in OF_THE_END)
+            return is_read and is_given(returned.double(), given_by(*head, run, Z.double()), model.dtype)
+
+        found = list(filter(fit, heads(run, model, returned.shape[-1]))) or list(filter(fit, its_own(whole, case, Z)))
+        fitting = [replace(whole, encoder=e, mapping=run.mapping.with_constants(p)) for e, p in found]
+        if has_class_token and not fitting and (another := reading_another(run, whole, returned, Z)) is not None:
+            return another
         # One that chooses a position by its id may have found none, and begun with the first.
         fitting = [one for one in fitting if not ids_apart(one, rare_ids(run))]
         if len(fitting) > 1:
             fitting.sort(key=lambda one: not all(map(one.agrees, one.cases(*PADDED))))
         return next(iter(fitting), None)
     return None
+
+
+def judged_of_head(whole: Run) -> str:
+    """Return what is judged behind the hidden states of a whole model, as a part of a sentence."""
+    profile = whole.encoder.profile
+    if profile["head"].variant != "transformed":
+        return "what follows is judged as its head"
+    title = profile["pool"].title
+    return f"what follows reads the {title[0].lower()}{title[1:]}, and is judged in that alone"
+
+
+def its_own(whole: Run, case: Case, Z: Tensor) -> Iterator[tuple[Encoder, Mapping[str, Tensor]]]:
+    """Yield the encoder below each pool, with what a model itself makes of the vector.
+
+    Every pool gives the vector that stands at all positions: so the model shows what it makes of any, if it makes the
+    same of one position as of many. A sum does not, and has no pool.
+
+    Args:
+        whole: of the whole model.
+        case: without padding.
+        Z: its hidden states there.
+    """
+    probe, model = whole.probes[case.probe], whole.subject
+
+    def made_by(inputs: tuple[Tensor, ...], positions: int) -> Callable[[Tensor], Tensor]:
+        def its_own(u: Tensor) -> Tensor:
+            """What the model makes of the vector."""
+            of_each = tuple(x[:1].expand(len(u), *x.shape[1:]).clone() for x in inputs)
+            return model.made_of(u[:, None].expand(-1, positions, -1), of_each).double()
+
+        return its_own
+
+    n, transform = Z.shape[1], made_by(probe.inputs, Z.shape[1])
+    vectors = Z[:, 0].double()
+    made = transform(vectors)
+    if is_given(made, made[:1].expand_as(made), model.dtype):
+        return  # of every vector it makes the same
+    if probe.by_position and whole.sizes is None:
+        of_one = made_by(tuple(x[:, :1] for x in probe.inputs), 1 + n - probe.inputs[0].shape[1])
+        if not is_given(of_one(vectors), made, model.dtype):
+            return
+    elif model.takes_mask:
+        return
+    for pool in variants("pool"):
+        chosen = whole.encoder.profile.replace(head="transformed", pool=pool, transform=transform)
+        yield Encoder(chosen, whole.encoder.dimensions), {}
 
 
 def reading_another(run: Run, whole: Run, returned: Tensor, Z: Tensor) -> Run | None:

@@ -164,7 +164,8 @@ class CalledSubject(Subject):
         self.is_laid_end_to_end = False
         self.ending: Ending | None = None
         self.place_of_head: int | None = None
-        self.is_judged_with_head = False
+        self.stands_on: Ending | None = None
+        self.of_what_follows = ""
         self._added = 0
         self._stages: Dimensions | None = None
         self._searched_in_vain = 0.0
@@ -476,13 +477,13 @@ class CalledSubject(Subject):
         A mask that is one of attention alone leaves what is on top of the hidden states to read all positions.
         """
         whole = copy(self)
-        whole.ending, whole.place_of_head = None, place
+        whole.ending, whole.stands_on, whole.place_of_head = None, self.ending, place
         whole.takes_mask = self.mask_form is not None and self.mask_form.tells_padding
         return whole
 
-    def learn_head(self) -> None:
+    def learn_head(self, judged: str) -> None:
         """See ``Subject``."""
-        self.is_judged_with_head = True
+        self.of_what_follows = judged
 
     def conventions(self) -> dict[str, str]:
         """See ``Subject``: what was learned."""
@@ -552,10 +553,8 @@ class CalledSubject(Subject):
         """Return a remark on how far a model is judged."""
         if self.ending is None:
             return ""
-        if self.is_judged_with_head:
-            return (
-                f"its hidden states are {self.ends_with.format(self.ending.part)}; what follows is judged as its head"
-            )
+        if self.of_what_follows:
+            return f"its hidden states are {self.ends_with.format(self.ending.part)}; {self.of_what_follows}"
         behind = sorted(self.ending.behind)
         named = f" ({', '.join(behind[:MOST_NAMES])}{', …' if len(behind) > MOST_NAMES else ''})" if behind else ""
         return f"judged up to {self.ends_with.format(self.ending.part)}, without what follows{named}"
@@ -806,16 +805,19 @@ class CalledSubject(Subject):
         """See ``Subject``."""
         returned = self.returned(inputs, keep, gradients)
         if self.place_of_head is None:
-            hidden = hidden_states(returned, self.width, self.result)
-            hidden = hidden.squeeze(self.single_axes) if self.single_axes else hidden  # a sparse one has no views
-            hidden = self._turned_back(hidden)
-            hidden = hidden.mT if self.returns_features_first and hidden.ndim == SEQUENCE else hidden
-            hidden = hidden.transpose(0, 1) if self.returns_turned else hidden
+            hidden = self.in_our_order(hidden_states(returned, self.width, self.result))
         else:
             hidden = tensors_in(returned)[self.place_of_head]  # a vector for each sequence has no axis of positions
         # One without values cannot be moved; the guard reports it. A copy stays what it is where an encoder fills one
         # buffer in every call.
         return hidden if hidden.is_meta else hidden.cpu().clone()
+
+    def in_our_order(self, hidden: Tensor) -> Tensor:
+        """Return hidden states in the order (B, n, d_model)."""
+        hidden = hidden.squeeze(self.single_axes) if self.single_axes else hidden  # a sparse one has no views
+        hidden = self._turned_back(hidden)
+        hidden = hidden.mT if self.returns_features_first and hidden.ndim == SEQUENCE else hidden
+        return hidden.transpose(0, 1) if self.returns_turned else hidden
 
     def returned(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool) -> Any:
         """Return everything that the encoder returns, in its own order of axes."""

@@ -174,8 +174,20 @@ class Subject:
         """
         return ()
 
-    def learn_head(self) -> None:
-        """Take up that what stands behind the part that it is judged up to is judged too."""
+    def made_of(self, hidden: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Return what a whole model, one of ``with_heads``, makes of other hidden states than its own.
+
+        Args:
+            hidden: (B, n, d_model), as many as the part gives for these inputs.
+            inputs: what the model is called with.
+
+        Raises:
+            Unsupported: if the hidden states cannot be replaced.
+        """
+        raise Unsupported("the subject's hidden states cannot be replaced")
+
+    def learn_head(self, judged: str) -> None:
+        """Take up what is judged of what stands behind the part that it is judged up to, as a part of a sentence."""
 
     def how_called(self) -> Any:
         """Return what was learned of how it is called."""

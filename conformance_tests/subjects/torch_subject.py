@@ -17,7 +17,7 @@ from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch.overrides import TorchFunctionMode
 
 from conformance_tests.computation.graph import Graph
-from conformance_tests.errors import Disagreement, SubjectError, Unsupported, message
+from conformance_tests.errors import Disagreement, SubjectError, Unsupported, message, one_line
 from conformance_tests.numerics.noise import WithNoise
 from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.numerics.sketches import as_they_arise
@@ -27,6 +27,7 @@ from conformance_tests.subjects.calling import (
     Arguments,
     arguments_of,
     hands_on,
+    hidden_states,
     input_by_name,
     tensors_in,
 )
@@ -45,6 +46,7 @@ from conformance_tests.subjects.handed_on import documentation
 from conformance_tests.subjects.holding import whole_numbers
 from conformance_tests.subjects.masks import DOCUMENTED, LENGTHS, MaskForm
 from conformance_tests.subjects.noisy_call import NO_CALL, noisy_call
+from conformance_tests.subjects.one_by_one import over_tensors
 from conformance_tests.subjects.subject import Boundary, Precision, without_numbers
 from conformance_tests.subjects.torch_hints import documented_masks, hints_of
 from conformance_tests.subjects.torch_recording import TorchRecording
@@ -349,6 +351,36 @@ class TorchSubject(EnteredSubject):
         finally:
             hook.remove()
         return returned[-1]
+
+    def made_of(self, hidden: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
+        """See ``Subject``: the first part that gives the hidden states gives others in their place."""
+        own = self._given_below(inputs)
+        places = self.in_our_order(torch.arange(own.numel()).view(own.shape))
+        if places.shape != hidden.shape:
+            return super().made_of(hidden, inputs)
+        others = hidden.flatten()[places.flatten().argsort()].view(own.shape).to(own)
+
+        def is_own(t: Tensor) -> bool:
+            return t.shape == own.shape and torch.equal(t, own)
+
+        def in_their_place(_: nn.Module, __: Any, given: Any) -> Any:
+            has_own = any(map(is_own, tensors_in(given)))  # what follows gets the others, and gives them on
+            return over_tensors(lambda t: others if is_own(t) else t, given) if has_own else None
+
+        hooks = [part.register_forward_hook(in_their_place) for part in self.module.modules()]
+        try:
+            return self.encode(inputs, None, gradients=hidden.requires_grad)
+        except Exception as fault:
+            raise Unsupported(f"the subject's hidden states cannot be replaced: {one_line(fault)}") from fault
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _given_below(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Return the hidden states on which a whole model stands, in its own order of axes."""
+        below = copy.copy(self)
+        below.ending, below.place_of_head = self.stands_on, None
+        return hidden_states(below.returned(inputs, None, gradients=False), self.width, self.result)
 
     def remarks(self) -> tuple[str, ...]:
         """See ``CalledSubject``: and in which way alone it runs."""

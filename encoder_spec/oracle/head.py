@@ -28,6 +28,17 @@ def classifier(
     return length(mapped)
 
 
+def transformed(Z: Array, keep: Mask, *, pool: Callable[..., Array], transform: Callable[..., Array]) -> Array:
+    """y[b, …] = T(pool(Z))[b, …]."""
+    return transform(pool(Z, keep))
+
+
+def pooler(u: Array, *, W_pool: Array, b_pool: Array) -> Array:
+    """y[b, m] = tanh(Σ_m' u[b, m'] W_p[m', m] + b_p[m])."""
+    inner: Array = np.einsum("bk,km->bm", u, W_pool) + b_pool
+    return np.array([[math.tanh(entry) for entry in row] for row in inner]).reshape(inner.shape)
+
+
 def first(Z: Array, keep: Mask) -> Array:  # noqa: ARG001
     """y[b, m] = Z[b, 0, m]."""
     return Z[:, 0, :]

@@ -263,11 +263,100 @@ def test_a_mask_of_attention_says_nothing_of_padding() -> None:
     assert "mask" in target.profile["conventions"]
 
 
-def test_a_head_without_a_name_leaves_the_rest_as_it_was() -> None:
-    """No slot has a head of two layers, so this one is not judged."""
-    model = Pooled()
-    model.classes = nn.Sequential(nn.Linear(28, 7), nn.Tanh(), nn.Linear(7, 5))  # type: ignore[assignment]
-    target = check(model).targets[0]
+class SeveralLayers(Pooled):
+    """Classes by two maps behind a norm, of one vector for each sequence: its mean, unless something else is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.classes = nn.Sequential(nn.LayerNorm(28), nn.Linear(28, 7), nn.Tanh(), nn.Linear(7, 5))  # type: ignore[assignment]
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        keep = torch.ones(ids.shape, dtype=torch.bool) if mask is None else mask
+        return self.classes(self.read(self.states(ids, mask), keep[..., None]))
+
+    def read(self, Z: Tensor, keep: Tensor) -> Tensor:
+        return (Z * keep).sum(1) / keep.sum(1)
+
+
+class OfTheFirst(SeveralLayers):
+    def read(self, Z: Tensor, keep: Tensor) -> Tensor:
+        return Z[:, 0]
+
+
+class OfTheLargest(SeveralLayers):
+    def read(self, Z: Tensor, keep: Tensor) -> Tensor:
+        return Z.masked_fill(~keep, -torch.inf).amax(1)
+
+
+class OfEveryPosition(SeveralLayers):
+    def read(self, Z: Tensor, keep: Tensor) -> Tensor:
+        return Z.mean(1)
+
+
+class DividedByTheLength(SeveralLayers):
+    def read(self, Z: Tensor, keep: Tensor) -> Tensor:
+        return (Z * keep).sum(1) / Z.shape[1]
+
+
+class OfTheLastOfAll(SeveralLayers):
+    def read(self, Z: Tensor, keep: Tensor) -> Tensor:
+        return Z[:, -1]
+
+
+class OfTheSum(SeveralLayers):
+    """No pool is a sum: it grows with the number of positions."""
+
+    def read(self, Z: Tensor, keep: Tensor) -> Tensor:
+        return (Z * keep).sum(1)
+
+
+class OfSquashed(SeveralLayers):
+    """Each position is transformed before the mean is taken."""
+
+    def read(self, Z: Tensor, keep: Tensor) -> Tensor:
+        return super().read(Z.tanh(), keep)
+
+
+class OfNothing(SeveralLayers):
+    """Gives every sequence the same."""
+
+    def read(self, Z: Tensor, keep: Tensor) -> Tensor:
+        return 0 * Z[:, 0]
+
+
+@pytest.mark.parametrize(("make", "pool"), [(SeveralLayers, "mean"), (OfTheFirst, "first"), (OfTheLargest, "largest")])
+def test_which_vector_is_read_shows_behind_any_layers(make: type[nn.Module], pool: str) -> None:
+    """What the model makes of it is its own."""
+    target = check(make()).targets[0]
+    assert (target.verdict, target.level) == ("conformant", "gradient"), target.notes
+    assert (target.profile["choices"]["head"], target.profile["choices"]["pool"]) == ("transformed", pool)
+    assert target.notes[0].startswith("its hidden states are what its part `layers.1` returns; what follows reads the ")
+    assert target.notes[0].endswith(", and is judged in that alone")
+    of_head = {r.id: r.outcome for r in target.requirements if r.id.startswith("HEAD")}
+    assert "HEAD-13" in of_head
+    assert set(of_head.values()) == {"pass"}
+
+
+@pytest.mark.parametrize(
+    ("make", "requirement", "deviation"),
+    [
+        (OfEveryPosition, "HEAD-3", "mean-counts-padding"),
+        (DividedByTheLength, "HEAD-3", "mean-divides-by-length"),
+        (OfTheLastOfAll, "HEAD-8", "last-of-padding"),
+    ],
+)
+def test_padding_that_is_read_shows_behind_any_layers(make: type[nn.Module], requirement: str, deviation: str) -> None:
+    """It is named as if nothing stood behind the vector."""
+    target = check(make()).targets[0]
+    assert target.verdict == "nonconformant", target.notes
+    assert requirement in {r.id for r in target.of("fail")} <= {requirement, "HEAD-13"}
+    assert target.diagnosis[0]["deviation"] == deviation
+
+
+@pytest.mark.parametrize("make", [OfTheSum, OfSquashed, OfNothing])
+def test_a_head_without_a_pool_leaves_the_rest_as_it_was(make: type[nn.Module]) -> None:
+    """No slot has a head that reads anything else than one of the pools, so this one is not judged."""
+    target = check(make()).targets[0]
     assert target.verdict == "conformant", target.notes
     assert target.notes[0].startswith("judged up to what its part `layers.1` returns, without what follows (classes.0")
     assert target.profile["choices"]["head"] == "none"

@@ -33,6 +33,8 @@ from encoder_spec.head import (
     none,
     nsp,
     pooled,
+    pooler,
+    transformed,
     unit_length,
 )
 from encoder_spec.profiles import BERT, VASWANI_2017
@@ -83,6 +85,29 @@ def test_the_classifier_maps_the_pooled_vector() -> None:
         b = tensor([-18, -2096])
         y = classifier(Z, EVERYTHING, pool=first, length=unit_length, W_cls=W_cls, b_cls=b)
         close(y, tensor([[3 / 5, 4 / 5]]))
+
+
+@shows("HEAD-13")
+def test_what_is_made_of_a_sequence_is_made_of_its_vector_alone() -> None:
+    """The means are (3, 4) and (5, 12); their squares sum to 25 and 169. Of the squares, means would differ."""
+    Z = tensor([[[1, 2], [5, 6]], [[2, 9], [8, 15]]])
+
+    def squared(u: torch.Tensor) -> torch.Tensor:
+        return (u**2).sum(-1, keepdim=True)
+
+    same(transformed(Z, EVERYTHING, pool=mean, transform=squared), tensor([[25], [169]]))
+    same(transformed(Z, EVERYTHING, pool=first, transform=squared), tensor([[5], [85]]))
+
+
+@shows("HEAD-14")
+def test_the_pooling_layer_ends_in_a_hyperbolic_tangent() -> None:
+    """(1, 2), columns of W (1, 2) and (−3, 1), b = (−4, 2): u W + b = (1, 1), whose tanh is (e² − 1)/(e² + 1).
+
+    (ln 3/2 + 4, 0) has ln 3/2 as its first entry, and tanh(ln 3/2) = (3 − 1)/(3 + 1).
+    """
+    W, b = tensor([[1, -3], [2, 1]]), tensor([-4, 2])
+    close(pooler(tensor([[1, 2]]), W_pool=W, b_pool=b), tensor([[(math.e**2 - 1) / (math.e**2 + 1)] * 2]))
+    close(pooler(tensor([[LN_3 / 2 + 4, 0]]), W_pool=W, b_pool=b)[:, :1], tensor([[1 / 2]]))
 
 
 @shows("HEAD-3")
