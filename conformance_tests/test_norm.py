@@ -12,7 +12,7 @@ def test_mean_is_taken_over_the_features(run: Run) -> None:
     run.expect("statistics").is_formed()
 
 
-@decides("ATT-14", "NORM-3", "NORM-7", "NORM-8", "NORM-10", "NORM-12", level="trace")
+@decides("ATT-14", "ATT-26", "NORM-3", "NORM-7", "NORM-8", "NORM-10", "NORM-12", level="trace")
 def test_norm_computes_its_variant(run: Run) -> None:
     """γ (x − μ) / √(σ² + ε) + β, or its variant: an intermediate, also where σ² is as small as ε."""
     run.expect("norm", Case(), Case(FAINT, "faint")).is_formed()

@@ -533,6 +533,46 @@ def normed(
     return values(dropout(A), V)
 
 
+@requirement("ATT-26", "Queries and keys are normed over the features of all heads at once, before they are compared.")
+@equation("attention.normed_across_heads", slot="attention")
+def normed_across_heads(
+    Q: Float[Tensor, "B h n d_k"],
+    K: Float[Tensor, "B h n d_k"],
+    V: Float[Tensor, "B h n d_v"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    norm_q: Callable[..., Float[Tensor, "B n hd_k"]],
+    norm_k: Callable[..., Float[Tensor, "B n hd_k"]],
+    rotation: Callable[..., Tensor],
+    scores: Callable[..., Tensor],
+    bias: Callable[..., Tensor],
+    reach: Callable[..., Tensor],
+    mask: Callable[..., Tensor],
+    weights: Callable[..., Tensor],
+    dropout: Callable[..., Tensor],
+    values: Callable[..., Tensor],
+) -> Float[Tensor, "B h n d_v"]:
+    r"""Attention with queries and keys that are normed before they are split. Chen et al. 2023 (InternVL), as released.
+
+    $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{\mathrm{LN}_q(Q)\, \mathrm{LN}_k(K)^\top}
+       {\sqrt{d_k}}\right) V, \qquad Q = [\, Q_1, \dots, Q_h \,] $$
+
+    The norm sees the heads of a position side by side, in their order: a head may be longer than another one.
+    Queries and keys have as many heads.
+
+    Undefined: the order of norm and rotation; here, as in released code, the norm comes first.
+    """
+    Q, K = across_heads(norm_q, Q), across_heads(norm_k, K)
+    A = weights(mask(reach(bias(scores(rotation(Q), rotation(K)))), keep))
+    return values(dropout(A), V)
+
+
+def across_heads(norm: Callable[..., Tensor], X: Tensor) -> Tensor:
+    """Return a norm of the features of all heads, which stand side by side in it: (B, h, n, d_k) as (B, n, h·d_k)."""
+    side_by_side = X.transpose(1, 2).flatten(2)
+    return norm(side_by_side).unflatten(2, (X.shape[1], -1)).transpose(1, 2)
+
+
 @requirement(
     "ATT-20", "Each head multiplies the features of its normed queries and of its normed keys by its own factors."
 )

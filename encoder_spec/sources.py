@@ -189,6 +189,13 @@ SOURCES: dict[str, Source] = {
             _arxiv("2104.02057"),
         ),
         Source(
+            "Chen et al. 2023",
+            "Zhe Chen, Jiannan Wu, Wenhai Wang and others",
+            2023,
+            "InternVL: Scaling up Vision Foundation Models and Aligning for Generic Visual-Linguistic Tasks",
+            _arxiv("2312.14238"),
+        ),
+        Source(
             "Beyer et al. 2022",
             "Lucas Beyer, Xiaohua Zhai, Alexander Kolesnikov",
             2022,
@@ -489,13 +496,6 @@ SOURCES: dict[str, Source] = {
             2022,
             "DeiT III: Revenge of the ViT",
             _arxiv("2204.07118"),
-        ),
-        Source(
-            "Dehghani et al. 2023",
-            "Mostafa Dehghani, Josip Djolonga, Basil Mustafa and others",
-            2023,
-            "Scaling Vision Transformers to 22 Billion Parameters",
-            _arxiv("2302.05442"),
         ),
         Source(
             "Wang & Komatsuzaki 2021",

@@ -78,7 +78,8 @@ class Attention(Remarks):
         is_masked_by_ids: whether ids decide which scores are hidden.
         turning: how positions turn queries and keys; None if they do not.
         lam: codes of the factors of its features in the residual sum, if it has such.
-        norms: those of queries and keys in each head; None without both.
+        norms: those of queries and keys in each head, or over the features of all heads; None without both.
+        are_across_heads: whether the norms are over those of all heads, which stand side by side in their order.
         factors: codes of those by which each head multiplies the features of its normed queries and keys, (h, d_k) of
             either; None where all heads have the same ones.
         slopes: by how much the scores of each head fall from position to position; None where they do not.
@@ -101,6 +102,7 @@ class Attention(Remarks):
     turning: Turning | None = None
     lam: Tensor | None = None
     norms: tuple[Norm, Norm] | None = None
+    are_across_heads: bool = False
     factors: tuple[Tensor, Tensor] | None = None
     slopes: Tensor | None = None
     is_rounded: bool = False
@@ -445,7 +447,7 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
     found.take(kind_of_weights(weights, scores, averaged, axis))
     found.take(summed_apart(scores, averaged))
     turn_back(graph, found, scores, averaged)
-    factors = norm_back(graph, found, scores, averaged)
+    normed = norm_back(graph, found, scores, averaged)
     behind = [behind_functions(graph, codes) for codes in (averaged.queries, averaged.keys, averaged.values)]
     vectors = [codes for codes, _ in behind]
     for (_, by), what in zip(behind, ("queries", "keys", "values"), strict=True):
@@ -486,9 +488,8 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
             found.foreign.append(f"its scores get the bias {names(graph, entries)} added{found.where_scored}")
     read_distances(graph, found, scores, averaged, heads, {"queries": Q[0].factor(), "keys": K[0].factor()})
     found.heads = list(maps_of_heads(graph, Q, K, V, heads, averaged))
-    if factors is not None:
-        first = [heads.index(i) for i in range(max(heads) + 1)]
-        found.factors = factors[0][first], factors[1][first]
+    if normed is not None:
+        read_factors(found, normed, heads)
     if any(torch.equal(a.W_Q, b.W_Q) and torch.equal(a.W_K, b.W_K) for a, b in combinations(found.heads, 2)):
         says = f"a head has the queries and keys of another one{found.where_scored}"
         found.findings.append(Finding("projections", says))
@@ -536,12 +537,8 @@ def turn_back(graph: Graph, found: Attention, scores: Scores, averaged: "Average
         found.findings.append(Finding("rotation", says))
 
 
-def norm_back(graph: Graph, found: Attention, scores: Scores, averaged: "Averaged") -> tuple[Tensor, Tensor] | None:
-    """Read the norms of queries and keys over the features of a head, and let these be what they are before.
-
-    Returns:
-        Codes of the factors of both behind their norms (T, d_k), where these differ from head to head.
-    """
+def norm_back(graph: Graph, found: Attention, scores: Scores, averaged: "Averaged") -> "tuple[Normed, Normed] | None":
+    """Read the norms of queries and keys, and let these be what they are before."""
     one, other = (norm_behind(graph, codes) for codes in (averaged.queries, averaged.keys))
     if one is not None:
         averaged.queries = one.before
@@ -551,35 +548,78 @@ def norm_back(graph: Graph, found: Attention, scores: Scores, averaged: "Average
         if scores.scale is not None:
             scores.scale *= one.times * other.times
         found.norms = one.norm, other.norm
-        if one.factors is not None and other.factors is not None:
-            return one.factors, other.factors
-        if one.factors is not other.factors:
-            found.foreign.append(f"its queries or its keys alone have factors of each head{found.where_scored}")
-    elif one is not None or other is not None:
+        return one, other
+    if one is not None or other is not None:
         normed, bare = ("queries", "keys") if one is not None else ("keys", "queries")
-        found.foreign.append(f"its {normed} are normed in each head, and its {bare} are not{found.where_scored}")
+        found.foreign.append(f"its {normed} are normed, and its {bare} are not{found.where_scored}")
     return None
+
+
+def read_factors(found: Attention, normed: "tuple[Normed, Normed]", heads: Sequence[int]) -> None:
+    """Read what tells the heads apart in the norms of queries and keys: factors of each, or its part of one norm.
+
+    Args:
+        found: takes it up.
+        normed: queries and keys.
+        heads: the head of each t of the scores' product.
+    """
+    one, other = normed
+    first = [heads.index(i) for i in range(max(heads) + 1)]
+    if one.factors is not None and other.factors is not None:
+        found.factors = one.factors[first], other.factors[first]
+    elif one.factors is not other.factors:
+        found.foreign.append(f"its queries or its keys alone have factors of each head{found.where_scored}")
+    if one.features is None and other.features is None:
+        return
+    norms = [of_heads_in_order(each, first) for each in normed]
+    if norms[0] is None or norms[1] is None:
+        where = one.norm.value.where
+        of = "of each head, or of all"
+        found.foreign.append(f"its queries or its keys are normed over other features than those {of}{where}")
+    else:
+        found.norms, found.are_across_heads = (norms[0], norms[1]), True
+
+
+def of_heads_in_order(normed: "Normed", first: Sequence[int]) -> Norm | None:
+    """Return a norm over the features of all heads, in the order of these; None if it is another one.
+
+    Heads that share keys have the same features.
+    """
+    if normed.features is None or normed.factors is not None:
+        return None
+    order = normed.features[first].flatten()
+    width = normed.norm.reads.shape[normed.norm.axes[-1]]
+    if not torch.equal(order.sort().values, torch.arange(width)):
+        return None
+    gamma, beta = (None if codes is None else codes[order] for codes in (normed.norm.gamma, normed.norm.beta))
+    return replace(normed.norm, gamma=gamma, beta=beta)
 
 
 class Normed(NamedTuple):
     """Vectors (T, M, d_k) before they are normed, the norm, and what multiplies them behind it.
 
-    ``factors`` are codes (T, d_k) of learned ones that differ from head to head, ``times`` is a number.
+    ``factors`` are codes (T, d_k) of learned ones that differ from head to head, ``times`` is a number. ``features``
+    (T, d_k) are places among what is normed, where that are the features of several heads; None if of one.
     """
 
     before: Tensor
     norm: Norm
     factors: Tensor | None
     times: float
+    features: Tensor | None = None
 
 
 def norm_behind(graph: Graph, vectors: Tensor) -> Normed | None:
     """Return vectors (T, M, d_k) as they are before a norm; None if none stands there, but for what multiplies them."""
     codes, factors, times = vectors, None, 1.0
     while (value := graph.owner(codes)) is not None:
-        norm = norm_of_heads(graph, codes)
+        norm = norm_of_features(graph, codes)
         if norm is not None:
-            return Normed(through(norm.reads, codes), norm, factors, times)
+            before = through(norm.reads, codes)
+            if norm.reads.shape[norm.axes[0]] == vectors.shape[-1]:
+                return Normed(before, norm, factors, times)
+            features = normed_features(norm, codes)
+            return None if features is None else Normed(before, norm, factors, times, features)
         step = one_step(graph, value) if value.operation in ("mul", "div") else None
         if step is not None and step[1].unique().numel() == 1:
             codes, times = through(step[0], codes), times * float(step[1].reshape(-1)[0])
@@ -604,13 +644,25 @@ def without_factors(graph: Graph, value: Value, vectors: Tensor) -> tuple[Tensor
     return (through(data[0], vectors), factors[:, 0]) if is_of_heads else None
 
 
-def norm_of_heads(graph: Graph, vectors: Tensor) -> Norm | None:
-    """Return the norm of which vectors (T, M, d_k) are the rows; None if they are not of one, over these alone."""
+def norm_of_features(graph: Graph, vectors: Tensor) -> Norm | None:
+    """Return the norm of which vectors (T, M, d_k) are the rows, or parts of rows; None if they are not of one."""
     value = graph.owner(vectors)
     norm = None if value is None else read_norm(graph, value)
-    if norm is None or not norm.form or norm.reads.shape != norm.value.shape:
+    if norm is None or not norm.form or norm.reads.shape != norm.value.shape or len(norm.axes) != 1:
         return None
-    return norm if [norm.reads.shape[axis] for axis in norm.axes] == [vectors.shape[-1]] else None
+    return norm if norm.reads.shape[norm.axes[0]] % vectors.shape[-1] == 0 else None
+
+
+def normed_features(norm: Norm, vectors: Tensor) -> Tensor | None:
+    """Return at which places (T, d_k) among what is normed at once vectors (T, M, d_k) stand; None if not in one row."""
+    shape, axis = norm.value.shape, norm.axes[0]
+    along = torch.arange(shape[axis]).view(-1, *(1 for _ in shape[axis + 1 :])).expand(shape).reshape(-1)
+    at = places(vectors)
+    features = along[at]
+    step = prod(shape[axis + 1 :])
+    rows = at - features * step
+    is_row = torch.equal(rows, rows[..., :1].expand_as(rows))
+    return features[:, 0] if is_row and torch.equal(features, features[:, :1].expand_as(features)) else None
 
 
 def slopes_of(scores: Scores, heads: Sequence[int], *, signed: bool = False) -> tuple[Tensor | None, bool]:

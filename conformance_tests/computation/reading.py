@@ -717,7 +717,7 @@ def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention])
 
 
 def read_norms_of_heads(found: EncoderReading, attentions: Sequence[Attention]) -> None:
-    """Read the norms of queries and keys in each head."""
+    """Read the norms of queries and keys, in each head or over all of them."""
     normed = [attention.norms for attention in attentions if attention.norms is not None]
     if not normed:
         return
@@ -729,7 +729,11 @@ def read_norms_of_heads(found: EncoderReading, attentions: Sequence[Attention]) 
     if factors and len(factors) < len(attentions):
         found.foreign.append(f"some of its layers alone have factors for each head{attentions[0].where_scored}")
         return
-    found.choices["attention"] = "normed-by-head" if factors else "normed"
+    across = {attention.are_across_heads for attention in attentions}
+    if len(across) > 1:
+        found.foreign.append(f"some of its layers alone norm queries and keys over all heads{attentions[0].where_scored}")
+        return
+    found.choices["attention"] = "normed-by-head" if factors else "normed-across-heads" if across == {True} else "normed"
     for l, both in enumerate(factors):
         for letter, codes in zip("qk", both, strict=True):
             found.codes[f"layers.{l}.gamma_{letter}"] = codes

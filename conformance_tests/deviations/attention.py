@@ -10,7 +10,7 @@ from torch import Tensor
 
 from conformance_tests.deviations import deviation, distances, masks, weights
 from conformance_tests.deviations.drift import drift
-from encoder_spec.attention import projections_linear_keys, projections_without_bias, scores, scores_unscaled
+from encoder_spec.attention import across_heads, projections_linear_keys, projections_without_bias, scores, scores_unscaled
 
 __all__ = ["distances", "masks", "weights"]
 
@@ -258,6 +258,82 @@ def norms_exchanged(
 ) -> Tensor:
     """The norm of the keys norms the queries, and that of the queries the keys."""
     return values(dropout(weights(mask(scores(rotation(norm_k(Q)), rotation(norm_q(K))), keep))), V)
+
+
+ACROSS = "attention.normed_across_heads"
+NormOfAll = Callable[..., Float[Tensor, "B n hd_k"]]
+
+
+@deviation("normed-across-heads-queries-alone", ACROSS, ("ATT-26", "ENC-17"))
+def queries_alone_across(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    keep: Tensor,
+    *,
+    norm_q: NormOfAll,
+    rotation: F,
+    scores: F,
+    bias: F,
+    reach: F,
+    mask: F,
+    weights: F,
+    dropout: F,
+    values: F,
+) -> Tensor:
+    """The queries are normed over all heads, and the keys are compared as they are."""
+    S = scores(rotation(across_heads(norm_q, Q)), rotation(K))
+    return values(dropout(weights(mask(reach(bias(S)), keep))), V)
+
+
+@deviation("norms-across-heads-exchanged", ACROSS, ("ATT-26", "NORM-3"))
+def exchanged_across(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    keep: Tensor,
+    *,
+    norm_q: NormOfAll,
+    norm_k: NormOfAll,
+    rotation: F,
+    scores: F,
+    bias: F,
+    reach: F,
+    mask: F,
+    weights: F,
+    dropout: F,
+    values: F,
+) -> Tensor:
+    """The norm of the keys norms the queries, and that of the queries the keys, over all heads."""
+    S = scores(rotation(across_heads(norm_k, Q)), rotation(across_heads(norm_q, K)))
+    return values(dropout(weights(mask(reach(bias(S)), keep))), V)
+
+
+@deviation("factors-across-heads-by-feature-first", ACROSS, ("ATT-26", "NORM-3"))
+def by_feature_first(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    keep: Tensor,
+    *,
+    norm_q: NormOfAll,
+    norm_k: NormOfAll,
+    rotation: F,
+    scores: F,
+    bias: F,
+    reach: F,
+    mask: F,
+    weights: F,
+    dropout: F,
+    values: F,
+) -> Tensor:
+    """The first feature of every head comes first in what is normed, then the second one: factors belong to others."""
+
+    def turned(norm: F, X: Tensor) -> Tensor:
+        return norm(X.permute(0, 2, 3, 1).flatten(2)).unflatten(2, (-1, X.shape[1])).permute(0, 3, 1, 2)
+
+    S = scores(rotation(turned(norm_q, Q)), rotation(turned(norm_k, K)))
+    return values(dropout(weights(mask(reach(bias(S)), keep))), V)
 
 
 BY_HEAD = "attention.normed_by_head"

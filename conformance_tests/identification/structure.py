@@ -86,7 +86,12 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     fitting = norms_with(of_layers)
     choices["norm"] = "rms" if "rms" in fitting else fitting[0]
     if any(path.startswith("layers.0.norm_q.") for path in parameters):
-        choices["attention"] = "normed-by-head" if "gamma_q" in of_first else "normed"
+        of_queries, is_one = parameters.get("layers.0.norm_q.gamma"), 1 in (hints.sizes.get("h"), hints.heads)
+        side_by_side = 0 if is_one or heads_sharing_maps(parameters) else parameters["layers.0.W_Q"].shape[1]
+        is_of_all = of_queries is not None and of_queries.shape[0] == side_by_side
+        choices["attention"] = (
+            "normed-by-head" if "gamma_q" in of_first else "normed-across-heads" if is_of_all else "normed"
+        )
     choices |= stages_by_parameters(parameters)
     choices["input"] = "given"
     if ADDED & letters or "embedding" in hints.stated:

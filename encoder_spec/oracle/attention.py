@@ -251,6 +251,31 @@ def normed(
     return attention(norm_q(Q), norm_k(K), V, keep, **parts, dropout=dropout, values=values)
 
 
+def normed_across_heads(
+    Q: Array,
+    K: Array,
+    V: Array,
+    keep: Mask,
+    *,
+    norm_q: Callable[..., Array],
+    norm_k: Callable[..., Array],
+    rotation: Callable[..., Array],
+    scores: Callable[..., Array],
+    bias: Callable[..., Array],
+    reach: Callable[..., Array],
+    mask: Callable[..., Array],
+    weights: Callable[..., Array],
+    dropout: Callable[..., Array],
+    values: Callable[..., Array],
+) -> Array:
+    """Attention of the queries LN_q(Q)[b, j, (h, c)] and the keys LN_k(K)[b, k, (h, c)], normed over h and c."""
+    parts = {"rotation": rotation, "scores": scores, "bias": bias, "reach": reach, "mask": mask, "weights": weights}
+    h = Q.shape[1]
+    queries, keys = (norm(np.concatenate([X[:, i] for i in range(h)], -1)) for norm, X in ((norm_q, Q), (norm_k, K)))
+    of_heads = (np.stack(np.split(X, h, axis=-1), axis=1) for X in (queries, keys))
+    return attention(*of_heads, V, keep, **parts, dropout=dropout, values=values)
+
+
 def normed_by_head(
     Q: Array,
     K: Array,

@@ -399,14 +399,57 @@ class NormedBefore(PlainAttention):
         return [m.unflatten(-1, (self.count, -1)).transpose(1, 2) for m in mapped]
 
 
-def test_a_norm_over_the_features_of_all_heads_is_named_where_nothing_else_is_read() -> None:
-    """Nothing is said of the sublayers behind such an attention."""
-    report = judged(lambda: Plain(layers_with(NormedBefore)))
-    said = " ".join(report.notes)
+class NormedByPosition(NormedBefore):
+    """Norms keys as they are split: over the features of all heads still, and before the heads are brought in front."""
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        mapped = self.of_queries(self.query(x)), self.of_keys(self.key(x)), self.value(x)
+        return [m.reshape(*m.shape[:2], self.count, -1).permute(0, 2, 1, 3) for m in mapped]
+
+
+@pytest.mark.parametrize("attention", [NormedBefore, NormedByPosition])
+def test_queries_and_keys_may_be_normed_over_the_features_of_all_heads(attention: type[PlainAttention]) -> None:
+    """Each with a form of its own."""
+    report = judged(lambda: Plain(layers_with(attention)))
+    assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
+    chosen = report.profile["choices"]
+    assert chosen["attention"] == "normed-across-heads"
+    assert (chosen["norm_q"], chosen["norm_k"]) == ("layer-norm-without-bias", "rms")
+    assert "ATT-26" in {r.id for r in report.of("pass")}
+
+
+class NormedInPairs(PlainAttention):
+    """Norms the features of two heads at once."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.of_queries, self.of_keys = nn.LayerNorm(width // 2), nn.LayerNorm(width // 2)
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        queries, keys = (m(x).unflatten(-1, (2, -1)) for m in (self.query, self.key))
+        mapped = self.of_queries(queries).flatten(2), self.of_keys(keys).flatten(2), self.value(x)
+        return [m.unflatten(-1, (self.count, -1)).transpose(1, 2) for m in mapped]
+
+
+class NormedAcrossAlone(NormedBefore):
+    """Norms the queries over the features of all heads, and the keys in each head."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.of_keys = nn.LayerNorm(width // count)
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        mapped = self.of_queries(self.query(x)), self.key(x), self.value(x)
+        queries, keys, values = (m.unflatten(-1, (self.count, -1)).transpose(1, 2) for m in mapped)
+        return [queries, self.of_keys(keys), values]
+
+
+@pytest.mark.parametrize("attention", [NormedInPairs, NormedAcrossAlone])
+def test_norms_over_other_features_are_named(attention: type[PlainAttention]) -> None:
+    """No slot norms a pair of heads, or queries and keys over other features."""
+    report = judged(lambda: Plain(layers_with(attention)))
     assert report.verdict == "undetermined"
-    assert "its queries pass through a norm of 28 features" in said
-    assert "its keys pass through a norm of 28 features" in said
-    assert "without attention" not in said
+    assert "are normed over other features than those of each head, or of all" in " ".join(report.notes)
 
 
 class FactorsOfHeads(nn.Module):
@@ -485,7 +528,7 @@ def test_norms_may_read_a_part_of_what_one_map_gives() -> None:
 def test_a_norm_of_the_queries_alone_is_left_open() -> None:
     report = judged(lambda: Plain(layers_with(normed(nn.LayerNorm, keys=False))))
     assert report.verdict == "undetermined"
-    assert "its queries are normed in each head, and its keys are not" in str(report.notes)
+    assert "its queries are normed, and its keys are not" in str(report.notes)
 
 
 # Which keys are read, and what is known of their distance --------------------------------

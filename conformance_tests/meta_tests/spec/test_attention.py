@@ -30,6 +30,7 @@ from encoder_spec.attention import (
     mask,
     mask_additive,
     normed,
+    normed_across_heads,
     normed_by_head,
     output,
     projections,
@@ -479,6 +480,23 @@ def test_queries_and_keys_are_normed_before_they_are_compared() -> None:
     Q, K, V = (tensor(x).reshape(1, 1, 2, 1) for x in ([1, 1], [2, 4], [0, 1]))
     got = normed(Q, K, V, EVERYTHING, **attend.keywords, **parts)
     close(got.flatten(), torch.full((2,), 1 / (1 + math.exp(-4)), dtype=torch.float64))
+
+
+@shows("ATT-26")
+def test_queries_and_keys_are_normed_over_all_heads() -> None:
+    """Two heads of one feature. The norm divides by the sum of all entries, and multiplies those of the heads by 1 and 2.
+
+    Q = (1, 3) at every position gives 1/4 and 2·3/4, K = (1, 1) and (3, 1) give 1/2, 2·1/2 and 3/4, 2·1/4.
+    Scores are 1/8 and 3/16 in one head, 3/2 and 3/4 in the other.
+    """
+
+    def norm(x: torch.Tensor) -> torch.Tensor:
+        return x / x.sum(-1, keepdim=True) * tensor([1, 2])
+
+    Q, K, V = (tensor(x).reshape(1, 2, 2, 1) for x in ([1, 1, 3, 3], [1, 3, 1, 1], [0, 1, 0, 1]))
+    got = normed_across_heads(Q, K, V, EVERYTHING, **attend.keywords, norm_q=norm, norm_k=norm)
+    want = [[1 / (1 + math.exp(1 / 8 - 3 / 16))] * 2, [1 / (1 + math.exp(3 / 2 - 3 / 4))] * 2]
+    close(got.squeeze(), torch.tensor(want, dtype=torch.float64))
 
 
 @shows("ATT-20")
