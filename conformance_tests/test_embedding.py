@@ -1,8 +1,16 @@
 """Checks of chapter 1: the embedding."""
 
+from conformance_tests.errors import Unsupported
 from conformance_tests.harness.checks import decides
-from conformance_tests.harness.run import Run
+from conformance_tests.harness.rare_ids import with_ids
+from conformance_tests.harness.run import PADDED, Case, Run
 from encoder_spec.embedding import scale
+
+SHARE_IN_FLOAT32 = 1e-5
+"""How far outputs may be apart where masked tokens are counted: two whole numbers divided give a float32, 6e-8 off.
+
+The layers multiply that. One token more or less changes the outputs by percents.
+"""
 
 
 @decides("EMB-1", "EMB-4", "EMB-13", "EMB-14", "EMB-17", "EMB-18", "EMB-19", "EMB-29", level="trace")
@@ -40,6 +48,21 @@ def test_embedding_has_the_scale_of_its_variant(run: Run) -> None:
     """√d_model · E[i], or E[i] itself: an intermediate, what the sum reads, and nowhere scaled where it must not be."""
     if run.encoder.profile["embedding_scale"].variant == "none":
         run.expect("token_activation").is_not_changed_by(scale)
+    run.expect("embedding_scale").reaches("cls").is_formed()
+
+
+@decides("EMB-34", level="trace")
+def test_masked_tokens_are_left_out_of_the_embedding(run: Run) -> None:
+    """The output with a masked token in each sequence, and the embedding as it is scaled without one."""
+    mask_id, V = int(run.encoder.profile.constants["mask_id"]), run.encoder.dimensions.V
+    if mask_id >= V:
+        raise Unsupported(f"no token has the id {mask_id} of masked ones: there are {V}")
+    for case in run.cases(Case(), *PADDED):
+        run.demand_agreeing(case)
+        probe, _ = with_ids(run.probes[case.probe], [mask_id])
+        got, want = run.encode(case, probe), run.evaluated(case, probe)
+        allowed = max(run.budget(case) or 0.0, SHARE_IN_FLOAT32)
+        run.demand_equal(got, want, "embedding: Z with a masked token", case, valid=run.valid(case), budget=allowed)
     run.expect("embedding_scale").reaches("cls").is_formed()
 
 

@@ -15,7 +15,7 @@ slot ``sharing`` names. A profile may fill one such place differently from the r
 """
 
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from encoder_spec.dimensions import Dimensions, Shape
-from encoder_spec.equation import MASK, STACKS, Equation, places
+from encoder_spec.equation import IDS, MASK, STACKS, Equation, places
 from encoder_spec.notation import SYMBOLS, demand
 from encoder_spec.profiles import Profile, constant_word, slot_of
 
@@ -94,9 +94,10 @@ def everything(keep: Tensor | None, inputs: tuple[Tensor, ...]) -> Tensor:
     return torch.ones(1, 1, dtype=torch.bool, device=device) if keep is None else keep
 
 
-def masked(parameters: Mapping[str, Any], keep: Any) -> Mapping[str, Any]:
-    """Return arrays with the mask of the call among them, unless they have one already."""
-    return ChainMap(parameters, {MASK: keep})  # type: ignore[arg-type]  # nothing is written into it
+def in_call(parameters: Mapping[str, Any], keep: Any, inputs: Sequence[Any] = ()) -> Mapping[str, Any]:
+    """Return arrays with the mask and the first input of a call among them, unless they have such already."""
+    of_call = {MASK: keep} | ({IDS: inputs[0]} if inputs else {})
+    return ChainMap(parameters, of_call)  # type: ignore[arg-type]  # nothing is written into it
 
 
 def bound(
@@ -210,7 +211,7 @@ class Encoder:
             path,
             equation,
             {n: tuple(means.get(a, a) for a in axes) for n, axes in equation.parameters.items()},
-            {n: self.home(join(path, n)) for n in equation.parameters} | ({MASK: MASK} if equation.reads_mask else {}),
+            {n: self.home(join(path, n)) for n in equation.parameters} | {name: name for name in equation.of_call},
             {n: self._number(n, path, equation.slot) for n in equation.constants},
             tuple(
                 (argument, self.place(inner_path, inner_slot, equation.widths.get(argument, width)))
@@ -293,13 +294,13 @@ class Encoder:
 
         Args:
             parameters: arrays by path, as ``parameter_shapes`` lists them; beside them may stand the mask of the call
-                as ``keep`` (B, n, n), else everything is kept.
+                as ``keep`` (B, n, n), else everything is kept, and its token ids as ``ids`` (B, n).
             observe: called with every intermediate.
             evaluate: picks what computes an equation: its implementation or its oracle.
             path: where the parameters of this use of the slot live.
             slot: which slot to start from.
         """
-        return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(0)), observe, evaluate)
+        return bound(self.place(path, slot), in_call(parameters, everything(None, ()).unsqueeze(0)), observe, evaluate)
 
     def _stage(self, path: str, slot: str) -> int | None:
         """Return the number of the stage to which a path leads; a stage by itself is the last one."""
@@ -374,5 +375,5 @@ class Encoder:
             f"the mask must have shape (B, n) or (B, n, n) with B = {len(inputs[0])}, but has {tuple(keep.shape)}",
         )
         keep = keep[:, None] if keep.ndim == 2 else keep
-        run = bound(self.seeing(*inputs).whole, masked(parameters, keep), *how, **how_named)
+        run = bound(self.seeing(*inputs).whole, in_call(parameters, keep, inputs), *how, **how_named)
         return run(keep, *inputs)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from encoder_spec.equation import equation, requirement
@@ -53,6 +53,35 @@ def unscaled(X: Float[Tensor, "B n d_model"]) -> Float[Tensor, "B n d_model"]:
     Undefined: nothing.
     """
     return X
+
+
+@requirement(
+    "EMB-34",
+    "Masked tokens become 0, and the others are multiplied by (1 − p_m)/(1 − r), where r is the share of masked ones.",
+)
+@equation("embedding.token_dropout", slot="embedding_scale")
+def token_dropout(
+    X: Float[Tensor, "B n d_model"],
+    *,
+    keep: Bool[Tensor, "#B #n #n"],
+    ids: Int[Tensor, "B n"],
+    mask_id: int,
+    p_mask: float,
+) -> Float[Tensor, "B n d_model"]:
+    r"""Embedding scaled for the tokens that are masked. Lin et al. 2022 (ESM-2), as released.
+
+    $$ X_j \leftarrow \frac{1 - p_m}{1 - r}\, X_j, \qquad X_j \leftarrow 0 \text{ where } x_j = t_m, \qquad
+       r = \frac{\#\{ j : x_j = t_m \}}{\#\{ j : j \text{ valid} \}} $$
+
+    x_j is the id at position j. In training 12 % of the tokens are masked on average (80 % of the 15 % that are to be
+    predicted): where none is, all are made as much smaller as dropout makes a value larger.
+
+    Undefined: a sequence of masked tokens alone, which is 0/0.
+    """
+    demand(keep.shape[-2] == 1, "embedding.token_dropout: the mask must be one for all queries, of shape (B, n)")
+    is_masked = ids == mask_id
+    r = is_masked.sum(-1) / keep.expand(len(ids), 1, ids.shape[1]).sum(-1)[:, 0].to(X.dtype)
+    return X.masked_fill(is_masked[..., None], 0) * (1 - p_mask) / (1 - r)[:, None, None]
 
 
 @requirement("EMB-4", "Each token is a linear map of one patch; equals a convolution with kernel = stride = p × q.")

@@ -46,6 +46,9 @@ STACKS = {"layers": "layer", "stages": "stage"}
 MASK = "keep"
 """The keyword-only argument that is the mask of the call: (B, n, n) or what broadcasts to it, True = keep."""
 
+IDS = "ids"
+"""The keyword-only argument that is the first input of the call, where that are ids (B, n)."""
+
 
 @dataclass(frozen=True)
 class Requirement:
@@ -139,13 +142,18 @@ class Equation:
         return {
             name: tuple(hint.dim_str.split())
             for name, hint in self._supplied.items()
-            if name != MASK and isinstance(hint, type) and issubclass(hint, AbstractArray)
+            if name not in (MASK, IDS) and isinstance(hint, type) and issubclass(hint, AbstractArray)
         }
 
     @cached_property
     def reads_mask(self) -> bool:
         """True if the encoder supplies the mask of the call."""
         return MASK in self._supplied
+
+    @cached_property
+    def of_call(self) -> tuple[str, ...]:
+        """The arrays of the call, beside its inputs, that the encoder supplies."""
+        return tuple(name for name in (MASK, IDS) if name in self._supplied)
 
     @cached_property
     def slots(self) -> tuple[str, ...]:

@@ -82,5 +82,7 @@ SYMBOLS: dict[str, Symbol] = {
     "fraction": Symbol(r"\varrho", "share of a head's features that rotary positions turn", "rotary_fraction"),
     "origin": Symbol("o_g", "number from which rows and columns of patches are counted", "grid_origin"),
     "M": Symbol("M", "number of layers of the decoder that reads the encoder's output", "decoder_layers"),
+    "mask_id": Symbol("t_m", "id that stands for a masked token", "mask_token_id"),
+    "p_mask": Symbol("p_m", "share of the tokens that are masked in training", "masked_share"),
     "reference": Symbol("G", "patches on a side of the image to which coordinates are stretched", "grid_reference"),
 }

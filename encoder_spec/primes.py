@@ -26,7 +26,7 @@ from torch.overrides import TorchFunctionMode
 
 from encoder_spec.assembly import Encoder, Intermediate
 from encoder_spec.dimensions import Dimensions, axis_size
-from encoder_spec.equation import MASK, Equation
+from encoder_spec.equation import IDS, MASK, Equation
 from encoder_spec.notation import demand
 from encoder_spec.profiles import Profile
 
@@ -150,6 +150,7 @@ def measure(profile: Profile, slot: str) -> Measurement:
     *_, path = (place.path for place in encoder.places() if place.equation is profile[slot])
     arrays = {path: torch.empty(shape, device="meta") for path, shape in encoder.parameter_shapes().items()}
     arrays[MASK] = torch.empty(1, 1, 1, dtype=torch.bool, device="meta")
+    arrays[IDS] = torch.empty(SIZES["B"], SIZES["n"], dtype=torch.long, device="meta")
     width = profile["input"].widths.get(slot, "d_model")
     arguments = [example(hint, width) for hint in profile[slot].flowing.values()]
     measurement = Measurement()

@@ -17,10 +17,13 @@ from encoder_spec.notation import SYMBOLS, SpecificationError, demand
 
 CONSTANTS = {
     SYMBOLS[name].word: name
-    for name in ("eps", "P_drop", "offset", "theta", "fraction", "origin", "reference", "farthest", "window", "M")
+    for name in (
+        *("eps", "P_drop", "offset", "theta", "fraction", "origin", "reference", "farthest", "window", "M"),
+        *("mask_id", "p_mask"),
+    )
 }
 
-COUNTED = ("position_offset", "decoder_layers")
+COUNTED = ("position_offset", "decoder_layers", "mask_token_id")
 """The constants that are whole numbers."""
 
 REPEATED = "repeated"
@@ -270,6 +273,8 @@ VASWANI_2017 = define(
     max_distance=128,
     window=128,
     decoder_layers=6,
+    mask_token_id=32,
+    masked_share=0.12,
 )
 
 TORCH_POST_LN = VASWANI_2017.replace(
@@ -341,6 +346,18 @@ ROFORMER = BERT.replace(
     position="in-attention",
     rotation="pairs",
 ).sized(V=50000, max_len=1536)
+
+ESM_2 = PRE_LN.replace(
+    name="esm2",
+    source="Lin et al. 2022 (ESM-2); biases, ε, masked tokens and sizes as released (650M)",
+    embedding_scale="token-dropout",
+    position="in-attention",
+    projections="affine",
+    output="affine",
+    rotation="halves",
+    activation="gelu",
+    eps=1e-5,
+).sized(V=33, N=33, d_model=1280, h=20, d_ff=5120, max_len=1026)
 
 NOMIC_BERT = BERT.replace(
     name="nomic-bert",
@@ -648,6 +665,7 @@ PROFILES = {
         MPNET,
         DEBERTA_V3,
         T5_ENCODER,
+        ESM_2,
         DISTILBERT,
         ELECTRA,
         ALBERT,

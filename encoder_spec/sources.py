@@ -266,6 +266,13 @@ SOURCES: dict[str, Source] = {
             _arxiv("1909.11942"),
         ),
         Source(
+            "Lin et al. 2022",
+            "Zeming Lin, Halil Akin, Roshan Rao, Brian Hie, Zhongkai Zhu and others",
+            2022,
+            "Language Models of Protein Sequences at the Scale of Evolution Enable Accurate Structure Prediction",
+            "https://doi.org/10.1101/2022.07.20.500902",
+        ),
+        Source(
             "Liu et al. 2019",
             "Yinhan Liu, Myle Ott, Naman Goyal, Jingfei Du, Mandar Joshi, Danqi Chen, Omer Levy, Mike Lewis, "
             "Luke Zettlemoyer, Veselin Stoyanov",

@@ -282,7 +282,7 @@ def read_lookup(found: EncoderReading, factor: float, term: Node) -> None:
         found.codes["E"] = table
         if unlearned is not None:
             found.unlearned["E"] = unlearned
-        read_scale(found, factor, table.shape[1])
+        read_scale(found, factor, table.shape[1], shared_id(graph, term.value))
         found.choices["embedding"] = "lookup"
     else:
         rows = graph.numbers(index).long()
@@ -384,9 +384,31 @@ def unlearned_rows(graph: Graph) -> dict[str, int]:
     return found
 
 
-def read_scale(found: EncoderReading, factor: float, width: int) -> None:
-    """Read by what the tokens are multiplied."""
+def shared_id(graph: Graph, tokens: Value) -> int | None:
+    """Return the id by whose share in a sequence its tokens are multiplied or divided; None if none is counted."""
+    for value in (v for v in graph.values if v.operation in ("mul", "div") and v.shape == tokens.shape):
+        behind = [list(graph.ancestors(read)) for read in value.arrays if graph.depends(read)]
+        counted = next((values for values in behind if tokens not in values), ())
+        if len(behind) == 2 and any(tokens in values for values in behind) and any(v.kind == "reduction" for v in counted):
+            compared = (v.reads for v in counted if v.operation in ("eq", "ne"))
+            ids = {int(other) for reads in compared for other in reads if not isinstance(other, Tensor)}
+            return ids.pop() if len(ids) == 1 else None
+    return None
+
+
+def read_scale(found: EncoderReading, factor: float, width: int, shared: int | None = None) -> None:
+    """Read by what the tokens are multiplied.
+
+    Args:
+        found: takes it up.
+        factor: where no token has a special id.
+        width: of the embeddings.
+        shared: the id by whose share they are multiplied, too.
+    """
     root = width**0.5
+    if shared is not None and 0 < factor <= 1:
+        found.choices |= {"embedding_scale": "token-dropout", "mask_token_id": shared, "masked_share": 1 - factor}
+        return
     if abs(factor / root - 1) <= NEAR and factor != 1:
         found.choices["embedding_scale"] = "sqrt-d-model"
         if abs(factor / root - 1) > SAME:

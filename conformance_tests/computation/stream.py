@@ -185,6 +185,8 @@ class Wiring:
             kept = [read for read in data if torch.equal(graph.numbers(read).broadcast_to(numbers.shape), numbers)]
             if len(kept) == 1:
                 return self.of(kept[0])  # a mask that keeps every position
+        if (counted := self._scaled_by_counts(value, data)) is not None:
+            return counted
         step = one_step(graph, value)
         if step is None and (scaled_by_feature := self._scaled_by_feature(value)) is not None:
             return scaled_by_feature
@@ -200,6 +202,18 @@ class Wiring:
             return inner
         assert isinstance(added, Tensor)
         return Node("sum" if sign > 0 else "difference", value, (inner, Node("weights", None, what=added)))
+
+    def _scaled_by_counts(self, value: Value, data: Sequence[Tensor]) -> Node | None:
+        """Return a value that is multiplied by what is counted of ids alone, which is one number while all are usual."""
+        if value.operation not in ("mul", "div") or len(data) != 2:
+            return None
+        counted = [read for read in data if is_counted(self.graph, read)]
+        if len(counted) != 1 or (value.operation == "div" and counted[0] is data[0]):
+            return None
+        number = float(self.graph.numbers(counted[0]).reshape(-1)[0])
+        factor = number if value.operation == "mul" else 1 / number if number else 0.0
+        inner = self.of(data[1] if counted[0] is data[0] else data[0])
+        return inner if factor == 1 else scaled(inner, factor, value) if factor else None
 
     def _scaled_by_feature(self, value: Value) -> Node | None:
         """Return a sublayer, or its norm, whose features are multiplied by learned factors, if a value is such."""
@@ -327,6 +341,14 @@ class Wiring:
 
 MASKING = ("mul", "masked_fill", "where")
 """Operations by which a mask in the call hides positions of the stream; an activation may keep every entry too."""
+
+def is_counted(graph: Graph, codes: Tensor) -> bool:
+    """Return whether entries, all of one number, are computed of comparisons of the input alone, which they count."""
+    behind = [v for v in graph.ancestors(codes) if v.depends and v.operation != "argument"]
+    is_count = any(v.kind == "reduction" for v in behind) and any(v.operation in ("eq", "ne") for v in behind)
+    is_alone = all(v.kind in ("elementwise", "reduction") for v in behind)
+    return is_count and is_alone and graph.numbers(codes).unique().numel() == 1
+
 
 EMBEDDED = ("look-up", "sum", "map", "side by side")
 """Kinds of values that a stream begins with, which may be multiplied."""

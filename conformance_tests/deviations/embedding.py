@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conformance_tests.deviations import deviation, inputs, waveforms
@@ -14,6 +14,7 @@ from encoder_spec.embedding import (
     no_segments,
     patches_without_bias,
     scale,
+    token_dropout,
     unscaled,
 )
 
@@ -89,6 +90,29 @@ def clipped(tokens: Tensor, *, E: Float[Tensor, "V d_model"]) -> Tensor:
 def clamped(tokens: Tensor, *, E: Float[Tensor, "V d_model"]) -> Tensor:
     """Ids in the second half of the vocabulary all get one vector."""
     return E[tokens.clamp(max=len(E) // 2)]
+
+
+DROPOUT = "embedding.token_dropout"
+OfCall: TypeAlias = Bool[Tensor, "#B #n #n"]
+Ids: TypeAlias = Int[Tensor, "B n"]
+
+
+@deviation("masked-share-of-training-left-out", DROPOUT, "EMB-34")
+def share_of_training_left_out(X: Tensor, *, keep: OfCall, ids: Ids, mask_id: int, p_mask: float) -> Tensor:
+    """Tokens are multiplied by 1/(1 − r), without the share that is masked in training."""
+    return token_dropout(X, keep=keep, ids=ids, mask_id=mask_id, p_mask=0)
+
+
+@deviation("masked-tokens-kept", DROPOUT, "EMB-34")
+def masked_kept(X: Tensor, *, keep: OfCall, ids: Ids, mask_id: int, p_mask: float) -> Tensor:
+    """Masked tokens keep their vectors, and all are scaled as if none were masked."""
+    return (1 - p_mask) * X
+
+
+@deviation("masked-share-of-all-positions", DROPOUT, "EMB-34", "commonly seen")
+def share_of_all(X: Tensor, *, keep: OfCall, ids: Ids, mask_id: int, p_mask: float) -> Tensor:
+    """The share of masked tokens is one of all positions, padding included."""
+    return token_dropout(X, keep=torch.ones_like(keep), ids=ids, mask_id=mask_id, p_mask=p_mask)
 
 
 @deviation("embedding-norm-unused", NORM, ("EMB-10", "ENC-8"), "commonly seen")

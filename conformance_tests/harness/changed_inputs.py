@@ -12,7 +12,7 @@ from torch import Tensor
 
 from conformance_tests.harness.computed import Case, Computed
 from conformance_tests.harness.intermediates import Recorded
-from encoder_spec.assembly import Intermediate, masked
+from encoder_spec.assembly import Intermediate, in_call
 from encoder_spec.equation import Equation, places, variants
 from encoder_spec.profiles import Profile
 
@@ -78,7 +78,7 @@ class Departure(NamedTuple):
         keep = probe.keep
         kept = torch.ones(1, 1, 1, dtype=torch.bool) if keep is None else keep[:, None]
         function: Callable[..., Any] = self.run.encoder.seeing(*probe.inputs).bind(
-            masked(self.run.parameters(self.case.weights), kept), path=path, slot=slot
+            in_call(self.run.parameters(self.case.weights), kept, probe.inputs), path=path, slot=slot
         )
         if of == "residual":
             return lambda x: function(x, self.trace[place - 1].value)

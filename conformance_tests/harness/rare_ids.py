@@ -33,6 +33,8 @@ def rare_ids(run: Run) -> list[int]:
     padding = {USUAL_PADDING, *subject.hidden_ids(), *(run.facts.unlearned.get(table, 0) for table in ("E", "P"))}
     if "offset" in position.constants:
         padding.add(int(run.encoder.profile.constants["offset"]) - 1)  # positions are counted from behind it
+    if "mask_id" in run.encoder.profile["embedding_scale"].constants:
+        padding.add(int(run.encoder.profile.constants["mask_id"]))  # the requirements of its equation are about it
     return [id for id in sorted({*FIRST, V - 1, *subject.special_ids} - padding) if 0 < id < V]
 
 

@@ -11,7 +11,7 @@ from conformance_tests.errors import Disagreement
 from conformance_tests.harness.weight_sets import LAST_MAPS
 from conformance_tests.numerics.compare import demand_equal
 from conformance_tests.numerics.rounding import budget
-from encoder_spec.assembly import Encoder, bound, everything, masked
+from encoder_spec.assembly import Encoder, bound, everything, in_call
 from encoder_spec.notation import SpecificationError
 
 FAR = 1e4
@@ -76,7 +76,7 @@ class Experiment:
         try:
             keep = everything(None, self.inputs)[:, None]
             whole = encoder.seeing(*self.inputs).whole
-            want = bound(whole, masked(self.parameters, keep))(keep, *self._given)
+            want = bound(whole, in_call(self.parameters, keep, self._given))(keep, *self._given)
         except (SpecificationError, KeyError, RuntimeError):
             return float("inf")
         if want.shape != self.output.shape:

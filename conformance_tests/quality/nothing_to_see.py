@@ -8,7 +8,7 @@ IMAGES = f"{CENTRED_IMAGES} vit-22b"
 """Profiles of encoders of images with a table of positions: those whose norms subtract the mean, and all of them."""
 
 IN_ATTENTION = (
-    "roformer nomic-bert mosaic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder deberta-v3 dinov3 beit"
+    "roformer nomic-bert mosaic-bert modernbert eurobert embedding-gemma jina-v3 t5-encoder esm2 deberta-v3 dinov3 beit"
 )
 """Profiles in which attention alone tells positions."""
 
@@ -24,7 +24,7 @@ NOTHING_TO_SEE = {
     "keys-in-full-chunks-alone": (IMAGES, SHORT),
     "learned-position-starts-over": (IMAGES, SHORT),
     "segment-of-ones-added": (
-        "annotated-transformer modernbert deberta-v3 clip-text whisper wav2vec2 hubert data2vec-audio pre-ln dinov3 "
+        "annotated-transformer modernbert esm2 deberta-v3 clip-text whisper wav2vec2 hubert data2vec-audio pre-ln dinov3 "
         f"{CENTRED_IMAGES}",
         "it moves the mean of each position, which their norms take away",
     ),

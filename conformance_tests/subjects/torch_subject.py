@@ -23,6 +23,7 @@ from conformance_tests.numerics.probes import Probes, Sizes
 from conformance_tests.numerics.sketches import as_they_arise
 from conformance_tests.subjects.annotated import given_anyway, made_by_annotation
 from conformance_tests.subjects.calling import (
+    EXHAUSTED,
     REQUIRED,
     Arguments,
     arguments_of,
@@ -354,27 +355,32 @@ class TorchSubject(EnteredSubject):
 
     def made_of(self, hidden: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
         """See ``Subject``: the first part that gives the hidden states gives others in their place."""
-        own = self._given_below(inputs)
-        places = self.in_our_order(torch.arange(own.numel()).view(own.shape))
-        if places.shape != hidden.shape:
-            return super().made_of(hidden, inputs)
-        others = hidden.flatten()[places.flatten().argsort()].view(own.shape).to(own)
+        replaced: dict[str, Tensor] = {}
 
         def is_own(t: Tensor) -> bool:
-            return t.shape == own.shape and torch.equal(t, own)
+            return bool(replaced) and t.shape == replaced["own"].shape and torch.equal(t, replaced["own"])
 
         def in_their_place(_: nn.Module, __: Any, given: Any) -> Any:
             has_own = any(map(is_own, tensors_in(given)))  # what follows gets the others, and gives them on
-            return over_tensors(lambda t: others if is_own(t) else t, given) if has_own else None
+            return over_tensors(lambda t: replaced["others"] if is_own(t) else t, given) if has_own else None
 
+        # Torch takes another path where there are hooks, which rounds otherwise: so they are there from the beginning.
         hooks = [part.register_forward_hook(in_their_place) for part in self.module.modules()]
         try:
-            return self.encode(inputs, None, gradients=hidden.requires_grad)
+            own = self._given_below(inputs)
+            places = self.in_our_order(torch.arange(own.numel()).view(own.shape))
+            if places.shape == hidden.shape:
+                others = hidden.flatten()[places.flatten().argsort()].view(own.shape).to(own)
+                replaced |= {"own": own, "others": others}
+                return self.encode(inputs, None, gradients=hidden.requires_grad)
+        except EXHAUSTED:
+            raise
         except Exception as fault:
             raise Unsupported(f"the subject's hidden states cannot be replaced: {one_line(fault)}") from fault
         finally:
             for hook in hooks:
                 hook.remove()
+        return super().made_of(hidden, inputs)
 
     def _given_below(self, inputs: tuple[Tensor, ...]) -> Tensor:
         """Return the hidden states on which a whole model stands, in its own order of axes."""

@@ -74,6 +74,18 @@ TEXTS = {
         maker("Esm", position_embedding_type="rotary", pad_token_id=1, mask_token_id=2, **TEXT),
         PRE | {"rotation": "halves", "position": "in-attention"},
     ),
+    "ESM-2": (
+        maker(
+            "Esm",
+            position_embedding_type="rotary",
+            token_dropout=True,
+            emb_layer_norm_before=False,
+            pad_token_id=1,
+            mask_token_id=4,
+            **TEXT,
+        ),
+        PRE | {"rotation": "halves", "embedding_scale": "token-dropout", "mask_token_id": 4, "masked_share": 0.12},
+    ),
     "EuroBERT": (
         maker("EuroBert", **SPECIAL, **TEXT),
         PRE | {"rotation": "halves", "norm": "rms", "ffn": "gated", "activation": "silu"},
@@ -276,6 +288,15 @@ IMAGES_AND_SOUNDS = {
     "InternVL, vision": (
         maker("InternVLVision", model="InternVLVisionModel", **IMAGE | {"image_size": [8, 8], "patch_size": [2, 2]}),
         {"layer": "pre-ln", "residual": "scaled", "cls": "cls"},
+    ),
+    "InternVL, vision, normed queries": (
+        maker(
+            "InternVLVision",
+            model="InternVLVisionModel",
+            use_qk_norm=True,
+            **IMAGE | {"image_size": [8, 8], "patch_size": [2, 2]},
+        ),
+        {"attention": "normed-across-heads", "residual": "scaled", "cls": "cls"},
     ),
     "BLIP-2, vision": (maker("Blip2Vision", model="Blip2VisionModel", **IMAGE), PRE | {"cls": "cls"}),
     "Chinese CLIP, vision": (

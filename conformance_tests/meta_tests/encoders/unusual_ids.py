@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from conformance_tests.meta_tests.encoders.plain import Plain, plain_layers
-from conformance_tests.meta_tests.encoders.unusual_calls import unusual
+from conformance_tests.meta_tests.encoders.unusual_calls import excused, unusual
 
 
 class WithIds(Plain):
@@ -125,3 +125,56 @@ class ChoosesTheFirst(ChoosesByAnId):
 
     def chosen(self, ids: Tensor) -> Tensor:
         return torch.zeros(len(ids), dtype=torch.long)
+
+
+class OfProteins(WithIds):
+    """Tokens are scaled for those that are masked, whose id is 32."""
+
+    share = 0.12
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        valid = torch.tensor(ids.shape[1]) if mask is None else self.valid(mask)
+        scaled = self.scaled(ids, (ids == 32).sum(-1) / valid)
+        return Plain.forward(self, scaled + self.places(self.rows(ids)), mask)
+
+    def valid(self, mask: Tensor) -> Tensor:
+        return mask.sum(-1)
+
+    def scaled(self, ids: Tensor, share: Tensor) -> Tensor:
+        kept = self.tokens(ids).masked_fill((ids == 32)[..., None], 0.0)
+        scaled: Tensor = kept * (1 - self.share) / (1 - share)[:, None, None]
+        return scaled
+
+
+@unusual
+class ScaledForMaskedTokens(OfProteins):
+    """As ESM-2 does."""
+
+
+@unusual
+class ScaledByHandForMaskedTokens(OfProteins):
+    """The factor is computed first, of how many are left, and masked tokens are multiplied by 0."""
+
+    share = 0.25
+
+    def scaled(self, ids: Tensor, share: Tensor) -> Tensor:
+        factor = (1 - self.share) * (1 - share).reciprocal()
+        scaled: Tensor = factor[:, None, None] * self.tokens(ids) * (ids != 32)[..., None]
+        return scaled
+
+
+@excused("embedding.token_dropout", "with a masked token")
+class KeepsMaskedTokens(OfProteins):
+    """Masked tokens keep their vectors."""
+
+    def scaled(self, ids: Tensor, share: Tensor) -> Tensor:
+        scaled: Tensor = self.tokens(ids) * (1 - self.share) / (1 - share)[:, None, None]
+        return scaled
+
+
+@excused("embedding.token_dropout", "with a masked token")
+class CountsPaddingAmongTokens(OfProteins):
+    """The share is one of all positions."""
+
+    def valid(self, mask: Tensor) -> Tensor:
+        return torch.tensor(mask.shape[1])

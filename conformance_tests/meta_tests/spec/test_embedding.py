@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import conv1d, gelu, group_norm, layer_norm
 
 from conformance_tests.harness.checks import shows
-from conformance_tests.meta_tests.spec.values import close, normal, random_parameters, refused, same, tensor
+from conformance_tests.meta_tests.spec.values import EVERYTHING, close, normal, random_parameters, refused, same, tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.embedding import (
@@ -35,6 +35,7 @@ from encoder_spec.embedding import (
     registers,
     registers_behind,
     scale,
+    token_dropout,
     segments,
     stage,
     stage_norm,
@@ -72,6 +73,20 @@ def test_a_token_outside_the_vocabulary_is_refused() -> None:
 def test_the_scale_is_the_root_of_the_width() -> None:
     """d_model = 4: the factor is √4 = 2, whatever n is."""
     same(scale(tensor([[[1, 2, 3, 4], [0, -1, 0, 5]]])), tensor([[[2, 4, 6, 8], [0, -2, 0, 10]]]))
+
+
+@shows("EMB-34")
+def test_masked_tokens_are_zero_and_the_others_scaled_by_their_share() -> None:
+    """With p = 1/4 and one of three valid tokens masked, the others are multiplied by (3/4)/(2/3) = 9/8.
+
+    The last position is padding, and counts as none. Without masked tokens the factor is 3/4.
+    """
+    X, ids = tensor([[[8], [16], [24], [32]]]), torch.tensor([[5, 7, 6, 6]])
+    keep = torch.tensor([[[True, True, True, False]]])
+    close(token_dropout(X, keep=keep, ids=ids, mask_id=7, p_mask=0.25), tensor([[[9], [0], [27], [36]]]))
+    close(token_dropout(X, keep=keep, ids=ids, mask_id=8, p_mask=0.25), tensor([[[6], [12], [18], [24]]]))
+    # With a mask that keeps all by broadcasting one of four is masked: (3/4)/(3/4) = 1.
+    close(token_dropout(X, keep=EVERYTHING, ids=ids, mask_id=7, p_mask=0.25), tensor([[[8], [0], [24], [32]]]))
 
 
 @shows("EMB-2", "EMB-7")

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
-from conformance_tests.errors import Disagreement
+from conformance_tests.computation.shown import Ending
+from conformance_tests.errors import Disagreement, Unsupported
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.dispatched import Recorder, is_rounded, is_same_data
 from conformance_tests.subjects.masks import MaskForm
@@ -534,3 +535,61 @@ def test_the_same_data_are_all_of_an_argument_that_was_never_written_into() -> N
     assert not is_same_data(x, None)
     x.add_(1)
     assert not is_same_data(x.reshape(6), x)
+
+
+class Classes(nn.Module):
+    """Three classes of the mean over the positions, which come first inside; the same dropout stands everywhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 12), 2, enable_nested_tensor=False)
+        self.dropout = nn.Dropout()
+        self.classes = nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = self.dropout(self.stack(self.dropout(x).transpose(0, 1)))
+        return hidden.norm(), self.classes(self.dropout(hidden.mean(0)))
+
+
+def whole_around(model: nn.Module, place: int) -> TorchSubject:
+    """Return the whole model, judged by one of its results, around the part ``stack``, which gives (n, B, d_model)."""
+    subject = TorchSubject(model)
+    subject.width, subject.returns_turned = 8, True
+    subject.end_at(Ending("stack", frozenset()))
+    whole = subject.with_heads((torch.randn(2, 5, 8, dtype=torch.float64),))[place]
+    assert isinstance(whole, TorchSubject)
+    return whole
+
+
+def test_a_model_tells_what_it_makes_of_other_hidden_states() -> None:
+    """What stands behind them reads these, in its own order of axes, and gradients flow through."""
+    model = Classes().double().eval()
+    x, Z = torch.randn(2, 3, 5, 8, dtype=torch.float64)
+    Z.requires_grad_()
+    made = whole_around(model, 1).made_of(Z, (x,))
+    torch.testing.assert_close(made, model.classes(Z.mean(1)))
+    (gradient,) = torch.autograd.grad(made.sum(), Z)
+    torch.testing.assert_close(gradient, (model.classes.weight.sum(0) / 5).expand_as(Z))
+    torch.testing.assert_close(whole_around(model, 0).made_of(Z, (x,)), Z.norm())
+    assert not any(part._forward_hooks for part in model.modules())
+
+
+def test_other_hidden_states_of_another_size_are_refused() -> None:
+    whole = whole_around(Classes().double().eval(), 1)
+    with pytest.raises(Unsupported, match="cannot be replaced"):
+        whole.made_of(torch.randn(3, 4, 8, dtype=torch.float64), (torch.randn(3, 5, 8, dtype=torch.float64),))
+
+
+def test_what_a_model_does_with_other_hidden_states_is_no_fault_of_the_suite() -> None:
+    """An error in what stands behind them says that they cannot be replaced."""
+
+    class Refuses(Classes):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            hidden = self.stack(x.transpose(0, 1))
+            if bool((hidden == 1).all()):
+                raise ValueError("not today")
+            return hidden.norm(), hidden.mean(0)
+
+    whole = whole_around(Refuses().double().eval(), 1)
+    with pytest.raises(Unsupported, match="cannot be replaced: ValueError: not today"):
+        whole.made_of(torch.ones(3, 5, 8, dtype=torch.float64), (torch.randn(3, 5, 8, dtype=torch.float64),))
