@@ -26,5 +26,5 @@ def test_vector_has_the_length_of_its_variant(run: Run) -> None:
 
 @decides("HEAD-14", level="trace")
 def test_pooling_layer_computes_its_variant(run: Run) -> None:
-    """What is made of the vector of each sequence."""
+    """Tanh of an affine map of the vector of each sequence."""
     run.expect("transform", *run.with_and_without_padding()).is_formed()

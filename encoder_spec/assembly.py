@@ -300,7 +300,12 @@ class Encoder:
             path: where the parameters of this use of the slot live.
             slot: which slot to start from.
         """
-        return bound(self.place(path, slot), in_call(parameters, everything(None, ()).unsqueeze(0)), observe, evaluate)
+        place = self.place(path, slot)
+        if slot == "stack":
+            return lambda keep, *inputs: bound(place, in_call(parameters, keep, inputs), observe, evaluate)(
+                keep, *inputs
+            )
+        return bound(place, in_call(parameters, everything(None, ()).unsqueeze(0)), observe, evaluate)
 
     def _stage(self, path: str, slot: str) -> int | None:
         """Return the number of the stage to which a path leads; a stage by itself is the last one."""

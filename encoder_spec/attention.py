@@ -569,8 +569,8 @@ def normed_across_heads(
 
 def across_heads(norm: Callable[..., Tensor], X: Tensor) -> Tensor:
     """Return a norm of the features of all heads, which stand side by side in it: (B, h, n, d_k) as (B, n, h·d_k)."""
-    side_by_side = X.transpose(1, 2).flatten(2)
-    return norm(side_by_side).unflatten(2, (X.shape[1], -1)).transpose(1, 2)
+    normed: Tensor = norm(X.transpose(1, 2).flatten(2)).unflatten(2, (X.shape[1], -1)).transpose(1, 2)
+    return normed
 
 
 @requirement(

@@ -76,12 +76,17 @@ def token_dropout(
     x_j is the id at position j. In training 12 % of the tokens are masked on average (80 % of the 15 % that are to be
     predicted): where none is, all are made as much smaller as dropout makes a value larger.
 
-    Undefined: a sequence of masked tokens alone, which is 0/0.
+    Undefined: a sequence with as many masked tokens as valid positions, where r is 1: here 1 − r counts as 1 then.
     """
-    demand(keep.shape[-2] == 1, "embedding.token_dropout: the mask must be one for all queries, of shape (B, n)")
+    demand(
+        keep.shape[-2] == 1 and keep.shape[-1] in (1, ids.shape[-1]) and ids.ndim == 2,
+        "embedding.token_dropout: tokens need ids, and the mask must be one for all queries, of shape (B, n)",
+    )
     is_masked = ids == mask_id
-    r = is_masked.sum(-1) / keep.expand(len(ids), 1, ids.shape[1]).sum(-1)[:, 0].to(X.dtype)
-    return X.masked_fill(is_masked[..., None], 0) * (1 - p_mask) / (1 - r)[:, None, None]
+    valid = keep.expand(len(ids), 1, ids.shape[1]).sum(-1)[:, 0].clamp(min=1)
+    r = is_masked.sum(-1) / valid.to(X.dtype)
+    left = torch.where(r < 1, 1 - r, 1)[:, None, None]
+    return X.masked_fill(is_masked[..., None], 0) * (1 - p_mask) / left
 
 
 @requirement("EMB-4", "Each token is a linear map of one patch; equals a convolution with kernel = stride = p × q.")

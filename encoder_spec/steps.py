@@ -15,7 +15,7 @@ from torch import Tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.cost import N, joined, lengths_of_stages, n, product_of, symbol, total
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.equation import IDS, MASK, Equation
+from encoder_spec.equation import MASK, Equation
 from encoder_spec.primes import SIZES, Measurement, example
 from encoder_spec.profiles import Profile
 
@@ -112,9 +112,7 @@ def steps(profile: Profile) -> list[Step]:
     arrays[MASK] = keep = torch.ones(1, 1, 1, dtype=torch.bool, device="meta")
     walk = Walk(lengths=lengths(profile))
     with walk:
-        given = inputs(profile)
-        arrays[IDS] = given[0].to("meta")
-        encoder.bind(arrays, evaluate=walk.evaluate)(keep, *given)
+        encoder.bind(arrays, evaluate=walk.evaluate)(keep, *inputs(profile))
     return walk.steps
 
 

@@ -599,7 +599,7 @@ class Normed(NamedTuple):
     """Vectors (T, M, d_k) before they are normed, the norm, and what multiplies them behind it.
 
     ``factors`` are codes (T, d_k) of learned ones that differ from head to head, ``times`` is a number. ``features``
-    (T, d_k) are places among what is normed, where that are the features of several heads; None if of one.
+    (T, d_k) are places among what is normed, where that are the features of more than one head; else None.
     """
 
     before: Tensor
@@ -654,7 +654,7 @@ def norm_of_features(graph: Graph, vectors: Tensor) -> Norm | None:
 
 
 def normed_features(norm: Norm, vectors: Tensor) -> Tensor | None:
-    """Return at which places (T, d_k) among what is normed at once vectors (T, M, d_k) stand; None if not in one row."""
+    """Return the places (T, d_k) of vectors (T, M, d_k) among what is normed at once; None if that is not one row."""
     shape, axis = norm.value.shape, norm.axes[0]
     along = torch.arange(shape[axis]).view(-1, *(1 for _ in shape[axis + 1 :])).expand(shape).reshape(-1)
     at = places(vectors)

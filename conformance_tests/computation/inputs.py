@@ -389,7 +389,11 @@ def shared_id(graph: Graph, tokens: Value) -> int | None:
     for value in (v for v in graph.values if v.operation in ("mul", "div") and v.shape == tokens.shape):
         behind = [list(graph.ancestors(read)) for read in value.arrays if graph.depends(read)]
         counted = next((values for values in behind if tokens not in values), ())
-        if len(behind) == 2 and any(tokens in values for values in behind) and any(v.kind == "reduction" for v in counted):
+        if (
+            len(behind) == 2
+            and any(tokens in values for values in behind)
+            and any(v.kind == "reduction" for v in counted)
+        ):
             compared = (v.reads for v in counted if v.operation in ("eq", "ne"))
             ids = {int(other) for reads in compared for other in reads if not isinstance(other, Tensor)}
             return ids.pop() if len(ids) == 1 else None

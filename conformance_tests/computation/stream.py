@@ -204,7 +204,7 @@ class Wiring:
         return Node("sum" if sign > 0 else "difference", value, (inner, Node("weights", None, what=added)))
 
     def _scaled_by_counts(self, value: Value, data: Sequence[Tensor]) -> Node | None:
-        """Return a value that is multiplied by what is counted of ids alone, which is one number while all are usual."""
+        """Return a value that is multiplied by what is counted of ids alone: one number, while all are usual."""
         if value.operation not in ("mul", "div") or len(data) != 2:
             return None
         counted = [read for read in data if is_counted(self.graph, read)]
@@ -341,6 +341,7 @@ class Wiring:
 
 MASKING = ("mul", "masked_fill", "where")
 """Operations by which a mask in the call hides positions of the stream; an activation may keep every entry too."""
+
 
 def is_counted(graph: Graph, codes: Tensor) -> bool:
     """Return whether entries, all of one number, are computed of comparisons of the input alone, which they count."""

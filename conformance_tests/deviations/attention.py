@@ -10,7 +10,13 @@ from torch import Tensor
 
 from conformance_tests.deviations import deviation, distances, masks, weights
 from conformance_tests.deviations.drift import drift
-from encoder_spec.attention import across_heads, projections_linear_keys, projections_without_bias, scores, scores_unscaled
+from encoder_spec.attention import (
+    across_heads,
+    projections_linear_keys,
+    projections_without_bias,
+    scores,
+    scores_unscaled,
+)
 
 __all__ = ["distances", "masks", "weights"]
 

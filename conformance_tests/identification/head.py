@@ -62,10 +62,10 @@ def fill(model: Subject, arrays: Mapping[str, Tensor], seed: int) -> None:
 def headed(run: Run, model: Subject, case: Case) -> Run | None:
     """Return the run of a whole model with a head that gives what it returns; None if none does.
 
-    Heads are tried without padding, on the model's own hidden states, and where no published one fits, what the model
-    itself makes of a vector. Of those that differ with padding alone, the one counts that does with it what the model
-    does. A single position that is read is that of the class token, if there is
-    one; of a head that reads another one that is said.
+    Heads are tried without padding, on the model's own hidden states, and where no published one fits, those of which
+    the model itself turns the pooled vector into something. Of heads that differ with padding alone, the one counts
+    that does with it what the model does. A single position that is read is that of the class token, if there is one;
+    of a head that reads another one that is said.
     """
     has_class_token = run.encoder.profile["cls"].variant == "cls"
     whole = replace(run, subject=model, facts=Facts(), narrowed=None, comparisons=[], looked_at=(Case(), *PADDED))
@@ -100,10 +100,10 @@ def judged_of_head(whole: Run) -> str:
 
 
 def its_own(whole: Run, case: Case, Z: Tensor) -> Iterator[tuple[Encoder, Mapping[str, Tensor]]]:
-    """Yield the encoder below each pool, with what a model itself makes of the vector.
+    """Yield the encoder below each pool, whose vector the model itself turns into what it returns.
 
-    Every pool gives the vector that stands at all positions: so the model shows what it makes of any, if it makes the
-    same of one position as of many. A sum does not, and has no pool.
+    Every pool gives the vector that stands at all positions. So the model shows what it turns any vector into, if one
+    position gives the same as many. A sum does not do so, and does not count as a pool.
 
     Args:
         whole: of the whole model.
@@ -112,27 +112,27 @@ def its_own(whole: Run, case: Case, Z: Tensor) -> Iterator[tuple[Encoder, Mappin
     """
     probe, model = whole.probes[case.probe], whole.subject
 
-    def made_by(inputs: tuple[Tensor, ...], positions: int) -> Callable[[Tensor], Tensor]:
-        def its_own(u: Tensor) -> Tensor:
-            """What the model makes of the vector."""
+    def of(inputs: tuple[Tensor, ...], positions: int) -> Callable[[Tensor], Tensor]:
+        def own(u: Tensor) -> Tensor:
+            """Call the model with a vector at every position."""
             of_each = tuple(x[:1].expand(len(u), *x.shape[1:]).clone() for x in inputs)
             return model.made_of(u[:, None].expand(-1, positions, -1), of_each).double()
 
-        return its_own
+        return own
 
-    n, transform = Z.shape[1], made_by(probe.inputs, Z.shape[1])
-    vectors = Z[:, 0].double()
-    made = transform(vectors)
+    n, vectors = Z.shape[1], Z[:, 0].double()
+    own = of(probe.inputs, n)
+    made = own(vectors)
     if is_given(made, made[:1].expand_as(made), model.dtype):
-        return  # of every vector it makes the same
+        return  # whatever it reads, it returns the same
     if probe.by_position and whole.sizes is None:
-        of_one = made_by(tuple(x[:, :1] for x in probe.inputs), 1 + n - probe.inputs[0].shape[1])
+        of_one = of(tuple(x[:, :1] for x in probe.inputs), 1 + n - probe.inputs[0].shape[1])
         if not is_given(of_one(vectors), made, model.dtype):
             return
     elif model.takes_mask:
-        return
+        return  # nothing tells a mean from a sum, which padding makes smaller
     for pool in variants("pool"):
-        chosen = whole.encoder.profile.replace(head="transformed", pool=pool, transform=transform)
+        chosen = whole.encoder.profile.replace(head="transformed", pool=pool, transform=own)
         yield Encoder(chosen, whole.encoder.dimensions), {}
 
 

@@ -24,8 +24,8 @@ NOTHING_TO_SEE = {
     "keys-in-full-chunks-alone": (IMAGES, SHORT),
     "learned-position-starts-over": (IMAGES, SHORT),
     "segment-of-ones-added": (
-        "annotated-transformer modernbert esm2 deberta-v3 clip-text whisper wav2vec2 hubert data2vec-audio pre-ln dinov3 "
-        f"{CENTRED_IMAGES}",
+        "annotated-transformer modernbert esm2 deberta-v3 clip-text whisper wav2vec2 hubert data2vec-audio pre-ln "
+        f"dinov3 {CENTRED_IMAGES}",
         "it moves the mean of each position, which their norms take away",
     ),
     "window-missing": ("embedding-gemma", WIDE),

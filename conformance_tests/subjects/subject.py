@@ -175,7 +175,7 @@ class Subject:
         return ()
 
     def made_of(self, hidden: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
-        """Return what a whole model, one of ``with_heads``, makes of other hidden states than its own.
+        """Return what a whole model, one of ``with_heads``, turns other hidden states than its own into.
 
         Args:
             hidden: (B, n, d_model), as many as the part gives for these inputs.

@@ -272,8 +272,8 @@ def normed_across_heads(
     parts = {"rotation": rotation, "scores": scores, "bias": bias, "reach": reach, "mask": mask, "weights": weights}
     h = Q.shape[1]
     queries, keys = (norm(np.concatenate([X[:, i] for i in range(h)], -1)) for norm, X in ((norm_q, Q), (norm_k, K)))
-    of_heads = (np.stack(np.split(X, h, axis=-1), axis=1) for X in (queries, keys))
-    return attention(*of_heads, V, keep, **parts, dropout=dropout, values=values)
+    queries, keys = (np.stack(np.split(X, h, axis=-1), axis=1) for X in (queries, keys))
+    return attention(queries, keys, V, keep, **parts, dropout=dropout, values=values)
 
 
 def normed_by_head(

@@ -30,18 +30,16 @@ def unscaled(X: Array) -> Array:
     return X
 
 
-def token_dropout(
-    X: Array, *, keep: NDArray[np.bool_], ids: NDArray[np.int64], mask_id: int, p_mask: float
-) -> Array:
+def token_dropout(X: Array, *, keep: NDArray[np.bool_], ids: NDArray[np.int64], mask_id: int, p_mask: float) -> Array:
     """X[b, j, c] ← 0 where ids[b, j] = t_m, else (1 − p_m) X[b, j, c] / (1 − r[b]), r[b] being their share."""
     B, n, _ = X.shape
     kept = np.broadcast_to(keep[:, 0, :], (B, n))
     y = np.zeros(X.shape)
     for b in range(B):
         at = {j for j in range(n) if ids[b, j] == mask_id}
-        r = len(at) / sum(1 for j in range(n) if kept[b, j])
+        r = len(at) / max(sum(1 for j in range(n) if kept[b, j]), 1)
         for j in set(range(n)) - at:
-            y[b, j] = [(1 - p_mask) * entry / (1 - r) for entry in X[b, j]]
+            y[b, j] = [(1 - p_mask) * entry / (1 - r if r < 1 else 1) for entry in X[b, j]]
     return y
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from encoder_spec.assembly import Encoder, join
 from encoder_spec.dimensions import Dimensions, axis_size
-from encoder_spec.equation import MASK, Equation, slots, variants
+from encoder_spec.equation import IDS, MASK, Equation, slots, variants
 from encoder_spec.profiles import PROFILES, Profile
 
 BOUNDED = settings(
@@ -120,20 +120,17 @@ def random_mask(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
     return keep | (np.arange(shape[-1]) == first[..., None])
 
 
-def random_arrays(
-    encoder: Encoder, slot: str, rng: np.random.Generator, keep: np.ndarray | None = None
-) -> dict[str, np.ndarray]:
-    """Every parameter below the equation in ``slot``, and a mask; maps keep the size of what they map."""
+def random_arrays(encoder: Encoder, slot: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Every parameter below the equation in ``slot``; maps keep the size of what they map."""
     shapes = {
         encoder.home(join(place.path, name)): encoder.dimensions.shape(axes)
         for place in encoder.places(slot)
         for name, axes in place.parameters.items()
     }
-    arrays = {
+    return {
         path: random_floats(rng, shape) / (np.sqrt(shape[0]) if path.rpartition(".")[2].startswith("W_") else 1)
         for path, shape in shapes.items()
     }
-    return arrays | ({} if keep is None else {MASK: keep})
 
 
 def uses(encoder: Encoder, id: str) -> bool:
@@ -144,8 +141,8 @@ def uses(encoder: Encoder, id: str) -> bool:
 def readable(profile: Profile) -> bool:
     """Whether the parts fit together.
 
-    Segments go with tokens alone, a head that reads E with an E of width d_model, and a grid with patches of an image.
-    A mask of all positions is none of those before registers join them. Distances have queries and keys in each head,
+    Segments and masked tokens go with tokens alone, a head that reads E with an E of width d_model, and a grid with
+    patches of an image. A mask of all positions is none of those before registers join them. Distances have queries and keys in each head,
     and are not those on a grid.
     """
     in_grid = any("rows" in equation.constants for equation in Encoder(profile, Dimensions()).equations())
@@ -153,13 +150,15 @@ def readable(profile: Profile) -> bool:
         return False
     tokens_alone = profile["embedding"].id == "embedding.lookup" and profile["cls"].variant == "none"
     wide = profile["input"].variant != "factorised" or profile["head"].variant != "mlm"
-    masked = not profile["position"].reads_mask or profile["registers"].variant == "none"
+    reads_mask = profile["position"].reads_mask or profile["embedding_scale"].reads_mask
+    masked = not reads_mask or profile["registers"].variant == "none"
+    tokens = profile["embedding_scale"].variant != "token-dropout" or tokens_alone
     told = profile["scores"].variant != "disentangled" or not (in_grid or "groups" in profile["multihead"].slots)
-    return wide and masked and told and (profile["segment"].variant == "none" or tokens_alone)
+    return wide and masked and told and tokens and (profile["segment"].variant == "none" or tokens_alone)
 
 
-READING_MASKS = ("head.mean", "head.last", "head.counted", "head.largest")
-"""Heads that read which positions are valid, from a mask that is one for all queries."""
+READING_MASKS = ("head.mean", "head.last", "head.counted", "head.largest", "embedding.token_dropout")
+"""Equations that read which positions are valid, from a mask that is one for all queries."""
 
 PREPENDED = {"embedding.cls": 1, "embedding.cls_and_distillation": 2}
 """By how many positions class tokens lengthen the sequence."""
@@ -199,7 +198,7 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
     }
     if profile["embedding"].variant == "waveform":
         size["channels"] = (3, 5)  # which norms read
-    if profile["attention"].variant in ("normed", "normed-by-head"):
+    if profile["attention"].variant.startswith("normed"):
         size["d_k"] = (5, 3)  # for the same reason as d_model below
     drawn = {name: draw(st.sampled_from(choices), label=name) for name, choices in size.items()}
     # Not 2: a norm of two features is all but a sign, and magnifies rounding without bound.
@@ -212,6 +211,7 @@ def encoders(draw: st.DrawFn, profile: Profile) -> tuple[Encoder, dict[str, int]
     n = rows * columns
     constants = {"eps": draw(st.sampled_from((1e-5, 0.1, 1e-12))), "p_drop": draw(st.sampled_from((0.3, 0, 0.5)))}
     constants |= {"max_distance": draw(st.sampled_from((4, 7, 128))), "window": draw(st.sampled_from((4, 1, 7)))}
+    constants |= {"mask_token_id": draw(st.sampled_from((2, 0)))}
     d_group = draw(st.sampled_from((2, 1))) if whole_pairs else 1
     sizes = drawn | {"rows": rows, "columns": columns, "d_group": d_group}
     if profile["scores"].variant == "disentangled":
@@ -283,8 +283,13 @@ def cases(draw: st.DrawFn, equation: Equation, profiles: Iterable[Profile] = (BU
     encoder, sizes = draw(encoders(draw(st.sampled_from(filled(profiles, equation)))))
     rng = draw(generators())
     arguments = list(flowing(encoder, equation, sizes, draw, rng))
-    keep = random_mask(rng, [sizes[axis] for axis in "Bnn"]) if equation.reads_mask else None
-    return Case(encoder, equation.slot, arguments, random_arrays(encoder, equation.slot, rng, keep))
+    arrays = random_arrays(encoder, equation.slot, rng)
+    if equation.reads_mask:
+        rows = 1 if equation.id in READING_MASKS else sizes["n"]
+        arrays[MASK] = random_mask(rng, [sizes["B"], rows, sizes["n"]])
+    if IDS in equation.of_call:
+        arrays[IDS] = rng.integers(4, size=(sizes["B"], sizes["n"]))
+    return Case(encoder, equation.slot, arguments, arrays)
 
 
 @st.composite

@@ -484,7 +484,7 @@ def test_queries_and_keys_are_normed_before_they_are_compared() -> None:
 
 @shows("ATT-26")
 def test_queries_and_keys_are_normed_over_all_heads() -> None:
-    """Two heads of one feature. The norm divides by the sum of all entries, and multiplies those of the heads by 1 and 2.
+    """Two heads of one feature. The norm divides by the sum of all entries, and multiplies the heads by 1 and 2.
 
     Q = (1, 3) at every position gives 1/4 and 2·3/4, K = (1, 1) and (3, 1) give 1/2, 2·1/2 and 3/4, 2·1/4.
     Scores are 1/8 and 3/16 in one head, 3/2 and 3/4 in the other.
