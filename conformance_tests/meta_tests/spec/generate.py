@@ -142,8 +142,8 @@ def readable(profile: Profile) -> bool:
     """Whether the parts fit together.
 
     Segments and masked tokens go with tokens alone, a head that reads E with an E of width d_model, and a grid with
-    patches of an image. A mask of all positions is none of those before registers join them. Distances have queries and keys in each head,
-    and are not those on a grid.
+    patches of an image. A mask of all positions is none of those before registers join them. Distances have queries
+    and keys in each head, and are not those on a grid.
     """
     in_grid = any("rows" in equation.constants for equation in Encoder(profile, Dimensions()).equations())
     if in_grid and ("embedding" not in profile["input"].slots or "patch" not in profile["embedding"].constants):
