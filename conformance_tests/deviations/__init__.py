@@ -1,4 +1,4 @@
-"""The catalogue of deviations: wrong equations in a slot, as people have shipped them.
+"""The catalogue of deviations: wrong equations in a slot, many of them as people have shipped them.
 
 A deviation is written like an equation, in the file of its topic: a function with the
 arguments of the equation that it replaces, decorated with ``@deviation``. Its

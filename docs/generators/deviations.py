@@ -23,9 +23,10 @@ from generators.html import (
 from generators.topics import TITLES
 
 LEAD = (
-    "A conformance suite is worth what it catches. Each defect below is a wrong equation in one slot, as people have "
-    "shipped it. The suite runs every one of them as an encoder: what is listed under “noticed by” failed, "
-    "and the diagnosis named it. All of it as a table to search: "
+    "A conformance suite is worth what it catches. Each defect below is a wrong equation in one slot: {threads} of "
+    "{all} were seen in public threads, which their entries cite, {common} are known from tutorials and ports, and the "
+    "others are near neighbours of these. The suite runs every one of them as an encoder: what is listed under "
+    "“noticed by” failed, and the diagnosis named it. All of it as a table to search: "
     '<a href="kill-matrix.html">the mutation matrix</a>.'
 )
 
@@ -46,6 +47,13 @@ def pages() -> dict[str, str]:
     return {"what-goes-wrong.md": index(topics)} | {f"wrong-{topic}.md": page(topic, d) for topic, d in topics.items()}
 
 
+def lead() -> str:
+    """What the defects are, and how many of them are known from where."""
+    known = [d.evidence for d in deviations().values() if d.evidence]
+    cited = sum(any("#" in evidence for evidence in some) for some in known)
+    return LEAD.format(threads=cited, all=len(deviations()), common=len(known) - cited)
+
+
 def by_topic() -> list[Deviation]:
     """All deviations, in the order of the book."""
     order = list(slots())
@@ -54,7 +62,7 @@ def by_topic() -> list[Deviation]:
 
 def index(topics: Mapping[str, list[Deviation]]) -> str:
     """The list of all deviations. Each keeps its address here, whatever becomes of the pages that show them."""
-    parts = [heading(1, "What goes wrong", "what-goes-wrong"), "", f'<p class="lead">{LEAD}</p>', ""]
+    parts = [heading(1, "What goes wrong", "what-goes-wrong"), "", f'<p class="lead">{lead()}</p>', ""]
     parts += [summary(on_file()), ""]
     for topic, listed in topics.items():
         rows = [(listing_link(d), prose(d.definition), f"<code>{d.slot}</code>") for d in listed]

@@ -11,8 +11,9 @@ from conformance_tests.subjects.subject import DTYPES
 from generators.html import deviation_link, folded, heading, prose, table
 
 LEAD = (
-    "Meaning is judged in float64, where rounding is a million times smaller than any mistake. Below that the "
-    "question has a second half: how far may a correct encoder be off?"
+    "Meaning is judged in float64. Of the wrong equations that change an output there, the one that changes it least "
+    "does so by {least:,.0f} times what rounding is allowed. Below float64 the question has a second half: how far may "
+    "a correct encoder be off?"
 )
 
 BUDGETS = (
@@ -39,12 +40,13 @@ SEEDS = (
 
 def page() -> str:
     """The Markdown of the page."""
+    least = min(effect for one in on_file() if (effect := one.effect.get("float64", 0.0)) >= 1)
     sections = (
         ("The budget", "budget", prose(BUDGETS)),
         ("What each precision can tell", "resolution", f"{prose(RESOLUTION)}\n\n{resolution(on_file())}"),
         ("Many seeds", "seeds", f"{prose(SEEDS)}\n\n{swept(seeds.on_file())}"),
     )
-    parts = [heading(1, "Precision and seeds", "precision"), "", f'<p class="lead">{LEAD}</p>', ""]
+    parts = [heading(1, "Precision and seeds", "precision"), "", f'<p class="lead">{LEAD.format(least=least)}</p>', ""]
     for title, anchor, text in sections:
         parts += [heading(2, title, anchor), "", text, ""]
     return "\n".join(parts)
