@@ -82,7 +82,7 @@ def token_dropout(
         keep.shape[-2] == 1 and keep.shape[-1] in (1, ids.shape[-1]) and ids.ndim == 2,
         "embedding.token_dropout: tokens need ids, and the mask must be one for all queries, of shape (B, n)",
     )
-    is_masked = ids == mask_id
+    is_masked = (ids == mask_id).to(X.device)
     valid = keep.expand(len(ids), 1, ids.shape[1]).sum(-1)[:, 0].clamp(min=1)
     r = is_masked.sum(-1) / valid.to(X.dtype)
     left = torch.where(r < 1, 1 - r, 1)[:, None, None]

@@ -55,11 +55,11 @@ def squashed(Z: Tensor, keep: Tensor, *, pool: F, length: F) -> Tensor:
     return length(torch.tanh(pool(Z, keep)))
 
 
-@deviation("transformed-before-pooling", TRANSFORMED, "HEAD-13")
-def transformed_before_pooling(Z: Tensor, keep: Tensor, *, pool: F, transform: F) -> Tensor:
-    """Each position is transformed, and what comes of them is pooled."""
-    each = transform(Z.flatten(0, 1)).unflatten(0, Z.shape[:2])
-    return pool(each, keep)
+@deviation("vector-kept-beside-its-transform", TRANSFORMED, "HEAD-13")
+def kept_beside(Z: Tensor, keep: Tensor, *, pool: F, transform: F) -> Tensor:
+    """The pooled vector is added to what comes of it."""
+    u = pool(Z, keep)
+    return u + transform(u)
 
 
 @deviation("pooler-without-activation", POOLER, "HEAD-14", "commonly seen")

@@ -133,11 +133,15 @@ def cases() -> list[Case]:
 
 
 def sizes_of(profile: Profile) -> Dimensions:
-    """Return small sizes for a profile that reads a grid: two pairs of features tell rows, and two columns.
+    """Return small sizes in which everything that a profile tells apart can be.
 
-    A table tells the places of all patches of the largest image in the probes.
+    In a grid two pairs of features tell rows, and two columns, and a table tells the places of all patches of the
+    largest image in the probes. The last id is that of masked tokens, where there are such.
     """
-    return SMALL.replace(d_k=8, d_v=8, buckets=PLACES_APART) if Encoder(profile, SMALL).reads_grid else SMALL
+    if Encoder(profile, SMALL).reads_grid:
+        return SMALL.replace(d_k=8, d_v=8, buckets=PLACES_APART)
+    masks = "mask_id" in profile["embedding_scale"].constants
+    return SMALL.replace(V=int(profile.constants["mask_id"]) + 1) if masks else SMALL
 
 
 def deviating(deviation: Deviation, within: str) -> EncoderModule:
