@@ -73,8 +73,8 @@ def token_dropout(
     $$ X_j \leftarrow \frac{1 - p_m}{1 - r}\, X_j, \qquad X_j \leftarrow 0 \text{ where } x_j = t_m, \qquad
        r = \frac{\#\{ j : x_j = t_m \}}{\#\{ j : j \text{ valid} \}} $$
 
-    x_j is the id at position j. In training 12 % of the tokens are masked on average (80 % of the 15 % that are to be
-    predicted): where none is, all are made as much smaller as dropout makes a value larger.
+    x_j is the id at position j. In training 12 % of the tokens are masked on average: 80 % of the 15 % that are to be
+    predicted. Where none is masked, as in use, all are multiplied by 0.88.
 
     Undefined: a sequence with as many masked tokens as valid positions, where r is 1: here 1 − r counts as 1 then.
     """

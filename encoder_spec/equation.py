@@ -148,12 +148,12 @@ class Equation:
     @cached_property
     def reads_mask(self) -> bool:
         """True if the encoder supplies the mask of the call."""
-        return MASK in self._supplied
+        return MASK in self.of_call
 
     @cached_property
-    def of_call(self) -> tuple[str, ...]:
-        """The arrays of the call, beside its inputs, that the encoder supplies."""
-        return tuple(name for name in (MASK, IDS) if name in self._supplied)
+    def of_call(self) -> dict[str, Any]:
+        """The arrays of the call that the encoder supplies, by name, each with its annotation."""
+        return {name: self._supplied[name] for name in (MASK, IDS) if name in self._supplied}
 
     @cached_property
     def slots(self) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ NOTHING_TO_SEE = {
         "what is offset is scaled feature by feature there, or stays offset in the output",
     ),
     "sum-of-embedding-and-position-scaled": (
-        f"bert roberta roformer nomic-bert mosaic-bert modernbert eurobert jina-v3 mpnet t5-encoder "
+        f"bert roberta roformer nomic-bert mosaic-bert modernbert eurobert jina-v3 mpnet t5-encoder esm2 "
         f"deberta-v3 distilbert clip-text whisper wav2vec2 hubert data2vec-audio embedding-gemma dinov3 beit {IMAGES}",
         "the scale of the embedding is 1 there, or nothing is added to it",
     ),

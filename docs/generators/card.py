@@ -86,6 +86,7 @@ def signature(equation: Equation) -> str:
     """What the equation reads, learns, is given and returns."""
     rows = [(symbols.named(name), "reads", shape(hint)) for name, hint in equation.flowing.items()]
     rows += [(symbols.named(name), "learns", shapes.typeset(axes)) for name, axes in equation.parameters.items()]
+    rows += [(symbols.named(name), "is given", shape(hint)) for name, hint in equation.of_call.items()]
     rows += [
         (symbols.named(name), "is given", prose(SYMBOLS[name].meaning) if name in SYMBOLS else "a number")
         for name in equation.constants
