@@ -364,6 +364,12 @@ def special_ids(graph: Graph) -> frozenset[int]:
     return frozenset(int(n) for each in numbers if len(each) <= MOST_SPECIAL for n in each)
 
 
+def reads_any(graph: Graph, ids: frozenset[int]) -> bool:
+    """Return whether some of these ids are among those that a computation is of."""
+    given = first_argument(graph)
+    return bool(ids) and given is not None and not ids.isdisjoint(graph.numbers(given.codes).long().unique().tolist())
+
+
 def tables_by_argument(graph: Graph) -> dict[str, tuple[str, ...]]:
     """Return the names of the parameters whose rows each argument itself numbers, the first argument first."""
     found: dict[str, dict[str, None]] = {v.name: {} for v in graph.values if v.operation == "argument"}

@@ -15,7 +15,7 @@ from torch import Tensor
 from conformance_tests.computation.attention import attentions
 from conformance_tests.computation.feed_forward import feed_forwards
 from conformance_tests.computation.graph import Codes, Graph
-from conformance_tests.computation.inputs import SINUSOIDS, special_ids, tables_by_argument
+from conformance_tests.computation.inputs import SINUSOIDS, reads_any, special_ids, tables_by_argument
 from conformance_tests.computation.plain import plain
 from conformance_tests.computation.reading import (
     as_stretched,
@@ -258,7 +258,11 @@ class Settling:
             if not bool(graph.numbers(graph.output).isfinite().all()):
                 return None  # numbers tell norms and activations
             self.subject.learn_result(graph.recorded.result)
-            self.subject.special_ids = special_ids(graph)
+            self.subject.special_ids = special = special_ids(graph)
+            if reads_any(graph, special):
+                # Others show what is computed of a usual token.
+                self.subject.record_without(special)
+                graph = self._computation()
             shown, graph = self._with_arguments(graph)
             shown, graph = self._with_its_images(shown, graph)
             if shown.is_masked_by_ids:

@@ -166,6 +166,7 @@ class CalledSubject(Subject):
         self.place_of_head: int | None = None
         self.stands_on: Ending | None = None
         self.of_what_follows = ""
+        self._not_recorded: frozenset[int] = frozenset()
         self._added = 0
         self._stages: Dimensions | None = None
         self._searched_in_vain = 0.0
@@ -299,7 +300,8 @@ class CalledSubject(Subject):
         refusals = Refusals(heads_told(held[0], numbers))
         try:
             found = first_call(
-                *held, arguments, wanted, lengths, batches, said.arguments, trials, shape, numbers, refusals
+                *(*held, arguments, wanted, lengths, batches, said.arguments, trials, shape, numbers, refusals),
+                special=self._not_recorded,
             )
             for argument, form in self._given_anyhow.items():
                 found = found and found.giving(argument, form)
@@ -375,6 +377,10 @@ class CalledSubject(Subject):
     def ask_for(self, shape: tuple[int, ...] | None) -> None:
         """See ``Subject``."""
         self._asked_for = shape
+
+    def record_without(self, ids: frozenset[int]) -> None:
+        """See ``Subject``."""
+        self._not_recorded = ids
 
     def learn_padding(self, ids: frozenset[int], stated: int | None) -> None:
         """See ``Subject``."""

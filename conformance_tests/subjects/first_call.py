@@ -616,6 +616,7 @@ def first_call(
     shape: Sequence[int | None] | None = None,
     numbers: Sequence[int] = (),
     refusals: Refusals | None = None,
+    special: Collection[int] = (),
 ) -> FirstCall | None:
     """Return arguments that an encoder accepts; None if none of those tried are.
 
@@ -632,11 +633,12 @@ def first_call(
         numbers: whole numbers that it keeps; the only length that it takes, the sides of its images, or the number of
             its heads may be some.
         refusals: takes up those of the calls that are tried.
+        special: ids that are not to be among its tokens.
     """
     few, *more = lengths or [LENGTH, *lengths_told(weights, tables, numbers=numbers)][:MOST_LENGTHS]
     every = list(plans(arguments))
     asked = every[:1]
-    likely = partial(inputs_of, tables=tables, shape=shape, numbers=numbers)
+    likely = partial(inputs_of, tables=tables, shape=shape, numbers=numbers, special=special)
     refusals = refusals or Refusals(heads_told(weights, numbers))
     attempts = partial(attempts_of, weights, refusals, batches)
     several = [number for number in batches if number > 1]  # one position would do for any number of them

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, product, zip_longest
+from itertools import count, islice, product, zip_longest
 from types import MappingProxyType
 
 import torch
@@ -43,17 +43,19 @@ def inputs_of(
     tables: Mapping[str, Tensor] = MappingProxyType({}),
     shape: Sequence[int | None] | None = None,
     numbers: Collection[int] = (),
+    special: Collection[int] = (),
 ) -> Iterator[Tensor | Shape]:
     """Yield what may be the input of an encoder with these weights, the likeliest first: ids, vectors, images, sounds.
 
     Of vectors, images and sounds that of a stated shape comes first, of images those with sides among the ``numbers``
-    that it keeps. A single feature comes last: an encoder of wider
-    vectors may take it as well, and repeat it.
+    that it keeps. A single feature comes last: an encoder of wider vectors may take it as well, and repeat it. No id is
+    one of those that are known to be ``special``.
     """
     shapes = [tuple(w.shape) for w in weights.values()]
     # Neither 0 nor 1, which are ids of padding in many vocabularies; different ones beside each other.
+    usual = list(islice((id for id in count(2) if id not in special), 5))
     counted = torch.arange(length) + 2 * torch.arange(batch)[:, None]
-    ids = 2 + counted % 5
+    ids = torch.tensor(usual)[counted % len(usual)]
     yield ids
     # Two ids alone would read the same from the end, where it is seen whether an argument is read.
     rows = [shape[0] for shape in shapes if len(shape) == TABLE and 2 < shape[0] <= int(ids.max())]

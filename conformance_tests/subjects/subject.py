@@ -236,6 +236,9 @@ class Subject:
     def ask_for(self, shape: tuple[int, ...] | None) -> None:
         """Call it with an input of this shape from now on; None takes it back."""
 
+    def record_without(self, ids: frozenset[int]) -> None:
+        """Let no token in a recorded call have one of these ids, which may be special."""
+
     def learn_padding(self, ids: frozenset[int], stated: int | None) -> None:
         """Take up the ids by which its attention is seen to hide something, and the one that is stated as padding."""
 

@@ -128,20 +128,20 @@ class ChoosesTheFirst(ChoosesByAnId):
 
 
 class OfProteins(WithIds):
-    """Tokens are scaled for those that are masked, whose id is 32."""
+    """Tokens are scaled for those that are masked, which have one id."""
 
-    share = 0.12
+    masked, share = 32, 0.12
 
     def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
         valid = torch.tensor(ids.shape[1]) if mask is None else self.valid(mask)
-        scaled = self.scaled(ids, (ids == 32).sum(-1) / valid)
+        scaled = self.scaled(ids, (ids == self.masked).sum(-1) / valid)
         return Plain.forward(self, scaled + self.places(self.rows(ids)), mask)
 
     def valid(self, mask: Tensor) -> Tensor:
         return mask.sum(-1)
 
     def scaled(self, ids: Tensor, share: Tensor) -> Tensor:
-        kept = self.tokens(ids).masked_fill((ids == 32)[..., None], 0.0)
+        kept = self.tokens(ids).masked_fill((ids == self.masked)[..., None], 0.0)
         scaled: Tensor = kept * (1 - self.share) / (1 - share)[:, None, None]
         return scaled
 
@@ -152,6 +152,13 @@ class ScaledForMaskedTokens(OfProteins):
 
 
 @unusual
+class MasksASmallId(OfProteins):
+    """The id of masked tokens is among the first ones."""
+
+    masked = 4
+
+
+@unusual
 class ScaledByHandForMaskedTokens(OfProteins):
     """The factor is computed first, of how many are left, and masked tokens are multiplied by 0."""
 
@@ -159,7 +166,7 @@ class ScaledByHandForMaskedTokens(OfProteins):
 
     def scaled(self, ids: Tensor, share: Tensor) -> Tensor:
         factor = (1 - self.share) * (1 - share).reciprocal()
-        scaled: Tensor = factor[:, None, None] * self.tokens(ids) * (ids != 32)[..., None]
+        scaled: Tensor = factor[:, None, None] * self.tokens(ids) * (ids != self.masked)[..., None]
         return scaled
 
 
