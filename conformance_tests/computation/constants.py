@@ -1,7 +1,7 @@
 """Irrational constants of the equations, which encoders keep rounded: in float32, or with some digits alone."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +23,32 @@ from the activation in float32."""
 
 TELLING = (0.1, 0.9)
 """Shares between these, of either sign, tell the number in an activation: near 0 and 1 they lose digits."""
+
+
+SHORT_TYPES = (torch.float16, torch.bfloat16)
+"""Types in which converted encoders keep their constants, with 11 and 8 binary digits."""
+
+
+def is_kept_as(number: float, belongs: float) -> bool:
+    """Return whether a number is the one that belongs there, as an encoder keeps it: in float32, or in a shorter type.
+
+    A shorter type has so few digits that the number has to be the very one to which it rounds the other, its inverse,
+    or the root that both queries and keys are multiplied by.
+    """
+    if abs(number / belongs - 1) <= NEAR:
+        return True
+    return any(abs(number / kept - 1) <= SAME for short in SHORT_TYPES for kept in roundings(belongs, short))
+
+
+def roundings(belongs: float, short: torch.dtype) -> Iterator[float]:
+    """Yield what becomes of a positive number that is kept in a shorter type itself, as its inverse or as its root."""
+
+    def rounded(number: float) -> float:
+        return float(torch.tensor(number, dtype=torch.float64).to(short))
+
+    yield rounded(belongs)
+    yield 1 / rounded(1 / belongs)
+    yield rounded(math.sqrt(belongs)) ** 2
 
 
 class WithConstant(NamedTuple):
@@ -119,4 +145,5 @@ def rounded_root(name: str, value: Tensor, maps: Sequence[Tensor]) -> float | No
     found = solved(x[telling], share[telling])
     root = float(found.median())
     is_one = apart(found / root, torch.ones_like(found)) <= SAME
-    return root if is_one and SAME < abs(root / belongs - 1) <= SIX_DIGITS else None
+    off = abs(root / belongs - 1)
+    return root if is_one and off > SAME and (off <= SIX_DIGITS or is_kept_as(root, belongs)) else None

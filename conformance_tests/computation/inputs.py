@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine
-from conformance_tests.computation.constants import NEAR, SAME
+from conformance_tests.computation.constants import NEAR, SAME, is_kept_as
 from conformance_tests.computation.convolutions import Stacked, read_convolution, read_stacked, read_surroundings
 from conformance_tests.computation.feed_forward import linear, nearest_activation, unscaled
 from conformance_tests.computation.graph import PLACES, Graph, Reads, Value, places
@@ -392,17 +392,17 @@ def unlearned_rows(graph: Graph) -> dict[str, int]:
 
 def shared_id(graph: Graph, tokens: Value) -> int | None:
     """Return the id by whose share in a sequence its tokens are multiplied or divided; None if none is counted."""
+    compared = {v.number for v in graph.values if v.operation in ("eq", "ne")}
     for value in (v for v in graph.values if v.operation in ("mul", "div") and v.shape == tokens.shape):
-        behind = [list(graph.ancestors(read)) for read in value.arrays if graph.depends(read)]
-        counted = next((values for values in behind if tokens not in values), ())
-        if (
-            len(behind) == 2
-            and any(tokens in values for values in behind)
-            and any(v.kind == "reduction" for v in counted)
-        ):
-            compared = (v.reads for v in counted if v.operation in ("eq", "ne"))
-            ids = {int(other) for reads in compared for other in reads if not isinstance(other, Tensor)}
-            return ids.pop() if len(ids) == 1 else None
+        if not compared:
+            return None
+        behind = [{v.number for v in graph.ancestors(read)} for read in value.arrays if graph.depends(read)]
+        apart = [numbers for numbers in behind if tokens.number not in numbers]
+        if len(behind) != 2 or len(apart) != 1 or all(graph.values[n].kind != "reduction" for n in apart[0]):
+            continue
+        reads = (read for n in apart[0] & compared for read in graph.values[n].reads)
+        ids = {int(read) for read in reads if not isinstance(read, Tensor)}
+        return ids.pop() if len(ids) == 1 else None
     return None
 
 
@@ -419,7 +419,7 @@ def read_scale(found: EncoderReading, factor: float, width: int, shared: int | N
     if shared is not None and 0 < factor <= 1:
         found.choices |= {"embedding_scale": "token-dropout", "mask_token_id": shared, "masked_share": 1 - factor}
         return
-    if abs(factor / root - 1) <= NEAR and factor != 1:
+    if is_kept_as(factor, root) and factor != 1:
         found.choices["embedding_scale"] = "sqrt-d-model"
         if abs(factor / root - 1) > SAME:
             found.kept["embedding_scale"] = factor

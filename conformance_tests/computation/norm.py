@@ -52,7 +52,9 @@ class Norm:
 def read_norm(graph: Graph, value: Value) -> Norm | None:
     """Return the norm whose result a value is, if it is one."""
     if value.operation in ("layer-norm", "rms-norm"):
-        gamma, beta = value.options["gamma"], value.options["beta"]
+        # A graph in a file has to give arrays where a norm has no parameters.
+        gamma = without_constant(graph, value.options["gamma"], 1.0)
+        beta = without_constant(graph, value.options["beta"], 0.0)
         centred = "layer-norm" if beta is not None else "layer-norm-without-bias"
         form = centred if value.operation == "layer-norm" else "rms"
         eps = value.options["eps"]
@@ -65,6 +67,13 @@ def read_norm(graph: Graph, value: Value) -> Norm | None:
     if value.kind != "elementwise" or not value.depends:
         return None
     return written_norm(graph, value) or rescaled_norm(graph, value) or stored_norm(graph, value)
+
+
+def without_constant(graph: Graph, codes: Tensor | None, number: float) -> Tensor | None:
+    """Return the entries of γ or β; None if they change nothing: nothing learns them, and each is this number."""
+    if codes is None or graph.learned(codes) or graph.depends(codes):
+        return codes
+    return None if bool((graph.numbers(codes) == number).all()) else codes
 
 
 def stored_norm(graph: Graph, value: Value) -> Norm | None:

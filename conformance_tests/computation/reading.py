@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from conformance_tests.computation.affine import NONE, Affine
 from conformance_tests.computation.attention import Attention, DistanceTable, attentions, names
-from conformance_tests.computation.constants import NEAR, SAME
+from conformance_tests.computation.constants import NEAR, SAME, is_kept_as
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import PLACES, Codes, Graph, Value, places
 from conformance_tests.computation.inputs import (
@@ -708,10 +708,10 @@ def read_scale_of_scores(found: EncoderReading, attentions: Sequence[Attention])
         else:
             found.choices["scores"] = "unscaled"
         return
-    if len(scales) == 1 and SAME < abs(min(scales) / right - 1) <= NEAR:
+    if len(scales) == 1 and abs(min(scales) / right - 1) > SAME and is_kept_as(min(scales), right):
         found.kept["scores"] = min(scales)
     for a in attentions:
-        if a.scale is not None and abs(a.scale / right - 1) > NEAR:
+        if a.scale is not None and not is_kept_as(a.scale, right):
             says = f"the scores are multiplied by {a.scale:.6g}, where 1/√{of} = {right:.6g} belongs{a.where_scored}"
             found.take(Remarks(findings=[Finding("scores", says)]))
 

@@ -50,7 +50,7 @@ from conformance_tests.subjects.likely_inputs import (
     of_stretches,
     positions_first,
 )
-from conformance_tests.subjects.masks import LENGTHS, MaskForm, tells_of_a_mask
+from conformance_tests.subjects.masks import ESTABLISHED, LENGTHS, MaskForm, tells_of_a_mask
 from conformance_tests.subjects.source_lines import is_authors, with_line
 
 BATCHES = (2, 1)
@@ -222,8 +222,12 @@ def fillings(argument: str, beside_vectors: bool = True, heads: Sequence[int] = 
         return [Plain("input"), Plain("random key"), Plain("nothing")]  # what attention reads may be called so too
     masks: list[Filling] = [MaskForm(argument, v, axes) for v in MASKS for axes in SHAPES]
     masks += [MaskForm(argument, v, WITH_HEADS, h) for v in MASKS for h in heads]
-    numbers: list[Filling] = [MaskForm(argument, LENGTHS, "B"), Plain("zeros"), Plain("bounds")]
-    others: list[Filling] = [MaskForm(argument, v, axes) for v in COUNTED for axes in SHAPES]
+    counted: list[Filling] = [MaskForm(argument, v, axes) for v in COUNTED for axes in SHAPES]
+    # Zeros hide everything where 1 is known to keep, and then nothing shows which keys are near enough to be read.
+    keeps = ESTABLISHED.get(argument) == "keep"
+    numbers: list[Filling] = [MaskForm(argument, LENGTHS, "B"), *(counted if keeps else [])]
+    numbers += [Plain("zeros"), Plain("bounds")]
+    others: list[Filling] = [] if keeps else counted
     # A number may scale whatever it meets.
     # What is false switches off; few lengths are not called so.
     lengths = [Plain("length"), Plain("no")] if "len" in argument else [Plain("no"), Plain("length")]
@@ -584,7 +588,7 @@ def attempts_of(
 
 def has_first_values(form: Filling) -> bool:
     """Return whether something is not a mask, or has the values with which the axes of a mask are sought."""
-    return not isinstance(form, MaskForm) or form.values in (MASKS[0], LENGTHS)
+    return not isinstance(form, MaskForm) or form.values in (MASKS[0], COUNTED[0], LENGTHS)
 
 
 def others_of(forms: Sequence[Filling], place: int) -> Iterator[Filling]:

@@ -192,9 +192,17 @@ class OnnxSubject(CalledSubject):
         given = dict(zip(main, positional, strict=False)) | {k: v for k, v in named.items() if v is not None}
         names = [entry.name for entry in self._session.get_outputs()]
         found = dict(zip(names, self._session.run(names, self._typed(given)), strict=True))
-        tensors = {name: torch.from_numpy(np.array(value)) for name, value in found.items()}
+        tensors = {name: self._computed(torch.from_numpy(np.array(value))) for name, value in found.items()}
         self._everything = [t for t in tensors.values() if t.is_floating_point() and t.numel() > 1]
         return {entry.name: tensors[entry.name] for entry in self.model.graph.output}
+
+    def _computed(self, result: Tensor) -> Tensor:
+        """Return a result in the type that the graph computes in, if it is handed out in a longer one.
+
+        Conversions to half precision leave the types of inputs and outputs as their callers know them.
+        """
+        is_longer = result.is_floating_point() and torch.finfo(result.dtype).bits > torch.finfo(self.dtype).bits
+        return result.to(self.dtype) if is_longer else result
 
     def _typed(self, given: Mapping[str, Tensor]) -> dict[str, np.ndarray[Any, Any]]:
         """Convert inputs to the types that the graph declares.

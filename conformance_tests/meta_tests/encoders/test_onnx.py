@@ -100,6 +100,19 @@ def test_an_exported_defect_is_found(tmp_path: Path) -> None:
     assert "the scores are multiplied by 0.223607, where 1/√5 = 0.447214 belongs" in called.output
 
 
+@pytest.mark.parametrize(("width", "verdict"), [(5, "conformant"), (20, "nonconformant")])
+def test_a_graph_that_was_converted_to_float16_is_judged(width: int, verdict: str, tmp_path: Path) -> None:
+    """It keeps its constants in float16, and the types of its inputs and outputs as they were."""
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        file = exported(ScaledByWidth(width), tmp_path / "encoder.onnx")
+    onnx.save(convert_float_to_float16(onnx.load(file), keep_io_types=True), file)
+    target = check(str(file)).targets[0]
+    assert (target.verdict, target.dtype) == (verdict, "float16"), [r.message for r in target.of("fail")]
+
+
 def test_a_graph_of_one_size_is_named(tmp_path: Path) -> None:
     """Exported without dynamic axes it accepts nothing but the example's own shape."""
     file = exported(ScaledByWidth(5), tmp_path / "encoder.onnx", dynamic=False)

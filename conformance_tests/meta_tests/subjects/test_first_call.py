@@ -62,6 +62,15 @@ def test_a_name_orders_the_values_and_excludes_none() -> None:
     assert lengths.index(Plain("length")) < lengths.index(Plain("no"))
 
 
+def test_ones_come_before_zeros_where_one_is_known_to_keep() -> None:
+    """Zeros would hide everything, and an encoder whose fill is finite takes that too."""
+    zeros = Plain("zeros")
+    known, unknown = fillings("attention_mask"), fillings("mask")
+    assert known.index(MaskForm("attention_mask", "keep 0/1", "B n")) < known.index(zeros)
+    assert unknown.index(MaskForm("mask", "keep 0/1", "B n")) > unknown.index(zeros)
+    assert len(set(known)) == len(known) == len(unknown)
+
+
 def test_values_hide_nothing() -> None:
     keep, x = torch.ones(2, 3, dtype=torch.bool), torch.randn(2, 3, 6)
     assert value_of(MaskForm("m", "ignore", "B 1 n"), keep, x).equal(torch.zeros(2, 1, 3, dtype=torch.bool))

@@ -12,6 +12,7 @@ onnx = pytest.importorskip("onnx", reason="needs the extra `onnx`")
 pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 
 from conformance_tests.computation.graph import Value  # noqa: E402
+from conformance_tests.computation.norm import read_norm  # noqa: E402
 from conformance_tests.computation.reading import read  # noqa: E402
 from conformance_tests.errors import Unsupported  # noqa: E402
 from conformance_tests.subjects.evaluation import Coded, contraction, spelt_out  # noqa: E402
@@ -137,6 +138,23 @@ def test_norms_and_softmax_are_named_with_their_axes() -> None:
     assert (norm.operation, norm.options["eps"], norm.options["axes"]) == ("layer-norm", 1e-5, (2,))
     assert torch.equal(norm.reads[0], leaves["x"].codes)  # type: ignore[arg-type]
     assert (softmax.operation, softmax.options) == ("softmax", {"axes": (2,)})
+
+
+def test_arrays_that_change_nothing_are_no_parameters_of_a_norm() -> None:
+    """A graph gives γ and β where the module has none; norms without any would seem to share one otherwise."""
+    evaluation, _, _ = evaluated("y = LayerNormalization (x, g, h)", g=[1, 1, 1, 1], h=[0, 0, 0, 0])
+    norm = read_norm(evaluation.graph, made(evaluation)[0])
+    assert norm is not None
+    assert (norm.form, norm.gamma, norm.beta) == ("layer-norm-without-bias", None, None)
+
+
+def test_gelu_is_evaluated_in_float64() -> None:
+    """Which the reference implementation of its error function is not."""
+    for nodes in ("y = Gelu (x)", "one = Constant <value_float = 1.0> ()  a = Erf (x)  y = Add (a, one)"):
+        _, leaves, result = evaluated(nodes)
+        x = torch.from_numpy(leaves["x"].array)
+        wanted = torch.nn.functional.gelu(x) if "Gelu" in nodes else 1 + torch.erf(x)
+        np.testing.assert_allclose(result.array, wanted.numpy(), rtol=0, atol=1e-15)
 
 
 def test_reductions_have_axes() -> None:
