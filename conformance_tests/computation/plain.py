@@ -8,6 +8,7 @@ from conformance_tests.computation.loops import rolled
 from conformance_tests.computation.normalised import normalised
 from conformance_tests.computation.permuted import put_in_order
 from conformance_tests.computation.repeated import computed_once
+from conformance_tests.computation.replaced_by_itself import left_as_they_are
 from conformance_tests.computation.rescaled import rescaled
 from conformance_tests.computation.sums import summed
 from conformance_tests.computation.sums_apart import joined_sums
@@ -15,6 +16,7 @@ from conformance_tests.computation.unmapped import mapped
 
 PASSES = (
     put_in_order,
+    left_as_they_are,
     rolled,
     computed_once,
     rescaled,

@@ -57,7 +57,7 @@ SIZES = ("Shape", "Size")
 """Operators that read no entries: sizes are the same for all arguments of one shape."""
 
 
-class Erf(OpRun):  # type: ignore[misc]  # the class has no types
+class Erf(OpRun):
     """The error function in the precision of what it reads: the reference implementation rounds to float32."""
 
     op_domain = ""
@@ -66,7 +66,7 @@ class Erf(OpRun):  # type: ignore[misc]  # the class has no types
         return (torch.erf(torch.from_numpy(np.asarray(x))).numpy(),)
 
 
-class Gelu(OpRun):  # type: ignore[misc]  # the class has no types
+class Gelu(OpRun):
     """GELU in the precision of what it reads: the reference implementation calls its own error function."""
 
     op_domain = ""

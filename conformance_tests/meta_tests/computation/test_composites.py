@@ -7,6 +7,7 @@ from torch import Tensor
 from conformance_tests.computation.attention import back_to, softmax_argument
 from conformance_tests.computation.graph import Graph, Operand, Recording
 from conformance_tests.computation.inputs import read_entrance
+from conformance_tests.computation.replaced_by_itself import left_as_they_are
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.computation.stream import Wiring
 from conformance_tests.computation.walking import unchanged
@@ -120,3 +121,25 @@ def test_weights_are_followed_past_constants_that_came_later() -> None:
     behind = back_to(recording.graph, kept.mT, value)
     assert behind is not None
     assert torch.equal(behind, weights.mT)
+
+
+@pytest.mark.parametrize(("compared", "instead", "changes"), [(0.0, 0.0, False), (1.0, 1.0, False), (0.0, 1.0, True)])
+def test_a_row_that_is_replaced_by_the_number_that_it_consists_of_stays(
+    compared: float, instead: float, changes: bool
+) -> None:
+    """Where any entry differs from a number the row is kept; else it is that number."""
+    recording, x, numbers = recorded(2, 3, 5)
+    differs = recording.elementwise("ne", (x, compared), numbers != compared)
+    kept = recording.reduction("any", differs, (-1,), (numbers != compared).any(-1))
+    chosen = recording.elementwise("where", (kept.unsqueeze(-1).expand_as(x), x, instead), numbers)
+    recording.graph.output = chosen
+    graph = left_as_they_are(recording.graph)
+    assert torch.equal(graph.output, x) != changes
+
+
+def test_a_row_that_is_kept_for_another_row_may_be_replaced() -> None:
+    recording, x, numbers = recorded(2, 3, 5)
+    differs = recording.elementwise("ne", (x, 0.0), numbers != 0)
+    kept = recording.reduction("any", differs, (-1,), (numbers != 0).any(-1)).flip(1)
+    recording.graph.output = recording.elementwise("where", (kept.unsqueeze(-1).expand_as(x), x, 0.0), numbers)
+    assert left_as_they_are(recording.graph) is recording.graph

@@ -433,3 +433,15 @@ class HidesNoPadding(MasksWhatIsGuessed):
 
     def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
         return super().forward(x, padding_mask)
+
+
+@unusual
+class HidesEmptyRows(Plain):
+    """Rows of zeros are padding, as for Keras's layer Masking, which puts zeros in their place once more."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        kept = (x != 0).any(-1)
+        return super().forward(torch.where(kept[..., None], x, 0.0), kept)
