@@ -86,7 +86,7 @@ def headed(run: Run, model: Subject, case: Case) -> Run | None:
         fitting = [one for one in fitting if not ids_apart(one, rare_ids(run))]
         if len(fitting) > 1:
             fitting.sort(key=lambda one: not all(map(one.agrees, one.cases(*PADDED))))
-        return next(iter(fitting), None)
+        return with_padding(run, fitting[0]) if fitting else None
     return None
 
 
@@ -134,6 +134,23 @@ def its_own(whole: Run, case: Case, Z: Tensor) -> Iterator[tuple[Encoder, Mappin
     for pool in variants("pool"):
         chosen = whole.encoder.profile.replace(head="transformed", pool=pool, transform=own)
         yield Encoder(chosen, whole.encoder.dimensions), {}
+
+
+def with_padding(run: Run, one: Run) -> Run:
+    """Return the run of a model with a head, with what is wrong with that where sequences are padded.
+
+    In float64 the vector of each sequence is compared itself; below, only what is returned tells.
+
+    Args:
+        run: of the hidden states.
+        one: of the whole model.
+    """
+    if one.subject.dtype is torch.float64 or all(map(one.agrees, one.cases(*PADDED))):
+        return one
+    if not all(map(run.agrees, run.cases(*PADDED))):
+        return one  # the hidden states are to blame
+    says = f"the head ({one.encoder.profile['pool'].variant}) reads other positions than those that are kept"
+    return replace(one, facts=Facts((Finding("pool", says),)))
 
 
 def reading_another(run: Run, whole: Run, returned: Tensor, Z: Tensor) -> Run | None:

@@ -29,6 +29,7 @@ from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import REQUIRED, Arguments
 from conformance_tests.subjects.evaluation import Coded
 from conformance_tests.subjects.hints import Hints
+from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.masks import tells_of_a_mask
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.onnx_recording import OnnxEvaluation, widened
@@ -38,6 +39,9 @@ SCOPES = "pkg.torch.onnx.name_scopes"
 """Property in which torch's exporter writes the modules around a node."""
 
 DIGITS = r"\d+"
+
+WHOLE = ""
+"""Stands for the end of a whole graph."""
 
 IMAGE_AXES = 4
 """Axes of an image, whose size has no place to be open."""
@@ -91,6 +95,9 @@ class OnnxSubject(CalledSubject):
         Undetermined: if the graph is fixed to one batch size or length.
     """
 
+    ends_with = "what it computes in {}"
+    """See ``CalledSubject``: nodes have names, and modules have none."""
+
     def __init__(self, model: str | Path | onnx.ModelProto) -> None:
         super().__init__()
         self.model = onnx.ModelProto()
@@ -99,6 +106,7 @@ class OnnxSubject(CalledSubject):
         found = list(uses(self.model.graph))
         self._values = give_each_use_its_own(self.model.graph, found)
         self._turned_maps = {use.name for use in found if use.turned}
+        self._sessions: dict[str, Any] = {}  # of the whole graph, and up to a part; shared by what shares the weights
         self._demand_open_axes()
         self.hints = stated_by(self.model.graph)
 
@@ -121,17 +129,23 @@ class OnnxSubject(CalledSubject):
         """See ``CalledSubject``; a graph has no gradients."""
         return self._run(positional, named)
 
+    def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
+        """See ``Subject``: what the nodes of the file give, with a vector for each position."""
+        inner = {value.name for value in self._inner}
+        return tuple((name, codes) for name, codes in graph.parts if name in inner and codes.ndim == SEQUENCE)
+
     def record_call(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> list[Tensor]:
         """See ``CalledSubject``: what every node gives."""
         shown = onnx.ModelProto()
         shown.CopyFrom(self.model)
         shown.graph.output.extend(self._inner)
-        plain, self._session = self._session, session(shown, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+        plain, end = self._sessions, self.ending.part if self.ending else WHOLE
+        self._sessions = {end: session(shown, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)}
         self._everything: list[Tensor] = []
         try:
             self.encode(inputs, keep)
         finally:
-            self._session = plain
+            self._sessions = plain
         return [x for x in inputs if x.is_floating_point()] + self._everything
 
     def computation(self, sizes: Sizes | None = None) -> Graph:
@@ -155,6 +169,9 @@ class OnnxSubject(CalledSubject):
                 results = evaluation.run(self.model, given)
             except (NotImplementedError, RuntimeError, TypeError) as fault:
                 raise Unsupported(f"a node has no reference implementation: {one_line(fault)}") from fault
+        if self.ending is not None:
+            end = dict(evaluation.graph.parts)[self.ending.part]
+            return evaluation.finish([Coded(evaluation.graph.numbers(end), end)], lambda tensors: tensors[0])
         names = [entry.name for entry in self.model.graph.output]
         return evaluation.finish(results, lambda tensors: dict(zip(names, tensors, strict=True)))
 
@@ -169,7 +186,7 @@ class OnnxSubject(CalledSubject):
         for name, value in self._values.items():
             given = values[name].mT if name in self._turned_maps else values[name]
             stored[name].CopyFrom(numpy_helper.from_array(given.numpy().astype(value.dtype), name))
-        vars(self).pop("_session", None)
+        self._sessions.clear()
 
     @cached_property
     def _inner(self) -> list[onnx.ValueInfoProto]:
@@ -182,18 +199,30 @@ class OnnxSubject(CalledSubject):
             if v.type.tensor_type.elem_type in FLOATS and v.name not in given
         ]
 
-    @cached_property
     def _session(self) -> Any:
-        return session(self.model, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
+        """Return a session that runs the graph, or the part of it that is judged."""
+        end = self.ending.part if self.ending else WHOLE
+        if end not in self._sessions:
+            model = self.model
+            if self.ending is not None:
+                model = onnx.ModelProto()
+                model.CopyFrom(self.model)
+                del model.graph.output[:]
+                model.graph.output.extend(value for value in self._inner if value.name == end)
+            self._sessions[end] = session(model, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
+        return self._sessions[end]
 
-    def _run(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
-        """Run the graph, and return its results by name."""
+    def _run(self, positional: Sequence[Tensor], named: Mapping[str, Tensor | None]) -> Any:
+        """Run the graph, and return its results by name, or what the part gives that it is judged up to."""
         main = [name for name in self.arguments() if name not in named]
         given = dict(zip(main, positional, strict=False)) | {k: v for k, v in named.items() if v is not None}
-        names = [entry.name for entry in self._session.get_outputs()]
-        found = dict(zip(names, self._session.run(names, self._typed(given)), strict=True))
+        running = self._session()
+        names = [entry.name for entry in running.get_outputs()]
+        found = dict(zip(names, running.run(names, self._typed(given)), strict=True))
         tensors = {name: self._computed(torch.from_numpy(np.array(value))) for name, value in found.items()}
         self._everything = [t for t in tensors.values() if t.is_floating_point() and t.numel() > 1]
+        if self.ending is not None:
+            return tensors[self.ending.part]
         return {entry.name: tensors[entry.name] for entry in self.model.graph.output}
 
     def _computed(self, result: Tensor) -> Tensor:

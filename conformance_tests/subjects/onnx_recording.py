@@ -84,15 +84,18 @@ class OnnxEvaluation(Evaluation):
     """Evaluates the nodes of a model, and records them."""
 
     def run(self, model: onnx.ModelProto, given: Mapping[str, Coded]) -> list[Coded]:
-        """Evaluate a model, and return its results.
+        """Evaluate a model, and return its results; what its nodes give are its parts.
 
         Args:
             model: the model.
             given: its inputs, and those initializers that are parameters.
         """
         evaluator = ReferenceEvaluator(inlined(model), new_ops=EXACT)
+        values = dict(given)
         with np.errstate(all="ignore"):
-            return self._graph(evaluator, dict(given))
+            results = self._graph(evaluator, values)
+        self.graph.parts = [(name, value.codes) for name, value in values.items() if name not in given]
+        return results
 
     def _graph(self, evaluator: Any, values: MutableMapping[str, Coded]) -> list[Coded]:
         """Evaluate a graph, which may read the values of the one around it."""

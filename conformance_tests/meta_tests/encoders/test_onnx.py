@@ -100,6 +100,34 @@ def test_an_exported_defect_is_found(tmp_path: Path) -> None:
     assert "the scores are multiplied by 0.223607, where 1/√5 = 0.447214 belongs" in called.output
 
 
+class Pooled(ScaledByWidth):
+    """Returns a vector for each sequence: the mean of the hidden states that are kept, or of all of them."""
+
+    def __init__(self, reads_padding: bool) -> None:
+        super().__init__(5)
+        self.reads_padding = reads_padding
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        hidden = super().forward(x, mask)
+        if self.reads_padding:
+            return hidden.mean(1)
+        kept = mask[..., None].to(hidden)
+        return (hidden * kept).sum(1) / kept.sum(1).clamp(min=1e-9)
+
+
+@pytest.mark.parametrize("reads_padding", [False, True])
+def test_what_pools_the_hidden_states_in_the_graph_is_judged_as_a_head(reads_padding: bool, tmp_path: Path) -> None:
+    """The hidden states are what a node gives; in float32 the vectors with padding tell what the head reads."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        file = exported(Pooled(reads_padding), tmp_path / "encoder.onnx")
+    target = check(str(file)).targets[0]
+    assert target.verdict == ("nonconformant" if reads_padding else "conformant"), target.notes
+    assert target.profile["choices"]["pool"] == "mean"
+    assert any("what follows is judged as its head" in note for note in target.notes)
+    assert [r.id for r in target.of("fail")] == (["HEAD-3"] if reads_padding else [])
+
+
 @pytest.mark.parametrize(("width", "verdict"), [(5, "conformant"), (20, "nonconformant")])
 def test_a_graph_that_was_converted_to_float16_is_judged(width: int, verdict: str, tmp_path: Path) -> None:
     """It keeps its constants in float16, and the types of its inputs and outputs as they were."""
