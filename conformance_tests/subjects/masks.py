@@ -179,10 +179,14 @@ class MaskForm:
         return self.axes == "B n" and self.values in STATEMENTS.get(ESTABLISHED.get(self.argument, ""), ())
 
     def as_named(self) -> "MaskForm":
-        """Return the form in which callers hand it over: with the values that its argument's name means elsewhere."""
+        """Return the form in which callers hand it over: with the values that its argument's name means elsewhere.
+
+        Numbers stay numbers: some encoders take nothing else.
+        """
         if not self.is_against_its_name():
             return self
-        return replace(self, values=ESTABLISHED[self.argument], is_turned=True)
+        _, *numbers = self.values.split()
+        return replace(self, values=" ".join([ESTABLISHED[self.argument], *numbers]), is_turned=True)
 
     def against_its_name(self) -> str:
         """Return a remark on a mask that means the opposite of what its argument's name means elsewhere."""

@@ -102,6 +102,7 @@ class OnnxSubject(CalledSubject):
         super().__init__()
         self.model = onnx.ModelProto()
         self.model.CopyFrom(model if isinstance(model, onnx.ModelProto) else read(Path(model)))
+        leave_out_stored_inputs(self.model.graph)
         self.dtype = precision_of(self.model.graph)
         found = list(uses(self.model.graph))
         self._values = give_each_use_its_own(self.model.graph, found)
@@ -278,6 +279,14 @@ def stated_by(graph: onnx.GraphProto) -> Hints:
     epsilons = Counter(a.f for n in norms for a in n.attribute if a.name == "epsilon")
     # The attribute holds a float32: what was written has few digits.
     return Hints({} if not epsilons else {"eps": float(f"{epsilons.most_common(1)[0][0]:.6g}")})
+
+
+def leave_out_stored_inputs(graph: onnx.GraphProto) -> None:
+    """Leave out the inputs that have a stored value: a graph may list its weights as inputs that nobody has to give."""
+    stored = {entry.name for entry in graph.initializer}
+    asked = [entry for entry in graph.input if entry.name not in stored]
+    del graph.input[:]
+    graph.input.extend(asked)
 
 
 def session(model: onnx.ModelProto, level: Any) -> Any:

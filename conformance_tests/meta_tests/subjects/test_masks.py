@@ -281,6 +281,20 @@ def test_a_mask_that_means_the_opposite_of_its_name_is_said_to(argument: str, va
 
 
 @pytest.mark.parametrize(
+    ("argument", "values", "named"),
+    [
+        ("attention_mask", "ignore", "keep"),
+        ("attention_mask", "ignore 0/1", "keep 0/1"),
+        ("key_padding_mask", "keep 0.0/1.0", "ignore 0.0/1.0"),
+        ("attention_mask", "keep 0/1", "keep 0/1"),
+    ],
+)
+def test_the_form_of_callers_has_the_kind_of_values_that_is_taken(argument: str, values: str, named: str) -> None:
+    """An exported graph reads numbers alone."""
+    assert MaskForm(argument, values, "B n").as_named().values == named
+
+
+@pytest.mark.parametrize(
     ("form", "tells"),
     [
         (MaskForm("lengths", LENGTHS, "B"), T),

@@ -264,6 +264,16 @@ def test_the_maps_of_a_layer_are_entries_of_its_parameters(transposed: bool, tmp
     assert found.choices["scores"] == "scaled"
 
 
+def test_weights_that_are_listed_as_inputs_need_not_be_given(tmp_path: Path) -> None:
+    model = onnx.load(layer(tmp_path / "layer.onnx", transposed=False))
+    before = OnnxSubject(model)
+    for entry in model.graph.initializer:
+        model.graph.input.append(onnx.helper.make_tensor_value_info(entry.name, entry.data_type, entry.dims))
+    subject = OnnxSubject(model)
+    assert subject.arguments() == before.arguments()
+    assert subject.computation().output.shape == before.computation().output.shape
+
+
 def test_a_node_that_nobody_can_evaluate_is_named(tmp_path: Path) -> None:
     """One of another domain than ONNX's own."""
     path = layer(tmp_path / "layer.onnx", transposed=False)
