@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain, combinations, islice, product
 from sys import maxsize
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Any, TypeVar
 
 import torch
@@ -51,7 +51,7 @@ from conformance_tests.subjects.likely_inputs import (
     positions_first,
 )
 from conformance_tests.subjects.masks import ESTABLISHED, LENGTHS, MaskForm, tells_of_a_mask
-from conformance_tests.subjects.source_lines import is_authors, with_line
+from conformance_tests.subjects.source_lines import SUITE, is_authors, with_line
 
 BATCHES = (2, 1)
 LIKELY, MOST_CALLS = 12, 400
@@ -325,14 +325,22 @@ Of two refusals in one function the later one was refused for something else: wh
 
 
 def reached_before(refusal: Exception) -> Reached:
-    """Return how far a call got: from the encoder's own code on."""
-    found: list[int] = []
+    """Return how far a call got: from the encoder's own code on.
+
+    An exported program, or one that was made while it runs, has no file of source: all that the suite calls is its own.
+    """
+    passed = [(frame.f_code.co_filename, at) for frame, at in passed_by(refusal)]
+    beyond = max((i + 1 for i, (path, _) in enumerate(passed) if path.startswith(SUITE)), default=0)
+    first = next((i for i, (path, _) in enumerate(passed) if is_authors(path)), beyond)
+    return tuple(at for _, at in passed[first:])
+
+
+def passed_by(refusal: Exception) -> Iterator[tuple[FrameType, int]]:
+    """Yield each function that a refusal came through, the outer first, and the place in its code."""
     here = refusal.__traceback__
     while here is not None:
-        if found or is_authors(here.tb_frame.f_code.co_filename):
-            found.append(here.tb_lasti)
+        yield here.tb_frame, here.tb_lasti
         here = here.tb_next
-    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)

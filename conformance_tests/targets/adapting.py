@@ -28,6 +28,7 @@ def adapt(thing: Any) -> Subject:
     """
     if isinstance(thing, Subject):
         return thing
+    thing = thing.module() if is_program(thing) else thing
     # Before torch: a layer of Keras on torch is a torch module as well.
     subject = ready_made(thing)
     if subject is not None:
@@ -58,6 +59,12 @@ def of_torch(module: torch.nn.Module, function: Callable[..., Any] | None = None
 
         return SpreadSubject(module, function)
     return TorchSubject(module, function)
+
+
+def is_program(thing: Any) -> bool:
+    """Return whether an object is an exported program, which makes the module to call and cannot be called itself."""
+    exporting = sys.modules.get("torch.export")
+    return exporting is not None and isinstance(thing, exporting.ExportedProgram)
 
 
 def with_its_parameters(thing: Any) -> Any:

@@ -385,10 +385,10 @@ def make(found: Any) -> Any:
     import torch
 
     from conformance_tests.subjects.ready_made import framework_of, module_call_of
-    from conformance_tests.targets.adapting import is_encoder_itself
+    from conformance_tests.targets.adapting import is_encoder_itself, is_program
 
     made = isinstance(found, torch.nn.Module) or not callable(found) or attribute(found, "encode") is not None
-    made = made or framework_of(module_call_of(found).thing) is not None
+    made = made or is_program(found) or framework_of(module_call_of(found).thing) is not None
     if made and not inspect.isclass(found):
         return found
     name = attribute(found, "__name__", type(found).__name__)

@@ -64,6 +64,29 @@ def exported() -> nn.Module:
     return torch.export.export(Around().eval(), (torch.randn(2, 5, 16),), dynamic_shapes=sizes).module()
 
 
+class FromTokens(Plain):
+    """Ids, a mask of numbers and segments, all of which have to be given."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers())
+        self.tokens, self.positions, self.segments = nn.Embedding(31, 28), nn.Embedding(40, 28), nn.Embedding(2, 28)
+        self.norm_of_tokens = nn.LayerNorm(28)
+
+    def forward(  # type: ignore[override]
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
+    ) -> Tensor:
+        x = self.tokens(input_ids) + self.positions(torch.arange(input_ids.shape[1])) + self.segments(token_type_ids)
+        return super().forward(self.norm_of_tokens(x), attention_mask.bool())
+
+
+def exported_program() -> torch.export.ExportedProgram:
+    """It has no file of source, compares the shapes of its arguments, and is not called itself."""
+    ids = torch.ones(2, 6, dtype=torch.long)
+    sizes = {0: torch.export.Dim("batch", min=1, max=512), 1: torch.export.Dim("length", min=1, max=40)}
+    given = (ids, ids.clone(), torch.zeros_like(ids))
+    return torch.export.export(FromTokens().eval(), given, dynamic_shapes=(sizes, sizes, sizes))
+
+
 def with_infinite_bias() -> nn.Module:
     module = Around()
     nn.init.constant_(module.encoder.layers[0].linear1.bias, torch.inf)
@@ -96,6 +119,7 @@ def with_parameter(value: Tensor) -> nn.Module:
     ("make", "verdict", "says"),
     [
         (exported, "conformant", ""),
+        (exported_program, "conformant", ""),
         (FillsOneBuffer, "conformant", ""),
         (AsksForKernels, "conformant", ""),
         (RefusesFloat64, "conformant", "judged in float32"),
@@ -109,6 +133,7 @@ def with_parameter(value: Tensor) -> nn.Module:
     ],
     ids=[
         "exported",
+        "exported, with a mask and segments",
         "one buffer",
         "chosen kernels",
         "single precision",
