@@ -73,7 +73,7 @@ def ending(graph: Graph, cuts: Sequence[tuple[str, Tensor]]) -> Ending | None:
         if is_inside and not is_mapped(graph, value):
             continue
         if value.number < last:
-            break
+            continue  # what is computed again behind the layers, such as a mask made of ids, is what it was before them
         if not is_passed(graph, value):
             continue
         tried.add(value.number)

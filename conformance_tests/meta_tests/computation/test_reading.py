@@ -11,13 +11,13 @@ from conformance_tests import check
 from conformance_tests.computation.inputs import tables_by_argument
 from conformance_tests.computation.masks import Reach, reach_of
 from conformance_tests.computation.plain import plain
-from conformance_tests.computation.reading import read
+from conformance_tests.computation.reading import ending, read
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.deviations.look_alikes import look_alikes
 from conformance_tests.identification.structure import as_shown
 from conformance_tests.meta_tests.computation.styles import CHOICES, HEADS, INNER, WIDTH, Einsum
 from conformance_tests.meta_tests.encoders.nameless import Nameless
-from conformance_tests.meta_tests.encoders.plain import PlainAttention
+from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, plain_layers
 from conformance_tests.parameters.gathered import gathered
 from conformance_tests.quality.kill_matrix import SMALL
 from conformance_tests.subjects.torch_subject import TorchSubject
@@ -240,3 +240,29 @@ def test_an_attention_that_reads_two_sequences_is_that_of_a_decoder() -> None:
     assert any("its queries are of one sequence and its keys of another" in says for says in found.foreign)
     alone, _ = reading_of(Translates().both.encoder)
     assert not alone.foreign
+
+
+class MeanOfTokens(Plain):
+    """From ids, of which 0 is padding, to the mean of the others; the layers are a part of it."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_layers(), nn.LayerNorm(28))
+        self.tokens, self.positions = nn.Embedding(31, 28), nn.Embedding(40, 28)
+        self.whole = nn.Identity()
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        kept = ids != 0
+        hidden = self.whole(super().forward(self.tokens(ids) + self.positions(torch.arange(ids.shape[1])), kept))
+        return (hidden * kept[..., None]).sum(1) / kept[..., None].sum(1)
+
+
+def test_what_is_computed_again_behind_the_layers_hides_no_end() -> None:
+    """A mask that is made of the ids once more is the value that it was before the layers."""
+    subject = TorchSubject(MeanOfTokens())
+    with subject.borrowed():
+        graph = plain(subject.computation())
+    cuts = [(name, graph.translated(codes)) for name, codes in subject.cuts(graph.recorded)]
+    mask = next(value.codes for value in graph.values if value.operation == "ne")
+    end = ending(graph, cuts)
+    assert end is not None
+    assert ending(graph, [*cuts, ("the mask again", mask[..., None])]) == end
