@@ -169,10 +169,15 @@ def without_shift(graph: Graph, codes: Tensor, axis: int) -> Tensor:
         if value.operation not in ("sub", "add") or len(value.arrays) != 2:
             break
         kept, other = (through(read, codes) for read in value.arrays)
-        if not graph.depends(kept) or not graph.depends(other) or not constant_along(other, axis):
+        if not graph.depends(kept) or not cancels(graph, other, axis):
             break
         codes = kept
     return codes
+
+
+def cancels(graph: Graph, codes: Tensor, axis: int) -> bool:
+    """Return whether entries that are added to scores are one number along the axis of a softmax: it divides by it."""
+    return graph.depends(codes) and constant_along(codes, axis)
 
 
 def attentions(graph: Graph) -> list[Attention]:
@@ -242,8 +247,14 @@ def leads_to_scores(graph: Graph, codes: Tensor) -> bool:
     return False
 
 
-def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
-    """Follow what a softmax reads back to a product of two arrays of data; None if there is none behind it."""
+def read_scores(graph: Graph, codes: Tensor, axis: int | None) -> Scores | None:
+    """Follow what a softmax reads back to a product of two arrays of data; None if there is none behind it.
+
+    Args:
+        graph: the computation.
+        codes: what the softmax reads.
+        axis: of the softmax; None without one.
+    """
     scale: float | None = 1.0
     said = Remarks()
     otherwise: list[str] = []
@@ -261,6 +272,9 @@ def read_scores(graph: Graph, codes: Tensor) -> Scores | None:
             which = max(leading, key=lambda i: latest(graph, value.reads[i]))
             said.findings.append(Finding("scores", f"{other_scores(graph, value, which, leading)}{value.where}"))
         others = [r for i, r in enumerate(value.reads) if i not in leading]
+        if axis is not None and value.operation in ("add", "sub"):
+            # Before the scores are scaled, such a number does what it does behind: it cancels.
+            others = [r for r in others if not (isinstance(r, Tensor) and cancels(graph, through(r, codes), axis))]
         factor = 1.0 if masks_out(graph, value, others, argument) else change_of_scores(graph, value, others, said)
         if value.operation not in CHANGES_OF_SCORES and not is_bound(graph, others):
             otherwise.append(value.operation)
@@ -297,7 +311,7 @@ def other_scores(graph: Graph, value: Value, which: int, leading: Sequence[int])
         leading: the places of all scores among what it reads.
     """
     before = {v.number for v in graph.ancestors(value.reads[which])}
-    others = [read_scores(graph, value.reads[i]) for i in leading if i != which]  # type: ignore[arg-type]
+    others = [read_scores(graph, value.reads[i], None) for i in leading if i != which]  # type: ignore[arg-type]
     # Residual attention (RealFormer) computes its queries from what the earlier attention gave.
     if all(other is not None and other.product.number in before for other in others):
         return "the scores of an earlier attention are added to the scores"
@@ -432,7 +446,7 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
         argument: what the softmax reads; without one, the weights themselves.
         axis: of the softmax; None without one.
     """
-    scores = read_scores(graph, argument)
+    scores = read_scores(graph, argument, axis)
     averaged = None if scores is None else read_values(graph, weights, scores)
     if scores is None or averaged is None:
         return None

@@ -11,7 +11,7 @@ Frameworks record a graph through ``Recording``; nothing here depends on any of 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from math import prod
+from math import log, prod
 from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar, overload
 
 import torch
@@ -575,9 +575,15 @@ class Recording:
         A product with numbers that are not learned and all 1 is what it leaves as it is: a mask that keeps everything,
         given or made by the encoder. So is one with a number that leaves it so, such as a factor of 1. Random numbers
         stand for their mean, as in dropout, if that is one number.
+
+        A power of a number is an exponential: cˣ = exp(x ln c).
         """
         if operation in NEUTRAL:
             reads = self._averaged(reads, NEUTRAL[operation], about.get("line", ""))
+        if (power := self._power(operation, reads)) is not None:
+            exponent, rate = power
+            scaled = self.elementwise("mul", (exponent, rate), self.graph.numbers(exponent) * rate, **about)
+            return self.elementwise("exp", (scaled,), data, **about)
         kept = self._kept(operation, reads, data)
         if kept is not None:
             return kept.broadcast_to(data.shape)
@@ -642,6 +648,14 @@ class Recording:
             elif operation in ("mul", "add") and self._keeps(other, x, data, neutral):
                 return x
         return None
+
+    def _power(self, operation: str, reads: Sequence[Operand]) -> tuple[Tensor, float] | None:
+        """Return the exponent of a power of one positive number and the logarithm of that; None for other operations."""
+        base, exponent = (2.0, reads[0]) if operation == "exp2" else reads[:2] if operation == "pow" else (0.0, 0.0)
+        if not isinstance(exponent, Tensor) or not (self.graph.depends(exponent) or self.graph.learned(exponent)):
+            return None
+        number = float(self.graph.numbers(base).reshape(-1)[0])
+        return (exponent, log(number)) if number > 0 and not self._varies(base) else None
 
     def _bounded(self, x: Operand, bounds: Sequence[Operand], data: Tensor) -> Tensor | None:
         """Return an operand that keeps a bound by itself, as what the largest of its entries was taken from does.

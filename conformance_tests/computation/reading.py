@@ -444,10 +444,11 @@ def read_groups(found: EncoderReading, N: int) -> None:
         if letter == "Q":
             continue
         first = [int((groups == group).nonzero()[0]) for group in groups.unique()]
-        wrong = (groups != side_by_side).nonzero()
+        numbered = in_order_of_appearance(heads[l, letter][in_order_of_storage(found, heads[l, "Q"]), 0])
+        wrong = (numbered != side_by_side).nonzero()
         if len(wrong):
             i = int(wrong[0])
-            got, want = int(groups[i]), int(side_by_side[i])
+            got, want = int(numbered[i]), int(side_by_side[i])
             says = f"head {i} reads head {got} of the {g} of keys and values, where {want} belongs"
             found.findings.append(Finding("groups", says))
         for name in (f"layers.{l}.W_{letter}", f"layers.{l}.b_{letter}"):
@@ -460,6 +461,12 @@ def in_order_of_appearance(codes: Tensor) -> Tensor:
     """Return for each entry the number of what it equals, counted as they appear, however they are stored."""
     numbers = {code: number for number, code in enumerate(dict.fromkeys(codes.tolist()))}
     return torch.tensor([numbers[code] for code in codes.tolist()])
+
+
+def in_order_of_storage(found: EncoderReading, columns: Tensor) -> Tensor:
+    """Return the heads (h, width) in the order of their columns in one array, in whatever order they are computed."""
+    first = columns[:, 0]
+    return first.argsort() if found.graph.owner(first) is not None else torch.arange(len(first))
 
 
 def unused_twin(graph: Graph, codes: Tensor) -> str:

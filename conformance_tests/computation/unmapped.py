@@ -52,7 +52,7 @@ def unmapped(graph: Graph) -> Iterator[Unmapped]:
     """Yield what attention reads without a map."""
     for value in graph.values:
         argument = softmax_argument(graph, value) if value.depends else None
-        scores = None if argument is None else read_scores(graph, argument[0])
+        scores = None if argument is None else read_scores(graph, *argument)
         averaged = None if scores is None else read_values(graph, value, scores)
         if scores is None or averaged is None:
             continue

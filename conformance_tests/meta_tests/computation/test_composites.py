@@ -1,5 +1,7 @@
 """Operations that frameworks write in several steps: recognised by what they do."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -62,6 +64,26 @@ def test_what_differs_within_a_row_does_not_cancel() -> None:
     shifted = recording.graph.owner(argument[0])
     assert shifted is not None
     assert shifted.operation == "sub"
+
+
+@pytest.mark.parametrize(("operation", "reads"), [("exp2", ()), ("pow", (2.0,))])
+def test_a_power_of_a_number_is_an_exponential(operation: str, reads: tuple[float, ...]) -> None:
+    """2ˣ = exp(x ln 2): what a softmax reads is told by exponentials."""
+    recording, exponents, numbers = recorded(2, 5)
+    codes = recording.elementwise(operation, (*reads, exponents), numbers.exp2())
+    value = recording.graph.owner(codes)
+    assert value is not None
+    assert value.operation == "exp"
+    assert torch.allclose(recording.graph.numbers(value.arrays[0]), numbers * math.log(2))
+
+
+def test_a_power_of_data_is_none_of_a_number() -> None:
+    """Squares are data to the power of a number, and frequencies are numbers alone."""
+    recording, base, numbers = recorded(2, 5)
+    squares = recording.elementwise("pow", (base, 2.0), numbers**2)
+    steps = recording.leaf("constant", torch.arange(3.0))
+    frequencies = recording.elementwise("pow", (10000.0, steps), 10000.0 ** torch.arange(3.0))
+    assert {value.operation for value in map(recording.graph.owner, (squares, frequencies)) if value} == {"pow"}
 
 
 def test_ids_are_followed_through_what_leaves_them_as_they_are() -> None:

@@ -652,6 +652,136 @@ def weights_by_the_logarithm_of_their_sum() -> nn.Module:
     return Plain(layers_with(LessTheLogarithm))
 
 
+class PowersOfTwo(PlainAttention):
+    """The weights are powers of two over their sum, from scores that hold the logarithm of e to that base."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        scores = self.score(q, k) * math.log2(math.e)
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, -torch.inf)
+        powers = self.power(scores - scores.amax(-1, keepdim=True))
+        return self.out(self.merge(powers / powers.sum(-1, keepdim=True) @ v))
+
+    def power(self, exponents: Tensor) -> Tensor:
+        return torch.exp2(exponents)
+
+
+@unusual
+def weights_by_powers_of_two() -> nn.Module:
+    return Plain(layers_with(PowersOfTwo))
+
+
+class PowersOfANumber(PowersOfTwo):
+    """The same with the operator of powers."""
+
+    def power(self, exponents: Tensor) -> Tensor:
+        return 2.0**exponents
+
+
+@unusual
+def weights_by_powers_of_a_number() -> nn.Module:
+    return Plain(layers_with(PowersOfANumber))
+
+
+class PowersWithoutTheLogarithm(PowersOfTwo):
+    """Powers of two of the scores as they are: a softmax of ln 2 times the scores."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().score(q, k) / math.log2(math.e)
+
+
+@excused("attention.scores", "the scores are multiplied by 0.261985, where 1/√7 = 0.377964 belongs")
+def weights_by_powers_of_another_base() -> nn.Module:
+    return Plain(layers_with(PowersWithoutTheLogarithm))
+
+
+class ShiftsBeforeItScales(PlainAttention):
+    """Takes the largest score from all, and divides by √d_k behind."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = q @ k.mT
+        return (scores - scores.amax(-1, keepdim=True)) / self.scale
+
+
+@unusual
+def scores_shifted_before_they_are_scaled() -> nn.Module:
+    return Plain(layers_with(ShiftsBeforeItScales))
+
+
+class ShiftsEachKey(PlainAttention):
+    """Takes the largest score of each key, which no softmax over the keys cancels, and divides by √d_k behind."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = q @ k.mT
+        return (scores - scores.amax(-2, keepdim=True)) / self.scale
+
+
+@excused("attention.weights", "what is taken from the scores before the softmax (amax) is not one number for all keys")
+def scores_shifted_for_each_key() -> nn.Module:
+    return Plain(layers_with(ShiftsEachKey))
+
+
+class HeadsOverOneSequence(PlainAttention):
+    """The heads share keys and values, and sums over letters tell apart heads and positions.
+
+    Attributes:
+        groups: how many keys and values there are for all heads.
+        scored: the letters of the scores' sum.
+        ordered: the axes of its result in the order of those of the weights.
+    """
+
+    groups = 1
+    scored, averaged = "bigrd,bjgd->bgrij", "bgrij,bjgd->bigrd"
+    ordered = (0, 1, 2, 3, 4)
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.key, self.value = (nn.Linear(width, width // count * self.groups) for _ in range(2))
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        k, v = (m(x).unflatten(-1, (self.groups, -1)) for m in (self.key, self.value))
+        scores = torch.einsum(self.scored, self.grouped(self.query(x)), k).permute(self.ordered) / self.scale
+        if hidden is not None:
+            scores = scores.masked_fill(hidden[:, None], -torch.inf)
+        return self.out(torch.einsum(self.averaged, scores.softmax(-1), v).flatten(2))
+
+    def grouped(self, queries: Tensor) -> Tensor:
+        return queries.unflatten(-1, (self.groups, self.count // self.groups, -1))
+
+
+@unusual
+def heads_that_share_one_key_by_letters() -> nn.Module:
+    return Plain(layers_with(HeadsOverOneSequence))
+
+
+class HeadsOfGroups(HeadsOverOneSequence):
+    """Two keys for four heads; the heads of a position stand together in the scores' product."""
+
+    groups = 2
+    scored, ordered = "bigrd,bjgd->bigrj", (0, 2, 3, 1, 4)
+
+
+@unusual
+def heads_that_share_keys_by_letters() -> nn.Module:
+    return Plain(layers_with(HeadsOfGroups))
+
+
+class HeadsAcrossGroups(HeadsOfGroups):
+    """Heads 0 and 2 share keys and values, and heads 1 and 3."""
+
+    scored, averaged = "birgd,bjgd->bgrij", "bgrij,bjgd->birgd"
+    ordered = (0, 1, 2, 3, 4)
+
+    def grouped(self, queries: Tensor) -> Tensor:
+        return queries.unflatten(-1, (self.count // self.groups, self.groups, -1))
+
+
+@excused("multihead.groups", "head 1 reads head 1 of the 2 of keys and values, where 0 belongs")
+def heads_that_share_keys_across_groups() -> nn.Module:
+    return Plain(layers_with(HeadsAcrossGroups))
+
+
 class StepsTowards(nn.LayerNorm):
     """A layer norm in terms of `lerp` and `addcmul`."""
 
