@@ -650,7 +650,7 @@ class Recording:
         return None
 
     def _power(self, operation: str, reads: Sequence[Operand]) -> tuple[Tensor, float] | None:
-        """Return the exponent of a power of one positive number and the logarithm of that; None for other operations."""
+        """Return the exponent of a power of a positive number and the logarithm of that; None for other operations."""
         base, exponent = (2.0, reads[0]) if operation == "exp2" else reads[:2] if operation == "pow" else (0.0, 0.0)
         if not isinstance(exponent, Tensor) or not (self.graph.depends(exponent) or self.graph.learned(exponent)):
             return None
