@@ -81,8 +81,11 @@ def is_moderate(w: Tensor) -> bool:
 
 
 def moderate(w: Tensor) -> Tensor:
-    """Return weights with 0 in the place of NaN, infinity and numbers beyond ``LARGEST``."""
-    return w if is_moderate(w) else torch.where(w.abs() <= LARGEST, w, 0)
+    """Return weights, or zeros in the place of an array with NaN, infinity or numbers beyond ``LARGEST``.
+
+    The other numbers of such an array are no more its weights: in the thousands they saturate each activation alike.
+    """
+    return w if is_moderate(w) else torch.zeros_like(w)
 
 
 class WithNoise(Mapping[str, Tensor]):

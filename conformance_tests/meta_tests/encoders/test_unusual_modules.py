@@ -100,12 +100,20 @@ class Rolled(Around):
         return super().forward(x.roll(1, dims=1))
 
 
-def unfilled(make: Callable[[], Around]) -> nn.Module:
+def unfilled(make: Callable[[], Around], std: float = 1e30) -> nn.Module:
     """Return an encoder whose maps hold numbers such as are found in memory that was never initialised."""
     module = make()
     for name, w in module.named_parameters():
         if "norm" not in name:
-            nn.init.normal_(w, std=1e30)
+            nn.init.normal_(w, std=std)
+    return module
+
+
+def partly_unfilled() -> nn.Module:
+    """Return an encoder whose numbers are mostly of sizes at which GELU is ReLU."""
+    module = unfilled(Around, 5e4)
+    for layer in module.encoder.layers:
+        layer.activation, layer.activation_relu_or_gelu = nn.functional.gelu, 2  # the number is for the fast path
     return module
 
 
@@ -126,6 +134,7 @@ def with_parameter(value: Tensor) -> nn.Module:
         (with_infinite_bias, "conformant", f"{IMMODERATE} (encoder.layers.0.linear1.bias)"),
         (lambda: unfilled(Around), "conformant", f"{IMMODERATE} (encoder.layers.0"),
         (lambda: unfilled(Rolled), "nonconformant", f"{IMMODERATE} (encoder.layers.0"),
+        (partly_unfilled, "conformant", f"{IMMODERATE} (encoder.layers.0"),
         (lambda: with_parameter(torch.arange(3)), "conformant", ""),
         (lambda: with_parameter(torch.empty(0, 3)), "conformant", ""),
         (lambda: with_parameter(torch.eye(3).to_sparse()), "undetermined", "not judged: beside"),
@@ -140,6 +149,7 @@ def with_parameter(value: Tensor) -> nn.Module:
         "infinite bias",
         "unfilled memory",
         "unfilled memory in a wrong encoder",
+        "partly unfilled memory",
         "whole numbers",
         "no entries",
         "sparse",
