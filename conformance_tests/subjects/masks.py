@@ -95,10 +95,11 @@ class MaskForm:
         """
         if self.is_of_samples:
             keep = self._of_samples(keep, count)
-        if self.values == LENGTHS:
+        if self.values in (LENGTHS, SHARES):
             if not ends_in_padding(keep):
                 raise Unsupported("lengths can hide only the end of a sequence")
-            return keep.sum(dim=-1)
+            lengths = keep.sum(dim=-1)
+            return lengths if self.values == LENGTHS else lengths.double() / keep.shape[-1]
         if self.spared:
             if not bool(keep[:, : self.spared].all()):
                 raise Unsupported(f"a mask of the positions behind the first {self.spared} cannot hide these")
@@ -158,7 +159,7 @@ class MaskForm:
     @property
     def is_at_the_end(self) -> bool:
         """True if it hides the end of a sequence alone: an id of padding may move the positions that are counted."""
-        return self.is_counted or self.values in (LENGTHS, PADDING_ID) or self.is_of_samples
+        return self.is_counted or self.values in (LENGTHS, SHARES, PADDING_ID) or self.is_of_samples
 
     @property
     def is_of_samples(self) -> bool:
@@ -209,6 +210,7 @@ class MaskForm:
 
 
 LENGTHS = "lengths"
+SHARES = "shares"
 PADDING_ID = "padding id"
 
 MEANINGS = {
@@ -220,6 +222,7 @@ MEANINGS = {
     "ignore 0.0/1.0": "0.0/1.0, 1.0 = ignore",
     "additive": "added: 0 = keep, −∞ = ignore",
     LENGTHS: "the number of valid positions, which come first",
+    SHARES: "the share of valid positions, which come first",
     PADDING_ID: "padded where the id is",
 }
 """Meanings of the values of a mask, in words."""
@@ -228,7 +231,7 @@ STATEMENTS = {
     "keep": ("keep", "keep 0/1", "keep 0.0/1.0"),
     "ignore": ("ignore", "ignore 0/1", "ignore 0.0/1.0"),
     "additive": ("additive",),
-    LENGTHS: (LENGTHS,),
+    LENGTHS: (LENGTHS, SHARES),
 }
 """Statements of an author on a mask, and the values that each leaves open."""
 
@@ -328,11 +331,12 @@ def forms_of_samples(arguments: Arguments, first: int, step: int) -> Iterator[Ma
 
 
 def length_forms(arguments: Arguments) -> Iterator[MaskForm]:
-    """Yield lengths in place of a mask."""
+    """Yield lengths in place of a mask, and what is called so as shares of the longest one, as speech comes with."""
     told = [argument for argument in mask_arguments(arguments) if not tells_of_a_mask(argument)]
     told += [name for name, default in list(arguments.items())[1:] if "len" in name and is_open(default)]
     for argument in dict.fromkeys([*unforeseen_arguments(arguments), *told]):
         yield MaskForm(argument, LENGTHS, "B")
+    yield from (MaskForm(argument, SHARES, "B") for argument in dict.fromkeys(told) if "len" in argument)
 
 
 def stated_forms(argument: str, values: str) -> Iterator[MaskForm]:

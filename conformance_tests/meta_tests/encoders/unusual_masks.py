@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from conformance_tests.meta_tests.encoders.plain import Plain, PlainAttention, layers_with, plain_layers
-from conformance_tests.meta_tests.encoders.unusual_calls import excused, unusual
+from conformance_tests.meta_tests.encoders.unusual_calls import Calls, excused, unusual
 
 
 @excused("attention.mask", "its argument key_pad_mask is taken, and changes nothing")
@@ -332,6 +332,26 @@ class TwoMasks(Plain):
         if (near_mask is None) != (far_mask is None):
             raise ValueError("give both masks, or none")
         return self.run(x, None if near_mask is None else ~(near_mask & far_mask)[:, None, None])
+
+
+@unusual
+class LengthsAsShares(Calls):
+    """Lengths are told in parts of the longest one, as SpeechBrain's data come."""
+
+    slack = 0
+
+    def forward(self, x: Tensor, wav_lens: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        if wav_lens is None:
+            return self.run(x, None)
+        valid = torch.round(wav_lens * x.shape[1]) + self.slack
+        return self.run(x, (torch.arange(x.shape[1]) >= valid[:, None])[:, None, None])
+
+
+@excused("attention.mask", "the mask is moved one position to the right")
+class LengthsAsSharesAndOneMore(LengthsAsShares):
+    """One position of the padding is read."""
+
+    slack = 1
 
 
 @unusual

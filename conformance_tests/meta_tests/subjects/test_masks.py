@@ -17,6 +17,7 @@ from conformance_tests.subjects.masks import (
     MEANINGS,
     OF_SAMPLES,
     PADDING_ID,
+    SHARES,
     STATEMENTS,
     MaskForm,
     ends_in_padding,
@@ -110,6 +111,13 @@ def test_lengths_say_the_number_of_valid_positions() -> None:
     assert MaskForm("m", LENGTHS, "B").render(keep).tolist() == [2, 1, 3, 0]
     with pytest.raises(Unsupported, match=r"^lengths can hide only the end of a sequence$"):
         MaskForm("m", LENGTHS, "B").render(KEEP)
+
+
+def test_shares_say_which_part_of_the_positions_is_valid() -> None:
+    keep = torch.tensor([[T, T, F, F], [T, F, F, F], [T, T, T, T]])
+    assert MaskForm("m", SHARES, "B").render(keep).tolist() == [0.5, 0.25, 1]
+    with pytest.raises(Unsupported, match=r"^lengths can hide only the end of a sequence$"):
+        MaskForm("m", SHARES, "B").render(KEEP)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +240,8 @@ def test_four_unforeseen_arguments_are_tried_in_four_orders_of_axes() -> None:
     ],
 )
 def test_lengths_are_tried_where_no_name_tells_of_a_mask_alone(arguments: dict[str, Any], told: list[str]) -> None:
-    assert list(length_forms(arguments)) == [MaskForm(argument, LENGTHS, "B") for argument in told]
+    shares = [MaskForm(argument, SHARES, "B") for argument in told if "len" in argument]
+    assert list(length_forms(arguments)) == [*(MaskForm(argument, LENGTHS, "B") for argument in told), *shares]
 
 
 def test_an_authors_word_leaves_the_axes_open_and_of_kept_positions_the_kind_of_number() -> None:
@@ -240,7 +249,7 @@ def test_an_authors_word_leaves_the_axes_open_and_of_kept_positions_the_kind_of_
         meant = [MaskForm("m", v, a) for a in AXES for v in (said, f"{said} 0/1", f"{said} 0.0/1.0")]
         assert list(stated_forms("m", said)) == meant
     assert list(stated_forms("m", "additive")) == [MaskForm("m", "additive", a) for a in AXES]
-    assert list(stated_forms("m", LENGTHS)) == [MaskForm("m", LENGTHS, "B")]
+    assert list(stated_forms("m", LENGTHS)) == [MaskForm("m", LENGTHS, "B"), MaskForm("m", SHARES, "B")]
     assert {value for values in STATEMENTS.values() for value in values} == set(MEANINGS) - {PADDING_ID}
 
 
