@@ -3,15 +3,15 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from math import prod
+from math import log, prod
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from conformance_tests.computation.affine import NONE, Affine, affine, one_step
+from conformance_tests.computation.affine import NONE, Affine, affine, of_weights, one_step
 from conformance_tests.computation.constants import SAME
-from conformance_tests.computation.graph import PLACES, Graph, Value, places, with_compact
+from conformance_tests.computation.graph import BOUNDS, PLACES, Graph, Value, places, with_compact
 from conformance_tests.computation.masks import (
     LARGE,
     MATRIX,
@@ -216,7 +216,8 @@ class Scores(Remarks):
 
     ``otherwise`` are operations on them that are neither scale nor bias nor mask, ``masking_ids`` the ids that masks
     are made from, one for each entry, ``added`` what is added to each entry in every call, if something is,
-    ``learned`` the codes of what is learned and added to each, and ``terms`` products with learned vectors that are.
+    ``learned`` the codes of what is learned and added to each, with its factor, and ``terms`` products with learned
+    vectors that are.
     """
 
     product: Value
@@ -225,7 +226,7 @@ class Scores(Remarks):
     otherwise: list[str] = field(default_factory=list)
     masking_ids: list[Tensor] = field(default_factory=list)
     added: Tensor | None = None
-    learned: list[Tensor] = field(default_factory=list)
+    learned: list[tuple[Tensor, float]] = field(default_factory=list)
     terms: list[Term] = field(default_factory=list)
 
 
@@ -261,7 +262,7 @@ def read_scores(graph: Graph, codes: Tensor, axis: int | None) -> Scores | None:
     masking_ids: list[Tensor] = []
     argument = graph.numbers(codes)
     added = torch.zeros(codes.shape, dtype=torch.float64)
-    learned: list[Tensor] = []
+    learned: list[tuple[Tensor, float]] = []
     terms: list[Term] = []
     while (value := graph.owner(codes)) is not None and value.kind == "elementwise":
         leading = [i for i, r in enumerate(value.reads) if isinstance(r, Tensor) and leads_to_scores(graph, r)]
@@ -276,7 +277,10 @@ def read_scores(graph: Graph, codes: Tensor, axis: int | None) -> Scores | None:
             # Before the scores are scaled, such a number does what it does behind: it cancels.
             others = [r for r in others if not (isinstance(r, Tensor) and cancels(graph, through(r, codes), axis))]
         factor = 1.0 if masks_out(graph, value, others, argument) else change_of_scores(graph, value, others, said)
-        if value.operation not in CHANGES_OF_SCORES and not is_bound(graph, others):
+        if axis is not None and (bounds := cutting(graph, value, value.reads[which], others, axis)):
+            at = " and ".join(f"{bound:.6g}" for bound in bounds)
+            said.findings.append(Finding("scores", f"the scores are cut off at {at}{value.where}"))
+        elif value.operation not in CHANGES_OF_SCORES and not is_bound(graph, others):
             otherwise.append(value.operation)
         if value.operation in ("add", "sub") and scale is not None:
             sign = -1 if value.operation == "sub" else 1
@@ -285,8 +289,8 @@ def read_scores(graph: Graph, codes: Tensor, axis: int | None) -> Scores | None:
                     continue
                 if bias_in_words(graph, bias, sign) == CONSTANTS:
                     added += scale * sign * graph.numbers(through(bias, codes))
-                elif sign == scale == 1 and (entries := entries_of_table(graph, through(bias, codes))) is not None:
-                    learned.append(entries)
+                elif (entries := entries_of_table(graph, through(bias, codes))) is not None:
+                    learned.append((entries[0], sign * scale * entries[1]))
                 else:
                     terms += terms_of(graph, through(bias, codes), sign * scale) or ()
         scale = None if scale is None or factor is None else scale * factor
@@ -368,6 +372,25 @@ def is_bound(graph: Graph, others: "Sequence[Tensor | float]") -> bool:
     """Return whether an operation reads large numbers alone beside the scores: it keeps them from infinities."""
     numbers = [graph.numbers(read) for read in others if not graph.depends(read) and not graph.learned(read)]
     return 0 < len(numbers) == len(others) and all(bool((n.abs() >= LARGE).all()) for n in numbers)
+
+
+def cutting(
+    graph: Graph, value: Value, scores: "Tensor | float", others: "Sequence[Tensor | float]", axis: int
+) -> list[float]:
+    """Return the bounds that scores are held within, if larger ones would reach them: few scores of a call may do so.
+
+    Below the largest score, which is 0, what is far below adds nothing to the sum of exponentials.
+    """
+    given = [read for read in others if not graph.depends(read) and not graph.learned(read)]
+    if value.operation not in BOUNDS or len(given) < len(others) or is_bound(graph, others):
+        return []
+    bounds = [float(bound) for read in given for bound in graph.numbers(read).unique()]
+    is_shifted = apart(graph.numbers(scores).amax(axis), torch.zeros((), dtype=torch.float64)) == 0
+    return [bound for bound in bounds if abs(bound) < LARGE and not (is_shifted and bound <= NOTHING_BELOW)]
+
+
+NOTHING_BELOW = log(torch.finfo(torch.float64).eps) - 1
+"""The exponential of what is lower is lost in a sum with 1."""
 
 
 CHANGES_OF_SCORES = ("mul", "div", "add", "sub", "masked_fill", "where")
@@ -496,8 +519,8 @@ def read_attention(graph: Graph, weights: Value, argument: Tensor, axis: int | N
             found.findings.append(Finding("bias", f"{says}{found.where_scored}"))
         elif found.slopes is None:
             found.unread.append(f"its scores get {CONSTANTS} added{found.where_scored}")
-    for entries in scores.learned:
-        found.table = None if found.table is not None else table_of_distances(graph, scores, entries, heads)
+    for entries, factor in scores.learned:
+        found.table = None if found.table is not None else table_of_distances(graph, scores, entries, factor, heads)
         if found.table is None:
             found.foreign.append(f"its scores get the bias {names(graph, entries)} added{found.where_scored}")
     read_distances(graph, found, scores, averaged, heads, {"queries": Q[0].factor(), "keys": K[0].factor()})
@@ -709,9 +732,21 @@ class DistanceTable:
     rows: Tensor
 
 
-def entries_of_table(graph: Graph, codes: Tensor) -> Tensor | None:
-    """Return the entries of one learned array with two axes that these are, but for what hides keys; None if others."""
-    while (value := graph.owner(codes)) is not None and value.operation in ("add", "sub", "where", "masked_fill"):
+def entries_of_table(graph: Graph, codes: Tensor) -> tuple[Tensor, float] | None:
+    """Return the entries of one learned array with two axes that these are, and by what number they are multiplied.
+
+    What hides keys may stand between; None if they are others.
+    """
+    factor = 1.0
+    while (value := graph.owner(codes)) is not None and value.kind == "elementwise":
+        if value.operation in ("mul", "div"):
+            made = of_weights(graph, codes)
+            if made is None or made.plus:
+                return None
+            codes, factor = made.entries, factor * made.times
+            continue
+        if value.operation not in ("add", "sub", "where", "masked_fill"):
+            return None
         learned = [read for read in value.arrays if graph.learned(read)]
         others = [read for read in value.reads if all(read is not one for one in learned)]
         numbers = [graph.numbers(read) for read in others if not graph.depends(read)]
@@ -719,11 +754,16 @@ def entries_of_table(graph: Graph, codes: Tensor) -> Tensor | None:
             return None
         codes = through(learned[0], codes)
     is_table = value is not None and value.operation == "parameter" and len(value.shape) == MATRIX
-    return codes if is_table else None
+    return (codes, factor) if is_table else None
 
 
-def table_of_distances(graph: Graph, scores: Scores, entries: Tensor, heads: Sequence[int]) -> DistanceTable | None:
-    """Return the table whose entries are added to the scores, one column for each head; None if they are others."""
+def table_of_distances(
+    graph: Graph, scores: Scores, entries: Tensor, factor: float, heads: Sequence[int]
+) -> DistanceTable | None:
+    """Return the table whose entries, times a factor, are added to the scores: one column for each head.
+
+    A number times what is learned is learned as well; None if they are others.
+    """
     table = graph.owner(entries)
     assert table is not None
     _, M, N = scores.product.shape
@@ -734,7 +774,7 @@ def table_of_distances(graph: Graph, scores: Scores, entries: Tensor, heads: Seq
     columns[head[at // (M * N)]], rows[at % (M * N)] = column, row
     if M != N or not torch.equal(columns[head[at // (M * N)]], column) or not torch.equal(rows[at % (M * N)], row):
         return None
-    return DistanceTable(table.codes[:, columns], rows.reshape(M, N))
+    return DistanceTable(graph.with_multiple(table, factor).codes[:, columns], rows.reshape(M, N))
 
 
 def read_distances(

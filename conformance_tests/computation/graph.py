@@ -399,6 +399,18 @@ class Graph:
         self.values.append(value)
         return value.codes
 
+    def with_multiple(self, weights: Value, number: float) -> Value:
+        """Take up a number times an array of weights, once, as if it had been computed, and return it."""
+        if number == 1:
+            return weights
+        taken = (v for v in self.readers(weights) if v.operation == "mul" and v.shape == weights.shape)
+        known = next((v for v in taken if isinstance(v.reads[1], float) and v.reads[1] == number), None)
+        if known is None:
+            reads, data = Reads((weights.codes, number)), weights.data * number
+            known = Value(len(self.values), "mul", reads, data, "elementwise", learned=weights.learned)
+            self.values.append(known)
+        return known
+
     def read_by(self, value: Value) -> set[int]:
         """Return the numbers of the values that a value reads entries of."""
         return {number for form in value.forms for number in self.owning(form)}

@@ -268,14 +268,51 @@ class ByHand(PlainAttention):
         return self.out(self.merge(exponentials / exponentials.sum(-1, keepdim=True).clamp_min(1e-30) @ v))
 
 
+class HoldsLosses(PlainAttention):
+    """Holds exponents above a number so far below 0 that its exponential is lost in a sum with 1."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        scores = self.score(q, k)
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
+        exponentials = (scores - scores.amax(-1, keepdim=True)).clamp(min=-60).exp()
+        if hidden is not None:
+            exponentials = exponentials * ~hidden
+        return self.out(self.merge(exponentials / exponentials.sum(-1, keepdim=True).clamp_min(1e-30) @ v))
+
+
 class ClampsItsScores(PlainAttention):
     """Holds scores below a bound that some reach."""
 
+    bounds: tuple[float | None, float] = (None, 1.0)
+
     def score(self, q: Tensor, k: Tensor) -> Tensor:
-        return super().score(q, k).clamp(max=1.0)
+        return super().score(q, k).clamp(*self.bounds)
 
 
-@pytest.mark.parametrize(("kind", "verdict"), [(ByHand, "conformant"), (ClampsItsScores, "nonconformant")])
+class ClampsFewScores(ClampsItsScores):
+    """Holds scores within bounds that none of a usual call reaches."""
+
+    bounds = (-40.0, 40.0)
+
+
+class ClampsInfinities(ClampsItsScores):
+    """Holds scores within bounds that keep them from infinity in half precision."""
+
+    bounds = (-50000.0, 50000.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [
+        (ByHand, "conformant"),
+        (HoldsLosses, "conformant"),
+        (ClampsInfinities, "conformant"),
+        (ClampsItsScores, "nonconformant"),
+        (ClampsFewScores, "nonconformant"),
+    ],
+)
 def test_a_bound_that_holds_by_itself_changes_nothing(kind: Any, verdict: str) -> None:
     encoder = Plain(plain_layers())
     for layer in encoder.layers:

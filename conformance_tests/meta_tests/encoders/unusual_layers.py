@@ -782,6 +782,40 @@ def heads_that_share_keys_across_groups() -> nn.Module:
     return Plain(layers_with(HeadsAcrossGroups))
 
 
+class AddsMultiples(PlainAttention):
+    """Adds a number times a table of distances in buckets, as T5 has, to its scores."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.table = nn.Embedding(32, count)
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        ahead = torch.arange(k.shape[2]) - torch.arange(q.shape[2])[:, None]
+        far = 8 + (torch.log(ahead.abs().clamp(min=1) / 8) / math.log(16) * 8).long()
+        bucket = 16 * (ahead > 0) + torch.where(ahead.abs() < 8, ahead.abs(), far.clamp(max=15))
+        return self.added(super().score(q, k), self.table(bucket).permute(2, 0, 1))
+
+    def added(self, scores: Tensor, distances: Tensor) -> Tensor:
+        return scores + distances * 3
+
+
+@unusual
+def multiples_of_a_table_in_the_scores() -> nn.Module:
+    return Plain(layers_with(AddsMultiples))
+
+
+class AddsBeforeItScales(AddsMultiples):
+    """Adds the table to the products, and scales both."""
+
+    def added(self, scores: Tensor, distances: Tensor) -> Tensor:
+        return (scores * self.scale - distances) / self.scale
+
+
+@unusual
+def a_table_in_scores_before_they_are_scaled() -> nn.Module:
+    return Plain(layers_with(AddsBeforeItScales))
+
+
 class StepsTowards(nn.LayerNorm):
     """A layer norm in terms of `lerp` and `addcmul`."""
 

@@ -354,6 +354,18 @@ class LengthsAsSharesAndOneMore(LengthsAsShares):
     slack = 1
 
 
+class CutsItsScoresOff(PlainAttention):
+    """No score of a usual call reaches the bounds."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().score(q, k).clamp(-40, 40)
+
+
+@excused("attention.scores", "the scores are cut off at -40 and 40")
+def scores_that_are_cut_off() -> nn.Module:
+    return Plain(layers_with(CutsItsScoresOff))
+
+
 @unusual
 class SortedByLength(Plain):
     """The longest sequences come first while they are encoded."""
