@@ -657,11 +657,14 @@ class PowersOfTwo(PlainAttention):
 
     def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
         q, k, v = self.split(x)
-        scores = self.score(q, k) * math.log2(math.e)
+        scores = self.score(q, k)
         if hidden is not None:
             scores = scores.masked_fill(hidden, -torch.inf)
         powers = self.power(scores - scores.amax(-1, keepdim=True))
         return self.out(self.merge(powers / powers.sum(-1, keepdim=True) @ v))
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ k.mT * (math.log2(math.e) / self.scale)
 
     def power(self, exponents: Tensor) -> Tensor:
         return torch.exp2(exponents)
@@ -688,7 +691,7 @@ class PowersWithoutTheLogarithm(PowersOfTwo):
     """Powers of two of the scores as they are: a softmax of ln 2 times the scores."""
 
     def score(self, q: Tensor, k: Tensor) -> Tensor:
-        return super().score(q, k) / math.log2(math.e)
+        return q @ k.mT / self.scale
 
 
 @excused("attention.scores", "the scores are multiplied by 0.261985, where 1/√7 = 0.377964 belongs")
