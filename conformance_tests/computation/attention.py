@@ -739,6 +739,8 @@ def entries_of_table(graph: Graph, codes: Tensor) -> tuple[Tensor, float] | None
     """
     factor = 1.0
     while (value := graph.owner(codes)) is not None and value.kind == "elementwise":
+        if not value.learned:
+            return None
         if value.operation in ("mul", "div"):
             made = of_weights(graph, codes)
             if made is None or made.plus:
