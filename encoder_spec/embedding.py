@@ -79,10 +79,6 @@ def token_dropout(
     Undefined: a sequence with as many masked tokens as valid positions, where r is 1: here 1 − r counts as 1 then.
     """
     demand(keep.shape[-2] == 1, "embedding.token_dropout: the mask must be one for all queries, of shape (B, n)")
-    demand(
-        keep.shape[-1] in (1, ids.shape[-1]),
-        f"embedding.token_dropout: the mask is one of {keep.shape[-1]} positions, and there are {ids.shape[-1]} ids",
-    )
     is_masked = (ids == mask_id).to(X.device)
     valid = keep.expand(len(ids), 1, ids.shape[1]).sum(-1)[:, 0].clamp(min=1)
     r = is_masked.sum(-1) / valid.to(X.dtype)
