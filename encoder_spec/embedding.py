@@ -78,7 +78,11 @@ def token_dropout(
 
     Undefined: a sequence with as many masked tokens as valid positions, where r is 1: here 1 − r counts as 1 then.
     """
-    demand(keep.shape[-2] == 1, "embedding.token_dropout: the mask must be one for all queries, of shape (B, n)")
+    demand(ids.shape == X.shape[:2], f"embedding.token_dropout: each token needs an id, but ids are {tuple(ids.shape)}")
+    demand(
+        keep.shape[-2] == 1 and keep.shape[-1] in (1, ids.shape[1]),
+        f"embedding.token_dropout: the mask must be one for all queries, of shape (B, n), but is {tuple(keep.shape)}",
+    )
     is_masked = (ids == mask_id).to(X.device)
     valid = keep.expand(len(ids), 1, ids.shape[1]).sum(-1)[:, 0].clamp(min=1)
     r = is_masked.sum(-1) / valid.to(X.dtype)

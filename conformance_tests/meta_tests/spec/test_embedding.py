@@ -1,6 +1,7 @@
 """How tokens and patches become vectors, by hand."""
 
 from functools import partial
+from inspect import unwrap
 from math import prod
 
 import torch
@@ -76,6 +77,19 @@ def test_the_scale_is_the_root_of_the_width() -> None:
 
 
 @shows("EMB-34")
+def test_tokens_without_ids_and_masks_of_other_positions_are_refused() -> None:
+    """Vectors have no ids, and neither has a class token, which the mask counts. One query may have another mask."""
+    plain = partial(unwrap(token_dropout), tensor([[[8], [16]]]), mask_id=7, p_mask=0.25)
+    ids = torch.tensor([[5, 7]])
+    for others in (torch.ones(1, 2, 1), torch.tensor([[5, 7, 7]])):
+        with refused(match="each token needs an id"):
+            plain(keep=EVERYTHING, ids=others)
+    for shape in ((1, 2, 2), (1, 1, 3)):
+        with refused(match="must be one for all queries"):
+            plain(keep=torch.ones(shape, dtype=torch.bool), ids=ids)
+
+
+@shows("EMB-34")
 def test_masked_tokens_are_zero_and_the_others_scaled_by_their_share() -> None:
     """With p = 1/4 and one of three valid tokens masked, the others are multiplied by (3/4)/(2/3) = 9/8.
 
@@ -88,8 +102,6 @@ def test_masked_tokens_are_zero_and_the_others_scaled_by_their_share() -> None:
     # As many masked as valid, or none valid: r counts as 0.
     for valid in (keep & (torch.arange(4) == 0), torch.zeros(1, 1, 4, dtype=torch.bool)):
         close(token_dropout(X, keep=valid, ids=ids, mask_id=7, p_mask=0.25), tensor([[[6], [0], [18], [24]]]))
-    with refused(match="the mask must be one for all queries"):
-        token_dropout(X, keep=torch.ones(1, 4, 4, dtype=torch.bool), ids=ids, mask_id=7, p_mask=0.25)
     # With a mask that keeps all by broadcasting one of four is masked: (3/4)/(3/4) = 1.
     close(token_dropout(X, keep=EVERYTHING, ids=ids, mask_id=7, p_mask=0.25), tensor([[[8], [0], [24], [32]]]))
 
