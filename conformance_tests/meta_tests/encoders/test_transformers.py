@@ -431,7 +431,8 @@ HEADED = {
 def demand_right(name: str, seed: int, judged: Judgements) -> None:
     """Conformant up to gradients, with the choices of the configuration or of the family's description.
 
-    Rotary positions, T5's norms and BEiT's softmax are computed in float32 there, where gradients are not compared.
+    Rotary positions, norms by the mean square and BEiT's softmax are computed in float32 there, where gradients are not
+    compared.
     """
     make, expected = RIGHT[name]
     report = judged(make, seed=seed)
@@ -439,8 +440,8 @@ def demand_right(name: str, seed: int, judged: Judgements) -> None:
     sizes: dict[str, Any] = {"num_heads": 4, "num_layers": 2, "d_model": 32, "d_ff": 72}
     chosen = report.profile["choices"]
     assert {key: chosen.get(key) for key in sizes | expected} == sizes | expected
-    in_float64 = chosen["rotation"] == "none" and chosen["norm"] != "rms" and name != "BEiT"
-    assert report.level == ("gradient" if in_float64 else "trace")
+    in_float64 = chosen["rotation"] == "none" and "rms" not in chosen.values() and name != "BEiT"
+    assert (report.level == "gradient") is in_float64
 
 
 @pytest.mark.parametrize("name", RIGHT)
