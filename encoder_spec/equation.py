@@ -6,7 +6,7 @@ An equation is a plain function on tensors. Its signature is its declaration:
 * keyword-only arguments are supplied by the encoder, by name: an array is a
   learned parameter with its symbolic shape, a number is a constant, and a
   callable is the equation that fills another slot; ``keep`` is the mask of the
-  call, for an equation into which it does not flow.
+  call, and ``ids`` are its tokens, for an equation into which they do not flow.
 
 Its docstring is its text: title, source, display formula between ``$$``, side
 conditions, and ``Undefined:`` for what the source leaves open. It is written

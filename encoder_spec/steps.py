@@ -15,7 +15,7 @@ from torch import Tensor
 from encoder_spec.assembly import Encoder
 from encoder_spec.cost import N, joined, lengths_of_stages, n, product_of, symbol, total
 from encoder_spec.dimensions import Dimensions
-from encoder_spec.equation import MASK, Equation
+from encoder_spec.equation import Equation
 from encoder_spec.primes import SIZES, Measurement, example
 from encoder_spec.profiles import Profile
 
@@ -109,7 +109,7 @@ def steps(profile: Profile) -> list[Step]:
     sizes = {letter: size for letter, size in SIZES.items() if letter not in ("B", "n")}
     encoder = Encoder(profile, Dimensions(N=1, **sizes))
     arrays = {path: torch.empty(shape, device="meta") for path, shape in encoder.parameter_shapes().items()}
-    arrays[MASK] = keep = torch.ones(1, 1, 1, dtype=torch.bool, device="meta")
+    keep = torch.ones(1, 1, 1, dtype=torch.bool, device="meta")
     walk = Walk(lengths=lengths(profile))
     with walk:
         encoder.bind(arrays, evaluate=walk.evaluate)(keep, *inputs(profile))
