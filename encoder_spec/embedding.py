@@ -80,11 +80,11 @@ def token_dropout(
     """
     demand(ids.shape == X.shape[:2], f"embedding.token_dropout: each token needs an id, but ids are {tuple(ids.shape)}")
     demand(
-        keep.shape[-2] == 1 and keep.shape[-1] in (1, ids.shape[1]),
+        keep.shape[-2] == 1 and keep.shape[-1] in {1, ids.shape[1]},
         f"embedding.token_dropout: the mask must be one for all queries, of shape (B, n), but is {tuple(keep.shape)}",
     )
     is_masked = (ids == mask_id).to(X.device)
-    valid = keep.expand(len(ids), 1, ids.shape[1]).sum(-1)[:, 0].clamp(min=1)
+    valid = keep.expand(len(ids), 1, ids.shape[1]).sum(-1)[:, 0]
     r = is_masked.sum(-1) / valid.to(X.dtype)
     left = torch.where(r < 1, 1 - r, 1)[:, None, None]
     return X.masked_fill(is_masked[..., None], 0) * (1 - p_mask) / left

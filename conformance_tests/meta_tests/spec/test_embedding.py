@@ -90,6 +90,16 @@ def test_tokens_without_ids_and_masks_of_other_positions_are_refused() -> None:
 
 
 @shows("EMB-34")
+def test_masked_tokens_are_found_where_their_vectors_are() -> None:
+    """Ids may lie elsewhere: the device ``meta`` stands for any other."""
+    keep = torch.ones(1, 1, 2, dtype=torch.bool, device="meta")
+    made = token_dropout(
+        torch.zeros(1, 2, 3, device="meta"), keep=keep, ids=torch.tensor([[5, 7]]), mask_id=7, p_mask=0.1
+    )
+    assert made.device.type == "meta"
+
+
+@shows("EMB-34")
 def test_masked_tokens_are_zero_and_the_others_scaled_by_their_share() -> None:
     """With p = 1/4 and one of three valid tokens masked, the others are multiplied by (3/4)/(2/3) = 9/8.
 
