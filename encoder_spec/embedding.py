@@ -84,8 +84,8 @@ def token_dropout(
         f"embedding.token_dropout: the mask must be one for all queries, of shape (B, n), but is {tuple(keep.shape)}",
     )
     is_masked = (ids == mask_id).to(X.device)
-    valid = keep.expand(len(ids), 1, ids.shape[1]).sum(-1)[:, 0]
-    r = is_masked.sum(-1) / valid.to(X.dtype)
+    valid = keep[:, 0].expand(ids.shape).sum(1)
+    r = is_masked.sum(1) / valid.to(X.dtype)
     left = torch.where(r < 1, 1 - r, 1)[:, None, None]
     return X.masked_fill(is_masked[..., None], 0) * (1 - p_mask) / left
 

@@ -13,6 +13,7 @@ from random import Random
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.quality.kill_matrix import gets_wrong, measured, sizes_of, slot_named_by
 from conformance_tests.quality.kills import can_be_called
+from conformance_tests.quality.nothing_to_see import NOTHING_TO_SEE
 from encoder_spec.assembly import Encoder
 from encoder_spec.module import EncoderModule
 from encoder_spec.profiles import PROFILES
@@ -69,9 +70,11 @@ def drawn(number: int = 100, seed: int = 0) -> Iterator[Pair]:
 def together(a: Deviation, b: Deviation, within: str) -> bool:
     """Return whether a profile gets both wrong, in different slots, and neither takes the place of the other.
 
-    One that cannot be called by itself cannot be called with another one either.
+    One that cannot be called by itself cannot be called with another one either, and two that show nothing there show
+    nothing together.
     """
     both = all(gets_wrong(d, PROFILES[within]) and can_be_called(d.id, within) for d in (a, b))
+    both = both and any(within not in NOTHING_TO_SEE.get(d.id, ("", ""))[0].split() for d in (a, b))
     return both and a.slot != b.slot and not a.replaces.keys() & b.replaces.keys()
 
 

@@ -13,7 +13,7 @@ from encoder_spec.attention import scores
 from encoder_spec.dimensions import Dimensions
 from encoder_spec.equation import Equation, equations
 from encoder_spec.notation import SYMBOLS
-from encoder_spec.profiles import BERT, DATA2VEC_AUDIO, DINOV3, TORCH_POST_LN, VASWANI_2017, VIT, WAV2VEC2
+from encoder_spec.profiles import BERT, DATA2VEC_AUDIO, DINOV3, ESM_2, TORCH_POST_LN, VASWANI_2017, VIT, WAV2VEC2
 
 SIZES = Dimensions(d_model=6, h=3, d_ff=11, N=2, V=13, max_len=7, patch=2)
 STACK, TOKENS, SENTENCES, IMAGES = (Encoder(p, SIZES) for p in (TORCH_POST_LN, VASWANI_2017, BERT, VIT))
@@ -158,6 +158,35 @@ def test_a_part_that_reads_the_mask_keeps_everything_unless_told_otherwise() -> 
     close(heard, encoder.bind({**parameters, "keep": torch.ones(1, 1, 5, dtype=torch.bool)}, slot="position")(X))
     hidden = torch.tensor([[[True, True, True, False, False]]])
     assert not torch.equal(heard, encoder.bind({**parameters, "keep": hidden}, slot="position")(X))
+
+
+def test_a_part_that_reads_ids_reads_those_of_the_call() -> None:
+    """Tokens with the id 3 are 0, and the others scaled by hand; by the whole, by its stack, and by the part itself."""
+    sizes = Dimensions(d_model=8, h=2, d_ff=5, N=1, V=13)
+    encoder = Encoder(ESM_2.replace(mask_token_id=3, masked_share=0.5), sizes)
+    p, tokens = random_parameters(encoder), torch.tensor([[3, 1, 4, 1], [5, 2, 3, 3]])
+    keep = torch.tensor([[True, True, True, False], [True, True, True, True]])
+    # One of three valid tokens is masked, and two of four.
+    factors = torch.tensor([0.75, 1.0], dtype=torch.float64)[:, None] * (tokens != 3)
+
+    def by_hand(X: torch.Tensor) -> torch.Tensor:
+        return factors[..., None] * X
+
+    want = Encoder(ESM_2.replace(embedding_scale=by_hand), sizes)(p, tokens, keep=keep)
+    close(encoder(p, tokens, keep=keep), want)
+    close(encoder.bind(p)(keep[:, None], tokens), want)
+    in_call = {**p, "keep": keep[:, None], "ids": tokens}
+    close(encoder.bind(in_call, slot="embedding_scale")(p["E"][tokens]), by_hand(p["E"][tokens]))
+    first = encoder.bind(p, slot="layer", path="layers.0")
+    assert first(p["E"][tokens], keep[:, None]).shape == (2, 4, 8)
+
+
+def test_the_mask_of_a_stack_reaches_the_parts_that_read_it() -> None:
+    """As it does when the whole is called."""
+    encoder = Encoder(WAV2VEC2, Dimensions(d_model=8, h=2, d_ff=5, N=1, kernel=4, d_group=2, widths=(3,), strides=(2,)))
+    p, sounds = random_parameters(encoder), normal(0, 2, 11)
+    keep = torch.tensor([[True, True, True, False, False], [True] * 5])
+    close(encoder.bind(p)(keep[:, None], sounds), encoder(p, sounds, keep=keep))
 
 
 def test_sizes_stand_in_one_order_behind_the_choices() -> None:

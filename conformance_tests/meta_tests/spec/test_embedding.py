@@ -90,6 +90,16 @@ def test_tokens_without_ids_and_masks_of_other_positions_are_refused() -> None:
 
 
 @shows("EMB-34")
+def test_each_sequence_has_a_share_of_masked_tokens_of_its_own() -> None:
+    """With p = 1/2, a quarter masked in the first: (1/2)/(3/4) = 2/3. None of the second, two of the third."""
+    X = tensor([[[3, 6]] * 4, [[2, 4]] * 4, [[1, 5]] * 4])
+    ids = torch.tensor([[7, 5, 5, 5], [1, 2, 3, 4], [7, 5, 7, 5]])
+    want = tensor([[[0, 0], *[[2, 4]] * 3], [[1, 2]] * 4, [[0, 0], [1, 5]] * 2])
+    for keep in (EVERYTHING, torch.ones(3, 1, 4, dtype=torch.bool)):
+        close(token_dropout(X, keep=keep, ids=ids, mask_id=7, p_mask=0.5), want)
+
+
+@shows("EMB-34")
 def test_masked_tokens_are_found_where_their_vectors_are() -> None:
     """Ids may lie elsewhere: the device ``meta`` stands for any other."""
     keep = torch.ones(1, 1, 2, dtype=torch.bool, device="meta")
