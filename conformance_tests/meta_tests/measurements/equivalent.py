@@ -27,6 +27,7 @@ PROMOTES = "Of two types the larger one is the same whichever is named first."
 FOURS = "No multiple of 4 lies between 7 and 8."
 ALONE = "Images come alone: the first input is the last one."
 ONE_COLUMN = "Where there is one column, it is the first and the last."
+ONE_ROW = "A mask with one row for all queries has its first row last."
 BROADCAST = "One mask for all sequences is spread over them where it is used."
 ONES = "With one entry and three axes, an array is the same wherever its last axis was put in."
 AT_ALL_TIMES = "What is added at all times alike is taken away again by the norm over time."
@@ -37,6 +38,7 @@ INDICES = "An array on any device may be indexed by numbers on the CPU."
 
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("embedding.lookup", "if not ((tokens >= 0) & (tokens < len(E))).all():"): TRUTH,
+    ("embedding.token_dropout", "valid = keep[:, -1].expand(ids.shape).sum(1)"): ONE_ROW,
     ("embedding.patches", "height, width = images.shape[2:]"): COUNTED,
     (
         "embedding.patches",
@@ -166,13 +168,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("assembly.Encoder.seeing", "height, width = inputs[0].shape[2:]"): COUNTED,
     (
         "assembly.Encoder.bind",
-        "return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(1)), "
-        "observe, evaluate)",
+        "return bound(place, in_call(parameters, everything(None, ()).unsqueeze(1)), observe, evaluate)",
     ): ONES,
     (
         "assembly.Encoder.bind",
-        "return bound(self.place(path, slot), masked(parameters, everything(None, ()).unsqueeze(-1)), "
-        "observe, evaluate)",
+        "return bound(place, in_call(parameters, everything(None, ()).unsqueeze(-1)), observe, evaluate)",
     ): ONES,
     ("assembly.Encoder.symbolic_shapes", "for place in [*self.whole.walk()][1:]:"): STACKS,
     ("assembly.Encoder._run", "demand(inputs, …)"): TRUTH,

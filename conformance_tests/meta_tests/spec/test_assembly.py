@@ -175,6 +175,8 @@ def test_a_part_that_reads_ids_reads_those_of_the_call() -> None:
     want = Encoder(ESM_2.replace(embedding_scale=by_hand), sizes)(p, tokens, keep=keep)
     close(encoder(p, tokens, keep=keep), want)
     close(encoder.bind(p)(keep[:, None], tokens), want)
+    pairs = Encoder(encoder.profile.replace(segment="added"), sizes)
+    close(pairs({**p, "E_seg": torch.zeros(2, 8)}, tokens, 0 * tokens, keep=keep), want)
     in_call = {**p, "keep": keep[:, None], "ids": tokens}
     close(encoder.bind(in_call, slot="embedding_scale")(p["E"][tokens]), by_hand(p["E"][tokens]))
     first = encoder.bind(p, slot="layer", path="layers.0")

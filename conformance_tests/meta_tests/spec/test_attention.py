@@ -18,6 +18,7 @@ from conformance_tests.meta_tests.spec.values import (
     tensor,
 )
 from encoder_spec.attention import (
+    across_heads,
     alibi,
     attention,
     bucketed,
@@ -480,6 +481,17 @@ def test_queries_and_keys_are_normed_before_they_are_compared() -> None:
     Q, K, V = (tensor(x).reshape(1, 1, 2, 1) for x in ([1, 1], [2, 4], [0, 1]))
     got = normed(Q, K, V, EVERYTHING, **attend.keywords, **parts)
     close(got.flatten(), torch.full((2,), 1 / (1 + math.exp(-4)), dtype=torch.float64))
+
+
+@shows("ATT-26")
+def test_a_norm_sees_the_features_of_all_heads_side_by_side() -> None:
+    """Two positions, two heads of two features: 1, 2 and 5, 6 of the first, 3, 4 and 7, 8 of the other.
+
+    The norm multiplies four features by 1, 10, 100, 1000, those of the first head first.
+    """
+    X = tensor([[[[1, 2], [5, 6]], [[3, 4], [7, 8]]]])
+    want = tensor([[[[1, 20], [5, 60]], [[300, 4000], [700, 8000]]]])
+    same(across_heads(lambda x: x * tensor([1, 10, 100, 1000]), X), want)
 
 
 @shows("ATT-26")

@@ -97,6 +97,9 @@ def test_each_sequence_has_a_share_of_masked_tokens_of_its_own() -> None:
     want = tensor([[[0, 0], *[[2, 4]] * 3], [[1, 2]] * 4, [[0, 0], [1, 5]] * 2])
     for keep in (EVERYTHING, torch.ones(3, 1, 4, dtype=torch.bool)):
         close(token_dropout(X, keep=keep, ids=ids, mask_id=7, p_mask=0.5), want)
+    keep[0, 0, 2:] = False  # one of two is masked: (1/2)/(1/2)
+    want[0, 1:] = tensor([3, 6])
+    close(token_dropout(X, keep=keep, ids=ids, mask_id=7, p_mask=0.5), want)
 
 
 @shows("EMB-34")
