@@ -38,6 +38,14 @@ INDICES = "An array on any device may be indexed by numbers on the CPU."
 
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("embedding.lookup", "if not ((tokens >= 0) & (tokens < len(E))).all():"): TRUTH,
+    (
+        "attention.across_heads",
+        "normed: Tensor = norm(X.transpose(1, 2).flatten(2)).unflatten(2, (X.shape[1], -1)).transpose(2, 1)",
+    ): EXCHANGED,
+    (
+        "attention.across_heads",
+        "normed: Tensor = norm(X.transpose(2, 1).flatten(2)).unflatten(2, (X.shape[1], -1)).transpose(1, 2)",
+    ): EXCHANGED,
     ("embedding.token_dropout", "valid = keep[:, -1].expand(ids.shape).sum(1)"): ONE_ROW,
     ("embedding.patches", "height, width = images.shape[2:]"): COUNTED,
     (
