@@ -18,7 +18,7 @@ from conformance_tests.computation.images import Patches, tiling
 from conformance_tests.computation.norm import CLOSE, Norm
 from conformance_tests.computation.outer_norms import read_outer_norm
 from conformance_tests.computation.shown import EncoderReading, Finding, Kind
-from conformance_tests.computation.stream import Node
+from conformance_tests.computation.stream import Node, counted_in
 from conformance_tests.computation.walking import along_axis, first_argument, is_even, paths, through, unchanged
 from conformance_tests.computation.waveforms import read_stages
 from encoder_spec.equation import variants
@@ -392,17 +392,12 @@ def unlearned_rows(graph: Graph) -> dict[str, int]:
 
 def shared_id(graph: Graph, tokens: Value) -> int | None:
     """Return the id by whose share in a sequence its tokens are multiplied or divided; None if none is counted."""
-    compared = {v.number for v in graph.values if v.operation in ("eq", "ne")}
-    for value in (v for v in graph.values if v.operation in ("mul", "div") and v.shape == tokens.shape):
-        if not compared:
-            return None
-        behind = [{v.number for v in graph.ancestors(read)} for read in value.arrays if graph.depends(read)]
-        apart = [numbers for numbers in behind if tokens.number not in numbers]
-        if len(behind) != 2 or len(apart) != 1 or all(graph.values[n].kind != "reduction" for n in apart[0]):
-            continue
-        reads = (read for n in apart[0] & compared for read in graph.values[n].reads)
-        ids = {int(read) for read in reads if not isinstance(read, Tensor)}
-        return ids.pop() if len(ids) == 1 else None
+    for value in (v for v in graph.values if v.shape == tokens.shape):
+        counted = counted_in(graph, value)
+        if counted is not None and any(v is tokens for v in graph.ancestors(value.codes)):
+            compared = (v.reads for v in graph.ancestors(counted) if v.operation in ("eq", "ne"))
+            ids = {int(read) for reads in compared for read in reads if not isinstance(read, Tensor)}
+            return ids.pop() if len(ids) == 1 else None
     return None
 
 

@@ -742,9 +742,7 @@ def read_norms_of_heads(found: EncoderReading, attentions: Sequence[Attention]) 
             f"some of its layers alone norm queries and keys over all heads{attentions[0].where_scored}"
         )
         return
-    found.choices["attention"] = (
-        "normed-by-head" if factors else "normed-across-heads" if across == {True} else "normed"
-    )
+    found.choices["attention"] = "normed-across-heads" if True in across else "normed-by-head" if factors else "normed"
     for l, both in enumerate(factors):
         for letter, codes in zip("qk", both, strict=True):
             found.codes[f"layers.{l}.gamma_{letter}"] = codes

@@ -185,7 +185,7 @@ class Wiring:
             kept = [read for read in data if torch.equal(graph.numbers(read).broadcast_to(numbers.shape), numbers)]
             if len(kept) == 1:
                 return self.of(kept[0])  # a mask that keeps every position
-        if (counted := self._scaled_by_counts(value, data)) is not None:
+        if (counted := self._scaled_by_counts(value)) is not None:
             return counted
         step = one_step(graph, value)
         if step is None and (scaled_by_feature := self._scaled_by_feature(value)) is not None:
@@ -203,17 +203,14 @@ class Wiring:
         assert isinstance(added, Tensor)
         return Node("sum" if sign > 0 else "difference", value, (inner, Node("weights", None, what=added)))
 
-    def _scaled_by_counts(self, value: Value, data: Sequence[Tensor]) -> Node | None:
+    def _scaled_by_counts(self, value: Value) -> Node | None:
         """Return a value that is multiplied by what is counted of ids alone: one number, while all are usual."""
-        if value.operation not in ("mul", "div") or len(data) != 2:
+        counted = counted_in(self.graph, value)
+        if counted is None:
             return None
-        counted = [read for read in data if is_counted(self.graph, read)]
-        if len(counted) != 1 or (value.operation == "div" and counted[0] is data[0]):
-            return None
-        number = float(self.graph.numbers(counted[0]).reshape(-1)[0])
-        factor = number if value.operation == "mul" else 1 / number if number else 0.0
-        inner = self.of(data[1] if counted[0] is data[0] else data[0])
-        return inner if factor == 1 else scaled(inner, factor, value) if factor else None
+        number = float(self.graph.numbers(counted).reshape(-1)[0])
+        other = next(read for read in value.arrays if self.graph.depends(read) and read is not counted)
+        return scaled(self.of(other), number if value.operation == "mul" else 1 / number, value)
 
     def _scaled_by_feature(self, value: Value) -> Node | None:
         """Return a sublayer, or its norm, whose features are multiplied by learned factors, if a value is such."""
@@ -341,6 +338,15 @@ class Wiring:
 
 MASKING = ("mul", "masked_fill", "where")
 """Operations by which a mask in the call hides positions of the stream; an activation may keep every entry too."""
+
+
+def counted_in(graph: Graph, value: Value) -> Tensor | None:
+    """Return the factor or the divisor that is counted of ids alone, if it is one number other than 0; else None."""
+    data = [read for read in value.arrays if graph.depends(read)]
+    if value.operation not in ("mul", "div") or len(data) != 2:
+        return None
+    which = [read for read in (data if value.operation == "mul" else data[1:]) if is_counted(graph, read)]
+    return which[0] if len(which) == 1 and bool((graph.numbers(which[0]) != 0).all()) else None
 
 
 def is_counted(graph: Graph, codes: Tensor) -> bool:

@@ -86,12 +86,7 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
     fitting = norms_with(of_layers)
     choices["norm"] = "rms" if "rms" in fitting else fitting[0]
     if any(path.startswith("layers.0.norm_q.") for path in parameters):
-        of_queries, is_one = parameters.get("layers.0.norm_q.gamma"), 1 in (hints.sizes.get("h"), hints.heads)
-        side_by_side = 0 if is_one or heads_sharing_maps(parameters) else parameters["layers.0.W_Q"].shape[1]
-        is_of_all = of_queries is not None and of_queries.shape[0] == side_by_side
-        choices["attention"] = (
-            "normed-by-head" if "gamma_q" in of_first else "normed-across-heads" if is_of_all else "normed"
-        )
+        choices["attention"] = norms_of_queries(parameters, hints)
     choices |= stages_by_parameters(parameters)
     choices["input"] = "given"
     if ADDED & letters or "embedding" in hints.stated:
@@ -126,6 +121,19 @@ def structure(parameters: Mapping[str, Tensor], hints: Hints) -> Encoder:
         if got != shape and not is_shared_by_heads:
             raise SpecificationError(f"{path} has shape {got}, but beside the other parameters it must be {shape}")
     return encoder
+
+
+def norms_of_queries(parameters: Mapping[str, Tensor], hints: Hints) -> str:
+    """Return the variant of attention in which queries are normed: by each head, over the features of all, or of one.
+
+    The features of a single head are those of all: then the norm is that of a head.
+    """
+    if "layers.0.gamma_q" in parameters:
+        return "normed-by-head"
+    gamma = parameters.get("layers.0.norm_q.gamma")
+    if gamma is None or 1 in (hints.sizes.get("h"), hints.heads) or heads_sharing_maps(parameters):
+        return "normed"
+    return "normed-across-heads" if len(gamma) == parameters["layers.0.W_Q"].shape[1] else "normed"
 
 
 def stages_by_parameters(parameters: Mapping[str, Tensor]) -> dict[str, str]:

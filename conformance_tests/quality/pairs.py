@@ -73,9 +73,9 @@ def together(a: Deviation, b: Deviation, within: str) -> bool:
     One that cannot be called by itself cannot be called with another one either, and two that show nothing there show
     nothing together.
     """
-    both = all(gets_wrong(d, PROFILES[within]) and can_be_called(d.id, within) for d in (a, b))
-    both = both and any(within not in NOTHING_TO_SEE.get(d.id, ("", ""))[0].split() for d in (a, b))
-    return both and a.slot != b.slot and not a.replaces.keys() & b.replaces.keys()
+    fit = all(gets_wrong(d, PROFILES[within]) and can_be_called(d.id, within) for d in (a, b))
+    shows = any(within not in NOTHING_TO_SEE.get(d.id, ("", ""))[0].split() for d in (a, b))
+    return fit and shows and a.slot != b.slot and not a.replaces.keys() & b.replaces.keys()
 
 
 def judged(pair: Pair) -> Row:

@@ -300,7 +300,16 @@ class CalledSubject(Subject):
         refusals = Refusals(heads_told(held[0], numbers))
         try:
             found = first_call(
-                *(*held, arguments, wanted, lengths, batches, said.arguments, trials, shape, numbers, refusals),
+                *held,
+                arguments,
+                wanted,
+                lengths,
+                batches,
+                said.arguments,
+                trials,
+                shape,
+                numbers,
+                refusals,
                 special=self._not_recorded,
             )
             for argument, form in self._given_anyhow.items():
