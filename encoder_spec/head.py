@@ -69,7 +69,7 @@ def transformed(
     pool: Callable[..., Tensor],
     transform: Callable[..., Tensor],
 ) -> Float[Tensor, "B *axes"]:
-    r"""Whatever a model makes of one vector for each sequence. Devlin et al. 2018, §4, as released.
+    r"""Any function of the pooled vector. Devlin et al. 2018, §4, as released.
 
     $$ y = T(\mathrm{pool}(Z)) $$
 

@@ -409,7 +409,7 @@ class NormedByPosition(NormedBefore):
 
 @pytest.mark.parametrize("attention", [NormedBefore, NormedByPosition])
 def test_queries_and_keys_may_be_normed_over_the_features_of_all_heads(attention: type[PlainAttention]) -> None:
-    """Each with a form of its own."""
+    """The norm of the queries may have another form than that of the keys."""
     report = judged(lambda: Plain(layers_with(attention)))
     assert (report.verdict, report.level) == ("conformant", "gradient"), report.notes
     chosen = report.profile["choices"]

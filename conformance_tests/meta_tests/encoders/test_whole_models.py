@@ -326,7 +326,7 @@ class OfNothing(SeveralLayers):
 
 @pytest.mark.parametrize(("make", "pool"), [(SeveralLayers, "mean"), (OfTheFirst, "first"), (OfTheLargest, "largest")])
 def test_which_vector_is_read_shows_behind_any_layers(make: type[nn.Module], pool: str) -> None:
-    """What the model makes of it is its own."""
+    """The layers behind that vector are the model's own: nothing is required of them."""
     target = check(make()).targets[0]
     assert (target.verdict, target.level) == ("conformant", "gradient"), target.notes
     assert (target.profile["choices"]["head"], target.profile["choices"]["pool"]) == ("transformed", pool)

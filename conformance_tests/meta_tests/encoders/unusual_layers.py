@@ -676,7 +676,7 @@ def weights_by_powers_of_two() -> nn.Module:
 
 
 class PowersOfANumber(PowersOfTwo):
-    """The same with the operator of powers."""
+    """The powers are written with the operator ``**``."""
 
     def power(self, exponents: Tensor) -> Tensor:
         return 2.0**exponents

@@ -149,7 +149,7 @@ def test_arrays_that_change_nothing_are_no_parameters_of_a_norm() -> None:
 
 
 def test_gelu_is_evaluated_in_float64() -> None:
-    """Which the reference implementation of its error function is not."""
+    """The error function of ONNX's reference implementation rounds to float32, and ours does not."""
     for nodes in ("y = Gelu (x)", "one = Constant <value_float = 1.0> ()  a = Erf (x)  y = Add (a, one)"):
         _, leaves, result = evaluated(nodes)
         x = torch.from_numpy(leaves["x"].array)

@@ -562,7 +562,7 @@ def whole_around(model: nn.Module, place: int) -> TorchSubject:
 
 
 def test_a_model_tells_what_it_makes_of_other_hidden_states() -> None:
-    """What stands behind them reads these, in its own order of axes, and gradients flow through."""
+    """The head reads the others, in its own order of axes, and gradients flow back to them."""
     model = Classes().double().eval()
     x, Z = torch.randn(2, 3, 5, 8, dtype=torch.float64)
     Z.requires_grad_()
