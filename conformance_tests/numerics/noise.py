@@ -64,10 +64,11 @@ NOISE = 0.2
 """The standard deviation of the noise on weights: enough that none is 0 or 1, and so little that γ stays near 1."""
 
 
-LARGEST = 1e5
+LARGEST = 1e4
 """The largest weight that is kept: trained encoders have factors of norms up to some hundreds, and less elsewhere.
 
-Memory that was never initialised holds any number, and a very large one hides whatever it is added to.
+Memory that was never initialised holds any number, and a very large one hides whatever it is added to and saturates
+activations, which then look alike.
 """
 
 

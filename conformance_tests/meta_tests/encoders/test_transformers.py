@@ -409,11 +409,15 @@ random order; the last one writes over its input."""
 
 WHOLE = {
     "masked language model": (maker("Bert", model="BertForMaskedLM", **TEXT), "bert"),
-    "classifier": (maker("Roberta", model="RobertaForSequenceClassification", **TEXT), "roberta"),
 }
 """Models with something in no slot behind their encoder, and the part that returns the hidden states."""
 
 HEADED = {
+    "classifier of its own layers": (
+        maker("Roberta", model="RobertaForSequenceClassification", **TEXT),
+        "roberta",
+        {"head": "transformed", "pool": "first"},
+    ),
     "classifier of images": (
         maker("ViT", model="ViTForImageClassification", **IMAGE),
         "vit",

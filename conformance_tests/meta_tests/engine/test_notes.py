@@ -233,6 +233,6 @@ def test_an_id_of_padding_that_is_compared_and_hides_nothing_is_told(
 
 def test_weights_that_hold_no_numbers_are_named_three_at_most() -> None:
     """A module that lost its numbers has lost them in all parameters."""
-    says = "its own weights hold NaN, infinity or numbers beyond 100000 ({}): judged with others"
+    says = "its own weights hold NaN, infinity or numbers beyond 10000 ({}): judged with others"
     assert described(without_value=["a", "b", "c"]).notes == [says.format("a, b, c")]
     assert described(without_value=["a", "b", "c", "d"]).notes == [says.format("a, b, c …")]
