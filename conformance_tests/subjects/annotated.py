@@ -10,12 +10,11 @@ from typing import Any, get_args, get_type_hints
 from torch import Tensor, nn
 
 from conformance_tests.subjects.calling import REQUIRED, Arguments
+from conformance_tests.subjects.handed_on import ANYTHING
 from conformance_tests.subjects.source_lines import is_authors
 
 NEITHER = (Tensor, nn.Module, Enum, str, int, float)
 """Classes that are not made of one array, or that an array stands for."""
-
-ANYTHING = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True)

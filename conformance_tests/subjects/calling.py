@@ -12,7 +12,7 @@ from torch import ScriptMethod, Tensor
 
 from conformance_tests.errors import Disagreement, SubjectError
 from conformance_tests.subjects.attributes import attribute, parameters_of
-from conformance_tests.subjects.handed_on import BY_NAME, handed_on
+from conformance_tests.subjects.handed_on import BY_NAME, handed_on, taking_names
 
 SEGMENTS = re.compile(r"seg|token_?type|type_ids|sentence|sent_")
 """Names of arguments that take segment ids."""
@@ -43,16 +43,16 @@ ENTRANCES = ("forward", "encode")
 
 
 def entrance(thing: Any) -> Callable[..., Any]:
-    """Return the function that calls an object.
+    """Return the function that calls an object; arguments that it hands on unstated can be given by name.
 
     Raises:
         SubjectError: if there is none.
     """
     if callable(thing):
-        return thing  # type: ignore[no-any-return]
+        return taking_names(thing)
     for name in (*ENTRANCES, *only_method(type(thing))):
         if callable(called := attribute(thing, name)):
-            return called  # type: ignore[no-any-return]
+            return taking_names(called)
     raise SubjectError(
         f"{type(thing).__name__} holds arrays, but nothing calls it: make it callable, or give it forward(x, mask) or "
         "encode(x, mask)"

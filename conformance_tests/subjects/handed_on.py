@@ -1,10 +1,10 @@
-"""Arguments that a function takes by name, and hands on, ``f(**kwargs)``: what it calls states them."""
+"""Arguments that a function takes unstated, and hands on, ``f(*args, **kwargs)``: what it calls states them."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
-from inspect import Parameter, getclosurevars, getsource, isroutine, unwrap
+from inspect import Parameter, Signature, getclosurevars, getsource, isroutine, unwrap
 from textwrap import dedent
 from types import CodeType, FunctionType
 from typing import Any
@@ -15,7 +15,7 @@ from conformance_tests.subjects.attributes import attribute, parameters_of
 
 
 def handed_on(function: Callable[..., Any]) -> list[Parameter]:
-    """Return the parameters of what a function calls with all that it takes by name, but for those that it sets itself.
+    """Return the parameters of what a function calls with all that it takes, but for those that it sets itself.
 
     There are none if it takes none but those that it states, or if its source is not at hand.
 
@@ -24,20 +24,62 @@ def handed_on(function: Callable[..., Any]) -> list[Parameter]:
     """
     found: list[Parameter] = []
     given = set(function.keywords) if isinstance(function, partial) else set()
+    caller, by_place = function, 0
     for target, call in called_with_all(function):
-        starred = (place for place, x in enumerate(call.args) if isinstance(x, ast.Starred))
-        by_place = next(starred, len(call.args))  # behind a star stands what the function itself gets by place
+        starred = next((place for place, x in enumerate(call.args) if isinstance(x, ast.Starred)), None)
+        # Behind a star stands what the function itself gets by place.
+        by_place = len(call.args) if starred is None else starred + among_unstated(caller, by_place)
         given |= {keyword.arg for keyword in call.keywords if keyword.arg}
         with suppress(TypeError, ValueError):  # what is written in C states nothing
-            stated = [*parameters_of(target).values()][by_place:]
+            stated = [*parameters_of(target.forward if isinstance(target, nn.Module) else target).values()][by_place:]
             found += [p for p in stated if p.name not in given and p.kind in BY_NAME]
+        caller = target
     return found
+
+
+def taking_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that takes by name, too, what another one takes by place alone and hands on, ``f(*args)``.
+
+    Any other function stays what it is.
+    """
+    if {p.kind for p in parameters_of(function).values()} != {Parameter.VAR_POSITIONAL}:
+        return function
+    stated = [p for p in handed_on(function) if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    if not stated:
+        return function
+    takes = Signature(stated)
+
+    def called(*by_place: Any, **named: Any) -> Any:
+        given = takes.bind(*by_place, **named)
+        last = max(place for place, name in enumerate(takes.parameters) if name in given.arguments)
+        given.apply_defaults()
+        return function(*given.args[: last + 1])
+
+    called.__signature__ = takes  # type: ignore[attr-defined]
+    return called
+
+
+def among_unstated(function: Callable[..., Any], given: int) -> int:
+    """Return how many of the arguments that a function gets by place are among those that it does not state.
+
+    A method gets the object that it belongs to first, and a partial function what it was made with.
+
+    Args:
+        function: as for ``handed_on``.
+        given: how many others it gets by place.
+    """
+    code = code_of(function)
+    while isinstance(function, partial):
+        given += len(function.args)
+        function = function.func
+    given += not isroutine(function) or hasattr(function, "__self__")
+    return 0 if code is None else max(0, given - code.__code__.co_argcount)
 
 
 def called_with_all(
     function: Callable[..., Any], known: frozenset[CodeType] = frozenset()
 ) -> Iterator[tuple[Callable[..., Any], ast.Call]]:
-    """Yield what a function calls with all that it takes by name, what that calls so, and so on; each with its call.
+    """Yield what a function calls with all that it takes, what that calls so, and so on; each with its call.
 
     Args:
         function: as for ``handed_on``.
@@ -46,9 +88,8 @@ def called_with_all(
     code = code_of(function)
     if code is None or code.__code__ in known:
         return
-    stated = parameters_of(code).values()
-    anything = next((p.name for p in stated if p.kind is Parameter.VAR_KEYWORD), None)
-    for call in calls_with(code, anything) if anything else ():
+    anything = {p.kind: p.name for p in parameters_of(code).values() if p.kind in ANYTHING}
+    for call in calls_with(code, anything):
         target = Scope(function, code).value_of(call.func)
         if callable(target):
             yield target, call
@@ -65,6 +106,9 @@ def documentation(function: Callable[..., Any]) -> str:
 BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 """Kinds of parameters that can be given by name."""
 
+ANYTHING = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+"""Kinds of parameters that state nothing."""
+
 
 def code_of(function: Callable[..., Any]) -> FunctionType | None:
     """Return the function that runs in a call; None if it is not written in Python."""
@@ -76,10 +120,18 @@ def code_of(function: Callable[..., Any]) -> FunctionType | None:
     return plain if isinstance(plain, FunctionType) else None
 
 
-def calls_with(code: FunctionType, anything: str) -> Iterator[ast.Call]:
-    """Yield the calls in a function that get all that it takes by name."""
+def calls_with(code: FunctionType, anything: Mapping[Any, str]) -> Iterator[ast.Call]:
+    """Yield the calls in a function that get all that it takes by name; by place, if it takes nothing else.
+
+    Args:
+        code: the function.
+        anything: the names of the parameters that state nothing, by their kind.
+    """
+    named, placed = anything.get(Parameter.VAR_KEYWORD), anything.get(Parameter.VAR_POSITIONAL)
     for call in calls_in(code.__code__):
-        if any(is_all_of(keyword, anything) for keyword in call.keywords):
+        by_name = (keyword.value for keyword in call.keywords if keyword.arg is None)
+        by_place = (x.value for x in call.args if isinstance(x, ast.Starred))
+        if any(is_named(value, named or placed) for value in (by_name if named else by_place)):
             yield call
 
 
@@ -93,9 +145,9 @@ def calls_in(code: CodeType) -> list[ast.Call]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
-def is_all_of(keyword: ast.keyword, anything: str) -> bool:
-    """Return whether an argument is ``**anything``."""
-    return keyword.arg is None and isinstance(keyword.value, ast.Name) and keyword.value.id == anything
+def is_named(value: ast.expr, name: str | None) -> bool:
+    """Return whether an expression is what goes by a name, if there is one."""
+    return isinstance(value, ast.Name) and value.id == name
 
 
 class Scope:

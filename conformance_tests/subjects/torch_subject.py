@@ -43,7 +43,7 @@ from conformance_tests.subjects.first_call import (
     first_call,
     value_of,
 )
-from conformance_tests.subjects.handed_on import documentation
+from conformance_tests.subjects.handed_on import documentation, handed_on, taking_names
 from conformance_tests.subjects.holding import whole_numbers
 from conformance_tests.subjects.masks import DOCUMENTED, LENGTHS, MaskForm
 from conformance_tests.subjects.noisy_call import NO_CALL, noisy_call
@@ -96,6 +96,8 @@ class TorchSubject(EnteredSubject):
         super().__init__()
         if function is None:
             module = unwrapped(module)
+            by_name = taking_names(module.forward)
+            function = None if by_name == module.forward else by_name
         if any(map(is_lazy, parameters_in(module))):
             call_once(module, function)
         self.module = module
@@ -630,11 +632,11 @@ def in_dtype(dtype: torch.dtype, x: Tensor, named: Mapping[str, Any]) -> tuple[T
 def stating(module: nn.Module, function: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Return the function that states what a call takes: the forward method, unless something else calls the module.
 
-    One that passes on everything, ``forward(*args, **kwargs)``, states nothing. Then it is that of the class which the
-    module replaces, or of the largest part of the module.
+    One that passes on everything, ``forward(*args, **kwargs)``, states nothing, unless it shows to what. Then it is
+    that of the class which the module replaces, or of the largest part of the module.
     """
     for states in filter(None, (function, module.forward)):
-        if not hands_on(states):
+        if not hands_on(states) or handed_on(states):
             return states
     of_class: Callable[..., Any] = partial(type(module).forward, module)
     if not hands_on(of_class):

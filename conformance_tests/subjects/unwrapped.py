@@ -1,5 +1,6 @@
-"""A torch module without wrappers around its equations: spreading over devices, weights computed from others."""
+"""A torch module without wrappers around its equations: a compiler, devices, weights computed from others."""
 
+import sys
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -16,8 +17,8 @@ def unwrapped(module: nn.Module) -> nn.Module:
     Weight normalisation, pruning and the like do not belong to the equations of an encoder: only the resulting weight
     counts.
     """
-    while isinstance(module, DataParallel | DistributedDataParallel):
-        module = module.module
+    while (within := directly_within(module)) is not None:
+        module = within
     if not any(parametrize.is_parametrized(part) or made_by_hooks(part) for part in module.modules()):
         return module
     for part in module.modules():
@@ -34,6 +35,18 @@ def unwrapped(module: nn.Module) -> nn.Module:
         for name, remove in made_by_hooks(part).items():
             remove(part, name)
     return module
+
+
+def directly_within(module: nn.Module) -> nn.Module | None:
+    """Return the module that a compiler, or what spreads a module over devices, calls; None if it is none of these."""
+    # The compiler takes a second to import, and a compiled module has imported it.
+    compiled = getattr(sys.modules.get("torch._dynamo"), "OptimizedModule", ())
+    within: nn.Module | None = None
+    if isinstance(module, DataParallel | DistributedDataParallel):
+        within = module.module
+    elif isinstance(module, compiled):
+        within = module._orig_mod
+    return within
 
 
 def made_by_hooks(part: nn.Module) -> dict[str, Callable[..., Any]]:

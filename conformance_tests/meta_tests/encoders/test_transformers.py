@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor, nn
 
 from conformance_tests import check
@@ -476,6 +477,31 @@ class InAClassOfItsOwn(nn.Module):
 def test_an_encoder_in_a_class_around_it_is_conformant(name: str, judged: Judgements) -> None:
     """Segment ids are given to no argument that is meant for something else."""
     report = judged(InAClassOfItsOwn(name))
+    assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
+    assert report.profile["conventions"]["mask"].startswith("attention_mask: ")
+
+
+class TakesAnythingByPlace(nn.Module):
+    """Hands everything on, and states nothing."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        hidden: Tensor = self.model(*inputs).last_hidden_state
+        return hidden
+
+
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # importing the compiler warns
+@pytest.mark.parametrize(
+    "around",
+    [torch.compile, TakesAnythingByPlace],
+    ids=["compiled", "in a class that takes anything by place"],
+)
+def test_what_is_put_around_an_encoder_does_not_hide_what_it_takes(around: Callable[[nn.Module], Any]) -> None:
+    """Its mask stands before its segments."""
+    report = check(around(RIGHT["BERT"][0]())).targets[0]
     assert report.verdict == "conformant", [r.message for r in report.of("fail")] + report.notes
     assert report.profile["conventions"]["mask"].startswith("attention_mask: ")
 

@@ -144,6 +144,40 @@ class KeepsToItself:
     def encode(self, texts, options): ...
 
 
+def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Nothing tells what stands inside but the call of it."""
+
+    def called(*args, **others):
+        return function(*args, **others)
+
+    return called
+
+
+class Decorated(nn.Module):
+    @decorated
+    def forward(self, ids, mask=None): ...
+
+
+class Around(nn.Module):
+    """Takes anything, and passes it on to its part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = PassesOnBehindOptions()
+
+    def forward(self, *args, **others):
+        return self.part.hidden(*args, **others)
+
+
+class AroundAModule(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = Around()  # type: ignore[assignment]
+
+    def forward(self, *args, **others):
+        return self.part(*args, **others)
+
+
 def calls_itself(x, **others):
     return calls_itself(x, **others)
 
@@ -157,6 +191,8 @@ def calls_itself(x, **others):
         (PassesOnToItsBase().forward, ["ids", "twice", "mask"], True),
         (Wrapper(PassesOn.added), ["x", "mask"], False),
         (KeepsToItself(), ["x", "mask"], False),
+        (Decorated().forward, ["ids", "mask"], False),
+        (AroundAModule().forward, ["ids", "mask"], False),
         (calls_itself, ["x"], False),
     ],
 )
@@ -166,6 +202,27 @@ def test_what_is_handed_on_is_read_where_it_is_stated(
     """But for what is set on the way."""
     assert list(arguments_of(thing)) == arguments
     assert input_by_name(thing) == named
+
+
+def differences(x, y=2, z=3, w=4):
+    return x, x - y, x - z, x - w
+
+
+def of_three(*given):
+    """More it does not take."""
+    assert len(given) <= 3
+    return differences(*given)
+
+
+def test_what_is_handed_on_by_place_alone_is_taken_by_name_too() -> None:
+    """No more is given than must be; a function that states what it takes, or does not hand it on, stays as it is."""
+    called = entrance(of_three)
+    assert list(arguments_of(called)) == ["x", "y", "z", "w"]
+    assert called(5, z=1) == (5, 3, 4, 1)
+    with pytest.raises(TypeError):
+        of_three(5, z=1)
+    for function in (usual, several, handing_on, differences):
+        assert entrance(function) is function
 
 
 def test_what_arguments_are_handed_on_to_documents_them() -> None:

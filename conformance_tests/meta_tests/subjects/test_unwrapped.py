@@ -49,6 +49,12 @@ def test_a_module_that_is_spread_over_devices_is_the_module_inside(spread: int) 
     assert unwrapped(module) is model
 
 
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # importing the compiler warns
+def test_a_compiled_module_is_the_module_inside() -> None:
+    model = two_maps()
+    assert unwrapped(torch.compile(model)) is model
+
+
 def test_a_module_with_plain_weights_is_taken_as_it_is() -> None:
     model = two_maps()
     assert unwrapped(model) is model
