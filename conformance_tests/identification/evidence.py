@@ -141,13 +141,26 @@ class Calls:
                 continue
             takes = self._takes(probes, "plain")
             if accepted is None or takes:
-                # The only length that it takes may be the one that the suite chose.
-                takes_no_other = takes and not any(self._takes(probes, other) for other in ("few", "many"))
-                known = sizes or Sizes()
-                self.sizes = Sizes(known.batch, probes.length, known.image) if takes_no_other else sizes
+                self.sizes = (
+                    sizes if not takes or self._takes_others(probes) else self._as_chosen(probes, sizes or Sizes())
+                )
                 return
         if refusal is not None:
             raise refusal
+
+    def _as_chosen(self, probes: Probes, known: Sizes) -> Sizes:
+        """Return the only sizes that are taken, with those that the suite chose: the length, or the batch too.
+
+        Args:
+            probes: of which it takes those of the chosen sizes alone.
+            known: the sizes that are known to be the only ones.
+        """
+        of_length = known._replace(length=probes.length)
+        others = Probes(probes.encoder, self.seed, sizes=of_length, special=self.subject.special_ids)
+        return of_length if self._takes_others(others) else of_length._replace(batch=probes.batch)
+
+    def _takes_others(self, probes: Probes) -> bool:
+        return any(self._takes(probes, name) for name in ("few", "many"))
 
     def _takes(self, probes: Probes, name: str) -> bool:
         try:

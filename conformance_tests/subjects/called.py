@@ -288,12 +288,14 @@ class CalledSubject(Subject):
     def tried_calls(self, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
         """Return a call that goes through; None if none of so many does."""
         said = self.hints
-        length, batch = sizes.length or said.length, sizes.batch or said.batch
+        held, shape = (self.held(), self.kept()), self._asked_for or self.stated_shape()
+        one_batch, *others = shape or (None,)
+        batch = sizes.batch or said.batch or one_batch
+        length = sizes.length or said.length or (others[0] if len(others) == 1 else None)
         lengths = [length] if length else []
         batches = [1] if self.one_by_one else [batch] if batch else BATCHES
         arguments = self.open_arguments()
         wanted = of_one_sequence(call) if self.one_by_one else call
-        held, shape = (self.held(), self.kept()), self._asked_for or self.stated_shape()
         # What told the length of an earlier call may stand behind the end of the encoder.
         known = self.first_sizes.length if self.first_sizes else None
         numbers = [*self.numbers(), *([] if known is None else [known])]

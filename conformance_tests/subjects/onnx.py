@@ -23,7 +23,7 @@ from onnx import TensorProto, numpy_helper
 from torch import Tensor
 
 from conformance_tests.computation.graph import Graph
-from conformance_tests.errors import SubjectError, Undetermined, Unsupported, one_line
+from conformance_tests.errors import SubjectError, Unsupported, one_line
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.called import CalledSubject
 from conformance_tests.subjects.calling import REQUIRED, Arguments
@@ -32,7 +32,7 @@ from conformance_tests.subjects.hints import Hints
 from conformance_tests.subjects.likely_inputs import SEQUENCE
 from conformance_tests.subjects.masks import tells_of_a_mask
 from conformance_tests.subjects.noisy_call import noisy_call
-from conformance_tests.subjects.onnx_recording import OnnxEvaluation, widened
+from conformance_tests.subjects.onnx_recording import OnnxEvaluation, inlined, widened
 from conformance_tests.subjects.shapes import ShapesSubject
 
 SCOPES = "pkg.torch.onnx.name_scopes"
@@ -42,9 +42,6 @@ DIGITS = r"\d+"
 
 WHOLE = ""
 """Stands for the end of a whole graph."""
-
-IMAGE_AXES = 4
-"""Axes of an image, whose size has no place to be open."""
 
 LAYER = re.compile(r"(?:.*[.])?\d+")
 """A name that identifies no more than a layer."""
@@ -92,7 +89,6 @@ class OnnxSubject(CalledSubject):
 
     Raises:
         SubjectError: if the file is not an ONNX model.
-        Undetermined: if the graph is fixed to one batch size or length.
     """
 
     ends_with = "what it computes in {}"
@@ -108,18 +104,13 @@ class OnnxSubject(CalledSubject):
         self._values = give_each_use_its_own(self.model.graph, found)
         self._turned_maps = {use.name for use in found if use.turned}
         self._sessions: dict[str, Any] = {}  # of the whole graph, and up to a part; shared by what shares the weights
-        self._demand_open_axes()
         self.hints = stated_by(self.model.graph)
 
-    def _demand_open_axes(self) -> None:
-        for entry in self.model.graph.input[:1]:
-            shape = entry.type.tensor_type.shape.dim
-            sizes = [d.dim_value for d in shape[: 1 if len(shape) == IMAGE_AXES else 2]]
-            if any(sizes):
-                raise Undetermined(
-                    f"the graph fixes the batch size and length of {entry.name!r} at {tuple(sizes)} (0 = any): "
-                    "export it with dynamic axes for both"
-                )
+    def stated_shape(self) -> tuple[int | None, ...] | None:
+        """See ``CalledSubject``: that of its first input, which a graph may fix."""
+        entry = next(entry for entry in self.model.graph.input if entry.name == next(iter(self.arguments())))
+        shape = entry.type.tensor_type.shape.dim
+        return tuple(d.dim_value or None for d in shape) or None
 
     def arguments(self) -> Arguments:
         """See ``CalledSubject``: the inputs of the graph, all required; those that are not masks come first."""
@@ -192,12 +183,13 @@ class OnnxSubject(CalledSubject):
     @cached_property
     def _inner(self) -> list[onnx.ValueInfoProto]:
         """Every floating value that a node gives and that is not yet an output."""
-        graph = onnx.shape_inference.infer_shapes(self.model).graph
+        graph = onnx.shape_inference.infer_shapes(inlined(self.model)).graph
         given = {entry.name for entry in graph.output}
+        made = {name for node in self.model.graph.node for name in node.output}
         return [
             onnx.helper.make_tensor_value_info(v.name, v.type.tensor_type.elem_type, None)
             for v in graph.value_info
-            if v.type.tensor_type.elem_type in FLOATS and v.name not in given
+            if v.type.tensor_type.elem_type in FLOATS and v.name in made - given
         ]
 
     def _session(self) -> Any:
@@ -275,7 +267,7 @@ def shapes_in(path: Path) -> ShapesSubject:
 
 def stated_by(graph: onnx.GraphProto) -> Hints:
     """Return what a graph states: the ε of most of its norms."""
-    norms = [n for n in graph.node if n.op_type == "LayerNormalization"]
+    norms = [n for n in graph.node if n.op_type.endswith("LayerNormalization")]
     epsilons = Counter(a.f for n in norms for a in n.attribute if a.name == "epsilon")
     # The attribute holds a float32: what was written has few digits.
     return Hints({} if not epsilons else {"eps": float(f"{epsilons.most_common(1)[0][0]:.6g}")})
@@ -320,7 +312,8 @@ def precision_of(graph: onnx.GraphProto) -> torch.dtype:
 
 def uses(graph: onnx.GraphProto) -> Iterator[Use]:
     """Yield each place where a stored array of floating numbers is read as a weight, with a name for it."""
-    stored = {entry.name for entry in graph.initializer if entry.data_type in FLOATS and prod(entry.dims) > 1}
+    floating = {entry.name for entry in graph.initializer if entry.data_type in FLOATS and prod(entry.dims) > 1}
+    stored = floating - angles(graph)
     aliases = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity"}
     readers = {name: node for node in graph.node for name in node.input}
     taken: Counter[str] = Counter()
@@ -333,6 +326,27 @@ def uses(graph: onnx.GraphProto) -> Iterator[Use]:
             taken[telling] += 1
             numbered = telling if taken[telling] == 1 else f"{telling}_{taken[telling]}"
             yield Use(index, place, numbered, turned and place == 1)
+
+
+def angles(graph: onnx.GraphProto) -> set[str]:
+    """Return the values of which sines and cosines are taken, and nothing else.
+
+    A file does not tell constants from weights. A stored array among these holds frequencies: what is learned adds to
+    vectors, or scales them.
+    """
+    readers: dict[str, list[onnx.NodeProto]] = {entry.name: [] for entry in graph.initializer}
+    read_by_caller = {entry.name for entry in graph.output}
+    found: set[str] = set()
+
+    def is_angle(name: str) -> bool:
+        read_by = readers.get(name, [])
+        return bool(read_by) and all(n.op_type in ("Sin", "Cos") or found.issuperset(n.output) for n in read_by)
+
+    for node in reversed(graph.node):  # the readers of a value stand behind what gives it
+        found |= {name for name in node.output if name not in read_by_caller and is_angle(name)}
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    return found | {entry.name for entry in graph.initializer if is_angle(entry.name)}
 
 
 def of_use(graph: onnx.GraphProto, use: Use) -> str:

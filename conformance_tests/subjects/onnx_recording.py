@@ -15,6 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 from conformance_tests.subjects.evaluation import Axes, Coded, Evaluation
+from conformance_tests.subjects.onnx_fused import spelled_out
 
 ELEMENTWISE = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Neg": "neg", "Exp": "exp", "Log": "log", "Sqrt": "sqrt",
@@ -263,6 +264,7 @@ BY_NAME: Mapping[str, Record] = {
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model in which no node stands for several others."""
+    model = spelled_out(model)
     whole = inline_local_functions(model) if model.functions else model
     used = {node.op_type for node in whole.graph.node}
     apart = [function for function in APART if function[1] in used]

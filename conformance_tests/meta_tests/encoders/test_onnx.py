@@ -141,13 +141,51 @@ def test_a_graph_that_was_converted_to_float16_is_judged(width: int, verdict: st
     assert (target.verdict, target.dtype) == (verdict, "float16"), [r.message for r in target.of("fail")]
 
 
-def test_a_graph_of_one_size_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("width", "verdict"), [(5, "conformant"), (20, "nonconformant")])
+def test_a_graph_of_one_size_is_judged_at_that(width: int, verdict: str, tmp_path: Path) -> None:
     """Exported without dynamic axes it accepts nothing but the example's own shape."""
-    file = exported(ScaledByWidth(5), tmp_path / "encoder.onnx", dynamic=False)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        file = exported(ScaledByWidth(width), tmp_path / "encoder.onnx", dynamic=False)
     target = check(str(file)).targets[0]
-    assert target.verdict == "undetermined"
-    assert "(3, 7)" in target.notes[0]
-    assert "dynamic axes" in target.notes[0]
+    assert target.verdict == verdict, [r.message for r in target.of("fail")] + target.notes
+    assert "judged with 3 sequences of 7 positions alone: others are refused" in target.notes
+
+
+def optimised(file: Path) -> None:
+    """Let ONNX Runtime's offline optimiser put its own operators into a file."""
+    from onnxruntime.transformers.optimizer import optimize_model
+
+    model = optimize_model(str(file), "bert", num_heads=4, hidden_size=20, opt_level=1)
+    model.save_model_to_file(str(file))
+    assert {"SkipLayerNormalization"} <= {node.op_type for node in onnx.load(file).graph.node}
+
+
+def with_extensions(file: Path) -> None:
+    """Let ONNX Runtime write down what it made of a file before running it."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(file)
+    onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    assert {"FusedMatMul"} <= {node.op_type for node in onnx.load(file).graph.node}
+
+
+@pytest.mark.parametrize(("width", "verdict"), [(5, "conformant"), (20, "nonconformant")])
+@pytest.mark.parametrize("optimise", [optimised, with_extensions])
+def test_a_graph_with_fused_operators_is_judged(
+    optimise: Callable[[Path], None], width: int, verdict: str, tmp_path: Path
+) -> None:
+    """What it computes is read from the operators that they stand for."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        file = exported(ScaledByWidth(width), tmp_path / "encoder.onnx")
+    optimise(file)
+    target = check(str(file)).targets[0]
+    assert target.verdict == verdict, [r.message for r in target.of("fail")] + target.notes
+    wrong = "the scores are multiplied by 0.223607, where 1/√5 = 0.447214 belongs"
+    assert any(wrong in r.message for r in target.of("fail")) == (verdict == "nonconformant")
 
 
 def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:

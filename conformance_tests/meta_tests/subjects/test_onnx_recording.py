@@ -275,13 +275,15 @@ def test_weights_that_are_listed_as_inputs_need_not_be_given(tmp_path: Path) -> 
 
 
 def test_a_node_that_nobody_can_evaluate_is_named(tmp_path: Path) -> None:
-    """One of another domain than ONNX's own."""
+    """One of ONNX Runtime that is not written out in others."""
     path = layer(tmp_path / "layer.onnx", transposed=False)
     model = onnx.load(path)
     model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
-    gelu = next(node for node in model.graph.node if node.op_type == "Relu")
-    gelu.op_type, gelu.domain = "FastGelu", "com.microsoft"
-    with pytest.raises(Unsupported, match="FastGelu"):
+    activation = next(node for node in model.graph.node if node.op_type == "Relu")
+    activation.op_type, activation.domain = "ExpandDims", "com.microsoft"
+    activation.input.append("axis")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(0, dtype=np.int32), "axis"))
+    with pytest.raises(Unsupported, match="ExpandDims"):
         OnnxSubject(model).computation()
 
 
