@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from inspect import Parameter, Signature, getclosurevars, getsource, isroutine, unwrap
 from textwrap import dedent
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from torch import nn
@@ -30,11 +30,27 @@ def handed_on(function: Callable[..., Any]) -> list[Parameter]:
         # Behind a star stands what the function itself gets by place.
         by_place = len(call.args) if starred is None else starred + among_unstated(caller, by_place)
         given |= {keyword.arg for keyword in call.keywords if keyword.arg}
-        with suppress(TypeError, ValueError):  # what is written in C states nothing
-            stated = [*parameters_of(target.forward if isinstance(target, nn.Module) else target).values()][by_place:]
-            found += [p for p in stated if p.name not in given and p.kind in BY_NAME]
+        found += [p for p in stated_by(target)[by_place:] if p.name not in given and p.kind in BY_NAME]
         caller = target
     return found
+
+
+def unpacked_into(structure: Any, frame: FrameType) -> list[Parameter]:
+    """Return the parameters of what a running function calls with a structure unpacked, ``f(**structure)``."""
+    scope = Scope.within(frame)
+    for call in calls_in(frame.f_code):
+        if any(keyword.arg is None and scope.value_of(keyword.value) is structure for keyword in call.keywords):
+            given = {keyword.arg for keyword in call.keywords}
+            stated = stated_by(scope.value_of(call.func))[len(call.args) :]
+            return [p for p in stated if p.name not in given and p.kind in BY_NAME]
+    return []
+
+
+def stated_by(target: Any) -> list[Parameter]:
+    """Return the parameters that a function or module states: what is written in C states none."""
+    with suppress(TypeError, ValueError):
+        return list(parameters_of(target.forward if isinstance(target, nn.Module) else target).values())
+    return []
 
 
 def taking_names(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,7 +58,7 @@ def taking_names(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Any other function stays what it is.
     """
-    if {p.kind for p in parameters_of(function).values()} != {Parameter.VAR_POSITIONAL}:
+    if {p.kind for p in stated_by(function)} != {Parameter.VAR_POSITIONAL}:
         return function
     stated = [p for p in handed_on(function) if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
     if not stated:
@@ -90,7 +106,7 @@ def called_with_all(
         return
     anything = {p.kind: p.name for p in parameters_of(code).values() if p.kind in ANYTHING}
     for call in calls_with(code, anything):
-        target = Scope(function, code).value_of(call.func)
+        target = Scope.around(function, code).value_of(call.func)
         if callable(target):
             yield target, call
             yield from called_with_all(target, known | {code.__code__})
@@ -151,18 +167,35 @@ def is_named(value: ast.expr, name: str | None) -> bool:
 
 
 class Scope:
-    """Meanings of names within a function: itself, and what it finds around it."""
+    """Meanings of names within a function.
 
-    def __init__(self, function: Callable[..., Any], code: FunctionType) -> None:
+    Args:
+        names: what each means.
+        bound: the object whose method it is.
+    """
+
+    def __init__(self, names: dict[str, Any], bound: Any) -> None:
+        self.names, self.bound = names, bound
+
+    @classmethod
+    def around(cls, function: Callable[..., Any], code: FunctionType) -> "Scope":
+        """Return that of a function that does not run: itself, and what it finds around it."""
         while isinstance(function, partial):
             function = function.func
-        self.bound = getattr(function, "__self__", None) if isroutine(function) else function
-        self.names: dict[str, Any] = {}
+        bound = getattr(function, "__self__", None) if isroutine(function) else function
+        names: dict[str, Any] = {}
         with suppress(Exception):  # a name may have no value yet
             found = getclosurevars(code)
-            self.names = {**found.builtins, **found.globals, **found.nonlocals}
-        if self.bound is not None and code.__code__.co_argcount:
-            self.names[code.__code__.co_varnames[0]] = self.bound
+            names = {**found.builtins, **found.globals, **found.nonlocals}
+        if bound is not None and code.__code__.co_argcount:
+            names[code.__code__.co_varnames[0]] = bound
+        return cls(names, bound)
+
+    @classmethod
+    def within(cls, frame: FrameType) -> "Scope":
+        """Return that of a running function."""
+        names = {**frame.f_builtins, **frame.f_globals, **frame.f_locals}
+        return cls(names, next((names.get(name) for name in frame.f_code.co_varnames[:1]), None))
 
     def value_of(self, expression: ast.expr) -> Any:
         """Return what a name, an attribute or ``super()`` means; None of anything else."""

@@ -5,6 +5,7 @@ arguments like any other.
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from conformance_tests.errors import message
 from conformance_tests.subjects.calling import EXHAUSTED, REQUIRED, Arguments
+from conformance_tests.subjects.handed_on import unpacked_into
 
 EXPECTED = re.compile(r"too many values to unpack \(expected (\d+)")
 """Python's message when more entries come than the code unpacks: it names the number."""
@@ -57,6 +59,12 @@ class Entries(dict[Key, Any]):
         if key not in self:
             self.asked.setdefault(key, default)
         return super().get(key, default)
+
+    def keys(self) -> Any:
+        """Note what a call states that gets the entries by their names: it asks for none itself."""
+        for parameter in () if len(self) else unpacked_into(self, sys._getframe(1)):
+            self.asked.setdefault(parameter.name, parameter.default)
+        return super().keys()
 
     def __contains__(self, key: object) -> bool:
         if isinstance(key, str | int) and not super().__contains__(key):

@@ -90,6 +90,9 @@ class TorchSubject(EnteredSubject):
     Args:
         module: the module.
         function: what calls it, and says what a call takes, if that is not its forward method.
+
+    Raises:
+        SubjectError: if it is a compiled program whose weights are constants.
     """
 
     def __init__(self, module: nn.Module, function: Callable[..., Any] | None = None) -> None:
@@ -98,6 +101,11 @@ class TorchSubject(EnteredSubject):
             module = unwrapped(module)
             by_name = taking_names(module.forward)
             function = None if by_name == module.forward else by_name
+        if isinstance(module, torch.jit.ScriptModule) and not any(True for _ in module.parameters()):
+            raise SubjectError(
+                "its weights are constants of a program (as of torch.jit.freeze), which the suite cannot change: judge "
+                "the module that the program was made of"
+            )
         if any(map(is_lazy, parameters_in(module))):
             call_once(module, function)
         self.module = module

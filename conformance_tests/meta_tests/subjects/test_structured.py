@@ -14,6 +14,10 @@ from conformance_tests.subjects.structured import Entries, Structure, structure_
 X = torch.arange(6).reshape(2, 3)
 
 
+def takes_both(ids: Any, mask: Any = None) -> Any:
+    return ids + mask
+
+
 @pytest.mark.parametrize(
     ("code", "entries"),
     [
@@ -24,8 +28,11 @@ X = torch.arange(6).reshape(2, 3)
         (lambda batch: batch[1] @ batch[0], {"batch[1]": (1, REQUIRED), "batch[0]": (0, REQUIRED)}),
         (lambda batch: [a for a, _ in [batch]], {"batch[0]": (0, REQUIRED), "batch[1]": (1, REQUIRED)}),
         (lambda batch: batch["ids"].no_such_thing + batch["mask"], {"ids": ("ids", REQUIRED)}),
+        (lambda batch: takes_both(**batch), {"ids": ("ids", REQUIRED), "mask": ("mask", None)}),
+        (lambda batch: takes_both(1, **batch), {"mask": ("mask", None)}),
+        (lambda batch: takes_both(mask=1, **batch), {"ids": ("ids", REQUIRED)}),
     ],
-    ids=["keys", "attribute", "get", "in", "places", "unpacked", "cut short"],
+    ids=["keys", "attribute", "get", "in", "places", "unpacked", "cut short", "by name", "first given", "second given"],
 )
 def test_what_code_looks_for_is_noted(code: Callable[[Any], Any], entries: dict[str, Any]) -> None:
     """By key, by attribute or by place, with the default that the question has, in the order of the questions."""
@@ -35,7 +42,16 @@ def test_what_code_looks_for_is_noted(code: Callable[[Any], Any], entries: dict[
 
 
 @pytest.mark.parametrize(
-    "code", [lambda batch: batch + 1, lambda x: x.__secret__, lambda x: x.shape[1], lambda x: x.size(), lambda x: None]
+    "code",
+    [
+        dict,
+        lambda batch: dict(**batch),
+        lambda batch: batch + 1,
+        lambda x: x.__secret__,
+        lambda x: x.shape[1],
+        lambda x: x.size(),
+        lambda x: None,
+    ],
 )
 def test_code_that_looks_for_nothing_takes_no_structure(code: Callable[[Any], Any]) -> None:
     assert structure_of("batch", code, [X]) is None
@@ -115,6 +131,22 @@ class WithDefault(Plain):
         return self.run(batch["ids"], None if keep is None else ~keep)
 
 
+class Unpacked(Plain):
+    """What its entries are called the module states that gets them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = Names()
+
+    def forward(self, batch: Any) -> Any:
+        return self.encoder(**batch)
+
+
+class Names(Plain):
+    def forward(self, tokens: Tensor, padding: Tensor | None = None) -> Tensor:
+        return self.run(tokens, padding)
+
+
 @pytest.mark.parametrize(
     ("make", "mask"),
     [
@@ -122,6 +154,7 @@ class WithDefault(Plain):
         (ByAttribute, "padding: (B, n), boolean, True = ignore"),
         (ByTuple, "inputs[0]: (B, n), boolean, True = ignore"),
         (WithDefault, "keep: (B, n), boolean, True = keep"),
+        (Unpacked, "padding: (B, n), boolean, True = ignore"),
     ],
 )
 def test_an_encoder_of_structures_is_judged(make: type[Plain], mask: str, judged: Judgements) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from conformance_tests.computation.shown import Ending
-from conformance_tests.errors import Disagreement, Unsupported
+from conformance_tests.errors import Disagreement, SubjectError, Unsupported
 from conformance_tests.numerics.probes import Probes
 from conformance_tests.subjects.dispatched import Recorder, is_rounded, is_same_data
 from conformance_tests.subjects.masks import MaskForm
@@ -403,6 +403,15 @@ def test_the_method_that_states_arguments_is_looked_for_where_one_hands_them_on(
     replaced = ByName()
     replaced.forward = lambda *args, **kwargs: None  # type: ignore[method-assign]
     assert stating(replaced).func is ByName.forward  # type: ignore[attr-defined]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_program_whose_weights_are_constants_is_refused() -> None:
+    """Another one is not."""
+    program = torch.jit.script(nn.Linear(3, 4).eval())
+    assert TorchSubject(program).module is program
+    with pytest.raises(SubjectError, match="constants of a program"):
+        TorchSubject(torch.jit.freeze(program))
 
 
 def recorded(compute: Any) -> Recorder:
