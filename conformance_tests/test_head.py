@@ -4,7 +4,7 @@ from conformance_tests.harness.checks import decides
 from conformance_tests.harness.run import Run
 
 
-@decides("HEAD-1", "HEAD-4", "HEAD-5", "HEAD-6", "HEAD-7", "HEAD-13", level="trace")
+@decides("HEAD-1", "HEAD-4", "HEAD-5", "HEAD-6", "HEAD-7", "HEAD-13", "HEAD-15", level="trace")
 def test_head_computes_its_variant(run: Run) -> None:
     """The head's value for Z: one of the encoder's intermediates, and what is returned."""
     run.expect("head", *run.with_and_without_padding()).is_formed()
@@ -28,3 +28,9 @@ def test_vector_has_the_length_of_its_variant(run: Run) -> None:
 def test_pooling_layer_computes_its_variant(run: Run) -> None:
     """Tanh of an affine map of the vector of each sequence."""
     run.expect("transform", *run.with_and_without_padding()).is_formed()
+
+
+@decides("HEAD-16", level="trace")
+def test_reader_computes_its_variant(run: Run) -> None:
+    """Its value: what is read of the valid positions of each sequence."""
+    run.expect("reader", *run.with_and_without_padding()).is_formed()

@@ -78,6 +78,53 @@ def transformed(
     return transform(pool(Z, keep))
 
 
+@requirement("HEAD-15", "Each sequence gives what its valid positions give alone.")
+@equation("head.read", slot="head")
+def read(
+    Z: Float[Tensor, "B n d_model"],
+    keep: Bool[Tensor, "#B #n #n"],
+    *,
+    reader: Callable[..., Tensor],
+) -> Float[Tensor, "B *axes"]:
+    r"""Any function of the valid positions. Lee et al. 2018 (Set Transformer), §3.2.
+
+    $$ y = R((Z_j)_{m_j = 1}) $$
+
+    m_j is 1 at a valid position and 0 at padding; at least one position is valid.
+
+    Undefined: R, which may be any function of any number of positions; the suite takes it from the model itself.
+    """
+    return reader(Z, keep)
+
+
+@requirement(
+    "HEAD-16", "Each head of a learned query weighs the valid positions by a softmax of its products with them."
+)
+@equation("head.attention_pool", slot="reader")
+def attention_pool(
+    Z: Float[Tensor, "B n d_model"],
+    keep: Bool[Tensor, "#B 1 #n"],
+    *,
+    q_pool: Float[Tensor, "h d_k"],
+    W_K_pool: Float[Tensor, "h d_model d_k"],
+    W_V_pool: Float[Tensor, "h d_model d_v"],
+    W_O_pool: Float[Tensor, "h d_v d_model"],
+) -> Float[Tensor, "B d_model"]:
+    r"""Attention of a learned query. Lee et al. 2018 (Set Transformer), §3.2; Zhai et al. 2023, as released.
+
+    $$ R(Z) = \sum_{i=1}^{h} \sum_j \alpha_{i,j} \, Z_j W^V_i W^O_i, \qquad
+       \alpha_{i,j} \propto m_j \exp \frac{q_i \cdot Z_j W^K_i}{\sqrt{d_k}}, \qquad \sum_j \alpha_{i,j} = 1 $$
+
+    m_j is 1 at a valid position and 0 at padding; at least one position is valid.
+
+    Undefined: a sequence that is all padding: zeros here. The papers have biases as well; they are left out here.
+    """
+    m = valid_positions(Z, keep)
+    scores = torch.einsum("hk,bnm,hmk->bnh", q_pool, Z.masked_fill(~m, 0), W_K_pool) / q_pool.shape[-1] ** 0.5
+    weights = scores.masked_fill(~m, -torch.inf).softmax(dim=1).masked_fill(~m, 0)
+    return torch.einsum("bnh,bnm,hmv,hvd->bd", weights, Z.masked_fill(~m, 0), W_V_pool, W_O_pool)
+
+
 @requirement("HEAD-14", "The vector goes through an affine map and the hyperbolic tangent.")
 @equation("head.pooler", slot="transform")
 def pooler(

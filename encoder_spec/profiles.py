@@ -263,6 +263,7 @@ VASWANI_2017 = define(
     pool="first",
     length="any",
     transform="pooler",
+    reader="attention-pool",
     eps=1e-6,
     p_drop=0.1,
     position_offset=0,

@@ -8,10 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conformance_tests.deviations import deviation
-from encoder_spec.head import any_length, counted, largest, unit_length, valid_positions
+from encoder_spec.head import any_length, attention_pool, counted, largest, unit_length, valid_positions
 
 NONE, POOLED, CLASSIFIER, MLM, NSP = "head.none", "head.pooled", "head.classifier", "head.mlm", "head.nsp"
 TRANSFORMED, POOLER = "head.transformed", "head.pooler"
+READ, ATTENTION_POOL = "head.read", "head.attention_pool"
 FIRST, MEAN, LAST, COUNTED, LARGEST = (f"head.{pool}" for pool in ("first", "mean", "last", "counted", "largest"))
 ANY, UNIT = "head.any_length", "head.unit_length"
 
@@ -22,6 +23,10 @@ Square: TypeAlias = Float[Tensor, "d_model d_model"]
 Vector: TypeAlias = Float[Tensor, "d_model"]
 Table: TypeAlias = Float[Tensor, "V d_model"]
 Words: TypeAlias = Float[Tensor, "V"]
+Query: TypeAlias = Float[Tensor, "h d_k"]
+Keys: TypeAlias = Float[Tensor, "h d_model d_k"]
+Values: TypeAlias = Float[Tensor, "h d_model d_v"]
+Outputs: TypeAlias = Float[Tensor, "h d_v d_model"]
 Pair: TypeAlias = Float[Tensor, "d_model 2"]
 Two: TypeAlias = Float[Tensor, "2"]
 
@@ -60,6 +65,30 @@ def kept_beside(Z: Tensor, keep: Tensor, *, pool: F, transform: F) -> Tensor:
     """The pooled vector is added to what comes of it."""
     u = pool(Z, keep)
     return u + transform(u)
+
+
+@deviation("head-reads-padding", READ, "HEAD-15", "commonly seen")
+def reads_padding(Z: Tensor, keep: Tensor, *, reader: F) -> Tensor:
+    """What stands on top reads padding as well."""
+    return reader(Z, torch.ones_like(keep))
+
+
+@deviation("pool-scores-not-scaled", ATTENTION_POOL, "HEAD-16")
+def not_scaled(
+    Z: Tensor, keep: Tensor, *, q_pool: Query, W_K_pool: Keys, W_V_pool: Values, W_O_pool: Outputs
+) -> Tensor:
+    """The products of the learned query are not divided by √d_k."""
+    q = q_pool * q_pool.shape[-1] ** 0.5
+    return attention_pool(Z, keep, q_pool=q, W_K_pool=W_K_pool, W_V_pool=W_V_pool, W_O_pool=W_O_pool)
+
+
+@deviation("pool-attends-to-padding", ATTENTION_POOL, ("HEAD-15", "HEAD-16"), "commonly seen")
+def attends_to_padding(
+    Z: Tensor, keep: Tensor, *, q_pool: Query, W_K_pool: Keys, W_V_pool: Values, W_O_pool: Outputs
+) -> Tensor:
+    """The learned query attends to padding as well."""
+    everything = torch.ones_like(keep)
+    return attention_pool(Z, everything, q_pool=q_pool, W_K_pool=W_K_pool, W_V_pool=W_V_pool, W_O_pool=W_O_pool)
 
 
 @deviation("pooler-without-activation", POOLER, "HEAD-14", "commonly seen")

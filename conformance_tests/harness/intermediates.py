@@ -19,6 +19,7 @@ from torch import Tensor
 
 from conformance_tests.numerics.compare import BUDGET, budget_in_float64, difference_at
 from encoder_spec.assembly import Intermediate, Trace
+from encoder_spec.equation import variants
 
 SMALLEST = 1e-2
 """Values below this one are compared as if they were this large: they may be differences of numbers near 1.
@@ -395,12 +396,14 @@ def departure(aligned: list[Aligned]) -> int:
     What is missing otherwise was never formed; with nothing wrong the place is behind the end.
     Positions do not depend on content, and a mean hides the order of what it is taken over. That they are
     found does not vouch for what they are computed of. An equation that leaves its input as it is cannot be
-    where a value is first missing: what hands that value to it is.
+    where a value is first missing: what hands that value to it is. Nor can what the subject itself computes, which
+    the specification leaves open.
     """
     vouched = reduce(or_, (a.made_of for a in aligned if a.tells), 0)
     missing = (place for place, a in enumerate(aligned) if not a.is_found and not vouched >> place & 1)
     place = next(missing, len(aligned))
-    if place < len(aligned) and aligned[place].spec.equation.variant == "none":
-        slot = aligned[place].spec.equation.slot
+    first = aligned[place].spec.equation if place < len(aligned) else None
+    if first is not None and (first.variant == "none" or first.variant not in variants(first.slot)):
+        slot = first.slot
         return next(i for i, a in enumerate(aligned) if i > place and slot in a.spec.equation.slots)
     return place

@@ -41,7 +41,7 @@ variance that is a difference of two large numbers: ten budgets were seen. A par
 times more coarsely than float32, or even more so.
 """
 
-OF_HEAD = ("head", "pool", "length", "transform")
+OF_HEAD = ("head", "pool", "length", "transform", "reader")
 """The slots of what stands on top of the hidden states."""
 
 

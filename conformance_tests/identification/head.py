@@ -62,10 +62,10 @@ def fill(model: Subject, arrays: Mapping[str, Tensor], seed: int) -> None:
 def headed(run: Run, model: Subject, case: Case) -> Run | None:
     """Return the run of a whole model with a head that gives what it returns; None if none does.
 
-    Heads are tried without padding, on the model's own hidden states, and where no published one fits, those of which
-    the model itself turns the pooled vector into something. Of heads that differ with padding alone, the one counts
-    that does with it what the model does. A single position that is read is that of the class token, if there is one;
-    of a head that reads another one that is said.
+    Heads are tried without padding, on the model's own hidden states; where no published one fits, those of which the
+    model itself turns the pooled vector into something, or all vectors. Of heads that differ with padding alone, the
+    one counts that does with it what the model does. A single position that is read is that of the class token, if
+    there is one; of a head that reads another one that is said.
     """
     has_class_token = run.encoder.profile["cls"].variant == "cls"
     whole = replace(run, subject=model, facts=Facts(), narrowed=None, comparisons=[], looked_at=(Case(), *PADDED))
@@ -78,7 +78,8 @@ def headed(run: Run, model: Subject, case: Case) -> Run | None:
             is_read = not (has_class_token and head[0].profile["pool"].variant in OF_THE_END)
             return is_read and is_given(returned.double(), given_by(*head, run, Z.double()), model.dtype)
 
-        found = list(filter(fit, heads(run, model, returned.shape[-1]))) or list(filter(fit, its_own(whole, case, Z)))
+        tried = (heads(run, model, returned.shape[-1]), its_own(whole, case, Z), of_any_kind(whole, case, Z))
+        found = next(filter(None, (list(filter(fit, some)) for some in tried)), [])
         fitting = [replace(whole, encoder=e, mapping=run.mapping.with_constants(p)) for e, p in found]
         if has_class_token and not fitting and (another := reading_another(run, whole, returned, Z)) is not None:
             return another
@@ -93,6 +94,8 @@ def headed(run: Run, model: Subject, case: Case) -> Run | None:
 def judged_of_head(whole: Run) -> str:
     """Return what is judged behind the hidden states of a whole model, as a part of a sentence."""
     profile = whole.encoder.profile
+    if profile["head"].variant == "read":
+        return "what follows is the model's own, and is judged in leaving padding out alone"
     if profile["head"].variant != "transformed":
         return "what follows is judged as its head"
     title = profile["pool"].title
@@ -133,6 +136,43 @@ def its_own(whole: Run, case: Case, Z: Tensor) -> Iterator[tuple[Encoder, Mappin
         return  # nothing tells a mean from a sum, which padding makes smaller
     for pool in variants("pool"):
         chosen = whole.encoder.profile.replace(head="transformed", pool=pool, transform=own)
+        yield Encoder(chosen, whole.encoder.dimensions), {}
+
+
+def of_any_kind(whole: Run, case: Case, Z: Tensor) -> Iterator[tuple[Encoder, Mapping[str, Tensor]]]:
+    """Yield the encoder whose valid positions the model itself turns into what it returns, whatever it does with them.
+
+    With the hidden states of a sequence alone, it shows what it turns these into. One that turns them into something
+    else beside other tokens reads more than hidden states; and one that knows their order may well tell padding
+    between them from padding behind them.
+
+    Args:
+        whole: of the whole model.
+        case: without padding.
+        Z: its hidden states there.
+    """
+    probe, model = whole.probes[case.probe], whole.subject
+    if not model.takes_mask or not probe.by_position or whole.sizes is not None:
+        return
+    prepended = Z.shape[1] - probe.inputs[0].shape[1]
+
+    def own(hidden: Tensor, keep: Tensor) -> Tensor:
+        """Call the model with the hidden states of the valid positions of each sequence."""
+        valid = keep.expand(len(hidden), 1, hidden.shape[1])[:, 0]
+        if bool(valid.all()):
+            return of_valid(hidden)
+        return torch.cat([of_valid(z[None, kept]) for z, kept in zip(hidden, valid, strict=True)])
+
+    def of_valid(hidden: Tensor) -> Tensor:
+        places = torch.arange(hidden.shape[1] - prepended)
+        some = (x[:1, places % x.shape[1]] for x in probe.inputs)
+        return model.made_of(hidden, tuple(x.expand(len(hidden), *x.shape[1:]).clone() for x in some)).double()
+
+    made = of_valid(Z)
+    is_even = is_given(made, made[:1].expand_as(made), model.dtype)
+    apart = torch.cat([Z[:, ::2], Z[:, 1::2]], dim=1)  # no two neighbours stay neighbours
+    if not is_even and is_given(of_valid(apart), made, model.dtype):
+        chosen = whole.encoder.profile.replace(head="read", reader=own)
         yield Encoder(chosen, whole.encoder.dimensions), {}
 
 

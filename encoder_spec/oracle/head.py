@@ -33,6 +33,24 @@ def transformed(Z: Array, keep: Mask, *, pool: Callable[..., Array], transform: 
     return transform(pool(Z, keep))
 
 
+def read(Z: Array, keep: Mask, *, reader: Callable[..., Array]) -> Array:
+    """y[b, …] = R(Z)[b, …]."""
+    return reader(Z, keep)
+
+
+def attention_pool(Z: Array, keep: Mask, *, q_pool: Array, W_K_pool: Array, W_V_pool: Array, W_O_pool: Array) -> Array:
+    """y[b, d] = Σ_i Σ_v (Σ_j α[i, j] Σ_m Z[b, j, m] W_V[i, m, v]) W_O[i, v, d], with α of the valid j alone."""
+    h, d_k = q_pool.shape
+    y = np.zeros((len(Z), W_O_pool.shape[-1]))
+    for b, places in enumerate(valid(Z, keep)):
+        for i in range(h if places else 0):
+            scores = [q_pool[i] @ (Z[b, j] @ W_K_pool[i]) / math.sqrt(d_k) for j in places]
+            shares = [math.exp(score - max(scores)) for score in scores]
+            values = sum(share * (Z[b, j] @ W_V_pool[i]) for share, j in zip(shares, places, strict=True))
+            y[b] += values / math.fsum(shares) @ W_O_pool[i]
+    return y
+
+
 def pooler(u: Array, *, W_pool: Array, b_pool: Array) -> Array:
     """y[b, m] = tanh(Σ_m' u[b, m'] W_p[m', m] + b_p[m])."""
     inner: Array = np.einsum("bk,km->bm", u, W_pool) + b_pool

@@ -353,9 +353,59 @@ def test_padding_that_is_read_shows_behind_any_layers(make: type[nn.Module], req
     assert target.diagnosis[0]["deviation"] == deviation
 
 
-@pytest.mark.parametrize("make", [OfTheSum, OfSquashed, OfNothing])
-def test_a_head_without_a_pool_leaves_the_rest_as_it_was(make: type[nn.Module]) -> None:
-    """No slot has a head that reads anything else than one of the pools, so this one is not judged."""
+class OfAllOfThem(OfTheSum):
+    def read(self, Z: Tensor, keep: Tensor) -> Tensor:
+        return Z.sum(1)
+
+
+class AttendedTo(SeveralLayers):
+    """Attention with a query of its own."""
+
+    hides = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.attention = nn.Parameter(torch.randn(1, 1, 28)), nn.MultiheadAttention(28, 4, batch_first=True)
+
+    def read(self, Z: Tensor, keep: Tensor) -> Tensor:
+        hidden = ~keep[..., 0] if self.hides else None
+        attended, _ = self.attention(self.query.expand(len(Z), -1, -1), Z, Z, key_padding_mask=hidden)
+        return attended[:, 0]
+
+
+class AttendedWithPadding(AttendedTo):
+    hides = False
+
+
+@pytest.mark.parametrize("make", [OfTheSum, OfSquashed, AttendedTo])
+def test_any_head_that_knows_no_order_is_judged_in_leaving_padding_out(make: type[nn.Module]) -> None:
+    """It shows what it turns the valid positions of a sequence into, where they stand alone."""
+    target = check(make()).targets[0]
+    assert (target.verdict, target.level) == ("conformant", "gradient"), target.notes
+    assert target.profile["choices"]["head"] == "read"
+    assert target.notes[0].endswith("what follows is the model's own, and is judged in leaving padding out alone")
+    assert {r.id: r.outcome for r in target.requirements if r.id.startswith("HEAD")} == {"HEAD-15": "pass"}
+
+
+@pytest.mark.parametrize("make", [OfAllOfThem, AttendedWithPadding])
+def test_any_head_that_reads_padding_is_found_out(make: type[nn.Module]) -> None:
+    target = check(make()).targets[0]
+    assert target.verdict == "nonconformant", target.notes
+    assert [r.id for r in target.of("fail")] == ["HEAD-15"]
+    assert target.departs_at == "head.read"
+    assert target.diagnosis[0]["deviation"] == "head-reads-padding"
+
+
+class OfSteps(SeveralLayers):
+    """Knows the order of its positions: what stands between them is something else than what stands behind."""
+
+    def read(self, Z: Tensor, keep: Tensor) -> Tensor:
+        return (Z * keep).diff(dim=1).abs().sum(1)
+
+
+@pytest.mark.parametrize("make", [OfSteps, OfNothing])
+def test_a_head_that_knows_an_order_leaves_the_rest_as_it_was(make: type[nn.Module]) -> None:
+    """So does one that gives the same for all."""
     target = check(make()).targets[0]
     assert target.verdict == "conformant", target.notes
     assert target.notes[0].startswith("judged up to what its part `layers.1` returns, without what follows (classes.0")

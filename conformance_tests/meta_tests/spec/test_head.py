@@ -23,6 +23,7 @@ from encoder_spec.dimensions import Dimensions
 from encoder_spec.ffn import relu
 from encoder_spec.head import (
     any_length,
+    attention_pool,
     classifier,
     counted,
     first,
@@ -34,6 +35,7 @@ from encoder_spec.head import (
     nsp,
     pooled,
     pooler,
+    read,
     transformed,
     unit_length,
 )
@@ -97,6 +99,31 @@ def test_what_is_made_of_a_sequence_is_made_of_its_vector_alone() -> None:
 
     same(transformed(Z, EVERYTHING, pool=mean, transform=squared), tensor([[25], [169]]))
     same(transformed(Z, EVERYTHING, pool=first, transform=squared), tensor([[5], [85]]))
+
+
+@shows("HEAD-15")
+def test_a_sequence_gives_what_its_valid_positions_give_alone() -> None:
+    """The mean of (1, 2) and (3, 4) is (2, 3), with padding behind them or without; (5, 7) is all of the second."""
+    same(read(PADDED, KEPT, reader=mean), tensor([[2, 3], [5, 7]]))
+    same(read(PADDED[:1, :2], EVERYTHING, reader=mean), tensor([[2, 3]]))
+    same(read(PADDED[1:, 1:2], EVERYTHING, reader=mean), tensor([[5, 7]]))
+
+
+@shows("HEAD-16")
+def test_a_learned_query_weighs_the_valid_positions() -> None:
+    """d_k = 4: q = (1, 1, 1, 1), and W_K turns (1, 2) into four times ln 3/2, (0, 4) into 0: scores 2 ln 3/√4 and 0.
+
+    Of the weights 3/4 and 1/4 comes (3/4, 5/2). A second head with q = 0 adds twice the mean, (1, 6). Padding may hold
+    anything. Where all is padding, zeros come out.
+    """
+    Z = tensor([[[1, 2], [0, 4], [math.nan, math.inf]]])
+    q = tensor([[1, 1, 1, 1], [0, 0, 0, 0]])
+    W_K = tensor([[[LN_3 / 2] * 4, [0] * 4], [[1] * 4, [1] * 4]])
+    one = tensor([[1, 0], [0, 1]])
+    W_V, W_O = torch.stack([one, one]), torch.stack([one, 2 * one])
+    arrays = {"q_pool": q, "W_K_pool": W_K, "W_V_pool": W_V, "W_O_pool": W_O}
+    close(attention_pool(Z, torch.tensor([[[True, True, False]]]), **arrays), tensor([[7 / 4, 17 / 2]]))
+    same(attention_pool(Z, torch.tensor([[[False, False, False]]]), **arrays), tensor([[0, 0]]))
 
 
 @shows("HEAD-14")
