@@ -82,7 +82,7 @@ def transformed(
 @equation("head.read", slot="head")
 def read(
     Z: Float[Tensor, "B n d_model"],
-    keep: Bool[Tensor, "#B #n #n"],
+    keep: Bool[Tensor, "#B 1 #n"],
     *,
     reader: Callable[..., Tensor],
 ) -> Float[Tensor, "B *axes"]:
@@ -120,8 +120,8 @@ def attention_pool(
     Undefined: a sequence that is all padding: zeros here. The papers have biases as well; they are left out here.
     """
     m = valid_positions(Z, keep)
-    scores = torch.einsum("hk,bnm,hmk->bnh", q_pool, Z.masked_fill(~m, 0), W_K_pool) / q_pool.shape[-1] ** 0.5
-    weights = scores.masked_fill(~m, -torch.inf).softmax(dim=1).masked_fill(~m, 0)
+    scores = torch.einsum("hk,bnm,hmk->bnh", q_pool, Z, W_K_pool) / W_K_pool.shape[-1] ** 0.5
+    weights = scores.masked_fill(~m, torch.finfo(Z.dtype).min).softmax(dim=1)
     return torch.einsum("bnh,bnm,hmv,hvd->bd", weights, Z.masked_fill(~m, 0), W_V_pool, W_O_pool)
 
 

@@ -67,10 +67,16 @@ def kept_beside(Z: Tensor, keep: Tensor, *, pool: F, transform: F) -> Tensor:
     return u + transform(u)
 
 
-@deviation("head-reads-padding", READ, "HEAD-15", "commonly seen")
+@deviation("head-reads-padding", READ, ("HEAD-15", "HEAD-16"), "commonly seen")
 def reads_padding(Z: Tensor, keep: Tensor, *, reader: F) -> Tensor:
     """What stands on top reads padding as well."""
     return reader(Z, torch.ones_like(keep))
+
+
+@deviation("head-divides-by-length", READ, "HEAD-15")
+def divided_by_length(Z: Tensor, keep: Tensor, *, reader: F) -> Tensor:
+    """What is read is divided by the number of all positions and multiplied by that of the valid ones."""
+    return reader(Z, keep) * valid_positions(Z, keep).double().mean(dim=1)
 
 
 @deviation("pool-scores-not-scaled", ATTENTION_POOL, "HEAD-16")

@@ -157,7 +157,14 @@ def readable(profile: Profile) -> bool:
     return wide and masked and told and tokens and (profile["segment"].variant == "none" or tokens_alone)
 
 
-READING_MASKS = ("head.mean", "head.last", "head.counted", "head.largest", "embedding.token_dropout")
+READING_MASKS = (
+    "head.mean",
+    "head.last",
+    "head.counted",
+    "head.largest",
+    "head.attention_pool",
+    "embedding.token_dropout",
+)
 """Equations that read which positions are valid, from a mask that is one for all queries."""
 
 PREPENDED = {"embedding.cls": 1, "embedding.cls_and_distillation": 2}

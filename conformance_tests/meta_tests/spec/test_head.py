@@ -111,18 +111,17 @@ def test_a_sequence_gives_what_its_valid_positions_give_alone() -> None:
 
 @shows("HEAD-16")
 def test_a_learned_query_weighs_the_valid_positions() -> None:
-    """d_k = 4: q = (1, 1, 1, 1), and W_K turns (1, 2) into four times ln 3/2, (0, 4) into 0: scores 2 ln 3/√4 and 0.
+    """d_k = 9: nine ones are q, and W_K turns (1, 2) into nine times ln 3/3, (0, 4) into 0: scores 3 ln 3/√9 and 0.
 
-    Of the weights 3/4 and 1/4 comes (3/4, 5/2). A second head with q = 0 adds twice the mean, (1, 6). Padding may hold
-    anything. Where all is padding, zeros come out.
+    The weights are 3/4 and 1/4, the values 1 and 0, and W_O turns 3/4 into (3/4, 15/2). A second head with q = 0 turns
+    the mean of the values 2 and 4 into (6, 0). Padding may hold anything. Where all is padding, zeros come out.
     """
     Z = tensor([[[1, 2], [0, 4], [math.nan, math.inf]]])
-    q = tensor([[1, 1, 1, 1], [0, 0, 0, 0]])
-    W_K = tensor([[[LN_3 / 2] * 4, [0] * 4], [[1] * 4, [1] * 4]])
-    one = tensor([[1, 0], [0, 1]])
-    W_V, W_O = torch.stack([one, one]), torch.stack([one, 2 * one])
+    q = tensor([[1] * 9, [0] * 9])
+    W_K = tensor([[[LN_3 / 3] * 9, [0] * 9], [[1] * 9, [1] * 9]])
+    W_V, W_O = tensor([[[1], [0]], [[0], [1]]]), tensor([[[1, 10]], [[2, 0]]])
     arrays = {"q_pool": q, "W_K_pool": W_K, "W_V_pool": W_V, "W_O_pool": W_O}
-    close(attention_pool(Z, torch.tensor([[[True, True, False]]]), **arrays), tensor([[7 / 4, 17 / 2]]))
+    close(attention_pool(Z, torch.tensor([[[True, True, False]]]), **arrays), tensor([[27 / 4, 15 / 2]]))
     same(attention_pool(Z, torch.tensor([[[False, False, False]]]), **arrays), tensor([[0, 0]]))
 
 
