@@ -177,7 +177,7 @@ class Run(Computed):
             Unsupported: if none is left in any case, or if padding has no content.
         """
         if not self.subject.reads_padding():
-            raise Unsupported("an id says what is padded, and stands in the place of any other content")
+            raise Unsupported("padding has no other content: an id stands there, or sequences come without it")
         changed = list(filter(None, map(self._with_other_padding, self.with_numbers(*cases))))
         if not changed:
             raise Unsupported(f"its scores go beyond ±{LARGEST_SCORE:g}, where a finite fill does not hide padding")

@@ -64,6 +64,7 @@ from conformance_tests.subjects.masks import (
     NO_MASKS,
     OTHER_WORDS,
     PADDING_ID,
+    TAKEN_OUT,
     MaskForm,
     ends_in_padding,
     is_same,
@@ -73,7 +74,15 @@ from conformance_tests.subjects.masks import (
     tells_of_padding,
     unforeseen_arguments,
 )
-from conformance_tests.subjects.one_by_one import apart, joined, over_tensors, with_batch, without_batch
+from conformance_tests.subjects.one_by_one import (
+    apart,
+    are_sequences,
+    filled_up,
+    joined,
+    over_tensors,
+    with_batch,
+    without_batch,
+)
 from conformance_tests.subjects.segments import segment_argument
 from conformance_tests.subjects.subject import Boundary, Subject, with_values
 from encoder_spec.dimensions import Dimensions
@@ -161,6 +170,7 @@ class CalledSubject(Subject):
         self.takes_numbers = False
         self.one_by_one = False
         self.in_one_axis = False
+        self.returns_sequences = False
         self.is_laid_end_to_end = False
         self.ending: Ending | None = None
         self.place_of_head: int | None = None
@@ -202,7 +212,12 @@ class CalledSubject(Subject):
         if self.in_one_axis:
             return over_tensors(apart(positional[0].shape[:2]), self.call(positional, named, gradients))
         if not self.one_by_one:
-            return self.call(positional, named, gradients)
+            returned = self.call(positional, named, gradients)
+            x = positional[0] if positional else None
+            if not isinstance(x, Tensor) or x.ndim < len(("B", "n")) or not are_sequences(returned, list(map(len, x))):
+                return returned
+            self.returns_sequences = True
+            return filled_up(returned, torch.ones(x.shape[:2], dtype=torch.bool))
         alone = {name: without_batch(value) for name, value in named.items()}
         return with_batch(self.call([x[0] for x in positional], alone, gradients), self.ending is not None)
 
@@ -463,11 +478,11 @@ class CalledSubject(Subject):
 
     def reads_padding(self) -> bool:
         """See ``Subject``."""
-        return self.mask_form is None or self.mask_form.values != PADDING_ID
+        return self.mask_form is None or self.mask_form.values not in (PADDING_ID, TAKEN_OUT)
 
     def hidden_ids(self) -> frozenset[int]:
         """See ``Subject``."""
-        by_mask = {self.mask_form.id} if self.mask_form is not None and not self.reads_padding() else set()
+        by_mask = {self.mask_form.id} if self.mask_form is not None and self.mask_form.values == PADDING_ID else set()
         return self.padding_ids | by_mask
 
     def cuts(self, graph: Graph) -> tuple[tuple[str, Tensor], ...]:
@@ -842,8 +857,7 @@ class CalledSubject(Subject):
             if self.is_laid_end_to_end and keep is None:
                 return self._end_to_end(inputs, gradients)
             return joined([self.returned(*one, gradients) for one in sequences(inputs, keep)])
-        if keep is not None and not self.reads_padding():
-            assert self.mask_form is not None
+        if keep is not None and self.mask_form is not None and self.mask_form.values == PADDING_ID:
             beyond = ~keep[:, -inputs[0].shape[1] :]
             inputs, keep = (inputs[0].masked_fill(beyond, self.mask_form.id), *inputs[1:]), None
         named: dict[str, Any] = dict(self.hints.arguments)
@@ -863,6 +877,12 @@ class CalledSubject(Subject):
             return self.call_with_batch(positional, named | self._beside(inputs[0]), gradients)
         if self.mask_form is None:
             raise Unsupported(self._mask.refusal or "the subject takes no mask")
+        if self.mask_form.values == TAKEN_OUT:
+            of_kept: Any = [x[kept] for x, kept in zip(positional[0], keep, strict=True)]
+            returned = self.call_with_batch([of_kept, *positional[1:]], named | self._beside(inputs[0]), gradients)
+            if not are_sequences(returned, keep.sum(1).tolist()):
+                raise Unsupported("sequences do not come back as long as they were handed over")
+            return filled_up(returned, keep)
         mask = self.mask_form.render(keep, inputs[0].shape[-1])
         named |= self._beside(inputs[0]) | {self.mask_form.argument: mask}
         output = self.call_with_batch(positional, named, gradients)

@@ -22,6 +22,7 @@ from conformance_tests.subjects.masks import (
     ESTABLISHED,
     LENGTHS,
     PADDING_ID,
+    TAKEN_OUT,
     MaskForm,
     forms_behind_first,
     forms_for_all,
@@ -55,6 +56,7 @@ class MaskedCall(Protocol):
     neutral: dict[str, Filling]
     padding_ids: frozenset[int]
     stated_padding: int | None
+    returns_sequences: bool
     idle_weights: frozenset[str]
     hints: Hints
 
@@ -258,6 +260,9 @@ class MaskSearch:
         if beside is not None:
             self.refusal = ""
             return beside, True
+        if self.subject.returns_sequences and not likely:
+            taken_out = MaskForm(next(iter(self.subject.arguments())), TAKEN_OUT, "B")
+            return (None if self.output(self.probes["right"], taken_out) is None else taken_out), False
         by_id = self._hidden_by_id() if is_open else None
         if by_id is not None:
             self.ignored = likely[0].argument if likely else ""

@@ -159,7 +159,7 @@ class MaskForm:
     @property
     def is_at_the_end(self) -> bool:
         """True if it hides the end of a sequence alone: an id of padding may move the positions that are counted."""
-        return self.is_counted or self.values in (LENGTHS, SHARES, PADDING_ID) or self.is_of_samples
+        return self.is_counted or self.values in (LENGTHS, SHARES, PADDING_ID, TAKEN_OUT) or self.is_of_samples
 
     @property
     def is_of_samples(self) -> bool:
@@ -212,6 +212,7 @@ class MaskForm:
 LENGTHS = "lengths"
 SHARES = "shares"
 PADDING_ID = "padding id"
+TAKEN_OUT = "taken out"
 
 MEANINGS = {
     "keep": "boolean, True = keep",
@@ -224,6 +225,7 @@ MEANINGS = {
     LENGTHS: "the number of valid positions, which come first",
     SHARES: "the share of valid positions, which come first",
     PADDING_ID: "padded where the id is",
+    TAKEN_OUT: "a list of sequences without padding",
 }
 """Meanings of the values of a mask, in words."""
 

@@ -1,4 +1,4 @@
-"""Encoders that take one sequence without a batch: each sequence of a batch is handed over by itself."""
+"""Encoders without a batch of arrays: they take sequences one by one, or return an array for each sequence."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -38,6 +38,24 @@ def apart(sizes: Sequence[int]) -> Callable[[Tensor], Tensor]:
         sizes: the numbers of sequences and positions.
     """
     return lambda t: t.unflatten(0, tuple(sizes)) if t.ndim == SEQUENCE - 1 and len(t) == prod(sizes) else t
+
+
+def are_sequences(returned: Any, lengths: Sequence[int]) -> bool:
+    """Return whether what comes back is an array (n, d) for each sequence, each with as many positions as it has."""
+    if not isinstance(returned, tuple | list):
+        return False
+    if not all(isinstance(t, Tensor) and t.ndim == SEQUENCE - 1 for t in returned):
+        return False
+    return [len(t) for t in returned] == list(lengths)
+
+
+def filled_up(returned: Sequence[Tensor], keep: Tensor) -> Tensor:
+    """Return the positions of sequences that come back one array each where a mask (B, n) keeps them, among zeros."""
+    if bool(keep.all()):
+        return torch.stack(list(returned))
+    filled = returned[0].new_zeros(*keep.shape, *returned[0].shape[1:])
+    filled[keep] = torch.cat(list(returned))
+    return filled
 
 
 def joined(returned: Sequence[Any]) -> Any:

@@ -342,7 +342,8 @@ class TorchSubject(EnteredSubject):
             placed = {name: self._made[name](x) if name in self._made else x for name, x in placed.items()}
             placed |= {name: made(None) for name, made in self._given_anyway.items()}
             beside = [placed.pop(name) for name in sorted(placed) if name.startswith("*")]
-            arranged, further = self.arranged(list(map(self._placed, positional)), placed)
+            given = [list(map(self._placed, x)) if isinstance(x, list) else self._placed(x) for x in positional]
+            arranged, further = self.arranged(given, placed)
             return self._up_to_its_end(*arranged, *beside, **further)
 
     def _up_to_its_end(self, *arguments: Any, **named: Any) -> Any:

@@ -65,6 +65,12 @@ def test_nothing_but_its_gradients_is_missed_in_an_encoder_in_inference_mode(jud
     assert "NORM-1" in [r.id for r in report.of("pass")]
 
 
+def test_sequences_that_are_filled_up_inside_an_encoder_are_given_in_several_lengths(judged: Judgements) -> None:
+    report = judged(unusual_calls.ReturnsEachThatReadsPadding)
+    assert "ENC-3" in [r.id for r in report.of("fail")]
+    assert "sequences: (B,), a list of sequences without padding" in str(report.profile)
+
+
 def test_an_encoder_that_refuses_gradients_is_judged_without_them(judged: Judgements) -> None:
     """The reason is its own."""
     report = judged(unusual_tensors.refuses_gradients)

@@ -495,6 +495,27 @@ class Tokens(Calls):
 
 
 @unusual
+class ReturnsEachSequence(Tokens):
+    """Takes sequences of several lengths, and returns an array for each."""
+
+    def forward(self, sequences: list[Tensor]) -> list[Tensor]:  # type: ignore[override]
+        ids = nn.utils.rnn.pad_sequence(list(sequences), batch_first=True)
+        lengths = [len(sequence) for sequence in sequences]
+        hidden = self.run(self.embedded(ids), self.hides(ids, torch.tensor(lengths)))
+        return [x[:length] for x, length in zip(hidden, lengths, strict=True)]
+
+    def hides(self, ids: Tensor, lengths: Tensor) -> Tensor | None:
+        return (torch.arange(ids.shape[1]) >= lengths[:, None])[:, None, None]
+
+
+class ReturnsEachThatReadsPadding(ReturnsEachSequence):
+    """Fills its sequences up, and attends to that."""
+
+    def hides(self, _ids: Tensor, _lengths: Tensor) -> None:
+        return None
+
+
+@unusual
 class ReturnsOfChosenTokens(Tokens):
     """Takes an argument that selects the returned positions, and is not a padding mask."""
 
