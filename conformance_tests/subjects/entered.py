@@ -1,7 +1,7 @@
 """Subjects whose input may be another argument than the first one, or an entry of a structure."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -80,17 +80,28 @@ class EnteredSubject(CalledSubject):
         # No array has entries with names. Code that asks for one may take arrays as well, but then it takes them soon.
         is_named = structure is not None and structure.has_names
         found = self.tried_in_order(call, sizes, min(trials, FEW_TRIALS) if is_named else trials)
-        if found is not None and structure is not None and takes_first_sequence(call, found):
+        if found is not None and structure is not None and not self._is_seen(reads_other_sequences, call, found):
             # What takes the first entry of a tuple takes the first sequence of an array, too.
             return self._entered_in(structure, call, sizes, trials) or found
         if found is not None:
-            return found if reads_input(call, found) else self._entered_elsewhere(call, sizes, trials) or found
+            is_read = self._is_seen(reads_input, call, found)
+            return found if is_read else self._entered_elsewhere(call, sizes, trials) or found
         found = None if is_named else self._entered_elsewhere(call, sizes, trials)
         return found if found or structure is None else self._entered_in(structure, call, sizes, trials)
 
     def tried_in_order(self, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
         """Return a call with the input in its place; None if none of so many goes through."""
         return super().tried_calls(call, sizes, trials)
+
+    def _is_seen(self, shows: Callable[[TryCall, FirstCall], bool], call: TryCall, found: FirstCall) -> bool:
+        """Return whether a call shows something with the weights with which the encoder came, or with noise on them.
+
+        Zeros among them, as some begin to learn from, hide what they multiply.
+        """
+        if shows(call, found):
+            return True
+        with self.holding(self.noisy(self.fixed())):
+            return shows(call, found)
 
     def _entered_in(self, structure: Structure, call: TryCall, sizes: Sizes, trials: int) -> FirstCall | None:
         """Return a call with the input in a structure."""
@@ -120,14 +131,14 @@ class EnteredSubject(CalledSubject):
         return structure_of(next(iter(arguments)), self.asked_of, map(self.handed_out, likely))
 
 
-def takes_first_sequence(call: TryCall, found: FirstCall) -> bool:
-    """Return whether code reads the first sequence of its input alone: with others behind it nothing changes."""
+def reads_other_sequences(call: TryCall, found: FirstCall) -> bool:
+    """Return whether code reads more than the first sequence of its input: with others behind it something changes."""
     others = found.inputs.clone()
     others[1:] = found.inputs[:1]
     if torch.equal(others, found.inputs):
-        return False
+        return True
     returned, again = (tensors_in(call(x, found.named)) for x in (found.inputs, others))
-    return all(map(torch.equal, returned, again))
+    return not all(map(torch.equal, returned, again))
 
 
 def reads_input(call: TryCall, found: FirstCall) -> bool:

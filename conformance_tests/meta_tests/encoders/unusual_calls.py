@@ -495,6 +495,20 @@ class Tokens(Calls):
 
 
 @unusual
+class BeginsAtZero(Tokens):
+    """All its arguments are asked for, and its tables are zeros, so that nothing is seen of its ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.segment_table = nn.Embedding(2, 28)
+        for table in (self.token_table, self.position_table, self.segment_table):
+            nn.init.zeros_(table.weight)
+
+    def forward(self, ids: Tensor, segments: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
+        return self.run(self.embedded(ids) + self.segment_table(segments), ~mask[:, None, None].bool())
+
+
+@unusual
 class ReturnsEachSequence(Tokens):
     """Takes sequences of several lengths, and returns an array for each."""
 
