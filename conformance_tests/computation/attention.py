@@ -11,7 +11,7 @@ from torch import Tensor
 
 from conformance_tests.computation.affine import NONE, Affine, affine, of_weights, one_step
 from conformance_tests.computation.constants import SAME
-from conformance_tests.computation.graph import BOUNDS, PLACES, Graph, Value, places, with_compact
+from conformance_tests.computation.graph import BOUNDS, CHOICES, PLACES, Graph, Value, places, with_compact
 from conformance_tests.computation.masks import (
     LARGE,
     MATRIX,
@@ -268,6 +268,12 @@ def read_scores(graph: Graph, codes: Tensor, axis: int | None) -> Scores | None:
         leading = [i for i, r in enumerate(value.reads) if isinstance(r, Tensor) and leads_to_scores(graph, r)]
         if not leading:
             return None
+        decides = CHOICES[value.operation][0] if value.operation in CHOICES else None
+        if len(leading) > 1 and decides in leading:
+            leading.remove(decides)
+            if hides_more(graph, value, value.reads[leading[-1]]):
+                says = f"keys are left out of the softmax by how large their scores are{value.where}"
+                said.findings.append(Finding("weights", says))
         which = leading[-1]
         if len(leading) > 1 and value.operation != "where":
             which = max(leading, key=lambda i: latest(graph, value.reads[i]))
@@ -315,11 +321,19 @@ def other_scores(graph: Graph, value: Value, which: int, leading: Sequence[int])
         leading: the places of all scores among what it reads.
     """
     before = {v.number for v in graph.ancestors(value.reads[which])}
-    others = [read_scores(graph, value.reads[i], None) for i in leading if i != which]  # type: ignore[arg-type]
+    own, *others = (
+        read_scores(graph, value.reads[i], None)  # type: ignore[arg-type]
+        for i in sorted(leading, key=lambda i: i != which)
+    )
     # Residual attention (RealFormer) computes its queries from what the earlier attention gave.
-    if all(other is not None and other.product.number in before for other in others):
+    if own and all(other and other.product.number in before - {own.product.number} for other in others):
         return "the scores of an earlier attention are added to the scores"
     return "other scores are added to the scores"
+
+
+def hides_more(graph: Graph, value: Value, scores: "Tensor | float") -> bool:
+    """Return whether a choice hides entries of scores that were not hidden before."""
+    return bool(((value.data <= -LARGE) & (graph.numbers(scores) > -LARGE)).any())
 
 
 def latest(graph: Graph, codes: "Tensor | float") -> int:

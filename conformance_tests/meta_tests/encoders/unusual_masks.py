@@ -477,3 +477,42 @@ class HidesEmptyRows(Plain):
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         kept = (x != 0).any(-1)
         return super().forward(torch.where(kept[..., None], x, 0.0), kept)
+
+
+class LeavesOutLowScores(PlainAttention):
+    """The largest scores of a query alone are read."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = super().score(q, k)
+        return scores.masked_fill(scores < scores.mean(-1, keepdim=True), -torch.inf)
+
+
+@excused("attention.weights", "keys are left out of the softmax by how large their scores are")
+def low_scores_left_out() -> nn.Module:
+    return Plain(layers_with(LeavesOutLowScores))
+
+
+class EmptiesNoScores(PlainAttention):
+    """Scores of infinity, of which there are none, would be hidden."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = super().score(q, k)
+        return scores.masked_fill(scores == torch.inf, -1e9)
+
+
+@unusual
+def no_scores_emptied() -> nn.Module:
+    return Plain(layers_with(EmptiesNoScores))
+
+
+class AddsScoresOfKeysToQueries(PlainAttention):
+    """Scores are averaged with those of the key to the query."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = super().score(q, k)
+        return (scores + scores.mT) / 2
+
+
+@excused("attention.scores", "other scores are added to the scores")
+def scores_of_keys_to_queries_added() -> nn.Module:
+    return Plain(layers_with(AddsScoresOfKeysToQueries))
