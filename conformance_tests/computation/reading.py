@@ -25,7 +25,7 @@ from conformance_tests.computation.inputs import (
 from conformance_tests.computation.norm import LAYER_NORM, Norm
 from conformance_tests.computation.outer_norms import read_norm_parameters, read_outer_norm
 from conformance_tests.computation.relative import OfDistances
-from conformance_tests.computation.rotation import wavelengths
+from conformance_tests.computation.rotation import USUAL_BASE, as_written, wavelengths
 from conformance_tests.computation.shown import READ_AS_REALS, EncoderReading, Ending, Finding, Remarks
 from conformance_tests.computation.stream import FROM_NORMED, Step, Stream, Wiring, stream_of
 from conformance_tests.computation.unmapped import IDENTITY
@@ -33,7 +33,7 @@ from conformance_tests.computation.walking import along_axis, is_one_array
 from encoder_spec.attention import buckets, row_of_bucket, row_of_distance, row_of_places, slopes
 from encoder_spec.equation import variants
 from encoder_spec.position import told_in_attention
-from encoder_spec.profiles import VASWANI_2017, in_turn_by, in_words
+from encoder_spec.profiles import PROFILES, VASWANI_2017, in_turn_by, in_words
 from encoder_spec.residual import alpha, alpha_with_decoder
 
 
@@ -870,6 +870,13 @@ def read_rotation(found: EncoderReading, attentions: Sequence[Attention]) -> Non
     read["rotation"] = ["none" if way is None else way.choices["rotation"] for way in ways]
     found.choices |= {name: in_words(in_turn_by(values)) for name, values in read.items()}
     found.findings += unturned(found, attentions)
+    # Of 10000^(-2i/d_model) the base is a root of the usual one, as no author writes it unless it is a published one.
+    ratio = found.sizes["d_model"] / found.sizes["d_k"]
+    published = {base for profile in PROFILES.values() for base in profile.choice("theta")}
+    unpublished = (base for base in read.get("rotary_base", ()) if base not in published)
+    if any(as_written(float(base) ** ratio) == USUAL_BASE for base in unpublished):
+        says = f"the exponents of its wavelengths are divided by d_model = {found.sizes['d_model']}, where d_k ="
+        found.findings.append(Finding("angles", f"{says} {found.sizes['d_k']} belongs{where}"))
     found.is_rounded |= any(way.is_rounded for way in every)
     kept = [way.omega for way in every if way.omega is not None]
     if any(way.is_kept for way in every) and (len(kept) < len(every) or len(set(read["angles"])) > 1):

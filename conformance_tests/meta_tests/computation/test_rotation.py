@@ -237,6 +237,16 @@ def test_what_tells_no_distances_is_wrong(turn: Turn, says: str) -> None:
     assert says in report.diagnosis[0]["says"]
 
 
+@pytest.mark.parametrize(("base", "verdict"), [(10.0, "nonconformant"), (11.0, "conformant")])
+def test_an_exponent_over_the_width_of_the_model_is_no_base_of_an_author(base: float, verdict: str) -> None:
+    """With four heads 10000^(-2i/d_model) is 10^(-2i/d_k), and nobody writes 10."""
+    report = judged(lambda: encoder(*(Turning(half_by_half, base) for _ in range(2))))
+    assert report.verdict == verdict, report.notes
+    says = "the exponents of its wavelengths are divided by d_model = 32, where d_k = 8 belongs"
+    assert (verdict == "nonconformant") == (says in str(report.diagnosis))
+    assert report.departs_at in (None, "rotation.angles")
+
+
 def test_one_key_that_serves_all_heads_is_turned_as_their_queries_are() -> None:
     """It has an axis less, and the same lines turn it. That the scores lose their largest one changes nothing."""
     report = judged(lambda: encoder(OneKey(), OneKey()))
