@@ -17,8 +17,10 @@ from torch import Tensor, from_numpy
 
 from conformance_tests.computation.graph import Graph, Value
 from conformance_tests.computation.inputs import is_table_of_waves
+from conformance_tests.computation.norm import apart
 from conformance_tests.computation.shown import EncoderReading
 from conformance_tests.errors import SubjectError, Unsupported, one_line
+from conformance_tests.numerics.compare import BUDGET
 from conformance_tests.numerics.probes import Sizes
 from conformance_tests.subjects.calling import EVALUATION, Arguments, apart_from_evaluation, arguments_of, entrance
 from conformance_tests.subjects.entered import EnteredSubject
@@ -30,6 +32,10 @@ from conformance_tests.subjects.live_arrays import LiveArrays
 from conformance_tests.subjects.noisy_call import noisy_call
 from conformance_tests.subjects.numpy_draws import Averages
 from conformance_tests.subjects.numpy_recording import NumpyRecording, differ
+from conformance_tests.subjects.subject import Precision
+
+NEARLY = 1e-4
+"""How far numbers that float32 rounds on the way may be from exact ones; these are a hundred times as near mostly."""
 
 NOT_RECORDED = "its arrays cannot be replaced by some that record"
 
@@ -135,6 +141,39 @@ class HeldArraysSubject(EnteredSubject):
         """See ``Subject``: it is in evaluation; afterwards each array holds what it held."""
         with self._arrays.put_back(), in_evaluation(self._thing):
             yield
+
+    @contextmanager
+    def computing_in(self, precision: Precision) -> Iterator[None]:
+        """See ``Subject``: NumPy computes in the precision of what it is given, so that a lower one can be had."""
+        if precision != Precision(torch.float32):
+            with super().computing_in(precision):
+                yield
+            return
+        own, self.dtype = self.dtype, torch.float32
+        try:
+            yield
+        finally:
+            self.dtype = own
+
+    def encode(self, inputs: tuple[Tensor, ...], keep: Tensor | None, gradients: bool = True) -> Tensor:
+        """See ``Subject``."""
+        return super().encode(inputs, keep, gradients).to(self.dtype)
+
+    def narrowest_part(self, inputs: tuple[Tensor, ...], keep: Tensor | None) -> torch.dtype | None:
+        """See ``Subject``: float32, if the same operations give other numbers in float64, and nearly the same ones.
+
+        Numbers of float32 stay so until they meet a number of float64.
+        """
+        if self.dtype is not torch.float64:
+            return None
+        given = self.encode(inputs, keep, gradients=False)
+        try:
+            with self._recorded():
+                exact = self.encode(inputs, keep, gradients=False)
+        except Exception:  # what does not record may as well compute in float64
+            return None
+        off = apart(given, exact)
+        return torch.float32 if BUDGET < off < NEARLY else None
 
     def stated_arguments(self) -> Arguments:
         """See ``EnteredSubject``: without those that tell evaluation from training."""

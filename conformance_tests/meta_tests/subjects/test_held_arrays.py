@@ -147,6 +147,27 @@ def test_what_a_trial_leaves_behind_spoils_no_other_one() -> None:
     assert target.verdict == "conformant", [r.message for r in target.of("fail")] + target.notes
 
 
+class KeptInFloat32(Encoder):
+    """A table is added in float32; the first root of a number of float64 makes float64 of what it divides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = (np.random.default_rng(i).normal(size=(300, 24)).astype(np.float32) for i in (1, 2))
+        for layer in self.layers:
+            layer.divisor = np.sqrt(np.float64(8.0))
+            for part in (layer.query, layer.key, layer.value, layer.out, layer.expand, layer.contract):
+                part.w, part.b = part.w.astype(np.float32), part.b.astype(np.float32)
+
+    def forward(self, ids: Array, padding: Array | None = None) -> tuple[Array, None]:  # type: ignore[override]
+        return super().forward(self.tokens[ids] + self.places[: ids.shape[1]], padding, training=False)
+
+
+def test_what_float32_rounds_on_the_way_to_float64_is_judged_in_float32() -> None:
+    target = check(KeptInFloat32).targets[0]
+    assert target.verdict == "conformant", [r.message for r in target.of("fail")] + target.notes
+    assert "computes a part in float32 whatever it is given: judged in float32" in target.notes
+
+
 def test_what_is_wrong_with_it_is_named() -> None:
     target = check(DividedByTheWidth()).targets[0]
     assert (target.verdict, target.departs_at) == ("nonconformant", "attention.scores")
