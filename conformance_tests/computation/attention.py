@@ -193,6 +193,25 @@ def attentions(graph: Graph) -> list[Attention]:
     return joined(graph, sorted(found, key=lambda attention: attention.weights.number))
 
 
+def why_unread(graph: Graph, found: Sequence[Attention]) -> list[str]:
+    """Say of each softmax that belongs to no attention which leads to an output map, what keeps it from that."""
+    said = []
+    for value in graph.values:
+        argument = softmax_argument(graph, value) if value.depends else None
+        scores = None if argument is None else read_scores(graph, *argument)
+        averaged = None if scores is None else read_values(graph, value, scores)
+        if argument is not None and scores is None:
+            said.append(f"what its softmax reads is not a product of queries and keys{value.where}")
+        elif scores is not None and averaged is None:
+            says = next((f": {reader.operation}{reader.where}" for reader in graph.readers(value)), "")
+            said.append(f"its attention weights{value.where} enter no matrix product with values{says}")
+    for attention in found:
+        readers = graph.readers(attention.averages)
+        if attention.gives is attention.averages and readers:
+            said.append(f"what the heads give enters {readers[0].operation}{readers[0].where}, and not a map")
+    return list(dict.fromkeys(said))
+
+
 def without_softmax(graph: Graph, known: Collection[int]) -> Iterator[Attention]:
     """Yield attentions whose weights are not a softmax of their scores.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from conformance_tests.computation.affine import NONE, Affine
-from conformance_tests.computation.attention import Attention, DistanceTable, attentions, names
+from conformance_tests.computation.attention import Attention, DistanceTable, attentions, names, why_unread
 from conformance_tests.computation.constants import NEAR, SAME, is_kept_as
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import PLACES, Codes, Graph, Value, places
@@ -219,6 +219,7 @@ def read_alone(found: EncoderReading, stream: Stream, attentions: Sequence[Atten
     Where attention has a part that no slot has, no more than that is known of what is done with it.
     """
     at = stream.source
+    found.unread = why_unread(found.graph, attentions) or found.unread
     parts = [step.part for step in stream.steps]
     found.is_part = len(parts) == 1 and at is not None and at.kind == "input"
     if found.is_part:

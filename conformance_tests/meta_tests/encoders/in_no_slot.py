@@ -119,6 +119,49 @@ def linear_attention() -> nn.Module:
     return Plain(layers_with(WithoutScores))
 
 
+class ComparesByDistance(PlainAttention):
+    """Scores are squared distances of queries and keys (Kim et al. 2021), with the sign turned."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return -(q[..., None, :] - k[..., None, :, :]).square().sum(-1) / self.scale
+
+
+def scores_of_distances() -> nn.Module:
+    return Plain(layers_with(ComparesByDistance))
+
+
+class OneWeightForAllHeads(PlainAttention):
+    """Every head averages its values by the mean of all heads' weights."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        scores = self.score(q, k)
+        scores = scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
+        return self.out(self.merge(scores.softmax(-1).mean(1, keepdim=True) @ v))
+
+
+def one_weight_for_all_heads() -> nn.Module:
+    return Plain(layers_with(OneWeightForAllHeads))
+
+
+class AveragesVectorsOfPositions(PlainAttention):
+    """Attention weights average learned vectors as well, one for each position."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(width, count)
+        self.places = nn.Parameter(torch.randn(300, width // count))
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        q, k, v = self.split(x)
+        scores = self.score(q, k)
+        weights = (scores if hidden is None else scores.masked_fill(hidden, -torch.inf)).softmax(-1)
+        return self.out(self.merge(weights @ v + weights @ self.places[: x.shape[1]]))
+
+
+def vectors_of_positions_averaged() -> nn.Module:
+    return Plain(layers_with(AveragesVectorsOfPositions))
+
+
 class LogisticGate(PlainLayer):
     """The gate of Dauphin et al. 2017."""
 
