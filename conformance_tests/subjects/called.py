@@ -759,9 +759,11 @@ class CalledSubject(Subject):
                 for axes in self._orders(plain):
                     self.axes = axes
                     output = self.attempt(plain.inputs, None)
-                    if output is not None and (all(map(is_sure, forms)) or not is_even(output)):
+                    if output is None or (forms and not output.isfinite().any()):
+                        continue  # these hide everything, and no encoder is judged so
+                    if all(map(is_sure, forms)) or not is_even(output):
                         return self.neutral
-                    hiding = hiding or (None if output is None else (self.neutral, axes))
+                    hiding = hiding or (self.neutral, axes)
             if hiding is not None:
                 self.neutral, self.axes = hiding
                 return self.neutral

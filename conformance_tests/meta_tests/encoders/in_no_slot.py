@@ -162,6 +162,18 @@ def vectors_of_positions_averaged() -> nn.Module:
     return Plain(layers_with(AveragesVectorsOfPositions))
 
 
+class BeginsBehindPadding(Calls):
+    """Is told how many positions of each sequence are padding, which come first: all, if it is told their number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(31, 28), nn.Embedding(300, 28)
+
+    def forward(self, ids: Tensor, begin: Tensor) -> Tensor:  # type: ignore[override]
+        x = self.tokens(ids) + self.places.weight[: ids.shape[1]]
+        return self.run(x, (torch.arange(ids.shape[1]) < begin[:, None])[:, None, None])
+
+
 class LogisticGate(PlainLayer):
     """The gate of Dauphin et al. 2017."""
 
