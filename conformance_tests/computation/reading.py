@@ -296,6 +296,12 @@ NARROW = ("norm", "sum", "look-up", "scaled")
 def layers_of(found: EncoderReading, stream: Stream) -> Iterator[Layer]:
     """Yield attention and feed-forward network of each layer."""
     steps = list(stream.steps)
+    pairs = list(zip(steps[::2], steps[1::2], strict=False))
+    are_exchanged = all(isinstance(one.part, FeedForward) and isinstance(two.part, Attention) for one, two in pairs)
+    if are_exchanged and len(steps) == 2 * len(pairs) > 2:
+        says = "the feed-forward network of each layer stands before its attention"
+        found.findings.append(Finding("layer", f"{says}{where_of(steps[0].part)}"))
+        steps = [step for network, attention in pairs for step in (attention, network)]
     while steps:
         first = steps.pop(0)
         if not isinstance(first.part, Attention) or not first.part.heads:

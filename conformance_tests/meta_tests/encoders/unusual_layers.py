@@ -959,3 +959,16 @@ def without_maps_behind_a_norm() -> nn.Module:
 @excused("ffn.without_bias", "its feed-forward network is relu of each entry, without a map")
 def without_maps_before_a_norm() -> nn.Module:
     return Plain(plain_layers(WithoutMaps))
+
+
+class NetworkFirst(PlainLayer):
+    """Its feed-forward network reads what enters the layer, and its attention what that gives."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        x = self.norm2(x + self.feed_forward(x))
+        return self.norm1(x + self.attention(x, hidden))
+
+
+@excused("layer.post_ln", "the feed-forward network of each layer stands before its attention")
+def networks_before_attentions() -> nn.Module:
+    return Calls(NetworkFirst)
