@@ -874,6 +874,8 @@ def read_side_by_side(found: EncoderReading, term: Node) -> None:
         return
     if not any(graph.learned(codes[:, places]) for places in parts):
         found.unread.append("constants stand beside the tokens, with which a sequence is filled up")
+        is_nothing = not bool(graph.numbers(codes[:, beside]).any())  # other numbers may be a class token's
+        found.filled = frozenset(beside.nonzero().flatten().tolist() if is_nothing else ())
         return
     is_placed = "position" in found.choices
     for factor, part in summands(graph, term.parts[0], in_sequence=None if graph.owner(behind) is None else behind):

@@ -11,7 +11,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from conformance_tests.computation.affine import NONE, Affine
-from conformance_tests.computation.attention import Attention, DistanceTable, attentions, names, why_unread
+from conformance_tests.computation.attention import (
+    Attention,
+    DistanceTable,
+    attentions,
+    axis_of_shares,
+    names,
+    why_unread,
+)
 from conformance_tests.computation.constants import NEAR, SAME, is_kept_as
 from conformance_tests.computation.feed_forward import FeedForward
 from conformance_tests.computation.graph import PLACES, Codes, Graph, Value, places
@@ -205,6 +212,7 @@ def read_encoder(found: EncoderReading) -> None:
     if all(isinstance(second.part, FeedForward) and not second.part.absent for _, second in layers):
         found.unread_input = [said for said in found.unread if said not in of_layers]
     demand_positions(found)
+    find_filled(found, attended)
     if returned:
         find_left_out(found, returned, state.shape[1])
     first = layers[0][0].part
@@ -254,12 +262,24 @@ def find_left_out(found: EncoderReading, returned: list[int], computed: int) -> 
     missing = set(range(computed)).difference(returned)
     r, classes = found.sizes.get("r", 0), len(class_tokens(found))
     is_behind = found.choices.get("registers") == "registers-behind"
+    missing -= found.filled
     own = {*range(classes), *(range(computed - r, computed) if is_behind else range(classes, classes + r))}
     if missing and missing <= own:
         found.foreign.append("its output leaves out the tokens that it puts before the others")
     elif missing:
         says = f"it returns {computed - len(missing)} of the {computed} positions that it computes"
         found.findings.append(Finding("final_norm", says))
+
+
+def find_filled(found: EncoderReading, attentions: Sequence[Attention]) -> None:
+    """Find attention to constants with which sequences are filled up: they are padding, whatever a caller hides."""
+    for attention in attentions if found.filled else ():
+        weights = attention.weights
+        along = weights.options["axes"][0] if weights.operation == "softmax" else axis_of_shares(found.graph, weights)
+        if along is not None and bool(weights.data.index_select(along, torch.tensor(sorted(found.filled))).any()):
+            says = f"what a sequence is filled up with inside of the encoder is attended to{weights.where}"
+            found.findings.append(Finding("mask", says))
+            return
 
 
 def find_random(found: EncoderReading) -> None:

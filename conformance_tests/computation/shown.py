@@ -128,6 +128,7 @@ class EncoderReading(Remarks):
         kinds: the tables of segments, and of other kinds of ids beside the tokens.
         is_rounded: whether it reads constants that it keeps in less than float64, other than a single one.
         registers_are_placed: whether what is added to the tokens is added to the registers, too.
+        filled: the positions at which zeros stand beside the tokens; none without such.
         stages: widths and strides of the stages that the samples of a sound pass.
         tail: the finding that the stream passes through operations behind the last sublayer, if it does.
     """
@@ -156,6 +157,7 @@ class EncoderReading(Remarks):
     is_rounded: bool = False
     registers_are_placed: bool = False
     tail: Finding | None = None
+    filled: frozenset[int] = frozenset()
     stages: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     @property

@@ -579,3 +579,27 @@ class SeesTheNextSequence(EndToEnd):
 @excused("position.learned", "Z of sample 0 alone")
 def end_to_end_sees_the_next_sequence() -> nn.Module:
     return SeesTheNextSequence()
+
+
+class FillsUp(Tokens):
+    """Fills its sequences up to a multiple of 8 positions, as kernels ask for it, and attends to what is filled in."""
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        n = ids.shape[1]
+        x = nn.functional.pad(self.embedded(ids), (0, 0, 0, -n % 8))
+        keep = torch.ones(ids.shape, dtype=torch.bool) if mask is None else mask
+        return self.run(x, ~self.kept(keep, -n % 8)[:, None, None])[:, :n]
+
+    def kept(self, keep: Tensor, more: int) -> Tensor:
+        return nn.functional.pad(keep, (0, more), value=True)
+
+
+excused("attention.mask", "what a sequence is filled up with inside of the encoder is attended to")(FillsUp)
+
+
+@unusual
+class FillsUpAndHidesThat(FillsUp):
+    """Does the same, and hides it."""
+
+    def kept(self, keep: Tensor, more: int) -> Tensor:
+        return nn.functional.pad(keep, (0, more), value=False)
