@@ -213,6 +213,7 @@ def read_encoder(found: EncoderReading) -> None:
         found.unread_input = [said for said in found.unread if said not in of_layers]
     demand_positions(found)
     find_filled(found, attended)
+    find_alone(found, attended)
     if returned:
         find_left_out(found, returned, state.shape[1])
     first = layers[0][0].part
@@ -271,11 +272,27 @@ def find_left_out(found: EncoderReading, returned: list[int], computed: int) -> 
         found.findings.append(Finding("final_norm", says))
 
 
+def find_alone(found: EncoderReading, attentions: Sequence[Attention]) -> None:
+    """Find patches none of which attends to another one: what goes in has other positions than these.
+
+    Models of several series read each by itself, so that what they were given was short series, and not patches.
+    """
+    keys = [axis_of_keys(found.graph, attention.weights) for attention in attentions]
+    alone = (along is not None and a.weights.shape[along] == 1 for along, a in zip(keys, attentions, strict=True))
+    if math.prod(grid_of(found) or ()) > 1 and all(alone):
+        found.foreign.append(f"each of its patches attends to itself alone{attentions[0].weights.where}")
+
+
+def axis_of_keys(graph: Graph, weights: Value) -> int | None:
+    """Return the axis of attention weights along which they are those of the keys, if that is seen."""
+    return int(weights.options["axes"][0]) if weights.operation == "softmax" else axis_of_shares(graph, weights)
+
+
 def find_filled(found: EncoderReading, attentions: Sequence[Attention]) -> None:
     """Find attention to constants with which sequences are filled up: they are padding, whatever a caller hides."""
     for attention in attentions if found.filled else ():
         weights = attention.weights
-        along = weights.options["axes"][0] if weights.operation == "softmax" else axis_of_shares(found.graph, weights)
+        along = axis_of_keys(found.graph, weights)
         if along is not None and bool(weights.data.index_select(along, torch.tensor(sorted(found.filled))).any()):
             says = f"what a sequence is filled up with inside of the encoder is attended to{weights.where}"
             found.findings.append(Finding("mask", says))

@@ -174,6 +174,21 @@ class BeginsBehindPadding(Calls):
         return self.run(x, (torch.arange(ids.shape[1]) < begin[:, None])[:, None, None])
 
 
+class SeriesApart(nn.Module):
+    """Reads each of several series by itself, in patches of four moments; the batch comes first, and features last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map, self.places = nn.Linear(4, 28), nn.Parameter(torch.randn(60, 28))
+        self.layers = Plain(plain_layers())
+
+    def forward(self, x: Tensor) -> Tensor:
+        samples, moments, series = x.shape
+        patches = self.map(x.mT.reshape(samples * series, moments // 4, 4))
+        hidden: Tensor = self.layers(patches + self.places[: moments // 4])
+        return hidden.unflatten(0, (samples, series))
+
+
 class LogisticGate(PlainLayer):
     """The gate of Dauphin et al. 2017."""
 

@@ -90,6 +90,7 @@ def test_nothing_else_is_said_of_an_encoder_that_writes_into_its_input(judged: J
         (in_no_slot.gated_by_the_logistic(in_no_slot.LogisticGate), "(GLU)"),
         (in_no_slot.gated_by_the_logistic(in_no_slot.LogisticGateOfTorch), "(GLU)"),
         (in_no_slot.linear_attention, "a sublayer without attention"),
+        (in_no_slot.SeriesApart, "its patches"),
         (in_no_slot.BeginsBehindPadding, "asks for begin beside its input"),
         (in_no_slot.scores_of_distances, "what its softmax reads is not a product of queries and keys"),
         (in_no_slot.one_weight_for_all_heads, "enter no matrix product with values: mean"),
