@@ -279,6 +279,9 @@ class MaskSearch:
         yield "scattered", None
         yield "scattered", list(unforeseen_forms(arguments))
         yield "right", list(length_forms(arguments))
+        # What is called a mask and takes no array of these may count what it would keep: ``n_valid``.
+        refusing = [name for name in mask_arguments(arguments) if tells_of_a_mask(name) and name not in self.taken]
+        yield "right", [MaskForm(name, LENGTHS, "B") for name in refusing]
         # What has been taken with an entry for each position, and hid the wrong ones, is not asked to leave one out.
         # A token that stands in front may be the caller's.
         behind = forms_behind_first(arguments, max(1, self.probes.encoder.prepended))

@@ -516,3 +516,22 @@ class AddsScoresOfKeysToQueries(PlainAttention):
 @excused("attention.scores", "other scores are added to the scores")
 def scores_of_keys_to_queries_added() -> nn.Module:
     return Plain(layers_with(AddsScoresOfKeysToQueries))
+
+
+@unusual
+class CountsWhatIsValid(Calls):
+    """Lengths under the name of a mask."""
+
+    def forward(self, x: Tensor, n_valid: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return self.run(x, None if n_valid is None else self.hidden(torch.arange(x.shape[1]), n_valid)[:, None, None])
+
+    def hidden(self, places: Tensor, n_valid: Tensor) -> Tensor:
+        return places >= n_valid[:, None]
+
+
+@excused("attention.mask", "MASK-2")
+class CountsOneTooMany(CountsWhatIsValid):
+    """Shows one position of padding."""
+
+    def hidden(self, places: Tensor, n_valid: Tensor) -> Tensor:
+        return places > n_valid[:, None]
