@@ -467,6 +467,8 @@ def read_groups(found: EncoderReading, N: int) -> None:
     heads = {(l, letter): found.codes[f"layers.{l}.W_{letter}"][0].reshape(h, -1) for l in range(N) for letter in "QKV"}
     shared = {at: in_order_of_appearance(columns[:, 0]) for at, columns in heads.items()}
     numbers = {at: int(groups.max()) + 1 for at, groups in shared.items()}
+    if all(number == h for number in numbers.values()):
+        find_keys_of_others(found, [(heads[l, "Q"], heads[l, "K"]) for l in range(N)])
     if all(number == h for number in numbers.values()) or any(numbers[l, "Q"] < h for l in range(N)):
         return
     for (_, letter), columns in heads.items():
@@ -499,6 +501,23 @@ def read_groups(found: EncoderReading, N: int) -> None:
             if name in found.codes:
                 each = found.codes[name].unflatten(-1, (h, -1))[..., first, :]
                 found.codes[name] = each.flatten(-2)
+
+
+def find_keys_of_others(found: EncoderReading, layers: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Find heads whose queries meet the keys of another head, as the order in which the maps are stored has them.
+
+    Args:
+        found: takes it up.
+        layers: columns (h, width) of the maps of queries and of keys in each layer.
+    """
+    for queries, keys in layers:
+        if found.graph.owner(queries[:, 0]) is None or found.graph.owner(keys[:, 0]) is None:
+            continue  # arrays for each head have no order
+        ranks = [columns[:, 0].argsort().argsort().tolist() for columns in (queries, keys)]
+        if others := [pair for pair in zip(*ranks, strict=True) if pair[0] != pair[1]]:
+            says = f"the queries of head {others[0][0]} are compared with the keys of head {others[0][1]}"
+            found.findings.append(Finding("split", says))
+            return
 
 
 def in_order_of_appearance(codes: Tensor) -> Tensor:

@@ -972,3 +972,15 @@ class NetworkFirst(PlainLayer):
 @excused("layer.post_ln", "the feed-forward network of each layer stands before its attention")
 def networks_before_attentions() -> nn.Module:
     return Calls(NetworkFirst)
+
+
+class KeysOfTheHeadBefore(PlainAttention):
+    """The keys are moved on by a head, as where an axis is mistaken for that of the positions."""
+
+    def score(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().score(q, k.roll(1, 1))
+
+
+@excused("multihead.split", "are compared with the keys of head")
+def keys_of_the_head_before() -> nn.Module:
+    return Plain(layers_with(KeysOfTheHeadBefore))
