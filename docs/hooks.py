@@ -1,9 +1,11 @@
 """What MkDocs calls: nothing is generated here, everything in ``generators``."""
 
+import json
 import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -20,7 +22,7 @@ os.environ["JUPYTER_CONFIG_DIR"] = str(Path(HERE) / "jupyter")
 RUNTIME = tempfile.TemporaryDirectory(prefix="site-")  # the path of a pipe has at most some hundred letters
 os.environ["JUPYTER_RUNTIME_DIR"] = RUNTIME.name
 
-from generators import aside, kept, links, mathfont, notebook, policy  # noqa: E402
+from generators import aside, kept, links, mathfont, notebook, policy, search  # noqa: E402
 from generators.problems import GapError  # noqa: E402
 
 SERVED: list[bool] = []
@@ -28,6 +30,9 @@ SERVED: list[bool] = []
 
 ASIDE: dict[str, list[str]] = {}
 """The blocks of code of each page that is being built."""
+
+DOCUMENTS: list[dict[str, Any]] = []
+"""What the search finds by its id."""
 
 
 def on_startup(command: str, dirty: bool) -> None:  # noqa: ARG001
@@ -52,6 +57,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         generated = kept.pages()
     except GapError as problem:
         raise PluginError(str(problem)) from problem
+    DOCUMENTS[:] = json.loads(generated.pop(search.DOCUMENTS))
     for path, text in generated.items():
         files.append(File.generated(config, path, content=text))
     return files
@@ -84,11 +90,14 @@ def on_post_template(output_content: str, template_name: str, config: MkDocsConf
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Add the font of the formulas, cut to the characters that the pages use, and look at the site as a whole.
+    """Add the documents of the search and the font of the formulas, and look at the site as a whole.
+
+    The font is cut to the characters that the pages use.
 
     Raises:
         PluginError: if a link leads nowhere or an image has no words.
     """
+    search.write(Path(config.site_dir), DOCUMENTS)
     mathfont.write(Path(config.site_dir))
     if found := list(links.faults(Path(config.site_dir))):
         raise PluginError(links.told(found))

@@ -38,7 +38,7 @@ MAPS = (
     "infinite stays empty. Where the output does not change, the maps show a gradient that does."
 )
 
-FRONT = '---\ntitle: "What goes wrong: {}"\nsearch: {{exclude: true}}\n---'
+FRONT = '---\ntitle: "What goes wrong: {}"\n---'
 
 
 def pages() -> dict[str, str]:
@@ -82,7 +82,7 @@ def listing_link(d: Deviation) -> str:
 
 
 def page(topic: str, listed: list[Deviation]) -> str:
-    """The deviations of one topic; all of them are found by a search of the list."""
+    """The deviations of one topic; the search has a document for each of them."""
     rows = on_file()
     chapter = link(f"{topic}.html", f"the chapter {TITLES[topic]}")
     lead = f"Wrong equations in the slots of {chapter}. Each was put into an encoder and run. {MAPS} {ALL}"
@@ -90,7 +90,10 @@ def page(topic: str, listed: list[Deviation]) -> str:
     parts += [f'<p class="lead">{lead}</p>', ""]
     for slot, group in groupby(listed, key=lambda d: d.slot):
         parts += [heading(2, f"Slot {slot}", f"wrong-slot-{slot}"), ""]
-        parts += [f'<div class="deviation">{card(d, [r for r in rows if r.deviation == d.id])}</div>' for d in group]
+        parts += [
+            f'<div class="deviation" data-search-exclude>{card(d, [r for r in rows if r.deviation == d.id])}</div>'
+            for d in group
+        ]
         parts += [""]
     return "\n".join(parts)
 

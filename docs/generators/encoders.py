@@ -203,7 +203,7 @@ def one(e: Judged) -> str:
     said = [f"<p><code>{escape(e.reason)}</code></p>" if e.failed else ""]
     said += [f"<p>{escape(note[:1].upper() + note[1:])}</p>" for note in e.notes]
     parts = [
-        "---\nhide: [toc]\nsearch: {boost: 0.3}\n---",
+        "---\nhide: [toc]\n---",
         heading(1, e.subject, "encoder"),
         "",
         f'<p class="lead">{escape(e.group)}. One of the encoders of <a href="frameworks.html">the matrix</a>.</p>',

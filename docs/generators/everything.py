@@ -5,6 +5,7 @@ from generators import (
     calculator,
     deviations,
     diagrams,
+    documents,
     encoders,
     errata,
     functions,
@@ -13,6 +14,7 @@ from generators import (
     precision,
     profiles,
     reference,
+    search,
     sources,
     topics,
 )
@@ -39,4 +41,4 @@ def pages() -> dict[str, str]:
 
 def scripts() -> dict[str, str]:
     """What the scripts of the site work on, by path below ``docs``: no page fetches anything."""
-    return {"javascripts/encoders.js": functions.script()}
+    return {"javascripts/encoders.js": functions.script(), search.DOCUMENTS: documents.script()}

@@ -35,12 +35,22 @@ def link(target: str, text: str) -> str:
 
 def equation_link(id: str) -> str:
     """A link to an equation's card, by its id."""
-    return link(f"{equations()[id].topic}.html#{id}", f"<code>{id}</code>")
+    return link(equation_address(id), f"<code>{id}</code>")
+
+
+def equation_address(id: str) -> str:
+    """Where the card of an equation stands."""
+    return f"{equations()[id].topic}.html#{id}"
 
 
 def requirement_link(id: str) -> str:
     """A link to a requirement, by its id."""
-    return link(f"{equations()[requirements()[id].equation].topic}.html#{id}", id)
+    return link(requirement_address(id), id)
+
+
+def requirement_address(id: str) -> str:
+    """Where a requirement stands: on the card of its equation."""
+    return f"{equations()[requirements()[id].equation].topic}.html#{id}"
 
 
 def deviation_link(id: str, text: str = "") -> str:

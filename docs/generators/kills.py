@@ -48,7 +48,7 @@ def page() -> str:
     }
     return "\n".join(
         [
-            "---\nhide: [toc]\nsearch: {exclude: true}\n---",
+            "---\nhide: [toc]\n---",
             heading(1, "Mutation matrix", "kill-matrix-page"),
             "",
             f'<p class="lead">{LEAD}</p>',

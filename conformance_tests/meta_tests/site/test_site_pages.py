@@ -1,8 +1,5 @@
 """Every page in a browser: nothing from elsewhere, no complaint, no sideways scrolling, accessible in both themes."""
 
-import functools
-import http.server
-import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,6 +8,7 @@ from playwright.sync_api import Browser
 
 from conformance_tests.meta_tests.site.browser import Visit
 from conformance_tests.meta_tests.site.contrast import CONTRAST, chosen, contrast, reported, violations
+from conformance_tests.meta_tests.site.serving import served
 from conformance_tests.meta_tests.site.site import Page, Site, need_site
 
 need_site()
@@ -21,16 +19,8 @@ NARROW, WIDE = {"width": 390, "height": 900}, {"width": 1280, "height": 900}
 @pytest.fixture(scope="module")
 def server(site: Site) -> Iterator[str]:
     """The address of a web server that shows the site."""
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    handler = functools.partial(Quiet, directory=str(site.folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
+    with served(site) as address:
+        yield address
 
 
 def pages(site: Site) -> list[str]:
