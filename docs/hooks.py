@@ -59,6 +59,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         raise PluginError(str(problem)) from problem
     DOCUMENTS[:] = json.loads(generated.pop(search.DOCUMENTS))
     for path, text in generated.items():
+        if (by_hand := files.get_file_from_path(path)) is not None:  # its markers stand for something now
+            files.remove(by_hand)
         files.append(File.generated(config, path, content=text))
     return files
 

@@ -52,6 +52,11 @@ class Deviation:
         return equations()[self.of[0]].slot
 
     @property
+    def page(self) -> str:
+        """The place in the site that explains it: on the page of the topic of what it is mistaken for."""
+        return f"wrong-{equations()[self.of[0]].topic}.html#{self.id}"
+
+    @property
     def is_variant(self) -> bool:
         """True if it is right elsewhere: a legitimate variant, or other constants, where another was declared."""
         return all(not isinstance(e, Equation) or e in equations().values() for e in self.replaces.values())

@@ -121,7 +121,7 @@ def transformers_for(place: Path) -> Iterator[Any]:
     try:
         import transformers
     except ImportError as fault:
-        raise SubjectError(f"{place} is run by transformers: pip install 'encoder-spec[transformers]'") from fault
+        raise SubjectError(f"{place} is run by transformers: pip install transformers safetensors") from fault
     # Its advice on loading does not concern this encoder.
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:

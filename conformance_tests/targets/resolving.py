@@ -201,7 +201,7 @@ def in_files(path: Path, *, by_shapes: bool = False) -> Callable[[], Any]:
         try:
             from conformance_tests.subjects.onnx import OnnxSubject, shapes_in
         except ImportError as fault:
-            raise SubjectError(f"{path} is run by ONNX Runtime: pip install 'encoder-spec[onnx]'") from fault
+            raise SubjectError(f"{path} is run by ONNX Runtime: pip install onnx onnxruntime") from fault
         return shapes_in(path) if by_shapes else OnnxSubject(path)
 
     return load

@@ -26,7 +26,8 @@ from encoder_spec.sources import SOURCES
 from generators import computed, mathml
 from generators.html import deviation_link, equation_link, link, profile_link, requirement_link, slug
 
-CHAPTERS = Path(__file__).parents[1] / "chapters"
+DOCS = Path(__file__).parents[1]
+CHAPTERS = DOCS / "chapters"
 MARKER = re.compile(
     r"(?P<code>```.*?```|`[^`\n]+`)"
     r"|^\[\[(?P<card>[\w.]+)\]\]$"

@@ -23,7 +23,7 @@ from encoder_spec.profiles import (
     VIT,
     Profile,
 )
-from generators import architecture, cost, examples, mathml, rotary
+from generators import architecture, cost, examples, front, mathml, rotary
 from generators.html import equation_link, link, profile_link, prose, table
 
 VALUES: dict[str, Callable[[], str]] = {}
@@ -347,6 +347,7 @@ def modernbert_share_of_scores() -> str:
 VALUES |= cost.VALUES
 VALUES["architecture"] = architecture.picture
 VALUES["two_conventions"] = rotary.picture
+VALUES |= {function.__name__: function for function in (front.state, front.first_report, front.install)}
 VALUES |= {
     f"example_{name}": partial(examples.snippet, kind, path)
     for name, kind, path in (

@@ -1,16 +1,17 @@
 """The page of what goes wrong: every deviation beside the equation that it is mistaken for."""
 
 from collections.abc import Iterable, Mapping
+from difflib import SequenceMatcher
 from itertools import groupby
 
 from conformance_tests.deviations import Deviation, deviations
 from conformance_tests.quality.kill_matrix import AUTO, Row, on_file
 from encoder_spec.equation import TOPICS, Equation, equations, slots
+from encoder_spec.profiles import PROFILES, Profile
 from generators import effects, heatmaps, listing
 from generators.html import (
     anchor,
     code,
-    deviation_address,
     equation_link,
     folded,
     heading,
@@ -37,6 +38,9 @@ MAPS = (
     "the stronger the larger, on one scale for both. Where there are heads it is the one that changes most; what is "
     "infinite stays empty. Where the output does not change, the maps show a gradient that does."
 )
+
+MOST_PROFILES = 3
+"""So many profiles that have a deviation by design are named."""
 
 FRONT = '---\ntitle: "What goes wrong: {}"\n---'
 
@@ -78,7 +82,7 @@ def index(topics: Mapping[str, list[Deviation]]) -> str:
 
 def listing_link(d: Deviation) -> str:
     """The name of a deviation, which stands here and leads to where it is shown."""
-    return f'<a class="anchor" id="{d.id}" href="{deviation_address(d.id)}">{d.id}</a>'
+    return f'<a class="anchor" id="{d.id}" href="{d.page}">{d.id}</a>'
 
 
 def page(topic: str, listed: list[Deviation]) -> str:
@@ -130,12 +134,42 @@ def card(d: Deviation, rows: list[Row]) -> str:
         ("Run in", ", ".join(profile_link(r.within) for r in rows if r.judged_as != AUTO) or "no profile yet"),
         ("Seen in", ", ".join(map(thread, d.evidence)) or "no thread that we know of"),
     ]
-    wrong = "".join(figure("Wrong", name, choice) for name, choice in d.replaces.items())
-    right = figure("Right", d.slot, equations()[d.of[0]])
-    side_by_side = folded("The wrong line beside the right one", f'<div class="columns">{wrong}{right}</div>')
+    right = equations()[d.of[0]]
+    wrong = "".join(figure("Wrong", name, choice, right) for name, choice in d.replaces.items())
+    instead = next((e for e in d.replaces.values() if isinstance(e, Equation)), right)
+    mended = figure("Right", d.slot, right, instead)
+    side_by_side = folded(
+        "The lines that cause it, beside the right ones", f'<div class="columns">{wrong}{mended}</div>'
+    )
     name = f"<h3>{anchor(d.id, d.id)}</h3>"
-    told = f"<div>{name}<p>{prose(d.definition)}</p>{picture(d, rows)}</div><div>{table((), facts, 'head')}</div>"
+    told = f"<div>{name}<p>{prose(d.definition)}</p><p>{mend(d)}</p>{picture(d, rows)}</div>"
+    told += f"<div>{table((), facts, 'head')}</div>"
     return f'<div class="columns facts">{told}</div>{side_by_side}'
+
+
+def mend(d: Deviation) -> str:
+    """What to do about it: write the right lines, or declare what is right elsewhere."""
+    right = equation_link(d.of[0])
+    constants = [f"{name} = {value:g}" for name, value in d.replaces.items() if isinstance(value, int | float)]
+    if constants:
+        said = f"<b>Mend:</b> the declared profile has another constant than {', '.join(constants)}: set that one."
+    else:
+        said = f"<b>Mend:</b> write the marked lines of {right} in the place of yours."
+    chosen_by = [p.name for p in PROFILES.values() if d.is_variant and holds(p, d)]
+    if not chosen_by:
+        return said
+    more = f" and {len(chosen_by) - MOST_PROFILES} more" if len(chosen_by) > MOST_PROFILES else ""
+    named = ", ".join(map(profile_link, chosen_by[:MOST_PROFILES]))
+    return f"{said} If you mean what you compute, declare a profile that has it: {named}{more}."
+
+
+def holds(profile: Profile, d: Deviation) -> bool:
+    """Whether a profile makes the choice that is a deviation elsewhere."""
+    choices = profile.choices()
+    return all(
+        choices.get(place) == (wrong.variant if isinstance(wrong, Equation) else wrong)
+        for place, wrong in d.replaces.items()
+    )
 
 
 def picture(d: Deviation, rows: list[Row]) -> str:
@@ -155,11 +189,21 @@ def judged_without_profile(rows: list[Row]) -> str:
     return "a legitimate variant, identified as such" if free.verdict == "conformant" else free.verdict
 
 
-def figure(title: str, name: str, choice: Equation | float) -> str:
-    """The code of an equation, or the number of a constant, under a caption."""
+def figure(title: str, name: str, choice: Equation | float, other: Equation) -> str:
+    """The code of an equation, or the number of a constant, under a caption; lines that ``other`` lacks are marked."""
     caption = f'<figcaption><span class="caption">{title}</span> {name}</figcaption>'
-    text = listing.implementation(choice.function) if isinstance(choice, Equation) else f"{name} = {choice:g}"
-    return f'<figure class="source">{caption}{code(text)}</figure>'
+    if not isinstance(choice, Equation):
+        return f'<figure class="source">{caption}{code(f"{name} = {choice:g}")}</figure>'
+    text, against = (listing.implementation(e.function) for e in (choice, other))
+    return f'<figure class="source {title.lower()}">{caption}{code(text, *differing(text, against))}</figure>'
+
+
+def differing(text: str, other: str) -> list[int]:
+    """The numbers of the lines in a body of code that another has not; signatures name what they take in both."""
+    lines = text.splitlines()
+    blocks = SequenceMatcher(None, lines, other.splitlines(), autojunk=False).get_matching_blocks()
+    same = {block.a + offset for block in blocks for offset in range(block.size)}
+    return [n + 1 for n, line in enumerate(lines) if n not in same and line.strip() and not line.startswith("def ")]
 
 
 def thread(evidence: str) -> str:

@@ -10,7 +10,7 @@ from conformance_tests.deviations import deviations
 from encoder_spec.equation import equations, requirements
 from encoder_spec.profiles import PROFILES
 from generators import encoders, evidence
-from generators.html import deviation_address, equation_address, requirement_address
+from generators.html import equation_address, requirement_address
 
 OF_AN_EQUATION, OF_AN_ENCODER = 2, 0.02
 """Weights of what other things are called after: a profile bert goes before the encoders that compute it."""
@@ -46,7 +46,7 @@ def of_deviations() -> Iterator[dict[str, Any]]:
     """What each deviation computes, and what it is mistaken for."""
     for id, d in deviations().items():
         taken = f"Deviation in the slot {d.slot}, mistaken for {', '.join(d.of)}"
-        yield document(id, id, deviation_address(id), (d.definition, taken, ", ".join(d.noticed_by)))
+        yield document(id, id, d.page, (d.definition, taken, ", ".join(d.noticed_by)))
 
 
 def of_profiles() -> Iterator[dict[str, Any]]:

@@ -52,8 +52,8 @@ LEAD = (
 )
 
 HOW = (
-    "Each framework is an extra of the package: ``pip install encoder-spec[keras]``, ``[flax]``, ``[paddle]``, "
-    "``[onnx]``, ``[transformers]``.",
+    "Each framework is an extra of the package. In a clone of the repository: ``pip install .[keras]``, ``[flax]``, "
+    "``[paddle]``, ``[onnx]``, ``[transformers]``.",
     "What is handed over is judged in float64 and in evaluation mode, and comes back as it was; an ONNX file is judged "
     "in its own precision, with a budget derived from it. Where a framework rounds on its own account, as the "
     "attention of JAX does in its softmax, that rounding is left out: it belongs to no equation, and the report "

@@ -3,6 +3,7 @@
 from generators import (
     benchmarks,
     calculator,
+    changes,
     deviations,
     diagrams,
     documents,
@@ -16,6 +17,7 @@ from generators import (
     reference,
     search,
     sources,
+    symptoms,
     topics,
 )
 
@@ -27,6 +29,7 @@ def pages() -> dict[str, str]:
         "diagrams.md": diagrams.page(),
         "profiles.md": profiles.page(),
         "sizes.md": calculator.page(),
+        "which-bug.md": symptoms.page(),
         **deviations.pages(),
         "kill-matrix.md": kills.page(),
         **encoders.pages(),
@@ -36,6 +39,7 @@ def pages() -> dict[str, str]:
         "equations-and-requirements.md": overview.page(),
         "sources.md": sources.page(),
         "reference.md": reference.page(),
+        "changelog.md": changes.page(),
     }
 
 

@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from conformance_tests.deviations import deviations
 from conformance_tests.harness.checks import registry
 from conformance_tests.quality.traceability import demonstrations_at_hand
 from encoder_spec.equation import Equation, Requirement, requirements
 from encoder_spec.proof import proofs
 from generators import listing
-from generators.html import anchor, code, folded, prose
+from generators.html import anchor, code, deviation_link, folded, link, prose
 from generators.problems import GapError
 from generators.results import latest
+
+MOST_CAUSES = 5
+"""So many deviations are named that break a requirement."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,23 @@ def item(requirement: Requirement) -> str:
     if proof := proofs().get(requirement.id):
         source = code(listing.annotated(proof))
         blocks.append(folded('Proof <span class="badge proof" title="derived for symbols">SymPy</span>', source))
+    blocks += causes(requirement.id)
     return (
         f'<li class="requirement">{anchor(requirement.id, requirement.id)}'
         f"<div><p>{prose(requirement.statement)}</p>{latest(requirement.id)}{''.join(blocks)}</div></li>"
     )
+
+
+def causes(requirement: str) -> list[str]:
+    """What usually breaks a requirement: the deviations that declare it, folded; each page shows the lines to mend."""
+    usual = [d for d in deviations().values() if requirement in d.noticed_by]
+    if not usual:
+        return []
+    items = "".join(f"<li>{deviation_link(d.id)} {prose(d.definition)}</li>" for d in usual[:MOST_CAUSES])
+    rest = f"{len(usual) - MOST_CAUSES} more are in the mutation matrix"
+    more = f"<li>{link(f'kill-matrix.html?requirement={requirement}', rest)}</li>" if len(usual) > MOST_CAUSES else ""
+    said = "Begin with the line that your report names, or compare yours with the implementation above."
+    return [folded("If it fails: what usually causes it", f"<p>{said}</p><ul>{items}{more}</ul>")]
 
 
 def badge(test: Test) -> str:

@@ -19,12 +19,14 @@ WORD = r"(?P<base>\b(?:head|[^\W\d_]))(?:_(?P<sub>[A-Za-z0-9]+))?(?:\^(?P<sup>\{
 TOKEN = re.compile(rf"``(?P<code>[^`]+)``|(?P<id>\b[A-Z]+-\d+\b)|(?P<number>\d+)\^\{{(?P<power>[^}}]*)\}}|{WORD}")
 
 
-def code(source: str) -> str:
-    """A block of highlighted Python.
+def code(source: str, *marked: int) -> str:
+    """A block of highlighted Python, with some of its lines marked.
 
     The theme lets the keyboard scroll a block only where there is a mouse: the lines have a box of their own.
     """
-    html = str(highlight(source, PythonLexer(), HtmlFormatter(cssclass="highlight", wrapcode=True))).strip()
+    html = str(
+        highlight(source, PythonLexer(), HtmlFormatter(cssclass="highlight", wrapcode=True, hl_lines=marked))
+    ).strip()
     return html.replace("<code>", '<code><span class="lines" tabindex="0">', 1).replace("</code>", "</span></code>")
 
 
@@ -55,12 +57,7 @@ def requirement_address(id: str) -> str:
 
 def deviation_link(id: str, text: str = "") -> str:
     """A link to a deviation, by its id."""
-    return link(deviation_address(id), text or f"<code>{id}</code>")
-
-
-def deviation_address(id: str) -> str:
-    """Where a deviation stands: on the page of the topic of what it is mistaken for."""
-    return f"wrong-{equations()[deviations()[id].of[0]].topic}.html#{id}"
+    return link(deviations()[id].page, text or f"<code>{id}</code>")
 
 
 def profile_link(name: str) -> str:

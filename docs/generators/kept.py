@@ -67,8 +67,8 @@ def computed() -> str:
 
 @cache
 def everything() -> str:
-    """What the generated pages depend on: the same, and the chapters, examples and data of the book."""
-    return digest([folder_of("encoder_spec"), folder_of("conformance_tests"), DOCS])
+    """What the generated pages depend on: the same, and the chapters, examples, data and changes of the book."""
+    return digest([folder_of("encoder_spec"), folder_of("conformance_tests"), DOCS, DOCS.parent / "changelog.d"])
 
 
 def place(kind: str, fingerprint: str) -> Path:

@@ -34,9 +34,7 @@ def original() -> Path:
     """
     spec = find_spec("ziamath")
     if spec is None or not spec.origin:
-        raise FileNotFoundError(
-            "the font of the formulas comes with the package ziamath: pip install encoder-spec[docs]"
-        )
+        raise FileNotFoundError("the font of the formulas comes with the package ziamath: pip install -e .[docs]")
     return Path(spec.origin).parent / "fonts" / "STIXTwoMath-Regular.ttf"
 
 

@@ -2,7 +2,7 @@
 
 from encoder_spec.equation import TOPICS, Equation, equations
 from generators.card import card
-from generators.chapter import chapter
+from generators.chapter import DOCS, chapter, fill
 from generators.html import heading, prose
 
 TITLES = {
@@ -30,10 +30,14 @@ OTHERS = {
 }
 """Chapters without a topic."""
 
+WITH_MARKERS = ("index.md", "test-your-encoder.md")
+"""Pages that are written by hand but for their markers."""
+
 
 def pages() -> dict[str, str]:
     """The page of every chapter, by path."""
     others = {f"{name}.md": f"{heading(1, title, name + '-page')}\n\n{chapter(name)}" for name, title in OTHERS.items()}
+    others |= {name: fill((DOCS / name).read_text(encoding="utf-8"), {}, name) for name in WITH_MARKERS}
     return others | {f"{topic}.md": page(topic) for topic in TOPICS}
 
 

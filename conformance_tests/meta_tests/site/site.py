@@ -30,7 +30,7 @@ MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 def need_site() -> None:
     """Skip the file that calls this where the site cannot be built."""
     if MISSING:
-        pytest.skip(f"the site needs {', '.join(MISSING)}: pip install 'encoder-spec[docs]'", allow_module_level=True)
+        pytest.skip(f"the site needs {', '.join(MISSING)}: pip install -e '.[docs]'", allow_module_level=True)
 
 
 class Page(HTMLParser):

@@ -12,7 +12,7 @@ from encoder_spec.equation import TOPICS, equations
 
 ROOT = Path(__file__).parents[3]
 if importlib.util.find_spec("pykatex") is None:
-    pytest.skip("the site needs pykatex: pip install 'encoder-spec[docs]'", allow_module_level=True)
+    pytest.skip("the site needs pykatex: pip install -e '.[docs]'", allow_module_level=True)
 
 sys.path.insert(0, str(ROOT / "docs"))
 from generators import card, chapter, mathml, symbols  # noqa: E402

@@ -26,6 +26,9 @@ def copy(tmp_path: Path) -> Path:
         'include: ["pictures/activations.py"]', (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     )
     assert replaced == 1
+    shutil.copytree(ROOT / "changelog.d", tmp_path / "changelog.d")
+    for file in ("pyproject.toml", "CHANGELOG.md"):
+        shutil.copy(ROOT / file, tmp_path / file)
     (tmp_path / "mkdocs.yml").write_text(settings, encoding="utf-8")
     return tmp_path
 

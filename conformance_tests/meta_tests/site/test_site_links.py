@@ -47,11 +47,12 @@ def test_the_build_stops_at_a_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     for changed in ("PYTHONPATH", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):  # the hooks are made for a process
         monkeypatch.setenv(changed, os.environ.get(changed, ""))
     import hooks
-    from generators import mathfont
+    from generators import mathfont, search
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.exceptions import PluginError
 
     monkeypatch.setattr(mathfont, "write", lambda _: None)
+    monkeypatch.setattr(search, "write", lambda *_: None)
     write(tmp_path / "site", SOUND + '<a href="missing.html">' + '<img src="p.png">' * 9)
     config = MkDocsConfig()
     config.site_dir = str(tmp_path / "site")

@@ -189,9 +189,7 @@ def test_a_configuration_needs_transformers(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert check(str(folder), level="static").verdict == "conformant"
     target = check(str(folder / "config.json"), level="static").targets[0]
-    assert target.notes == [
-        f"{folder / 'config.json'} is run by transformers: pip install 'encoder-spec[transformers]'"
-    ]
+    assert target.notes == [f"{folder / 'config.json'} is run by transformers: pip install transformers safetensors"]
 
 
 def test_code_of_a_configuration_is_not_run(folder: Path) -> None:
