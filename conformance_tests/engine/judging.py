@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from conformance_tests.deviations import deviations
 from conformance_tests.diagnosis.explanations import explanations
 from conformance_tests.diagnosis.locating import located
 from conformance_tests.diagnosis.shrinking import smallest_failing_input
@@ -264,6 +265,7 @@ def said_by_computation(equation: str, says: str) -> dict[str, Any]:
         "equation": equation,
         "residual": None,
         "says": f"as your encoder's computation shows, {says}",
+        "page": f"{equations()[equation].topic}.html#{equation}",
         "together_with": [],
     }
 
@@ -371,6 +373,7 @@ def explain(run: Run, watcher: Watcher, report: TargetReport) -> None:
             "equation": run.encoder.profile[wrong.slot].id,
             "residual": explanation.residual,
             "says": str(explanation),
+            "page": deviations()[wrong.id].page if wrong.id in deviations() else "",
             "together_with": [d.id for d in explanation.deviations if d is not wrong],
         }
         for explanation in matching

@@ -86,10 +86,11 @@ class Judged:
 
     def _in_full(self, result: Result) -> str:
         """Return a failure with the statement of the requirement, what is wrong, and what repeats the run."""
-        from conformance_tests.reports import arranged
+        from conformance_tests.reports import arranged, site
         from encoder_spec.equation import requirements
 
         parts = [f"{result.id}: {result.message}", requirements()[result.id].statement, *arranged.headings(self.report)]
+        parts += [f"Explained: {site.of_requirement(result)}"]
         return "\n".join([*parts, *([f"Again: {result.repro}"] if result.repro else [])])
 
     def tells_first(self) -> bool:

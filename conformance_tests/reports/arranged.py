@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from conformance_tests.reports.report import Level, Report, Result, TargetReport
+from conformance_tests.reports.site import Place, of_diagnosis
 
 WORST = ("error", "fail", "xpass", "blocked", "unsupported", "xfail", "pass")
 TELLING = (
@@ -19,6 +20,8 @@ TELLING = (
     "position",
     "sharing",
 )
+AT_RANDOM = "Diagnosis: two equal calls give different outputs, so no deviation can reproduce them."
+NONE_FITS = "Diagnosis: no deviation in the catalogue, and no pair of them, reproduces what it computes."
 MOST_DIAGNOSES = 3
 """Number of explanations that are shown; the JSON report has all of them."""
 
@@ -119,23 +122,37 @@ def headings(target: TargetReport) -> list[str]:
     """Return the lines that say most of a subject that failed: where it departs, on which input, and why."""
     lines = [f"Departs from the specification at {target.departs_at}"] if target.departs_at else []
     lines += [f"The smallest input with a wrong output: {tuple(target.smallest)}"] if target.smallest else []
-    return [*lines, *diagnoses(target)]
+    for said in diagnoses(target):
+        lines += [said.sentence, *([f"Explained: {said.place}"] if said.place else [])]
+    return lines
 
 
-def diagnoses(target: TargetReport) -> list[str]:
-    """Return the defects known of a subject that failed, one sentence each.
+@dataclass(frozen=True)
+class Diagnosis:
+    """A defect in one sentence, and where it is explained: nowhere, if none in the catalogue fits."""
+
+    sentence: str
+    place: Place | None = None
+
+
+def diagnoses(target: TargetReport) -> list[Diagnosis]:
+    """Return the defects known of a subject that failed.
 
     What its computation shows holds all at once, and a deviation beside it says the same in other words. Deviations
     alone are alternatives, the likeliest first.
     """
+    places = {d["says"]: of_diagnosis(d) for d in reversed(target.diagnosis)}
     shown = list(dict.fromkeys(d["says"] for d in target.diagnosis if not d.get("deviation")))
     matching = list(dict.fromkeys(d["says"] for d in target.diagnosis if d.get("deviation")))[:MOST_DIAGNOSES]
     said = [*(("And", says) for says in shown), *(("In other words" if shown else "Or", says) for says in matching)]
     if not said and "DROP-1" in {r.id for r in target.of("fail")}:
-        return ["Diagnosis: two equal calls give different outputs, so no deviation can reproduce them."]
+        return [Diagnosis(AT_RANDOM)]
     if not said and target.of("fail") and target.explained:
-        return ["Diagnosis: no deviation in the catalogue, and no pair of them, reproduces what it computes."]
-    return [f"{lead if place else 'Diagnosis'}: {sentence}." for place, (lead, sentence) in enumerate(said)]
+        return [Diagnosis(NONE_FITS)]
+    return [
+        Diagnosis(f"{lead if number else 'Diagnosis'}: {sentence}.", places[sentence])
+        for number, (lead, sentence) in enumerate(said)
+    ]
 
 
 def undecided(target: TargetReport) -> dict[tuple[str, str], list[str]]:

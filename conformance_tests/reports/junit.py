@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from conformance_tests.reports.arranged import by_topic
+from conformance_tests.reports.arranged import by_topic, diagnoses
 from conformance_tests.reports.report import Report, Result, TargetReport
-from conformance_tests.reports.site import explanation
+from conformance_tests.reports.site import of_note, of_requirement
 from encoder_spec.equation import requirements
 
 
@@ -41,6 +41,10 @@ def suite_of(target: TargetReport, seed: int) -> TestSuite:
     facts = {"verdict": target.verdict, "level": target.level, "profile": target.profile.get("name", ""), "seed": seed}
     for name, fact in facts.items():
         suite.add_property(name, str(fact))
+    for said in diagnoses(target):
+        suite.add_property("diagnosis", f"{said.sentence} Explained: {said.place}" if said.place else said.sentence)
+    for note in target.notes:
+        suite.add_property("note", f"{note}. Explained: {of_note(note)}")
     for topic in by_topic(target):
         for result in topic.results:
             suite.add_testcase(case_of(result))
@@ -72,7 +76,7 @@ def details(result: Result) -> str:
     parts += [result.message] if result.message else []
     parts += [f"Expected: {' '.join(filter(None, (result.reason, result.link)))}"] if result.reason else []
     parts += [f"The smallest input with a wrong output: {tuple(result.smallest)}"] if result.smallest else []
-    parts += [f"Explained: {explanation(result)}"]
+    parts += [f"Explained: {of_requirement(result)}"]
     parts += [f"Again: {result.repro}"] if result.repro else []
     return "\n".join(parts)
 

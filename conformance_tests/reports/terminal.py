@@ -13,7 +13,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from conformance_tests.reports import arranged
+from conformance_tests.reports import arranged, site
 from conformance_tests.reports.arranged import SIZES, TELLING, closeness
 from conformance_tests.reports.files import forget
 from conformance_tests.reports.printable import line, printable_target
@@ -168,6 +168,8 @@ def details(target: TargetReport) -> Table:
             grid.add_row("found", escape(found))
     for note in target.notes:
         grid.add_row("note", escape(note))
+    for place in dict.fromkeys(map(site.of_note, target.notes)):
+        grid.add_row("", f"[dim]Explained: {escape(str(place))}[/dim]")
     return grid
 
 
@@ -209,12 +211,15 @@ def print_failures(out: Console, target: TargetReport) -> None:
         out.print(f"Departs from the specification at [bold]{escape(target.departs_at)}[/bold]")
     if target.smallest:
         out.print(f"The smallest input with a wrong output: {tuple(target.smallest)}")
-    for sentence in arranged.diagnoses(target):
-        out.print(Text(sentence, "bold"), soft_wrap=True)
+    for said in arranged.diagnoses(target):
+        out.print(Text(said.sentence, "bold"), soft_wrap=True)
+        if said.place:
+            out.print(Text(f"     Explained: {said.place}", "dim"), soft_wrap=True)
     failures = arranged.failures(target)
     for result in failures:
         word = result.outcome.upper()
         out.print(Text.assemble((f"{word} ", "bold red"), (result.id, "bold"), f"  {result.message}"), soft_wrap=True)
+        out.print(Text(f"     Explained: {site.of_requirement(result)}", "dim"), soft_wrap=True)
     for result in target.of("xfail"):
         why = f"fails, as expected ({result.reason}): {result.message}"
         out.print(Text(f"{result.id} {why}", "dim"), soft_wrap=True)

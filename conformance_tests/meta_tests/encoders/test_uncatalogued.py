@@ -23,7 +23,7 @@ def test_a_defect_of_no_catalogue_is_found_where_it_is(name: str, judged: Judgem
 def test_nothing_is_sought_that_reproduces_an_encoder_which_answers_at_random() -> None:
     """The line is said instead that the random numbers enter at."""
     noisy = layered(feed_forward=lambda l, x: l.fc2(l.fc1(x).relu()) + torch.rand_like(x))
-    (said,) = diagnoses(check(noisy).targets[0])
+    (said,) = (d.sentence for d in diagnoses(check(noisy).targets[0]))
     assert "random numbers enter the output in evaluation (test_uncatalogued.py:" in said
 
 

@@ -266,6 +266,7 @@ def test_of_two_wrong_equations_each_is_named_with_the_other(monkeypatch: pytest
             "equation": PROFILES["torch-post-ln"][one.slot].id,
             "residual": 1e-9,
             "says": str(found),
+            "page": one.page,
             "together_with": [other.id],
         }
         for one, other in (both, reversed(both))

@@ -46,8 +46,9 @@ def test_a_failure_is_told_with_what_is_wrong() -> None:
     assert one.failure_of([PASSES]) == ""
     first, _, *more = one.failure_of([PASSES, FAILS]).splitlines()
     assert first == "FFN-1: f[0] = 1, but the spec gives 0"
-    told = ["Departs from the specification at ffn.relu", "Diagnosis: it is the tangent.", "Again: again"]
-    assert more == told
+    told = ["Departs from the specification at ffn.relu", "Diagnosis: it is the tangent."]
+    explained = "Explained: encoder-spec requirements FFN-1 (on the site: ffn.html#FFN-1)"
+    assert more == [*told, explained, "Again: again"]
 
 
 @pytest.mark.parametrize("is_shared", [False, True])

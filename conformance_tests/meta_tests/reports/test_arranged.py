@@ -16,6 +16,7 @@ from conformance_tests.reports.arranged import (
     diagnoses,
     extent,
     failures,
+    headings,
     id_key,
     summary,
     undecided,
@@ -135,11 +136,30 @@ def test_failures_begin_where_the_encoder_departs() -> None:
     assert [r.id for r in failures(target)] == ["MASK-1", "ATT-1", "ATT-4"]
 
 
+def sentences(target: TargetReport) -> list[str]:
+    return [said.sentence for said in diagnoses(target)]
+
+
+def test_a_diagnosis_leads_to_its_deviation_or_its_equation() -> None:
+    """What no page explains leads nowhere: a pair of masks that nobody catalogued, or none that fits."""
+    pages = {
+        "wrong-attention.html#scores-not-scaled": "deviations scores-not-scaled",
+        "attention.html#attention.scores": "equations attention.scores",
+        "": None,
+    }
+    said = [{"deviation": "some", "says": page, "page": page} for page in pages]
+    target = TargetReport("x", requirements=[result("ATT-3", "fail")], diagnosis=said)
+    places = [told.place for told in diagnoses(target)]
+    assert [place and place.command for place in places] == [*pages.values()]
+    assert [place and place.page for place in places] == [page or None for page in pages]
+    assert headings(target)[1].startswith("Explained: encoder-spec deviations scores-not-scaled (on the site: wrong-")
+
+
 def test_three_diagnoses_are_shown_each_once() -> None:
     """The likeliest first, then alternatives."""
     said = [{"deviation": "some", "says": word} for word in ("one", "two", "one", "three", "four")]
     target = TargetReport("x", requirements=[result("ATT-3", "fail")], diagnosis=said)
-    assert diagnoses(target) == ["Diagnosis: one.", "Or: two.", "Or: three."]
+    assert sentences(target) == ["Diagnosis: one.", "Or: two.", "Or: three."]
 
 
 def test_what_a_computation_shows_comes_first_and_in_full() -> None:
@@ -147,7 +167,7 @@ def test_what_a_computation_shows_comes_first_and_in_full() -> None:
     shown = [{"deviation": "", "says": word} for word in ("one", "two", "three", "four", "two")]
     said = [*shown, {"deviation": "some", "says": "five"}]
     target = TargetReport("x", requirements=[result("ATT-3", "fail")], diagnosis=said)
-    assert diagnoses(target) == ["Diagnosis: one.", "And: two.", "And: three.", "And: four.", "In other words: five."]
+    assert sentences(target) == ["Diagnosis: one.", "And: two.", "And: three.", "And: four.", "In other words: five."]
 
 
 NONE_FITS = "Diagnosis: no deviation in the catalogue, and no pair of them, reproduces what it computes."
@@ -167,9 +187,9 @@ AT_RANDOM = "Diagnosis: two equal calls give different outputs, so no deviation 
 )
 def test_a_failure_without_a_diagnosis_is_said_to_have_none(results: list[Result], said: list[str]) -> None:
     """Where equal calls differ, that is the reason; where nothing failed, nothing is to be explained."""
-    assert diagnoses(TargetReport("x", requirements=results)) == said
+    assert sentences(TargetReport("x", requirements=results)) == said
     told = [{"says": "known"}] if results else []
-    assert diagnoses(TargetReport("x", requirements=results, diagnosis=told)) == ["Diagnosis: known."] * len(told)
+    assert sentences(TargetReport("x", requirements=results, diagnosis=told)) == ["Diagnosis: known."] * len(told)
 
 
 def test_what_could_not_be_decided_stands_together_by_outcome_and_reason() -> None:

@@ -88,6 +88,13 @@ def test_the_headline_has_verdict_evidence_counts_and_time(target: TargetReport,
     assert printed(terminal.headline(target)) == [line]
 
 
+NOTES = ["Explained:", "test-your-encoder.html#what-the-notes-mean", "on", "the", "site"]
+
+
+def explained(id: str) -> str:
+    return f"     Explained: encoder-spec requirements {id} (on the site: attention.html#{id})"
+
+
 def test_details_are_the_profile_in_words_and_the_notes() -> None:
     assert words(printed(terminal.details(JUDGED))) == [
         ["profile", "bert"],
@@ -95,10 +102,12 @@ def test_details_are_the_profile_in_words_and_the_notes() -> None:
         ["sizes", "num_heads", "5", "·", "d_model", "35"],
         ["found", "input", "(n,", "B,", "d_model)"],
         ["note", "a", "[note]"],
+        NOTES,
     ]
     assert words(printed(terminal.details(TargetReport("x", notes=["one", "two"])))) == [
         ["note", "one"],
         ["note", "two"],
+        NOTES,
     ]
     without = TargetReport("x", profile={"name": "bert", "choices": {}})
     assert [line[0] for line in words(printed(terminal.details(without)))] == ["profile", "variant", "sizes"]
@@ -134,6 +143,7 @@ def test_failures_are_said_from_where_the_encoder_departs_to_the_command_that_re
         "Departs from the specification at attention.scores",
         "Diagnosis: scores [scaled] by d_model.",
         "FAIL ATT-3  too large [by 2]",
+        explained("ATT-3"),
         "MASK-1 fails, as expected (known): seen",
         "NORM-1, NORM-2 blocked: wrong before",
         "MASK-2 unsupported: no mask",
@@ -147,6 +157,7 @@ def test_the_smallest_wrong_input_is_said_and_other_failures_by_their_own_word()
         "✓ xpass",
         "The smallest input with a wrong output: (1, 2, 3)",
         "XPASS ATT-1  m",
+        explained("ATT-1"),
         "Again: r",
     ]
 
@@ -203,7 +214,7 @@ def test_a_quiet_line_has_the_reason_where_there_is_no_judgement() -> None:
 def test_what_identify_found_is_name_and_details() -> None:
     """Without verdict, and with every text printable."""
     found = shown(lambda console: terminal.print_variant(console, TargetReport("a\x1bb", notes=["n"])))
-    assert words(found) == [["a\\x1bb"], ["note", "n"]]
+    assert words(found) == [["a\\x1bb"], ["note", "n"], NOTES]
 
 
 def test_a_table_has_a_header_and_its_rows_as_they_are() -> None:
@@ -290,6 +301,7 @@ def test_long_sentences_are_not_broken_into_lines() -> None:
     ]
     target = TargetReport(long, requirements=judged, diagnosis=[{"says": long}])
     lines = shown(lambda console: terminal.print_failures(console, target), width=40)
-    assert [line[-3:] for line in lines[1:]] == ["nd.", "end", "end", "end", "end"]
+    assert [line[-3:] for line in lines[1:] if line != explained("ATT-1")] == ["nd.", "end", "end", "end", "end"]
+    assert explained("ATT-1") in lines
     report = Report(7, [target, target])
     assert shown(lambda c: terminal.print_report(c, report, quiet=True, verbose=False), width=40)[0].startswith(long)
